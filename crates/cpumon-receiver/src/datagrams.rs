@@ -3,7 +3,6 @@
 //! [`GroupKeys`] opens what is encrypted. In: the key file, checked each second. Out: a demux that opens and refuses as it should; a file
 //! that remembers what was taken, so that a recording of yesterday is refused today.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,11 +17,10 @@ use cpumon_link::receiving::UdpReceiver;
 use cpumon_query::status;
 use cpumon_wire::encrypted::GroupKey;
 
-use crate::demux::{Demux, DemuxOptions, RejectCounts, RejectKind, SourceRate};
+use crate::demux::{Demux, DemuxOptions, RejectKind, SourceRate};
 use crate::process::HeapWatch;
 use crate::status::State;
 use crate::storing::Sink;
-use crate::tls::other_sources;
 use crate::{ReceiverError, clock};
 
 /// How long one wait for datagrams lasts: an incomplete set is checked again after it.
@@ -33,8 +31,6 @@ const FLUSH_EVERY: Duration = Duration::from_millis(20);
 const PUBLISH_EVERY: Duration = Duration::from_millis(250);
 /// A round that takes longer than this hangs.
 const HANGS: Duration = Duration::from_secs(20);
-/// Senders of rejected datagrams that frontends see, most rejects first.
-const SHOWN_REJECTS: usize = 64;
 
 /// A receiving thread that is ready to run.
 pub struct Receiving {
@@ -111,7 +107,7 @@ pub fn run(
         if Instant::now() >= next_publish {
             publish(&mut receiver, &demux, &group_keys, sink, state);
             sink.forget_silent();
-            heap.note(demux.table_use().held_bytes + sink.bytes_in_memory());
+            heap.note(demux.held_bytes() + sink.bytes_in_memory());
             next_publish = Instant::now() + PUBLISH_EVERY;
         }
     }
@@ -122,8 +118,8 @@ pub fn run(
 
 fn publish(receiver: &mut UdpReceiver, demux: &Demux, group_keys: &GroupKeys, sink: &Sink, state: &State) {
     let (accepts_v1, accepts_plain) = group_keys.allowed();
-    let (totals, in_use) = (demux.totals(), demux.table_use());
-    let mut rejected_for = by_kind(&totals.rejected_by_kind);
+    let totals = demux.totals();
+    let mut rejected_for = totals.rejected_by_kind.status();
     if sink.refused_claims() > 0 {
         *rejected_for.entry(RejectKind::Host.name().to_owned()).or_default() += sink.refused_claims();
     }
@@ -133,7 +129,7 @@ fn publish(receiver: &mut UdpReceiver, demux: &Demux, group_keys: &GroupKeys, si
         kernel_dropped: receiver.kernel_drops(),
         rejected: totals.rejected + sink.refused_claims(),
         receive_errors: receiver.receive_errors(),
-        rejected_by: rejects(demux, totals.rejected_elsewhere),
+        rejected_by: demux.refusals().status(),
         rejected_for,
         opened: totals.opened,
         keys: demux.key_ids().map(|id| id.to_string()).collect(),
@@ -141,32 +137,9 @@ fn publish(receiver: &mut UdpReceiver, demux: &Demux, group_keys: &GroupKeys, si
         accepts_v1,
         intervals: totals.intervals,
         changed_names: totals.changed_names,
-        tables: status::Tables {
-            plain_hosts: in_use.plain_hosts as u64,
-            encrypted_hosts: in_use.encrypted_hosts as u64,
-            v1_hosts: in_use.v1_hosts as u64,
-            max_hosts: in_use.max_hosts as u64,
-            held_bytes: in_use.held_bytes as u64,
-        },
+        tables: demux.tables(),
     });
     sink.note_all(demux.hosts());
-}
-
-fn by_kind(counts: &RejectCounts) -> BTreeMap<String, u64> {
-    counts.iter().map(|(kind, count)| (kind.name().to_owned(), count)).collect()
-}
-
-fn rejects(demux: &Demux, elsewhere: u64) -> Vec<status::Rejects> {
-    let mut senders: Vec<_> = demux.rejected_senders().collect();
-    senders.sort_by_key(|sender| (std::cmp::Reverse(sender.datagrams), sender.source));
-    let others = elsewhere + senders.iter().skip(SHOWN_REJECTS).map(|sender| sender.datagrams).sum::<u64>();
-    let shown = senders.iter().take(SHOWN_REJECTS).map(|sender| status::Rejects {
-        source: sender.source.to_string(),
-        count: sender.datagrams,
-        by_kind: by_kind(&sender.by_kind),
-        reason: sender.last_reason.to_string(),
-    });
-    shown.chain(other_sources(others)).collect()
 }
 
 /// How often files are checked and written.

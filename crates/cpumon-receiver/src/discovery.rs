@@ -5,19 +5,22 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cpumon_link::discovery::GROUPS;
 use cpumon_link::receiving::{GroupSender, ReceiverOptions, UdpReceiver};
+use cpumon_link::tls::fingerprint;
 use cpumon_link::{LinkError, local_ips};
 use cpumon_model::limits::{Limiter, Rate};
+use cpumon_query::status;
 use cpumon_wire::dns_sd::{
     Instance, MAX_ADDRESSES, PORT, ReplyTo, announcement, answer, goodbye, read_query,
 };
 
 use crate::ReceiverError;
 use crate::clock::mono_ns;
+use crate::counts::Counts;
 use crate::enrollment::Authority;
 use crate::tls::limits::limiter;
 
@@ -34,23 +37,6 @@ const READ_ADDRESSES_EVERY: Duration = Duration::from_secs(10);
 const MULTICAST_PAUSE: Duration = Duration::from_secs(1);
 const ANNOUNCEMENTS: u32 = 2;
 
-/// Counts since the start.
-#[derive(Debug, Default)]
-pub struct ResponderStats {
-    /// Queries for this receiver.
-    pub queries: AtomicU64,
-    /// Answers that were sent.
-    pub answered: AtomicU64,
-    /// Messages about other services.
-    pub unrelated: AtomicU64,
-    /// Queries beyond the limits.
-    pub too_many: AtomicU64,
-    /// Datagrams that are no DNS message.
-    pub malformed: AtomicU64,
-    /// Answers that could not be sent.
-    pub failed: AtomicU64,
-}
-
 /// Answers on UDP port 5353, beside other responders of the machine.
 pub struct Responder {
     receiver: UdpReceiver,
@@ -64,7 +50,7 @@ pub struct Responder {
     read_addresses_at: Instant,
     announcements_left: u32,
     multicast_at: Instant,
-    stats: Arc<ResponderStats>,
+    stats: Arc<Counts<status::Discovery>>,
 }
 
 /// A query that is to be answered.
@@ -101,31 +87,26 @@ impl Responder {
             receive_buffer_bytes: BUFFER_BYTES,
         })
         .map_err(ReceiverError::Discovery)?;
-        let now = Instant::now();
+        let (now, pin) = (Instant::now(), authority.pin()?);
+        let counts = status::Discovery { key: fingerprint(&pin), ..status::Discovery::default() };
         Ok(Self {
             receiver,
             groups: GroupSender::new(now),
-            instance: Instance { name: name.to_owned(), pin: authority.pin()?, addresses: Vec::new() },
+            instance: Instance { name: name.to_owned(), pin, addresses: Vec::new() },
             tls,
             limiter: limiter(ALL, OF_SOURCE),
             own: Vec::new(),
             read_addresses_at: now,
             announcements_left: ANNOUNCEMENTS,
             multicast_at: now,
-            stats: Arc::default(),
+            stats: Arc::new(Counts::new(counts)),
         })
     }
 
     /// Counts since the start, shared with the running thread.
     #[must_use]
-    pub fn stats(&self) -> Arc<ResponderStats> {
+    pub fn stats(&self) -> Arc<Counts<status::Discovery>> {
         Arc::clone(&self.stats)
-    }
-
-    /// Hash of the receiver's key, as answers claim it.
-    #[must_use]
-    pub fn pin(&self) -> [u8; 32] {
-        self.instance.pin
     }
 
     /// Where it listens.
@@ -147,7 +128,8 @@ impl Responder {
             self.receive(&mut asked)?;
             for query in asked.drain(..) {
                 let is_sent = self.answer(query);
-                count(if is_sent { &self.stats.answered } else { &self.stats.failed });
+                self.stats
+                    .note(|counts| *(if is_sent { &mut counts.answered } else { &mut counts.failed }) += 1);
             }
         }
         self.update(None);
@@ -163,14 +145,14 @@ impl Responder {
             from.port(),
             instance,
         ) {
-            Err(_) => count(&stats.malformed),
-            Ok(None) => count(&stats.unrelated),
+            Err(_) => stats.note(|counts| counts.malformed += 1),
+            Ok(None) => stats.note(|counts| counts.unrelated += 1),
             Ok(Some(reply_to)) => {
-                count(&stats.queries);
+                stats.note(|counts| counts.queries += 1);
                 if limiter.take(from.ip(), mono_ns()).is_ok() {
                     asked.push(Asked { reply_to, from });
                 } else {
-                    count(&stats.too_many);
+                    stats.note(|counts| counts.too_many += 1);
                 }
             }
         })?;
@@ -232,10 +214,6 @@ impl Responder {
             }
         }
     }
-}
-
-fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
 }
 
 /// This machine's address on the way to another. Connecting a datagram socket sends nothing; the kernel finds the route.

@@ -13,6 +13,7 @@
 //! ```
 
 mod clock;
+pub mod counts;
 mod datagrams;
 pub mod demux;
 pub mod discovery;
@@ -32,8 +33,7 @@ mod traces;
 
 pub use datagrams::KeyPlan;
 pub use demux::{
-    Demux, DemuxOptions, DemuxTotals, MemoryLimits, RejectCounts, RejectKind, Rejected, RejectedSender,
-    SourceRate, TableUse,
+    Demux, DemuxOptions, DemuxTotals, MemoryLimits, RejectCounts, RejectKind, Rejected, SourceRate,
 };
 pub use error::{AnyError, ReceiverError};
 pub use receiver::{Frontend, Plan, Receiver, TlsPlan};

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use cpumon_query::status;
 
 use crate::clock;
+use crate::counts::Counts;
 use crate::storing::StoreHandle;
 use crate::tls::ListenerInfo;
-use crate::traces::Counts;
 
 /// See the module.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub struct State {
     http: SocketAddr,
     connections: OnceLock<ListenerInfo>,
     store: Option<Arc<StoreHandle>>,
-    traces: OnceLock<Arc<Counts>>,
+    traces: OnceLock<Arc<Counts<status::Traces>>>,
     receiver: Mutex<status::Receiver>,
 }
 
@@ -35,7 +35,7 @@ impl State {
     }
 
     /// Traces are stored.
-    pub(crate) fn put_traces(&self, counts: Arc<Counts>) {
+    pub(crate) fn put_traces(&self, counts: Arc<Counts<status::Traces>>) {
         // Set once, at the start.
         let _ = self.traces.set(counts);
     }

@@ -14,18 +14,19 @@ use std::net::SocketAddr;
 
 use cpumon_model::limits::SourceTable;
 use cpumon_model::{HostId, HostStatus, Interval, Moment, Snapshot, Trust};
+use cpumon_query::status;
 use cpumon_wire::encrypted::{self, Decryptor, GroupKey, KeyId};
 use cpumon_wire::{DecodeError, v2};
 
 use self::budget::{Arrival, CpuTime, Output};
 use self::gather::Scratch;
 use self::host_table::HostTable;
-use self::rejects::Senders;
 use self::v1::V1Table;
 use self::v2_host::V2Host;
+use crate::counts::Refusals;
 
 pub use self::budget::{DemuxOptions, MemoryLimits, SourceRate};
-pub use self::rejects::{RejectCounts, RejectKind, Rejected, RejectedSender};
+pub use self::rejects::{RejectCounts, RejectKind, Rejected};
 
 /// Counts over all senders, cumulative.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -38,8 +39,6 @@ pub struct DemuxTotals {
     pub rejected: u64,
     /// Of these, how many for which reason.
     pub rejected_by_kind: RejectCounts,
-    /// Of these, datagrams whose sender did not fit into the table of refused senders.
-    pub rejected_elsewhere: u64,
     /// Encrypted datagrams that were opened.
     pub opened: u64,
     /// Intervals given out.
@@ -50,21 +49,6 @@ pub struct DemuxTotals {
     pub rows_over_limit: u64,
     /// Threads of v2 hosts that were not received any more and whose end was in no frame.
     pub ended_unseen: u64,
-}
-
-/// How full the tables of hosts are, and what hosts hold.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct TableUse {
-    /// v2 hosts that do not encrypt.
-    pub plain_hosts: usize,
-    /// v2 hosts that encrypt.
-    pub encrypted_hosts: usize,
-    /// v1 hosts.
-    pub v1_hosts: usize,
-    /// Places in each of the three tables.
-    pub max_hosts: usize,
-    /// Memory for all of them, bytes.
-    pub held_bytes: usize,
 }
 
 /// Separates v1 from v2 and host from host, puts snapshots together and makes intervals of them.
@@ -80,7 +64,7 @@ pub struct Demux {
     frame: v2::Frame,
     /// Memory that all hosts use in turn.
     scratch: Scratch,
-    senders: Senders,
+    refusals: Refusals<Rejected>,
     /// How many datagrams and bytes each source may send; `None`: any number.
     rates: Option<SourceTable<2>>,
     /// How much time each source may take; `None`: any.
@@ -102,7 +86,7 @@ impl Demux {
             decryptor: Decryptor::default(),
             frame: v2::Frame::default(),
             scratch: Scratch::default(),
-            senders: Senders::default(),
+            refusals: Refusals::default(),
             totals: DemuxTotals::default(),
         }
     }
@@ -139,7 +123,7 @@ impl Demux {
         if let Err(rejected) = result {
             self.totals.rejected += 1;
             self.totals.rejected_by_kind.count(rejected.kind());
-            self.senders.count(from.ip().into(), rejected, received);
+            self.refusals.count(from.ip().into(), 1, Some(rejected.kind()), rejected);
         }
         result
     }
@@ -172,14 +156,20 @@ impl Demux {
 
     /// How full the tables of hosts are.
     #[must_use]
-    pub fn table_use(&self) -> TableUse {
-        TableUse {
-            plain_hosts: self.plain.len(),
-            encrypted_hosts: self.encrypted.len(),
-            v1_hosts: self.v1_hosts.hosts().count(),
-            max_hosts: self.options.max_hosts,
-            held_bytes: self.plain.accounts.held + self.encrypted.accounts.held,
+    pub fn tables(&self) -> status::Tables {
+        status::Tables {
+            plain_hosts: self.plain.len() as u64,
+            encrypted_hosts: self.encrypted.len() as u64,
+            v1_hosts: self.v1_hosts.hosts().count() as u64,
+            max_hosts: self.options.max_hosts as u64,
+            held_bytes: self.held_bytes() as u64,
         }
+    }
+
+    /// Memory for what is known of all hosts.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.plain.accounts.held + self.encrypted.accounts.held
     }
 
     /// Lets plain hosts hold so many bytes from now on.
@@ -196,7 +186,6 @@ impl Demux {
     pub fn totals(&self) -> DemuxTotals {
         let over = |host: &V2Host| host.rows_over_limit;
         DemuxTotals {
-            rejected_elsewhere: self.senders.elsewhere,
             opened: self.decryptor.decrypted(),
             changed_names: self.scratch.changed_names,
             rows_over_limit: self.v2_hosts().map(over).fold(0, u64::saturating_add),
@@ -205,9 +194,10 @@ impl Demux {
         }
     }
 
-    /// Senders whose datagrams were refused, in no particular order. A bounded table.
-    pub fn rejected_senders(&self) -> impl Iterator<Item = &RejectedSender> {
-        self.senders.iter()
+    /// Refused datagrams by their senders.
+    #[must_use]
+    pub fn refusals(&self) -> &Refusals<Rejected> {
+        &self.refusals
     }
 
     fn take_v1(&mut self, datagram: &[u8], arrival: &Arrival, out: Output<'_>) -> Result<(), Rejected> {

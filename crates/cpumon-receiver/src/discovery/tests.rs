@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ struct Answering {
     authority: Authority,
     _dir: tempfile::TempDir,
     address: SocketAddr,
-    stats: Arc<ResponderStats>,
+    stats: Arc<Counts<status::Discovery>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -30,16 +30,12 @@ impl Answering {
         let authority = Authority::open(dir.path()).unwrap();
         let (listen, tls) = (["127.0.0.1:0".parse().unwrap()], "0.0.0.0:3002".parse().unwrap());
         let mut responder = Responder::bind_at(&listen, &[], &authority, tls, "workstation").unwrap();
-        assert_eq!(responder.pin(), authority.pin().unwrap(), "the pin of tokens");
         let (address, stats) = (responder.local_addresses().unwrap()[0], responder.stats());
+        assert_eq!(stats.status().key, fingerprint(&authority.pin().unwrap()), "the pin of tokens");
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || responder.run(&stopped).unwrap());
         Self { authority, _dir: dir, address, stats, stop, thread: Some(thread) }
-    }
-
-    fn count(&self, counter: impl Fn(&ResponderStats) -> &AtomicU64) -> u64 {
-        counter(&self.stats).load(Ordering::Relaxed)
     }
 }
 
@@ -158,13 +154,12 @@ fn a_flood_of_queries_is_answered_as_often_as_allowed_and_counted() {
     }
     socket.send_to(&query[..query.len() - 1], receiver.address).unwrap();
     socket.send_to(b"x", receiver.address).unwrap();
-    let count = |counter: fn(&ResponderStats) -> &AtomicU64| receiver.count(counter);
-    let answered = eventually("each query is answered or refused", || {
-        let answered = count(|stats| &stats.answered);
-        let all = answered + count(|stats| &stats.too_many) + count(|stats| &stats.malformed);
-        (all == 202).then_some(answered)
+    let counts = eventually("each query is answered or refused", || {
+        let counts = receiver.stats.status();
+        (counts.answered + counts.too_many + counts.malformed == 202).then_some(counts)
     });
-    assert_eq!((count(|stats| &stats.malformed), count(|stats| &stats.queries)), (2, 200));
+    assert_eq!((counts.malformed, counts.queries), (2, 200));
+    let answered = counts.answered;
     assert!((5..50).contains(&answered), "{answered}");
     let mut bytes = [0; 9_000];
     for _ in 0..answered {

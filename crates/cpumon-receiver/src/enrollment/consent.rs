@@ -129,7 +129,7 @@ impl Consent<'_> {
         stranger: Place,
         deadline: Instant,
     ) -> Result<(), End> {
-        self.stats.requests.fetch_add(1, Ordering::Relaxed);
+        self.stats.counts.note(|counts| counts.requests += 1);
         if !self.takes_requests {
             let text = "it takes tokens only: `cpumon token` there prints the line to enter here";
             return Err(bye(ByeReason::NotLetIn, text));
@@ -152,8 +152,10 @@ impl Consent<'_> {
         let der = self.authority.let_in(applicant.host, &applicant.name, &applicant.request)?;
         let subject = named_host(applicant.host, &applicant.name);
         self.authority.audit().note(AuditEvent::Enrolled, &source.to_string(), &subject, "by code");
-        self.stats.requests_accepted.fetch_add(1, Ordering::Relaxed);
-        self.stats.enrolled.fetch_add(1, Ordering::Relaxed);
+        self.stats.counts.note(|counts| {
+            counts.requests_accepted += 1;
+            counts.enrolled += 1;
+        });
         Message::Certificate { der: &der }.push(&mut pipe.outbox);
         flush(pipe);
         Ok(())

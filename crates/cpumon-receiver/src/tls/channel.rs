@@ -192,7 +192,7 @@ impl Channel {
 
     /// Memory that it takes, bytes.
     pub fn held(&self) -> usize {
-        self.demux.table_use().held_bytes + self.waiting.iter().map(Vec::capacity).sum::<usize>()
+        self.demux.held_bytes() + self.waiting.iter().map(Vec::capacity).sum::<usize>()
     }
 
     /// Lets it take so much memory from now on, bytes.

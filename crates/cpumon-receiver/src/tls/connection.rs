@@ -18,7 +18,7 @@ use cpumon_wire::connection::{
 use cpumon_wire::packed::Unpacker;
 use rustls::{ServerConfig, ServerConnection};
 
-use super::limits::{InTurn, ServerLimits, ServerStats};
+use super::limits::{Counter, InTurn, ServerLimits, ServerStats};
 use super::{Acks, CHECK_EVERY, End, Handler, Offer, Peer, Refusal, Session, Watch, bye, flush, refusal};
 use crate::clock::{mono_ns, wall_ns};
 use crate::enrollment::consent::{Applicant, Consent, PendingDevices};
@@ -75,40 +75,39 @@ impl Shared {
         let mut pipe = match hello {
             Ok(pipe) => pipe,
             Err(error) => {
-                self.stats.refuse(&self.stats.handshakes_failed, source, error.to_string());
+                self.stats.refuse(|counts| &mut counts.handshakes_failed, source, 1, error.to_string());
                 return;
             }
         };
-        let end = match pipe.tls.alpn_protocol() {
+        let protocol_errors: Counter = |counts| &mut counts.protocol_errors;
+        let refused_devices: Counter = |counts| &mut counts.refused_devices;
+        let end: Result<(), (End, Counter)> = match pipe.tls.alpn_protocol() {
             Some(ALPN_ENROL) => self
                 .enroll(&mut pipe, source, stranger, deadline)
-                .map_err(|refusal| (refusal, &self.stats.refused_tokens)),
+                .map_err(|refusal| (refusal, (|counts| &mut counts.refused_tokens) as Counter)),
             Some(ALPN_SNAPSHOTS) => match self.greet(&mut pipe, address, deadline) {
                 Ok((peer, credential)) => {
                     // From here on it counts as a device, and its place among the strangers is free.
                     drop(stranger);
                     let end = self.attend(&mut pipe, &peer, &credential);
-                    end.map_err(|end| (end, &self.stats.protocol_errors))
+                    end.map_err(|end| (end, protocol_errors))
                 }
-                Err(end) => Err((end, &self.stats.refused_devices)),
+                Err(end) => Err((end, refused_devices)),
             },
-            _ => Err((
-                bye(ByeReason::Protocol, "it names no protocol that is spoken here"),
-                &self.stats.protocol_errors,
-            )),
+            _ => Err((bye(ByeReason::Protocol, "it names no protocol that is spoken here"), protocol_errors)),
         };
         if let Err((End::Bye(refusal), counter)) = end {
             let is_fault =
                 !matches!(refusal.reason, ByeReason::Stopping | ByeReason::Resume | ByeReason::Replaced);
             // One that was let in and then revoked has sent nothing wrong.
             let is_revoked = refusal.reason == ByeReason::Revoked;
-            let counter = match refusal.reason {
-                ByeReason::NotLetIn => &self.stats.requests_refused,
-                _ if is_revoked => &self.stats.refused_devices,
+            let counter: Counter = match refusal.reason {
+                ByeReason::NotLetIn => |counts| &mut counts.requests_refused,
+                _ if is_revoked => refused_devices,
                 _ => counter,
             };
             if is_fault {
-                self.stats.refuse(counter, source, refusal.text.clone());
+                self.stats.refuse(counter, source, 1, refusal.text.clone());
             }
             if matches!(refusal.reason, ByeReason::Token | ByeReason::NotLetIn | ByeReason::Revoked) {
                 self.authority.audit().note(AuditEvent::Refused, &source.to_string(), "", &refusal.text);
@@ -137,7 +136,7 @@ impl Shared {
             });
         match first? {
             First::Token(Ok(der)) => {
-                self.stats.enrolled.fetch_add(1, Ordering::Relaxed);
+                self.stats.counts.note(|counts| counts.enrolled += 1);
                 Message::Certificate { der: &der }.push(&mut pipe.outbox);
                 flush(pipe);
                 Ok(())
@@ -185,7 +184,7 @@ impl Shared {
             return Err(bye(ByeReason::Protocol, "it says that it is another host than the one enrolled"));
         }
         // Devices that pass this at one moment may exceed the limit by a few: it only bounds memory.
-        if self.stats.devices.load(Ordering::Relaxed) >= self.limits.max_devices as u64 {
+        if self.stats.counts.note(|counts| counts.devices) >= self.limits.max_devices as u64 {
             return Err(bye(ByeReason::Busy, "too many devices are connected"));
         }
         // If it came with its new certificate, the renewal arrived and the old key is good no longer.
@@ -216,10 +215,10 @@ impl Shared {
         struct Connected<'a>(&'a ServerStats);
         impl Drop for Connected<'_> {
             fn drop(&mut self) {
-                self.0.devices.fetch_sub(1, Ordering::Relaxed);
+                self.0.counts.note(|counts| counts.devices -= 1);
             }
         }
-        self.stats.devices.fetch_add(1, Ordering::Relaxed);
+        self.stats.counts.note(|counts| counts.devices += 1);
         // A guard, because `?` leaves this function in several places.
         let _connected = Connected(&self.stats);
         let number = self.in_turn.add(peer.host);
@@ -285,7 +284,7 @@ impl Shared {
             device.counted_bytes = pipe.received_bytes;
             device.received_at = Instant::now();
             device.bucket.spend(new_bytes, mono_ns());
-            self.stats.bytes.fetch_add(new_bytes, Ordering::Relaxed);
+            self.stats.counts.note(|counts| counts.bytes += new_bytes);
         }
         // Messages borrow the pipe, so the answers to them are gathered beside it.
         let mut answers = Vec::new();
@@ -311,7 +310,7 @@ impl Shared {
                 }
                 Some(Message::Renew { request }) => {
                     let der = self.authority.renew(peer.host, *key, request)?;
-                    self.stats.renewed.fetch_add(1, Ordering::Relaxed);
+                    self.stats.counts.note(|counts| counts.renewed += 1);
                     Message::Certificate { der: &der }.push(&mut answers);
                 }
                 Some(Message::Offer { number, hash, bytes, wall_ns, reason }) => {
@@ -329,7 +328,7 @@ impl Shared {
         let is_busy = device.session.work(&mut Acks { out: &mut answers }, watch).map_err(End::Bye)?;
         if let Some((count, reason)) = device.session.refused() {
             let source = peer.address.ip().to_canonical();
-            self.stats.refuse_many(&self.stats.protocol_errors, source, count, reason);
+            self.stats.refuse(|counts| &mut counts.protocol_errors, source, count, reason);
         }
         pipe.outbox.append(&mut answers);
         pipe.pump(false)?;

@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cpumon_model::limits::{Limiter, Overflow, Rate, Source};
+use cpumon_model::limits::{Limiter, Overflow, Rate};
+use cpumon_query::status;
+
+use crate::counts::{Counts, MAX_SOURCES, Refusals};
 
 /// Limits of a [`TlsServer`](super::TlsServer).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -48,82 +51,31 @@ impl Default for ServerLimits {
     }
 }
 
-/// Sources whose refusals are remembered.
-const MAX_SOURCES: usize = 1024;
-
-/// What was refused from one source.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourceRefusals {
-    /// Its address, or IPv6 network.
-    pub source: Source,
-    /// How often.
-    pub count: u64,
-    /// Why the last time.
-    pub reason: String,
-}
+/// Which count of a server.
+pub(super) type Counter = fn(&mut status::Connections) -> &mut u64;
 
 /// Counts of a server since it was started.
 #[derive(Debug, Default)]
 pub struct ServerStats {
-    /// Connections of devices now.
-    pub devices: AtomicU64,
-    /// Connections that were accepted.
-    pub accepted: AtomicU64,
-    /// Connections refused before the handshake: too many, or too fast.
-    pub refused_early: AtomicU64,
-    /// Handshakes that failed: no TLS, another version, a certificate that is not ours or has expired, too slow.
-    pub handshakes_failed: AtomicU64,
-    /// Devices refused because they are not enrolled any more.
-    pub refused_devices: AtomicU64,
-    /// Connections ended because of what the device sent, and snapshots in it that could not be used.
-    pub protocol_errors: AtomicU64,
-    /// Devices that were enrolled.
-    pub enrolled: AtomicU64,
-    /// Tokens that were refused.
-    pub refused_tokens: AtomicU64,
-    /// Devices that asked to be let in without a token.
-    pub requests: AtomicU64,
-    /// Those of them that the user let in.
-    pub requests_accepted: AtomicU64,
-    /// Those of them that were refused: by the user, or because too many ask.
-    pub requests_refused: AtomicU64,
-    /// Certificates that were renewed.
-    pub renewed: AtomicU64,
-    /// Bytes of messages that came in.
-    pub bytes: AtomicU64,
-    sources: Mutex<HashMap<Source, SourceRefusals>>,
-    others: AtomicU64,
+    pub(crate) counts: Counts<status::Connections>,
+    refusals: Mutex<Refusals<String>>,
 }
 
 impl ServerStats {
-    pub(super) fn refuse(&self, counter: &AtomicU64, source: IpAddr, reason: String) {
-        self.refuse_many(counter, source, 1, reason);
-    }
-
     /// Counts so many refusals of one source, the last of them for this reason.
-    pub(super) fn refuse_many(&self, counter: &AtomicU64, source: IpAddr, count: u64, reason: String) {
-        counter.fetch_add(count, Ordering::Relaxed);
-        let source = source.into();
-        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
-        if sources.len() >= MAX_SOURCES && !sources.contains_key(&source) {
-            self.others.fetch_add(count, Ordering::Relaxed);
-            return;
-        }
-        let entry =
-            sources.entry(source).or_insert(SourceRefusals { source, count: 0, reason: String::new() });
-        entry.count += count;
-        entry.reason = reason;
+    pub(super) fn refuse(&self, counter: Counter, source: IpAddr, count: u64, reason: String) {
+        self.counts.note(|counts| *counter(counts) += count);
+        self.refusals().count(source.into(), count, None, reason);
     }
 
-    /// Sources of refused connections, most first, at most `most`; and the number of refusals of all others.
+    fn refusals(&self) -> MutexGuard<'_, Refusals<String>> {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As frontends see them.
     #[must_use]
-    pub fn refusals(&self, most: usize) -> (Vec<SourceRefusals>, u64) {
-        let mut all: Vec<SourceRefusals> =
-            self.sources.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
-        all.sort_by_key(|one| (std::cmp::Reverse(one.count), one.source));
-        let rest: u64 = all.iter().skip(most).map(|one| one.count).sum();
-        all.truncate(most);
-        (all, rest + self.others.load(Ordering::Relaxed))
+    pub fn status(&self) -> status::Connections {
+        status::Connections { refused_by: self.refusals().status(), ..self.counts.status() }
     }
 }
 
@@ -209,21 +161,7 @@ impl Drop for Served<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv6Addr;
-
     use super::*;
-
-    #[test]
-    fn refusals_of_an_ipv6_network_are_one_source() {
-        let stats = ServerStats::default();
-        for n in 0..2_000_u128 {
-            let address = Ipv6Addr::from_bits(0x2001_0db8 << 96 | n);
-            stats.refuse(&stats.refused_early, address.into(), "too many".to_owned());
-        }
-        let (refusals, others) = stats.refusals(8);
-        assert_eq!((refusals.len(), refusals[0].count, others), (1, 2_000, 0));
-        assert_eq!(refusals[0].source.to_string(), "2001:db8::/64");
-    }
 
     #[test]
     fn a_connection_waits_for_the_one_before_and_gives_way_to_the_next() {

@@ -16,9 +16,9 @@ use cpumon_wire::connection::{AttachmentState, ByeReason, ChannelKind, ClockRepo
 
 use crate::enrollment::EnrollmentError;
 
-pub use self::limits::{ServerLimits, ServerStats, SourceRefusals};
+pub use self::limits::{ServerLimits, ServerStats};
 pub use self::server::TlsServer;
-pub(crate) use self::server::{ConnectionListener, ListenerInfo, leave_address, other_sources};
+pub(crate) use self::server::{ConnectionListener, ListenerInfo, leave_address};
 
 /// Why a device's connection is ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

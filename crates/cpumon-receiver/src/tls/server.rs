@@ -5,11 +5,10 @@ use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use cpumon_link::tls::fingerprint;
 use cpumon_model::HostId;
 use cpumon_model::limits::{Limiter, Places};
 use cpumon_query::status;
@@ -21,14 +20,13 @@ use super::session::{ConnectionSession, SharedMemory};
 use super::{CHECK_EVERY, Handler, Peer, Session};
 use crate::ReceiverError;
 use crate::clock::mono_ns;
-use crate::discovery::{Responder, ResponderStats};
+use crate::counts::Counts;
+use crate::discovery::Responder;
 use crate::enrollment::consent::PendingDevices;
 use crate::enrollment::{Authority, EnrollmentError};
 use crate::storing::Sink;
 
 const STACK_BYTES: usize = 1 << 20;
-/// Sources of refused connections that frontends see, most first.
-const SHOWN_REFUSALS: usize = 64;
 
 /// The bound listener. Connections are served while [`TlsServer::run`] runs, a thread each.
 pub struct TlsServer {
@@ -125,7 +123,7 @@ impl TlsServer {
         loop {
             match self.listener.accept() {
                 Ok((socket, address)) => {
-                    self.shared.stats.accepted.fetch_add(1, Ordering::Relaxed);
+                    self.shared.stats.counts.note(|counts| counts.accepted += 1);
                     threads.extend(self.admit(socket, address, handshakes));
                 }
                 // An error such as ECONNABORTED is the connection's: the next poll comes back to the listener.
@@ -145,7 +143,7 @@ impl TlsServer {
         let refuse = |reason: &str| {
             // Dropping the socket closes it without a byte: a reason would need the handshake that is to be
             // saved.
-            shared.stats.refuse(&shared.stats.refused_early, source, reason.to_owned());
+            shared.stats.refuse(|counts| &mut counts.refused_early, source, 1, reason.to_owned());
             None
         };
         // By the listener and not by the new thread, so that the next connection sees it; and before the rate, so
@@ -221,20 +219,11 @@ impl ConnectionListener {
         let info = ListenerInfo {
             address,
             stats: server.stats(),
-            discovery: responder
-                .as_ref()
-                .map(|one| Discovery { key: fingerprint(&one.pin()), stats: one.stats() }),
+            discovery: responder.as_ref().map(Responder::stats),
             waiting: Arc::new(server.waiting_requests()),
         };
         Ok(Self { server, responder, info })
     }
-}
-
-/// The fingerprint of the key, and the counts of the responder.
-#[derive(Clone)]
-struct Discovery {
-    key: String,
-    stats: Arc<ResponderStats>,
 }
 
 /// A listener as frontends see it.
@@ -243,7 +232,7 @@ pub struct ListenerInfo {
     /// Where it listens.
     pub address: SocketAddr,
     stats: Arc<ServerStats>,
-    discovery: Option<Discovery>,
+    discovery: Option<Arc<Counts<status::Discovery>>>,
     waiting: Arc<dyn Fn() -> usize + Send + Sync>,
 }
 
@@ -256,46 +245,18 @@ impl std::fmt::Debug for ListenerInfo {
 impl ListenerInfo {
     /// Fingerprint of this receiver's key, with discovery.
     pub fn discovery_key(&self) -> Option<String> {
-        self.discovery.as_ref().map(|discovery| discovery.key.clone())
+        self.discovery.as_ref().map(|counts| counts.status().key)
     }
 
     /// Its counts.
     pub fn status(&self) -> status::Connections {
-        let stats = &self.stats;
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let (refusals, others) = stats.refusals(SHOWN_REFUSALS);
-        let shown = refusals.into_iter().map(|one| status::Rejects {
-            source: one.source.to_string(),
-            count: one.count,
-            reason: one.reason,
-            ..status::Rejects::default()
-        });
+        let requests_waiting = (self.waiting)() as u64;
+        let discovery = self.discovery.as_ref().map(|counts| counts.status());
         status::Connections {
             address: self.address.to_string(),
-            devices: read(&stats.devices),
-            accepted: read(&stats.accepted),
-            refused_early: read(&stats.refused_early),
-            handshakes_failed: read(&stats.handshakes_failed),
-            refused_devices: read(&stats.refused_devices),
-            protocol_errors: read(&stats.protocol_errors),
-            enrolled: read(&stats.enrolled),
-            refused_tokens: read(&stats.refused_tokens),
-            renewed: read(&stats.renewed),
-            requests: read(&stats.requests),
-            requests_waiting: (self.waiting)() as u64,
-            requests_accepted: read(&stats.requests_accepted),
-            requests_refused: read(&stats.requests_refused),
-            discovery: self.discovery.as_ref().map(|Discovery { key, stats }| status::Discovery {
-                key: key.clone(),
-                queries: read(&stats.queries),
-                answered: read(&stats.answered),
-                unrelated: read(&stats.unrelated),
-                too_many: read(&stats.too_many),
-                malformed: read(&stats.malformed),
-                failed: read(&stats.failed),
-            }),
-            bytes: read(&stats.bytes),
-            refused_by: shown.chain(other_sources(others)).collect(),
+            requests_waiting,
+            discovery,
+            ..self.stats.status()
         }
     }
 }
@@ -307,9 +268,4 @@ pub fn leave_address(state: &Path, address: SocketAddr) {
     if let Err(error) = std::fs::write(&path, format!("{address}\n")) {
         log::warn!("cannot write {}: {error}; `cpumon token` needs --address", path.display());
     }
-}
-
-/// The row of all sources that are not listed by themselves; `None` if they sent nothing.
-pub fn other_sources(count: u64) -> Option<status::Rejects> {
-    (count > 0).then(|| status::Rejects { source: "others".to_owned(), count, ..status::Rejects::default() })
 }

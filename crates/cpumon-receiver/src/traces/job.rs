@@ -1,8 +1,7 @@
 //! What the shelf's thread is given to do ([`Job`]) and how far it is ([`Slot`]), how much it may store ([`TraceLimits`]), whose trace is
-//! deleted when there are too many ([`Shares`]), and what it did ([`Counts`], for `cpumon status`).
+//! deleted when there are too many ([`Shares`]), and what it did ([`Counts`] for `cpumon status`).
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +9,8 @@ use cpumon_model::HostId;
 use cpumon_model::limits::Rate;
 use cpumon_query::status;
 use cpumon_wire::connection::AttachmentState;
+
+use crate::counts::Counts;
 
 /// How much is kept.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -163,54 +164,24 @@ impl Shares {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Full;
 
-/// Since the receiver started, and what is there now.
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
-    max_bytes: u64,
-    pub(super) files: AtomicU64,
-    pub(super) bytes: AtomicU64,
-    pub(super) stored: AtomicU64,
-    pub(super) refused: AtomicU64,
-    pub(super) postponed: AtomicU64,
-    pub(super) deleted: AtomicU64,
-    pub(super) failed: AtomicU64,
-    last_error: Mutex<String>,
-}
-
-impl Counts {
-    pub(super) fn new(max_bytes: u64) -> Self {
-        Self { max_bytes, ..Self::default() }
-    }
-
+impl Counts<status::Traces> {
     /// A trace is stored: what failed before works again.
     pub(super) fn note_stored(&self) {
-        self.stored.fetch_add(1, Ordering::Relaxed);
-        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.note(|counts| {
+            counts.stored += 1;
+            counts.error.clear();
+        });
     }
 
     /// Something could not be written or read. It is logged once for each cause, and again once it had worked in between.
     pub(super) fn note_failure(&self, text: &str) {
-        self.failed.fetch_add(1, Ordering::Relaxed);
-        let mut last = self.last_error.lock().unwrap_or_else(PoisonError::into_inner);
-        if *last != text {
-            log::warn!("traces: {text}");
-            text.clone_into(&mut last);
-        }
-    }
-
-    pub(crate) fn status(&self) -> status::Traces {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        status::Traces {
-            files: read(&self.files),
-            bytes: read(&self.bytes),
-            max_bytes: self.max_bytes,
-            stored: read(&self.stored),
-            refused: read(&self.refused),
-            postponed: read(&self.postponed),
-            deleted: read(&self.deleted),
-            failed: read(&self.failed),
-            error: self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-        }
+        self.note(|counts| {
+            counts.failed += 1;
+            if counts.error != text {
+                log::warn!("traces: {text}");
+                text.clone_into(&mut counts.error);
+            }
+        });
     }
 }
 

@@ -13,16 +13,18 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use cpumon_model::HostId;
+use cpumon_query::status;
 use cpumon_wire::connection::{AttachmentState, ByeReason, TraceAnswer};
 
 use self::job::{Job, Slot, SlotState};
 use self::requests::Intake;
 use self::storage::Storage;
 use crate::ReceiverError;
+use crate::counts::Counts;
 use crate::tls::{Acks, Refusal, refusal};
 
+pub(crate) use self::job::OfferedTrace;
 pub use self::job::TraceLimits;
-pub(crate) use self::job::{Counts, OfferedTrace};
 pub use self::requests::{AskError, Requests, own_traces_dir};
 pub(crate) use self::requests::{OwnFlight, OwnTraces};
 
@@ -35,7 +37,7 @@ const WINDOW_BYTES: u64 = (1 << 20) / 8;
 #[derive(Clone, Debug)]
 pub struct Shelf {
     jobs: Sender<Job>,
-    pub(crate) counts: Arc<Counts>,
+    pub(crate) counts: Arc<Counts<status::Traces>>,
     /// Requests of users to devices.
     pub(crate) requests: Arc<Requests>,
 }
@@ -52,7 +54,8 @@ impl Shelf {
     /// Opens the directory beside the store, which a writer has opened before.
     pub(crate) fn open(store: &Path, limits: TraceLimits) -> Result<(Self, ShelfWork), ReceiverError> {
         let (jobs, receiver) = channel();
-        let counts = Arc::new(Counts::new(limits.bytes));
+        let counts = status::Traces { max_bytes: limits.bytes, ..status::Traces::default() };
+        let counts = Arc::new(Counts::new(counts));
         let storage = Storage::open(store, limits, MAX_TRACES, Arc::clone(&counts))?;
         let shelf = Self { jobs, counts, requests: Arc::default() };
         Ok((shelf, ShelfWork { storage, intake: None, jobs: receiver }))

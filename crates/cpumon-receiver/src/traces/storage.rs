@@ -8,12 +8,12 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use cpumon_link::attachments::Why;
 use cpumon_model::HostId;
 use cpumon_model::limits::{Bucket, Rate};
+use cpumon_query::status;
 use cpumon_store::{TraceIndex, TraceRecord, traces_dir};
 use cpumon_trace::TraceSummary;
 use cpumon_wire::connection::AttachmentState;
@@ -21,9 +21,10 @@ use cpumon_wire::connection::AttachmentState;
 use super::files::{
     checked, delete, delete_parts, free_bytes, numbers, open_part, part_bytes, publish, read_trace, take_back,
 };
-use super::job::{BROUGHT, Counts, Job, OFFER_KIB, OfferedTrace, Shares, Slot, Stored, TraceLimits};
+use super::job::{BROUGHT, Job, OFFER_KIB, OfferedTrace, Shares, Slot, Stored, TraceLimits};
 use crate::ReceiverError;
 use crate::clock::{mono_ns, wall_ns};
+use crate::counts::Counts;
 
 /// Traces under way at one time.
 const MAX_TRANSFERS: usize = 8;
@@ -65,7 +66,7 @@ pub(super) struct Storage {
     index: TraceIndex,
     shares: Shares,
     known: HashMap<(HostId, [u8; 32]), i64>,
-    counts: Arc<Counts>,
+    counts: Arc<Counts<status::Traces>>,
     transfers: Vec<Transfer>,
     brought: HashMap<HostId, Bucket>,
     /// What each host may bring; tests have less.
@@ -80,7 +81,7 @@ impl Storage {
         store: &Path,
         limits: TraceLimits,
         max_files: usize,
-        counts: Arc<Counts>,
+        counts: Arc<Counts<status::Traces>>,
     ) -> Result<Self, ReceiverError> {
         let dir = traces_dir(store);
         cpumon_files::create_own_dir(&dir)
@@ -121,12 +122,17 @@ impl Storage {
     }
 
     fn answer(&self, slot: &Slot, host: HostId, unstored: Unstored) {
-        let (state, counter, text) = match unstored {
-            Unstored::Refused(text) => (AttachmentState::Refused, &self.counts.refused, text),
-            Unstored::Later(text) => (AttachmentState::Later, &self.counts.postponed, text),
-        };
+        let (state, text) = self.counts.note(|counts| match unstored {
+            Unstored::Refused(text) => {
+                counts.refused += 1;
+                (AttachmentState::Refused, text)
+            }
+            Unstored::Later(text) => {
+                counts.postponed += 1;
+                (AttachmentState::Later, text)
+            }
+        });
         log::info!("a trace of host {}: {text}", hex::encode(host.0));
-        counter.fetch_add(1, Ordering::Relaxed);
         slot.set(state, 0, &text);
     }
 
@@ -238,14 +244,15 @@ impl Storage {
         if let Err(error) = delete(&self.dir, id) {
             self.failed("delete a trace", &error);
         }
-        self.counts.deleted.fetch_add(1, Ordering::Relaxed);
+        self.counts.note(|counts| counts.deleted += 1);
         self.count();
         Ok(())
     }
 
     fn count(&self) {
-        self.counts.files.store(self.shares.files() as u64, Ordering::Relaxed);
-        self.counts.bytes.store(self.shares.bytes(), Ordering::Relaxed);
+        self.counts.note(|counts| {
+            (counts.files, counts.bytes) = (self.shares.files() as u64, self.shares.bytes());
+        });
     }
 
     fn piece(&mut self, slot: &Arc<Slot>, offset: u64, bytes: &[u8]) {

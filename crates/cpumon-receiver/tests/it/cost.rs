@@ -50,7 +50,7 @@ impl Receiver {
     }
 
     fn held(&self) -> usize {
-        self.demux.table_use().held_bytes
+        self.demux.held_bytes()
     }
 }
 
@@ -284,7 +284,7 @@ fn a_flood_of_host_ids_leaves_places_for_others() {
     for id in 0..5_000 {
         let _ = receiver.send(&Head::of(id, 0).frame(&[]), FROM, 2 * SECOND_NS + id * 2_000_000);
     }
-    assert_eq!(receiver.demux.table_use().plain_hosts, 64);
+    assert_eq!(receiver.demux.tables().plain_hosts, 64);
     let newcomer = SocketAddr::from(([10, 0, 0, 2], 9));
     let now_ns = 13 * SECOND_NS;
     receiver.send(&Head::of(2_000_000, 0).frame(&[totals(1)]), newcomer, now_ns).unwrap();

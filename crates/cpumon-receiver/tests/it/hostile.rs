@@ -30,7 +30,7 @@ fn two_hundred_thousand_damaged_datagrams_never_panic() {
     let totals = demux.totals();
     assert_eq!((totals.datagrams, totals.rejected), (u64::from(rounds), u64::from(rounds - taken)));
     assert!(taken > rounds / 20 && totals.rejected > u64::from(rounds / 20));
-    let tables = demux.table_use();
+    let tables = demux.tables();
     assert!(tables.plain_hosts <= 50 && tables.v1_hosts <= 50, "{tables:?}");
 }
 

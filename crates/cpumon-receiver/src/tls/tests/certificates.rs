@@ -25,8 +25,8 @@ fn a_token_is_good_once_and_for_its_time_and_for_its_receiver() {
     let foreign = other.token();
     assert!(text(enroll_with(&foreign)).contains("its key is another one"));
     enroll(device.path(), &other.address.to_string(), &foreign, HOST, "device").unwrap();
-    running.count(|stats| read(&stats.refused_tokens), 4);
-    assert_eq!(read(&running.stats.enrolled), 1);
+    running.count(|stats| stats.refused_tokens, 4);
+    assert_eq!(running.stats.status().enrolled, 1);
     let left = std::fs::read_dir(running.dir.path().join("tokens")).unwrap().count();
     assert_eq!(left, 0, "a used token is gone");
 }
@@ -65,7 +65,7 @@ fn a_revoked_device_is_cut_off_at_once_and_stays_out_until_enrolled_again() {
     Authority::open(running.dir.path()).unwrap().registry().revoke("device").unwrap();
     eventually("the device is refused", || uplink.status().last_error.contains("was revoked").then_some(()));
     append(&uplink, 1);
-    running.count(|stats| read(&stats.refused_devices), 2);
+    running.count(|stats| stats.refused_devices, 2);
     assert_eq!(running.got.numbers(), [1]);
     drop(uplink);
     let (address, scope) = (running.address.to_string(), TokenScope { host: None, again: true });
@@ -95,14 +95,14 @@ fn a_certificate_of_another_receiver_or_past_its_time_is_refused() {
         let uplink = uplink(&address, identity, ram());
         append(&uplink, 1);
         eventually("it is refused", || {
-            running.stats.refusals(1).0.first()?.reason.contains(reason).then_some(())
+            running.stats.status().refused_by.first()?.reason.contains(reason).then_some(())
         });
         assert!(!uplink.drain(Duration::ZERO));
     }
     assert!(running.got.numbers().is_empty());
     // Signed here, but never enrolled: good for TLS, not for the registry.
     let uplink = uplink(&address, by(&running.authority, DEVICE_VALID_FOR), ram());
-    running.count(|stats| read(&stats.refused_devices), 1);
+    running.count(|stats| stats.refused_devices, 1);
     drop(uplink);
 }
 
@@ -130,7 +130,7 @@ fn a_new_key_replaces_the_old_one_without_a_break() {
     let before = std::fs::read(old.place().1).unwrap();
     let uplink = uplink(&address, old.clone(), ram());
     append(&uplink, 2);
-    eventually("the certificate is renewed", || (read(&running.stats.renewed) > 0).then_some(()));
+    eventually("the certificate is renewed", || (running.stats.status().renewed > 0).then_some(()));
     assert!(uplink.drain(PATIENCE));
     assert_eq!(registry.hosts().unwrap()[0].keys.len(), 2, "the old one is good until the new one is used");
     let renewed = old.place().1.with_extension("renewed");
@@ -143,9 +143,9 @@ fn a_new_key_replaces_the_old_one_without_a_break() {
     assert!(uplink.drain(PATIENCE));
     assert_eq!(registry.hosts().unwrap()[0].keys.len(), 1);
     assert!(!renewed.exists() && std::fs::read(old.place().1).unwrap() != before, "in its place");
-    let refused = read(&running.stats.refused_devices);
+    let refused = running.stats.status().refused_devices;
     let stale = self::uplink(&address, old, ram());
-    running.count(|stats| read(&stats.refused_devices), refused + 1);
+    running.count(|stats| stats.refused_devices, refused + 1);
     drop(stale);
 }
 
@@ -202,10 +202,10 @@ fn a_clock_that_can_be_wrong_has_no_certificate_renewed() {
     let uplink = uplink(&running.address.to_string(), identity, ram());
     append(&uplink, 1);
     assert!(uplink.drain(PATIENCE));
-    assert_eq!(read(&running.stats.renewed), 0);
+    assert_eq!(running.stats.status().renewed, 0);
     // The device stays connected.
     days.store(0, Ordering::Relaxed);
-    eventually("the certificate is renewed", || (read(&running.stats.renewed) > 0).then_some(()));
+    eventually("the certificate is renewed", || (running.stats.status().renewed > 0).then_some(()));
 }
 
 /// Only a welcome asked for it: the certificate of a device that stayed connected for four months ended, and then it was refused.
@@ -218,10 +218,10 @@ fn a_device_that_stays_connected_renews_its_certificate() {
     let registry = running.authority.registry();
     let known = registry.hosts().unwrap().remove(0);
     registry.put(&EnrolledHost { expires_s: wall_s() + 90 * DAY_S, ..known }).unwrap();
-    eventually("the certificate is renewed", || (read(&running.stats.renewed) > 0).then_some(()));
+    eventually("the certificate is renewed", || (running.stats.status().renewed > 0).then_some(()));
     append(&uplink, 1);
     assert!(uplink.drain(PATIENCE));
-    assert_eq!((read(&running.stats.renewed), uplink.status().connections), (1, 2));
+    assert_eq!((running.stats.status().renewed, uplink.status().connections), (1, 2));
     assert!(running.got.numbers().contains(&2));
 }
 

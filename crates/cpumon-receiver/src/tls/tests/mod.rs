@@ -20,6 +20,7 @@ use cpumon_link::tls::{
     AttachmentOptions, DeviceIdentity, Receiver, TlsError, Token, Uplink, UplinkOptions, ask, enroll,
 };
 use cpumon_link::{Backlog, RamBacklog};
+use cpumon_query::status;
 use cpumon_store::ClockDoubt;
 use cpumon_wire::Datagrams;
 use cpumon_wire::connection::{
@@ -173,22 +174,18 @@ impl TestReceiver {
         enroll(device.path(), &self.address.to_string(), &self.token(), HOST, "device")
     }
 
-    fn count(&self, counter: impl Fn(&ServerStats) -> u64, wanted: u64) {
-        eventually("it is counted", || (counter(&self.stats) >= wanted).then_some(()));
+    fn count(&self, counter: impl Fn(&status::Connections) -> u64, wanted: u64) {
+        eventually("it is counted", || (counter(&self.stats.status()) >= wanted).then_some(()));
     }
 
     /// Whom it refused, once it did so often: a source's count comes after that of all.
-    fn refusals(&self, wanted: u64) -> Vec<SourceRefusals> {
+    fn refusals(&self, wanted: u64) -> Vec<status::Rejects> {
         eventually("it is counted for its source", || {
-            let (refusals, others) = self.stats.refusals(8);
-            let counted = refusals.iter().map(|one| one.count).sum::<u64>() + others;
+            let refusals = self.stats.status().refused_by;
+            let counted = refusals.iter().map(|one| one.count).sum::<u64>();
             (counted >= wanted).then_some(refusals)
         })
     }
-}
-
-pub(super) fn read(counter: &std::sync::atomic::AtomicU64) -> u64 {
-    counter.load(Ordering::Relaxed)
 }
 
 pub(super) fn uplink(address: &str, identity: DeviceIdentity, backlog: RamBacklog) -> Uplink {
@@ -286,7 +283,7 @@ fn what_is_appended_arrives_and_is_acknowledged() {
     assert_eq!(running.got.numbers(), [1, 2, 3]);
     let status = uplink.status();
     assert_eq!((status.acked, status.waiting, status.failures), (3, 0, 0));
-    assert_eq!(read(&running.stats.devices), 1);
+    assert_eq!(running.stats.status().devices, 1);
 }
 
 #[test]
@@ -384,7 +381,7 @@ fn a_device_can_speak_for_itself_only_and_in_messages_of_bounded_length() {
         pipe.pump(true).unwrap();
         assert_eq!(goodbye(&mut pipe), ByeReason::Protocol);
     }
-    running.count(|stats| read(&stats.protocol_errors), 2);
+    running.count(|stats| stats.protocol_errors, 2);
 }
 
 #[test]
@@ -394,7 +391,7 @@ fn snapshots_that_cannot_be_used_are_counted_for_their_device_with_the_reason() 
     *running.got.2.lock().unwrap() = Some((3, "steal time of a CPU".to_owned()));
     append(&uplink, 1);
     let refusals = running.refusals(3);
-    assert_eq!(read(&running.stats.protocol_errors), 3);
+    assert_eq!(running.stats.status().protocol_errors, 3);
     assert_eq!((refusals[0].count, &*refusals[0].reason), (3, "steal time of a CPU"));
     assert!(uplink.drain(PATIENCE), "the connection goes on");
 }
@@ -429,7 +426,7 @@ fn nothing_that_an_enrolled_device_sends_breaks_the_receiver() {
         let _ = pipe.pump(true);
         std::thread::sleep(Duration::from_millis(50));
     }
-    running.count(|stats| read(&stats.protocol_errors), 1);
+    running.count(|stats| stats.protocol_errors, 1);
     let uplink = uplink(&running.address.to_string(), running.enroll(&device).unwrap(), ram());
     append(&uplink, 3);
     assert!(uplink.drain(PATIENCE), "others are served as before");
@@ -461,25 +458,25 @@ fn strangers_with_garbage_old_tls_or_much_time_are_cut_off_and_counted() {
     let mut garbage = TcpStream::connect(running.address).unwrap();
     garbage.write_all(&[0x5a; 600]).unwrap();
     ends(garbage);
-    running.count(|stats| read(&stats.handshakes_failed), 1);
+    running.count(|stats| stats.handshakes_failed, 1);
     let mut old = TcpStream::connect(running.address).unwrap();
     old.write_all(&tls12_hello()).unwrap();
     let alert = ends(old);
     assert_eq!((alert[0], alert[alert.len() - 1]), (21, 70), "an alert: protocol_version");
     let refusals = running.refusals(2);
-    assert_eq!((refusals.len(), refusals[0].count, read(&running.stats.handshakes_failed)), (1, 2, 2));
+    assert_eq!((refusals.len(), refusals[0].count, running.stats.status().handshakes_failed), (1, 2, 2));
     // One byte of a good beginning, and then nothing.
     let hasty = TestReceiver::start_with(|limits| limits.handshake_time = Duration::from_millis(700));
     let mut slow = TcpStream::connect(hasty.address).unwrap();
     slow.write_all(&[22]).unwrap();
     assert!(ends(slow).is_empty());
-    hasty.count(|stats| read(&stats.handshakes_failed), 1);
+    hasty.count(|stats| stats.handshakes_failed, 1);
 }
 
 #[test]
 fn one_source_cannot_open_connections_without_end() {
     let running = TestReceiver::start();
     let sockets: Vec<_> = (0..60).map(|_| TcpStream::connect(running.address).unwrap()).collect();
-    running.count(|stats| read(&stats.refused_early), 30);
+    running.count(|stats| stats.refused_early, 30);
     drop(sockets);
 }

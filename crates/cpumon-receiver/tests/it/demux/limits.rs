@@ -17,8 +17,8 @@ fn garbage_is_counted_by_sender_and_stops_no_one() {
     assert!(link.deliver_one(&other_count).is_err());
     let totals = link.demux.totals();
     assert_eq!((totals.rejected, link.loss().rejected), (3, 1));
-    let sender = *link.demux.rejected_senders().next().unwrap();
-    assert_eq!((sender.source, sender.datagrams), (FROM.ip().into(), 3));
+    let sender = *link.demux.refusals().iter().next().unwrap();
+    assert_eq!((sender.source, sender.count), (FROM.ip().into(), 3));
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn hosts_beyond_the_limit_are_refused_and_counted() {
             "a table of its own"
         );
     }
-    let full = demux.table_use();
+    let full = demux.tables();
     assert_eq!((full.plain_hosts, full.v1_hosts, full.max_hosts), (2, 2, 2));
     assert_eq!((demux.hosts().count(), demux.totals().rejected_by_kind.of(RejectKind::Host)), (4, 3));
     let mut closed =
@@ -87,7 +87,7 @@ fn rows_beyond_the_limit_are_left_out_and_counted() {
     let (threads, over) = (known.threads.len(), demux.totals().rows_over_limit);
     assert!((50..200).contains(&threads), "{threads} threads");
     assert!(over >= 300 - threads as u64, "{over} rows left out, {threads} threads kept");
-    let held = demux.table_use().held_bytes;
+    let held = demux.held_bytes();
     assert!(held <= LIMIT && held > LIMIT / 4, "{held} bytes");
 }
 
@@ -103,7 +103,7 @@ fn a_host_at_its_limit_still_replaces_what_is_known() {
     }
     let ran = link.intervals.last().unwrap().threads.iter().filter(|row| row.delta.run_ns > 0).count();
     assert!(ran > 30, "{ran} threads of the newest interval ran");
-    assert!(link.demux.table_use().held_bytes <= 88_000);
+    assert!(link.demux.held_bytes() <= 88_000);
     let rows = link.intervals.iter().flat_map(|one| &one.threads);
     let unseen = rows.filter(|row| row.flags.contains(Flags::NO_FINAL_COUNTERS)).count();
     assert_eq!(unseen, 0, "rows that were left out are no endings");
@@ -121,7 +121,7 @@ fn hosts_of_one_source_share_its_limit_and_others_have_their_own() {
     let threads = |at: usize| demux.snapshot(machines[at].host.host).unwrap().threads.len();
     assert!(threads(0) > threads(1) * 3 / 2, "{} and {}", threads(0), threads(1));
     assert_eq!(threads(0), threads(2));
-    let held = demux.table_use().held_bytes;
+    let held = demux.held_bytes();
     assert!(held <= 210_000, "{held} bytes");
 }
 
