@@ -25,6 +25,25 @@ impl ThreadState {
     pub const fn is_ready(self) -> bool {
         matches!(self, Self::ReadyWoken | Self::ReadyPreempted)
     }
+
+    /// One word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Running => "running",
+            Self::ReadyWoken => "ready",
+            Self::ReadyPreempted => "preempted",
+            Self::Blocked(_) => "blocked",
+            Self::Dead => "ended",
+        }
+    }
+
+    /// What it waits for that is no CPU.
+    #[must_use]
+    pub const fn reason(self) -> Option<WaitReason> {
+        if let Self::Blocked(reason) = self { Some(reason) } else { None }
+    }
 }
 
 /// A thread was in a state.

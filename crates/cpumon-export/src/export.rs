@@ -7,7 +7,7 @@ use std::io::Write;
 use std::ops::ControlFlow;
 
 use cpumon_model::{
-    Column, Fields, Interval, IntervalView, Kind as ValueKind, Tables, ThreadInterval, Value,
+    Column, ColumnId, Fields, Interval, IntervalView, Kind as ValueKind, Tables, ThreadInterval, Value,
 };
 use cpumon_query::fields::Field;
 use cpumon_query::report::{Change, Comparison, Side};
@@ -22,7 +22,7 @@ use crate::parquet::{MAX_PIVOT_COLUMNS, Parquet};
 use crate::pivot::{self, MAX_COLUMNS};
 use crate::query::{Compared, ExportQuery, Format, Kind, NotStored, PivotValue, Progress, Report};
 use crate::rows::{PivotRows, RowSink, SinkColumn, columns};
-use crate::source::{Counter, Source};
+use crate::source::{Counter, Source, hosts};
 
 /// Gaps that are read to report losses at most.
 const MAX_GAPS: usize = 100_000;
@@ -95,10 +95,7 @@ fn rows_of(
 
 /// Intervals of the range that were measured and not stored, a line a host and range.
 fn not_stored(reader: &Reader, query: &ExportQuery) -> Result<Vec<NotStored>, ExportError> {
-    let hosts = match &query.host {
-        Some(wanted) => vec![reader.find_host(wanted)?],
-        None => reader.hosts()?,
-    };
+    let hosts = hosts(reader, query)?;
     let whole = TimeRange::new(query.since_ns.unwrap_or(i64::MIN), query.until_ns.unwrap_or(i64::MAX));
     let ranges = query.compared.map_or_else(|| vec![whole], |compared| vec![compared.before, compared.after]);
     let mut all = Vec::new();
@@ -199,41 +196,33 @@ fn write_rows(
     columns: &[&'static Column],
     sink: &mut dyn RowSink,
 ) -> Result<u64, ExportError> {
-    let view = IntervalView::new(host, interval);
-    let mut cells: Vec<Value<'_>> = Vec::with_capacity(columns.len());
+    let view = &IntervalView::new(host, interval);
+    let threads = interval.threads.iter().filter(|thread| !query.only_active || is_active(thread));
     match query.kind {
-        Kind::Processes => {
-            for process in &interval.processes {
-                cells.clear();
-                cells.extend(columns.iter().map(|column| view.process(process, column.id)));
-                sink.row(&cells)?;
-            }
-            Ok(interval.processes.len() as u64)
-        }
-        Kind::Threads => {
-            let mut rows = 0;
-            for thread in interval.threads.iter().filter(|thread| !query.only_active || is_active(thread)) {
-                cells.clear();
-                cells.extend(columns.iter().map(|column| view.thread(thread, column.id)));
-                sink.row(&cells)?;
-                rows += 1;
-            }
-            Ok(rows)
-        }
-        Kind::Cgroups => {
-            for group in &interval.cgroups {
-                cells.clear();
-                cells.extend(columns.iter().map(|column| view.cgroup(group, column.id)));
-                sink.row(&cells)?;
-            }
-            Ok(interval.cgroups.len() as u64)
-        }
+        Kind::Processes => each(&interval.processes, columns, sink, |row, id| view.process(row, id)),
+        Kind::Threads => each(threads, columns, sink, |row, id| view.thread(row, id)),
+        Kind::Cgroups => each(&interval.cgroups, columns, sink, |row, id| view.cgroup(row, id)),
         Kind::Ledger | Kind::Pivot | Kind::Compare => {
-            cells.extend(columns.iter().map(|column| view.host(column.id)));
-            sink.row(&cells)?;
-            Ok(1)
+            each(std::iter::once(()), columns, sink, |(), id| view.host(id))
         }
     }
+}
+
+/// Writes these rows; returns how many.
+fn each<'v, R: Copy>(
+    rows: impl IntoIterator<Item = R>,
+    columns: &[&'static Column],
+    sink: &mut dyn RowSink,
+    value: impl Fn(R, ColumnId) -> Value<'v>,
+) -> Result<u64, ExportError> {
+    let (mut cells, mut count) = (Vec::with_capacity(columns.len()), 0);
+    for row in rows {
+        cells.clear();
+        cells.extend(columns.iter().map(|column| value(row, column.id)));
+        sink.row(&cells)?;
+        count += 1;
+    }
+    Ok(count)
 }
 
 /// The two ranges of a comparison.

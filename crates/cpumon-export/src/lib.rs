@@ -43,4 +43,4 @@ pub use query::{
 pub use rows::SinkColumn;
 pub use sql::sql;
 pub use text_table::TextTable;
-pub use trace::{SLICE_COLUMNS, TraceExportError, TraceSurvey, trace_perfetto, trace_slices};
+pub use trace::{SLICE_COLUMNS, TraceSurvey, trace_perfetto, trace_slices};

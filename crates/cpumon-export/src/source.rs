@@ -38,13 +38,18 @@ impl<'p> Counter<'p> {
     }
 }
 
+/// The hosts that a query names.
+pub(crate) fn hosts(reader: &Reader, query: &ExportQuery) -> Result<Vec<HostRecord>, ExportError> {
+    Ok(match &query.host {
+        Some(name) => vec![reader.find_host(name)?],
+        None => reader.hosts()?,
+    })
+}
+
 impl<'a> Source<'a> {
     /// `passes`: how often each host is read at most.
     pub fn open(reader: &'a Reader, query: &'a ExportQuery, passes: u32) -> Result<Self, ExportError> {
-        let hosts = match &query.host {
-            Some(name) => vec![reader.find_host(name)?],
-            None => reader.hosts()?,
-        };
+        let hosts = hosts(reader, query)?;
         let filter = match &query.process {
             None => ProcessFilter::All,
             Some(text) => {

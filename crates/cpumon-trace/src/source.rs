@@ -50,6 +50,12 @@ pub trait TraceSource {
         &[]
     }
 
+    /// A tracker of its events.
+    fn tracker<S: SpanSink>(&self, sink: S) -> Tracker<S> {
+        let tracker = Tracker::new(self.header().began.mono_ns, sink);
+        if self.is_watched_from_begin() { tracker } else { tracker.with_unknown_begin() }
+    }
+
     /// Ends a tracker that took all events up to this time.
     fn finish<S: SpanSink>(&self, mut tracker: Tracker<S>, end_ns: u64) -> S {
         for StoppedCpu { cpu, since_ns } in self.stopped().iter().filter(|stopped| stopped.since_ns < end_ns)

@@ -10,30 +10,8 @@ use std::collections::HashSet;
 use cpumon_model::{SchedEventKind, TraceTask};
 use cpumon_trace::{Ending, ReadError, TaskNames, Tasks, TraceSource};
 
-use crate::ExportError;
 pub use perfetto::trace_perfetto;
 pub use slices::{SLICE_COLUMNS, trace_slices};
-
-/// Why a trace could not be exported.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TraceExportError {
-    /// The trace could not be read.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// The export could not be written.
-    #[error(transparent)]
-    Write(#[from] ExportError),
-}
-
-impl From<TraceExportError> for ExportError {
-    fn from(error: TraceExportError) -> Self {
-        match error {
-            TraceExportError::Read(error) => Self::Trace(error),
-            TraceExportError::Write(error) => error,
-        }
-    }
-}
 
 /// Ids of threads of which the trace has no name: above the kernel's largest (2^22).
 const UNNAMED: u32 = 1 << 23;

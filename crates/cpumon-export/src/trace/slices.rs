@@ -3,11 +3,9 @@
 use std::io::{self, Write};
 
 use cpumon_model::{Kind as ValueKind, TraceTask, Value};
-use cpumon_trace::{
-    Ending, Slots, SpanSink, ThreadSpan, ThreadState, TraceRange, TraceSource, Tracker, Wakeup,
-};
+use cpumon_trace::{Ending, Slots, SpanSink, ThreadSpan, ThreadState, TraceRange, TraceSource, Wakeup};
 
-use super::{TraceExportError, TraceSurvey};
+use super::TraceSurvey;
 use crate::rows::{RowSink, SinkColumn};
 use crate::{ExportError, Format};
 
@@ -42,26 +40,23 @@ pub fn trace_slices(
     trace: &mut impl TraceSource,
     range: TraceRange,
     out: &mut dyn Write,
-) -> Result<Ending, TraceExportError> {
+) -> Result<Ending, ExportError> {
     let mut rows = format.rows(out).ok_or(ExportError::NoLegacyLayout { kind: "traces" })?;
     let columns = SLICE_COLUMNS.map(|(name, kind)| SinkColumn { name, kind: Some(kind) });
-    rows.columns(&columns, None).map_err(ExportError::from)?;
+    rows.columns(&columns, None)?;
     trace.limit_names(0);
     let began_ns = trace.header().began.mono_ns;
     let wakeups = Slots::default();
     let sink = Slices { survey, rows, began_ns, range, wakeups, has_rows: false, result: Ok(()) };
-    let mut tracker = Tracker::new(began_ns, sink);
-    if !trace.is_watched_from_begin() {
-        tracker = tracker.with_unknown_begin();
-    }
+    let mut tracker = trace.tracker(sink);
     let ending = trace.read(&mut |event| tracker.event(&event))?;
     let ending = survey.ending_of(ending, tracker.unfollowed());
     let mut sink = trace.finish(tracker, ending.known_until_ns);
-    sink.result.map_err(ExportError::from)?;
+    sink.result?;
     if !sink.has_rows {
-        return Err(ExportError::NoThread.into());
+        return Err(ExportError::NoThread);
     }
-    sink.rows.finish().map_err(ExportError::from)?;
+    sink.rows.finish()?;
     Ok(ending)
 }
 
@@ -96,14 +91,9 @@ impl Slices<'_> {
     }
 
     fn write(&mut self, span: &ThreadSpan) -> io::Result<()> {
-        let (state, reason) = match span.state {
-            ThreadState::Unknown => ("unknown", None),
-            ThreadState::Running => ("running", None),
-            ThreadState::ReadyWoken => ("ready", None),
-            ThreadState::ReadyPreempted => ("preempted", None),
-            ThreadState::Blocked(reason) => ("blocked", Some(reason)),
-            ThreadState::Dead => return Ok(()),
-        };
+        if span.state == ThreadState::Dead {
+            return Ok(());
+        }
         let survey = self.survey;
         let names = survey.names(span.task);
         let waker = self.waker(span);
@@ -123,8 +113,8 @@ impl Slices<'_> {
             names.as_ref().map_or(Value::Null, |names| Value::count(names.process.pid.into())),
             names.as_ref().map_or(Value::Null, |names| text(names.comm.clone())),
             names.as_ref().map_or(Value::Null, |names| text(names.program.clone())),
-            text(state.into()),
-            reason.map_or(Value::Null, |reason| text(reason.name())),
+            text(span.state.name().into()),
+            span.state.reason().map_or(Value::Null, |reason| text(reason.name())),
             waker.map_or(Value::Null, |waker| Value::count(survey.tid(waker).into())),
             waker_name.map_or(Value::Null, text),
             Value::count(span.is_over.into()),

@@ -1,6 +1,6 @@
 //! What exports of traces hold in memory, of traces that were made to cost it.
 
-use cpumon_export::{ExportError, Format, TraceExportError, TraceSurvey, trace_perfetto, trace_slices};
+use cpumon_export::{ExportError, Format, TraceSurvey, trace_perfetto, trace_slices};
 use cpumon_model::{Comm, ProcessKey, ThreadKey, TraceIdentity, TraceTask};
 use cpumon_trace::{Compression, FileHeader, TraceRange, TraceReader, TraceWriter};
 
@@ -44,6 +44,6 @@ fn an_export_holds_names_once() {
         let all = TraceRange::default();
         trace_slices(Format::Csv, &survey, &mut open(), all, &mut written).unwrap_err()
     });
-    assert!(matches!(none, TraceExportError::Write(ExportError::NoThread)), "{none}");
+    assert!(matches!(none, ExportError::NoThread), "{none}");
     assert!(taken.most < names.left / 2, "{taken:?} beside {names:?}");
 }

@@ -14,7 +14,7 @@ pub(crate) mod wakers;
 
 use std::collections::HashMap;
 
-use cpumon_events::{SpanSink, Tracker};
+use cpumon_events::SpanSink;
 
 use crate::file::ReadError;
 use crate::file::ending::Ending;
@@ -65,10 +65,7 @@ struct Tracked<S> {
 
 /// Reads a trace to its end.
 fn track<S: SpanSink>(reader: &mut impl TraceSource, sink: S) -> Result<Tracked<S>, ReadError> {
-    let mut tracker = Tracker::new(reader.header().began.mono_ns, sink);
-    if !reader.is_watched_from_begin() {
-        tracker = tracker.with_unknown_begin();
-    }
+    let mut tracker = reader.tracker(sink);
     let mut events = 0;
     let mut ending = reader.read(&mut |event| {
         events += 1;

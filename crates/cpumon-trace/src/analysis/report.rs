@@ -87,12 +87,8 @@ impl Report {
     #[must_use]
     pub fn totals(&self) -> Totals {
         let length_ns = self.range.until_ns.saturating_sub(self.range.from_ns);
-        let mut totals = Totals { length_ns, events: self.events, ..Totals::default() };
-        for cpu in self.cpus.iter() {
-            totals.cpus += 1;
-            totals.ledger.merge(&cpu);
-        }
-        totals
+        let all: Vec<_> = self.cpus().collect();
+        Totals { length_ns, cpus: all.len() as u64, events: self.events, ledger: CpuAccount::sum(&all) }
     }
 }
 
@@ -234,6 +230,15 @@ impl CpuAccount {
             Interrupt::Hard(_) => self.irq_ns += ns,
             Interrupt::Soft(_) => self.softirq_ns += ns,
         }
+    }
+
+    /// Of several CPUs together.
+    #[must_use]
+    pub fn sum(all: &[Self]) -> Self {
+        all.iter().fold(Self::default(), |mut sum, cpu| {
+            sum.merge(cpu);
+            sum
+        })
     }
 
     fn merge(&mut self, other: &Self) {

@@ -71,10 +71,7 @@ pub fn snapshots(
         left_out: 0,
     };
     again.limit_names(0);
-    let mut tracker = Tracker::new(header.began.mono_ns, Accounts::default());
-    if !is_watched {
-        tracker = tracker.with_unknown_begin();
-    }
+    let mut tracker = survey.tracker(Accounts::default());
     for cpu in found.first.keys() {
         tracker.sink().cpu(*cpu);
     }

@@ -4,9 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
-use cpumon_events::{
-    CpuSpan, InterruptSpan, Numbers, SpanSink, ThreadSpan, ThreadState, Tracker, reserve_some,
-};
+use cpumon_events::{CpuSpan, InterruptSpan, Numbers, SpanSink, ThreadSpan, ThreadState, reserve_some};
 use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask};
 use foldhash::fast::FixedState;
 
@@ -37,10 +35,7 @@ impl Timeline {
     /// Reads a trace.
     pub fn read(trace: &mut impl TraceSource, limits: TimelineLimits) -> Result<Self, ReadError> {
         let began_ns = trace.header().began.mono_ns;
-        let mut tracker = Tracker::new(began_ns, Builder::new(began_ns, limits));
-        if !trace.is_watched_from_begin() {
-            tracker = tracker.with_unknown_begin();
-        }
+        let mut tracker = trace.tracker(Builder::new(began_ns, limits));
         let (mut events, mut cut_ns) = (0, None);
         let ending = trace.read(&mut |event| {
             events += 1;

@@ -446,7 +446,7 @@ pub(super) async fn export(
     let (survey, mut trace) = traces.ask(read).await?;
     let body = stream(&app, lease, move |out| {
         let mut out = Stopping { out, stop: &stop };
-        match trace_slices(Format::Csv, &survey, &mut trace, range, &mut out).map_err(ExportError::from) {
+        match trace_slices(Format::Csv, &survey, &mut trace, range, &mut out) {
             // The heading is all there is: the window that the reader chose has nothing else.
             Ok(_) | Err(ExportError::NoThread) => Ok(()),
             Err(error) => Err(error),

@@ -11,10 +11,10 @@ use std::io::{self, Write};
 
 use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask};
 use cpumon_trace::{
-    CpuSpan, CpuState, Ending, SpanSink, ThreadSpan, ThreadState, TraceSource, Tracker, UNKNOWN_TID, Wakeup,
+    CpuSpan, CpuState, Ending, SpanSink, ThreadSpan, ThreadState, TraceSource, UNKNOWN_TID, Wakeup,
 };
 
-use super::{TraceExportError, TraceSurvey};
+use super::TraceSurvey;
 use crate::ExportError;
 use bundle::{Bundle, Message, Named, Thread, UNKNOWN, state_of};
 
@@ -53,7 +53,7 @@ pub fn trace_perfetto(
     survey: &TraceSurvey,
     trace: &mut impl TraceSource,
     out: &mut dyn Write,
-) -> Result<Ending, TraceExportError> {
+) -> Result<Ending, ExportError> {
     trace.limit_names(0);
     let began = trace.header().began;
     let shift_ns = began.boot_ns.wrapping_sub(began.mono_ns);
@@ -81,10 +81,7 @@ pub fn trace_perfetto(
         sink.clocks(began_ns, began.wall_ns.unsigned_abs());
     }
     sink.threads(began_ns);
-    let mut tracker = Tracker::new(began.mono_ns, sink);
-    if !trace.is_watched_from_begin() {
-        tracker = tracker.with_unknown_begin();
-    }
+    let mut tracker = trace.tracker(sink);
     let ending = trace.read(&mut |event| {
         tracker.sink().before(&event);
         tracker.event(&event);
@@ -93,7 +90,7 @@ pub fn trace_perfetto(
     let ending = survey.ending_of(ending, tracker.unfollowed());
     let mut sink = trace.finish(tracker, ending.known_until_ns);
     sink.end(ending.known_until_ns);
-    sink.result.map_err(ExportError::from)?;
+    sink.result?;
     Ok(ending)
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use cpumon_trace::CpuAccount;
+
 use crate::json::Nanos;
 use crate::time::Page;
 use crate::traces::{
@@ -50,23 +52,24 @@ fn names_of(timeline: &Timeline, thread: i64) -> TraceThread {
     }
 }
 
-fn state_of(state: ThreadState) -> (u8, &'static str, Option<String>) {
+/// The number of a state; docs are in [`TraceThreadTrack`].
+fn state_code(state: ThreadState) -> u8 {
     match state {
-        ThreadState::Unknown => (0, "unknown", None),
-        ThreadState::Running => (1, "running", None),
-        ThreadState::ReadyWoken => (2, "ready", None),
-        ThreadState::ReadyPreempted => (3, "preempted", None),
-        ThreadState::Blocked(reason) => (4, "blocked", Some(reason.name().into_owned())),
-        ThreadState::Dead => (0, "ended", None),
+        ThreadState::Unknown | ThreadState::Dead => 0,
+        ThreadState::Running => 1,
+        ThreadState::ReadyWoken => 2,
+        ThreadState::ReadyPreempted => 3,
+        ThreadState::Blocked(_) => 4,
     }
+}
+
+fn reason_of(state: ThreadState) -> Option<String> {
+    Some(state.reason()?.name().into_owned())
 }
 
 /// A state with its reason: `blocked: futex`.
 fn state_text(state: ThreadState) -> String {
-    match state_of(state) {
-        (_, name, Some(reason)) => format!("{name}: {reason}"),
-        (_, name, None) => name.to_owned(),
-    }
+    reason_of(state).map_or_else(|| state.name().to_owned(), |reason| format!("{}: {reason}", state.name()))
 }
 
 /// A clause as a sentence.
@@ -103,8 +106,8 @@ impl TraceHead {
 }
 
 impl TraceLedger {
-    fn each(sums: &WindowSums) -> Vec<Self> {
-        let each = sums.cpus.iter().map(|cpu| Self {
+    fn new(cpu: &CpuAccount) -> Self {
+        Self {
             cpu: Some(cpu.cpu),
             capacity_ns: cpu.capacity_ns(),
             run_ns: cpu.run_ns,
@@ -114,22 +117,15 @@ impl TraceLedger {
             unknown_ns: cpu.unknown_ns,
             holes: cpu.holes,
             lost: cpu.lost,
-        });
-        each.collect()
+        }
+    }
+
+    fn each(sums: &WindowSums) -> Vec<Self> {
+        sums.cpus.iter().map(Self::new).collect()
     }
 
     fn all(sums: &WindowSums) -> Self {
-        Self::each(sums).iter().fold(Self::default(), |sum, cpu| Self {
-            cpu: None,
-            capacity_ns: sum.capacity_ns.saturating_add(cpu.capacity_ns),
-            run_ns: sum.run_ns.saturating_add(cpu.run_ns),
-            idle_ns: sum.idle_ns.saturating_add(cpu.idle_ns),
-            irq_ns: sum.irq_ns.saturating_add(cpu.irq_ns),
-            softirq_ns: sum.softirq_ns.saturating_add(cpu.softirq_ns),
-            unknown_ns: sum.unknown_ns.saturating_add(cpu.unknown_ns),
-            holes: sum.holes.saturating_add(cpu.holes),
-            lost: sum.lost.saturating_add(cpu.lost),
-        })
+        Self { cpu: None, ..Self::new(&CpuAccount::sum(&sums.cpus)) }
     }
 }
 
@@ -160,10 +156,9 @@ impl TraceThreadTrack {
     fn new(thread: u32, track: &ThreadTrack, reasons: &mut Vec<String>) -> Self {
         let mut made = Self { thread, is_exact: track.is_exact, ..Self::default() };
         for part in &track.parts {
-            let (state, _, reason) = state_of(part.state);
             made.from_ns.push(part.from_ns);
             made.cpu.push(part.cpu);
-            let place = reason.map(|reason| {
+            let place = reason_of(part.state).map(|reason| {
                 let known = reasons.iter().position(|known| *known == reason);
                 known.unwrap_or_else(|| {
                     reasons.push(reason);
@@ -173,7 +168,7 @@ impl TraceThreadTrack {
             made.reason.push(place.and_then(|place| i32::try_from(place).ok()).unwrap_or(-1));
             if track.is_exact {
                 made.length_ns.push(part.until_ns - part.from_ns);
-                made.state.push(state);
+                made.state.push(state_code(part.state));
             } else {
                 made.shares.push(part.shares);
             }
@@ -336,7 +331,6 @@ impl TraceSlice {
     /// A state with the names of who woke it and of what it woke.
     #[must_use]
     pub fn new(timeline: &Timeline, slice: &Slice) -> Self {
-        let (_, state, reason) = state_of(slice.state);
         let woke = slice.woke.iter().map(|woken| TraceWoken {
             who: names_of(timeline, woken.thread.into()),
             at_ns: woken.at_ns,
@@ -345,8 +339,8 @@ impl TraceSlice {
         });
         Self {
             who: names_of(timeline, slice.thread.into()),
-            state,
-            reason,
+            state: slice.state.name(),
+            reason: reason_of(slice.state),
             from_ns: slice.from_ns,
             length_ns: slice.until_ns - slice.from_ns,
             cpu: slice.cpu,
