@@ -30,17 +30,8 @@ impl OutputFile {
         }
         let temporary = temporary_path(&path);
         // Fails if the name exists: neither the file of another export nor the target of a link is overwritten.
-        let file = cpumon_files::create_new(&temporary);
-        let file = file.map_err(|source| ExportError::File {
-            operation: "create a file beside",
-            path: path.clone(),
-            source,
-        })?;
-        Ok(Self {
-            path,
-            temporary: Some(temporary),
-            file: Some(BufWriter::with_capacity(BUFFER_BYTES, file)),
-        })
+        let file = cpumon_files::create_new(&temporary).map_err(failed("create a file beside", &path))?;
+        Ok(Self { path, temporary: Some(temporary), file: Some(buffered(file)) })
     }
 
     /// Whether a path is written directly: a rename would replace a device or a pipe by a file.
@@ -62,22 +53,14 @@ impl OutputFile {
     }
 
     fn open(path: PathBuf, open: impl FnOnce(&Path) -> io::Result<File>) -> Result<Self, ExportError> {
-        match open(&path) {
-            Ok(file) => {
-                Ok(Self { path, temporary: None, file: Some(BufWriter::with_capacity(BUFFER_BYTES, file)) })
-            }
-            Err(source) => Err(ExportError::File { operation: "open", path, source }),
-        }
+        let file = open(&path).map_err(failed("open", &path))?;
+        Ok(Self { path, temporary: None, file: Some(buffered(file)) })
     }
 
     /// Lets every user read it, for what is no secret. A file that is replaced keeps its mode all the same.
     pub fn let_others_read(&self) -> Result<(), ExportError> {
         let Some(file) = self.file.as_ref().filter(|_| self.temporary.is_some()) else { return Ok(()) };
-        cpumon_files::let_others_read(file.get_ref()).map_err(|source| ExportError::File {
-            operation: "let others read",
-            path: self.path.clone(),
-            source,
-        })
+        cpumon_files::let_others_read(file.get_ref()).map_err(failed("let others read", &self.path))
     }
 
     /// The file that holds what is written until [`OutputFile::finish`]; `None` for a device or a pipe.
@@ -88,19 +71,17 @@ impl OutputFile {
 
     /// Writes what is buffered, syncs, and renames the file to its path.
     pub fn finish(mut self) -> Result<(), ExportError> {
-        let error =
-            |operation, path: &Path, source| ExportError::File { operation, path: path.to_owned(), source };
         if let Some(writer) = self.file.take() {
-            let file = writer.into_inner().map_err(|e| error("write", &self.path, e.into_error()))?;
+            let file =
+                writer.into_inner().map_err(|error| failed("write", &self.path)(error.into_error()))?;
             // Before the rename: after a crash the path must not be an empty file. Pipes cannot be synced.
             if self.temporary.is_some() {
-                file.sync_all().map_err(|source| error("write", &self.path, source))?;
+                file.sync_all().map_err(failed("write", &self.path))?;
             }
         }
         if let Some(temporary) = &self.temporary {
             cpumon_files::keep_mode(&self.path, temporary);
-            std::fs::rename(temporary, &self.path)
-                .map_err(|source| error("put in place", &self.path, source))?;
+            std::fs::rename(temporary, &self.path).map_err(failed("put in place", &self.path))?;
             // It has its final name now; `Drop` must not remove it.
             self.temporary = None;
         }
@@ -111,9 +92,7 @@ impl OutputFile {
     #[must_use]
     pub fn with_path(&self, error: ExportError) -> ExportError {
         match error {
-            ExportError::Write(source) => {
-                ExportError::File { operation: "write", path: self.path.clone(), source }
-            }
+            ExportError::Write(source) => failed("write", &self.path)(source),
             other => other,
         }
     }
@@ -134,11 +113,16 @@ fn temporary_path(path: &Path) -> PathBuf {
 
 /// A symbolic link stays one: its target is replaced.
 fn resolved(path: &Path) -> Result<PathBuf, ExportError> {
-    cpumon_files::resolve(path).map_err(|source| ExportError::File {
-        operation: "write",
-        path: path.to_owned(),
-        source,
-    })
+    cpumon_files::resolve(path).map_err(failed("write", path))
+}
+
+fn failed(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ExportError {
+    let path = path.to_owned();
+    move |source| ExportError::File { operation, path, source }
+}
+
+fn buffered(file: File) -> BufWriter<File> {
+    BufWriter::with_capacity(BUFFER_BYTES, file)
 }
 
 impl Write for OutputFile {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use cpumon_query::charts::{Bar, BarPart, Chart, Stroke};
 
-use super::frame::{Frame, Legend, Mark};
+use super::frame::{Frame, HIGHEST, Legend, Mark, every};
 use super::options::{RenderOptions, ink_color};
 use super::svg::{Anchor, Area, Num, Svg, TextStyle, at, fit_text, text_width};
 
@@ -18,8 +18,6 @@ const NAME_DISTANCE: f64 = 11.0;
 const SMALL: (f64, u32) = (15.0, 10);
 /// Greatest height of a column of bars without a given height, if another column fits beside it.
 const COLUMN: f64 = 400.0;
-/// Greatest height of a picture without a given height.
-const HIGHEST: f64 = 2700.0;
 /// Space between columns.
 const GAP: f64 = 20.0;
 /// Space between a bar and its texts.
@@ -91,8 +89,7 @@ impl Grid {
 }
 
 fn names(svg: &mut Svg, frame: &Frame<'_>, bars: &[Bar], grid: Grid, area: Area) {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few rows")]
-    let every = (NAME_DISTANCE / grid.pitch).ceil().max(1.0) as usize;
+    let every = every(NAME_DISTANCE, grid.pitch);
     let size = if grid.pitch < SMALL.0 { SMALL.1 } else { 0 };
     let name = TextStyle { anchor: Anchor::End, color: frame.color("dim"), size, ..TextStyle::default() };
     let number = TextStyle { color: frame.color("text"), ..name };

@@ -18,6 +18,8 @@ const NOTE: f64 = 17.0;
 /// Least distance between two ticks of time.
 const TICK_DISTANCE: f64 = 84.0;
 const PLATE_HEIGHT: f64 = 20.0;
+/// Greatest height of a picture without a given height.
+pub(super) const HIGHEST: f64 = 2700.0;
 /// Most holes that are named below the chart.
 const MAX_NAMED: usize = 3;
 
@@ -62,6 +64,23 @@ impl<'c> Frame<'c> {
         frame.notes.extend(frame.holes_without_space());
         frame.notes.extend(chart.notes.iter().cloned());
         frame
+    }
+
+    /// The space left of rows for their names, in a picture of this width.
+    pub(super) fn names_width<'n>(names: impl Iterator<Item = &'n str>) -> impl Fn(f64) -> f64 {
+        let widest = names.map(|name| text_width(name, SIZE)).fold(40.0_f64, f64::max);
+        move |width| PAD + 8.0 + widest.min(width * 0.26)
+    }
+
+    /// Height of each of so many rows, with `above` pixels between head and rows. Without a given height of the picture it is in a range,
+    /// and `few` rows are stretched to so many pixels together.
+    pub(super) fn row_height(&self, rows: usize, above: f64, (least, most): (f64, f64), few: f64) -> f64 {
+        let (count, around) = (rows.max(1) as f64, self.around() + above);
+        let height = self.options.height.map_or_else(
+            || ((few / count).clamp(least, most) * count).min(HIGHEST - around),
+            |height| f64::from(height) - around,
+        );
+        (height / count).max(1.0)
     }
 
     pub(super) fn color(&self, name: &'static str) -> &'static str {
@@ -231,6 +250,13 @@ impl<'c> Frame<'c> {
         }
         svg.finish()
     }
+}
+
+/// Of rows this high, every so many has a name, so that two names have this distance.
+pub(super) fn every(distance: f64, height: f64) -> usize {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few rows")]
+    let every = (distance / height).ceil().max(1.0) as usize;
+    every
 }
 
 fn middle_of(area: Area) -> f64 {

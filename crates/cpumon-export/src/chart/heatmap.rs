@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use cpumon_query::charts::{Chart, HeatmapRow, Times};
 
-use super::frame::{Frame, PAD};
+use super::frame::{Frame, PAD, every};
 use super::options::{RenderOptions, Theme, heat_color};
 use super::svg::{Anchor, Area, Num, Svg, TextStyle, at, fit_text, text_width};
 
@@ -16,8 +16,6 @@ const SCALE: f64 = 26.0;
 const ROW: (f64, f64) = (16.0, 28.0);
 /// Few rows are stretched to this height together.
 const FEW: f64 = 160.0;
-/// Greatest height of a picture without a given height.
-const HIGHEST: f64 = 2700.0;
 /// Least distance between two names: of lower rows, some names are left out.
 const NAME_DISTANCE: f64 = 12.0;
 /// Rows lower than this have names of this size.
@@ -44,25 +42,11 @@ fn color_of(level: usize, theme: Theme) -> String {
     heat_color(share * share, theme)
 }
 
-/// Height of a row, and of the picture.
-fn heights(frame: &Frame<'_>, rows: usize, wanted: Option<u32>) -> (f64, f64) {
-    let count = rows.max(1) as f64;
-    let around = frame.around() + SCALE;
-    let height = wanted.map_or_else(
-        || ((FEW / count).clamp(ROW.0, ROW.1) * count).min(HIGHEST - around),
-        |height| f64::from(height) - around,
-    );
-    let row = (height / count).max(1.0);
-    (row, wanted.map_or(around + row * count, f64::from))
-}
-
 fn names(svg: &mut Svg, frame: &Frame<'_>, rows: &[HeatmapRow], grid: RowGrid) {
     let RowGrid { area, row } = grid;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few rows")]
-    let every = (NAME_DISTANCE / row).ceil().max(1.0) as usize;
     let size = if row < SMALL.0 { SMALL.1 } else { 0 };
     let style = TextStyle { anchor: Anchor::End, color: frame.color("text"), size, ..TextStyle::default() };
-    for (nth, one) in rows.iter().enumerate().step_by(every) {
+    for (nth, one) in rows.iter().enumerate().step_by(every(NAME_DISTANCE, row)) {
         let y = area.top + nth as f64 * row + row.min(40.0) / 2.0 + 4.0;
         svg.text(at(area.left - 8.0, y), &fit_text(&one.name, SIZE, area.left - 8.0 - PAD), style);
     }
@@ -149,11 +133,11 @@ fn marks(svg: &mut Svg, frame: &Frame<'_>, rows: &[HeatmapRow], mut left: f64) {
 
 /// Draws a heatmap with names, scale and ranges without data.
 pub(super) fn draw(chart: &Chart, rows: &[HeatmapRow], max: f64, options: &RenderOptions) -> String {
-    let widest = rows.iter().map(|row| text_width(&row.name, SIZE)).fold(40.0_f64, f64::max);
-    let frame = Frame::new(chart, options, |width| (PAD + 8.0 + widest.min(width * 0.26), PAD));
-    let (row, height) = heights(&frame, rows.len(), options.height);
+    let left = Frame::names_width(rows.iter().map(|row| &*row.name));
+    let frame = Frame::new(chart, options, |width| (left(width), PAD));
+    let row = frame.row_height(rows.len(), SCALE, ROW, FEW);
     let area = frame.area(SCALE, row * rows.len().max(1) as f64);
-    let mut svg = frame.begin(height);
+    let mut svg = frame.begin(options.height.map_or(frame.around() + SCALE + area.height, f64::from));
     let behind = scale(&mut svg, &frame, max);
     marks(&mut svg, &frame, rows, behind);
     let grid = RowGrid { area, row };

@@ -7,7 +7,7 @@ use std::ops::Range;
 use cpumon_query::charts::{Chart, Hole, Line, Sparkline, Stroke, Times};
 
 use super::axis::{nice, value_ticks};
-use super::frame::{Frame, LEGEND_ROW, Legend, Mark, PAD, point};
+use super::frame::{Frame, LEGEND_ROW, Legend, Mark, PAD, every, point};
 use super::options::RenderOptions;
 use super::svg::{Anchor, Area, Num, Svg, TextStyle, at, fit_text, text_width};
 
@@ -212,8 +212,6 @@ pub(super) fn draw_lines(chart: &Chart, lines: &[Line], max: Option<f64>, option
 const ROW: (f64, f64) = (26.0, 120.0);
 /// Few rows are stretched to this height together.
 const FEW: f64 = 260.0;
-/// Greatest height of a picture without a given height.
-const HIGHEST: f64 = 2700.0;
 /// Least distance between two names: of lower rows, some names are left out.
 const NAME_DISTANCE: f64 = 12.0;
 /// Rows of at least this height have the reasons of their holes inside; those of lower rows are in a note.
@@ -248,16 +246,6 @@ fn figures(width: f64) -> &'static [Figure] {
 
 fn percent(value: Option<f64>) -> String {
     value.filter(|value| value.is_finite()).map_or_else(|| "–".to_owned(), |value| format!("{value:.1}"))
-}
-
-fn height_of_row(frame: &Frame<'_>, rows: usize, wanted: Option<u32>) -> f64 {
-    let count = rows.max(1) as f64;
-    let around = frame.around() + TITLES;
-    let height = wanted.map_or_else(
-        || ((FEW / count).clamp(ROW.0, ROW.1) * count).min(HIGHEST - around),
-        |height| f64::from(height) - around,
-    );
-    (height / count).max(1.0)
 }
 
 /// A note with the reasons that do not fit into their rows, each once.
@@ -315,25 +303,22 @@ pub(super) fn draw_sparklines(
     options: &RenderOptions,
 ) -> String {
     let rows = if chart.empty.is_some() { &[] } else { rows };
-    let widest = rows.iter().map(|row| text_width(&row.name, SIZE)).fold(40.0_f64, f64::max);
-    let mut frame = Frame::new(chart, options, |width| {
-        let left = PAD + 8.0 + widest.min(width * 0.26);
-        (left, PAD + figures(width).len() as f64 * NUMBER)
-    });
-    let first_guess = height_of_row(&frame, rows.len(), options.height);
+    let left = Frame::names_width(rows.iter().map(|row| &*row.name));
+    let mut frame =
+        Frame::new(chart, options, |width| (left(width), PAD + figures(width).len() as f64 * NUMBER));
+    let first_guess = frame.row_height(rows.len(), TITLES, ROW, FEW);
     if let Some(note) = reasons_without_space(&frame, rows, first_guess) {
         frame.note(note);
     }
     // The note takes space itself, so the height is computed once more.
-    let row = height_of_row(&frame, rows.len(), options.height);
+    let row = frame.row_height(rows.len(), TITLES, ROW, FEW);
     let area = frame.area(TITLES, row * rows.len().max(1) as f64);
     let reached = rows.iter().filter_map(peak).filter(|value| value.is_finite()).fold(max, f64::max);
     let mut svg = frame.begin(options.height.map_or(frame.around() + TITLES + area.height, f64::from));
     if !rows.is_empty() {
         titles(&mut svg, &frame, area, reached);
     }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few rows")]
-    let every = (NAME_DISTANCE / row).ceil().max(1.0) as usize;
+    let every = every(NAME_DISTANCE, row);
     let between = if row > 8.0 { 3.0 } else { 0.0 };
     for (nth, one) in rows.iter().enumerate() {
         let top = area.top + nth as f64 * row;
