@@ -153,7 +153,7 @@ fn receive(identity: &Path) -> Outcome<()> {
     let authority = Arc::new(Authority::open(identity)?);
     let server =
         TlsServer::bind(([127, 0, 0, 1], 0).into(), authority, Arc::new(Taker), ServerLimits::default())?;
-    println!("{}", server.local_addr());
+    println!("{}", server.address);
     io::stdout().flush()?;
     let stop = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&stop);

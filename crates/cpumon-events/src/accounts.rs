@@ -83,8 +83,10 @@ pub struct Accounts {
     /// Threads that run or are ready.
     queues: BTreeMap<u16, u32>,
     lines: BTreeMap<u16, LineTimes>,
-    holes: u64,
-    unknown_wakeups: u64,
+    /// Switches that are missing: one left another thread than the one before came to.
+    pub holes: u64,
+    /// Threads that came to a CPU, and it is not known when they were woken.
+    pub unknown_wakeups: u64,
 }
 
 impl Accounts {
@@ -124,18 +126,6 @@ impl Accounts {
     /// Lines of hard interrupts, ascending.
     pub fn lines(&self) -> impl Iterator<Item = (u16, LineTimes)> {
         self.lines.iter().map(|(line, times)| (*line, *times))
-    }
-
-    /// Switches that are missing: one left another thread than the one before came to.
-    #[must_use]
-    pub fn holes(&self) -> u64 {
-        self.holes
-    }
-
-    /// Threads that came to a CPU, and it is not known when they were woken.
-    #[must_use]
-    pub fn unknown_wakeups(&self) -> u64 {
-        self.unknown_wakeups
     }
 
     /// What is a maximum, not a sum, starts again.

@@ -115,7 +115,7 @@ pub struct LedgerSum {
     /// Each CPU.
     cpus: BTreeMap<u32, CpuModes>,
     /// The intervals with most unattributed, by share of their capacity.
-    worst: Vec<WorstInterval>,
+    pub worst: Vec<WorstInterval>,
     /// How many of those are kept.
     #[serde(skip)]
     worst_count: usize,
@@ -243,12 +243,6 @@ impl LedgerSum {
             };
             (*cpu, lines)
         })
-    }
-
-    /// The intervals with most unattributed, by share of their capacity.
-    #[must_use]
-    pub fn worst(&self) -> &[WorstInterval] {
-        &self.worst
     }
 }
 

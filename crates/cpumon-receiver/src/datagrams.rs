@@ -129,7 +129,7 @@ fn publish(receiver: &mut UdpReceiver, demux: &Demux, group_keys: &GroupKeys, si
         kernel_dropped: receiver.kernel_drops(),
         rejected: totals.rejected + sink.refused_claims(),
         receive_errors: receiver.receive_errors(),
-        rejected_by: demux.refusals().status(),
+        rejected_by: demux.refusals.status(),
         rejected_for,
         opened: totals.opened,
         keys: demux.key_ids().map(|id| id.to_string()).collect(),

@@ -78,7 +78,7 @@ impl PastQueries {
         let (live, pool) = (Arc::clone(&self.live), Arc::clone(&self.pool));
         let read =
             move |cancelled| History::of_receiver(live, pool, cancelled).and_then(|history| work(&history));
-        in_turn(self.pool.turns(), MAX_WAIT, busy, read).await?.map_err(Problem::from)
+        in_turn(&self.pool.turns, MAX_WAIT, busy, read).await?.map_err(Problem::from)
     }
 }
 
@@ -159,7 +159,7 @@ mod tests {
     #[tokio::test]
     async fn a_question_has_its_turn_until_its_thread_has_ended() {
         let past = Arc::new(PastQueries::new(fake(), ReaderPool::new(None)));
-        let free = past.pool.turns().available_permits();
+        let free = past.pool.turns.available_permits();
         let (begun, is_released) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let asking = tokio::spawn({
             let (past, begun, is_released) =
@@ -179,9 +179,9 @@ mod tests {
         }
         asking.abort();
         assert!(asking.await.unwrap_err().is_cancelled());
-        assert_eq!(past.pool.turns().available_permits(), free - 1);
+        assert_eq!(past.pool.turns.available_permits(), free - 1);
         is_released.store(true, Ordering::Relaxed);
-        while past.pool.turns().available_permits() < free {
+        while past.pool.turns.available_permits() < free {
             pause().await;
         }
     }

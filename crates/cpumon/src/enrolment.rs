@@ -64,7 +64,7 @@ pub fn token(args: &TokenArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
 /// Whom the token lets in. A name of an enrolled host means its id, which its machine keeps.
 fn scope_of(authority: &Authority, args: &TokenArgs) -> anyhow::Result<TokenScope> {
     let Some(wanted) = &args.host else { return Ok(TokenScope::default()) };
-    let known = match authority.registry().named(wanted) {
+    let known = match authority.registry.named(wanted) {
         Err(EnrollmentError::UnknownHost(_)) => None,
         known => Some(known?),
     };
@@ -133,7 +133,7 @@ pub fn enroll(args: &EnrollArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
 fn name_as_enrolled<'a>(authority: &Authority, args: &'a RevokeArgs) -> Option<&'a str> {
     let (name, address) = args.host.rsplit_once('@')?;
     address.parse::<IpAddr>().ok()?;
-    authority.registry().named(name).ok()?;
+    authority.registry.named(name).ok()?;
     let reader = Reader::open(&store_for_writing(args.place.store.as_deref())).ok()?;
     let is_it = |host: &HostRecord| *host.info.hostname == args.host && host.trust == Trust::Authenticated;
     reader.hosts().ok()?.iter().any(is_it).then_some(name)
@@ -160,7 +160,7 @@ pub fn revoke(args: &RevokeArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
 
 /// `cpumon hosts enrolled`.
 pub fn enrolled(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let hosts = open_made(&args.place)?.registry().hosts()?;
+    let hosts = open_made(&args.place)?.registry.hosts()?;
     let rows = hosts.iter().map(|host| {
         [
             escape(&host.name).to_string(),
@@ -195,8 +195,8 @@ pub fn discover(args: &DiscoverCommandArgs, out: &mut dyn Write) -> anyhow::Resu
 /// `cpumon hosts pending`.
 pub fn pending(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let authority = open_made(&args.place)?;
-    let enrolled = authority.registry().hosts()?;
-    let requests = authority.requests().list()?;
+    let enrolled = authority.registry.hosts()?;
+    let requests = authority.requests.list()?;
     let rows = requests.iter().map(|request| {
         let known = enrolled.iter().find(|known| known.host == request.host);
         [

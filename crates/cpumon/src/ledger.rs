@@ -163,11 +163,11 @@ fn one(ledger: &LedgerSum, columns: usize, out: &mut dyn Write) -> io::Result<()
         row(&mut sums, &format!("CPU {cpu}"), &lines);
     }
     sums.write_within(columns, out)?;
-    if !ledger.worst().is_empty() {
+    if !ledger.worst.is_empty() {
         writeln!(out)?;
         paragraph("worst first, by the unattributed share:", columns, out)?;
         let mut worst = table("END", terms);
-        for bad in ledger.worst() {
+        for bad in &ledger.worst {
             row(&mut worst, &when::show(bad.end_wall_ns), &bad.lines);
         }
         worst.write_within(columns, out)?;
@@ -321,7 +321,7 @@ fn rows_of(ledger: &LedgerSum) -> Vec<Row<'_>> {
     };
     let mut rows = vec![whole("host", None, ledger.total())];
     rows.extend(ledger.per_cpu().map(|(cpu, lines)| whole("cpu", Some(cpu), lines)));
-    rows.extend(ledger.worst().iter().map(|bad| Row {
+    rows.extend(ledger.worst.iter().map(|bad| Row {
         begin_ns: bad.end_wall_ns.saturating_sub(i64::try_from(bad.duration_ns).unwrap_or(i64::MAX)),
         end_ns: bad.end_wall_ns,
         duration_ns: bad.duration_ns,

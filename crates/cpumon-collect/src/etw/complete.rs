@@ -96,8 +96,8 @@ impl Session {
         health.tasks_vanished = health.tasks_vanished.saturating_add(counts.vanished);
         health.ring_drops = counts.lost.saturating_add(counts.late).saturating_add(counts.exits_lost);
         health.sched_untracked = self.lives.left_out;
-        health.sched_missed_switches = self.tracker.sink().holes();
-        health.wakeups_unknown = self.tracker.sink().unknown_wakeups();
+        health.sched_missed_switches = self.tracker.sink().holes;
+        health.wakeups_unknown = self.tracker.sink().unknown_wakeups;
         health.probes = probes | Probes::EXITS;
     }
 

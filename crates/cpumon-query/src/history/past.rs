@@ -230,7 +230,7 @@ impl History {
     ) -> Result<Vec<T>, QueryError> {
         let (pool, TimeRange { since_ns, until_ns }) = (&self.pool, range);
         // Not waited for: a caller may hold a turn already, and two such callers could wait for each other.
-        let turns: Vec<_> = (1..parts).map_while(|_| pool.turns().try_acquire().ok()).collect();
+        let turns: Vec<_> = (1..parts).map_while(|_| pool.turns.try_acquire().ok()).collect();
         let parts = i64::try_from(turns.len() + 1).unwrap_or(1);
         let length_ns = range.length_ns() / parts;
         // The last part ends with the range: it has what the division left over.
@@ -401,7 +401,8 @@ pub struct ReaderPool {
     idle: Mutex<Vec<Reader>>,
     /// What those could not read that are closed.
     damage: Mutex<DamageReport>,
-    turns: Arc<Semaphore>,
+    /// One permit for each question that is answered at once.
+    pub turns: Arc<Semaphore>,
 }
 
 impl ReaderPool {
@@ -410,12 +411,6 @@ impl ReaderPool {
     pub fn new(store: Option<PathBuf>) -> Self {
         let turns = Arc::new(Semaphore::new(MAX_AT_ONCE));
         Self { store, idle: Mutex::default(), damage: Mutex::default(), turns }
-    }
-
-    /// One permit for each question that is answered at once.
-    #[must_use]
-    pub fn turns(&self) -> &Arc<Semaphore> {
-        &self.turns
     }
 
     /// An idle reader, or a new one; `None`: nothing is stored.

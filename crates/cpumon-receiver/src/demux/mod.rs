@@ -64,7 +64,8 @@ pub struct Demux {
     frame: v2::Frame,
     /// Memory that all hosts use in turn.
     scratch: Scratch,
-    refusals: Refusals<Rejected>,
+    /// Refused datagrams by their senders.
+    pub refusals: Refusals<Rejected>,
     /// How many datagrams and bytes each source may send; `None`: any number.
     rates: Option<SourceTable<2>>,
     /// How much time each source may take; `None`: any.
@@ -192,12 +193,6 @@ impl Demux {
             ended_unseen: self.v2_hosts().map(|host| host.ended_unseen).fold(0, u64::saturating_add),
             ..self.totals
         }
-    }
-
-    /// Refused datagrams by their senders.
-    #[must_use]
-    pub fn refusals(&self) -> &Refusals<Rejected> {
-        &self.refusals
     }
 
     fn take_v1(&mut self, datagram: &[u8], arrival: &Arrival, out: Output<'_>) -> Result<(), Rejected> {

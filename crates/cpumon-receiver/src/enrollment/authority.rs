@@ -32,10 +32,13 @@ pub struct Authority {
     dir: PathBuf,
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
-    registry: Registry,
-    requests: Requests,
+    /// The hosts that were ever enrolled, revoked ones included.
+    pub registry: Registry,
+    /// The devices that wait to be let in.
+    pub requests: Requests,
     tokens: Tokens,
-    audit: AuditLog,
+    /// Where it is written down who was let in and who was refused.
+    pub audit: AuditLog,
     doubt_of_clock: AskForDoubt,
 }
 
@@ -93,12 +96,6 @@ impl Authority {
         Self { doubt_of_clock: Box::new(ask), ..self }
     }
 
-    /// The devices that wait to be let in.
-    #[must_use]
-    pub fn requests(&self) -> &Requests {
-        &self.requests
-    }
-
     /// Lets a device in that waits, by the code that it shows, or does not; beside a running receiver.
     ///
     /// # Errors
@@ -135,12 +132,6 @@ impl Authority {
         Ok(key_hash(&self.certificate)?)
     }
 
-    /// Where it is written down who was let in and who was refused.
-    #[must_use]
-    pub fn audit(&self) -> &AuditLog {
-        &self.audit
-    }
-
     /// Refuses a host from now on, by name or id.
     ///
     /// # Errors
@@ -149,12 +140,6 @@ impl Authority {
         let host = self.registry.revoke(name_or_id)?;
         self.audit.note(AuditEvent::Revoked, &this_user(), &named_host(host.host, &host.name), "");
         Ok(host)
-    }
-
-    /// The hosts that were ever enrolled, revoked ones included.
-    #[must_use]
-    pub fn registry(&self) -> &Registry {
-        &self.registry
     }
 
     /// Makes a token that is good once, for this long, for any host that was not revoked. Only a hash of its secret is kept.

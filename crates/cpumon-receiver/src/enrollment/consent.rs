@@ -139,7 +139,7 @@ impl Consent<'_> {
         // From here on it is counted among the pending devices.
         drop(stranger);
         let turn = self.pending.replace(applicant.host);
-        let shown = self.authority.requests().put(request)?;
+        let shown = self.authority.requests.put(request)?;
         log::info!(
             "{} at {source} asks to be let in, code {}: `cpumon hosts accept CODE` with the code that it shows",
             shown.request.name.escape_debug(),
@@ -151,7 +151,7 @@ impl Consent<'_> {
         }
         let der = self.authority.let_in(applicant.host, &applicant.name, &applicant.request)?;
         let subject = named_host(applicant.host, &applicant.name);
-        self.authority.audit().note(AuditEvent::Enrolled, &source.to_string(), &subject, "by code");
+        self.authority.audit.note(AuditEvent::Enrolled, &source.to_string(), &subject, "by code");
         self.stats.counts.note(|counts| {
             counts.requests_accepted += 1;
             counts.enrolled += 1;

@@ -92,7 +92,7 @@ impl Sink {
     fn is_open(&self, host: HostId, trust: Trust) -> bool {
         // If the registry cannot be read, every host may be enrolled: no datagram speaks for any.
         let is_enrolled =
-            || self.authority.as_ref().is_some_and(|one| one.registry().has(host.0).unwrap_or(true));
+            || self.authority.as_ref().is_some_and(|one| one.registry.has(host.0).unwrap_or(true));
         // The registry comes last, because it may read files.
         self.is_plain_or_encrypts(host, trust) && !is_enrolled()
     }
@@ -210,7 +210,7 @@ impl Sink {
     /// Updates what is known about hosts that came by datagram.
     pub fn note_all<'a>(&self, hosts: impl Iterator<Item = &'a HostStatus>) {
         // Asked once for all of them: there can be thousands, four times a second.
-        let enrolled = match self.authority.as_ref().map(|one| one.registry().ids()) {
+        let enrolled = match self.authority.as_ref().map(|one| one.registry.ids()) {
             None => Arc::default(),
             Some(Ok(ids)) => ids,
             // As in `is_open`.

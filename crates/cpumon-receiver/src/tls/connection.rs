@@ -110,7 +110,7 @@ impl Shared {
                 self.stats.refuse(counter, source, 1, refusal.text.clone());
             }
             if matches!(refusal.reason, ByeReason::Token | ByeReason::NotLetIn | ByeReason::Revoked) {
-                self.authority.audit().note(AuditEvent::Refused, &source.to_string(), "", &refusal.text);
+                self.authority.audit.note(AuditEvent::Refused, &source.to_string(), "", &refusal.text);
             }
             send_last_message(&mut pipe, &refusal);
         }
@@ -125,7 +125,7 @@ impl Shared {
                     let enrolled = self.authority.enroll(&secret, host, name, request);
                     if enrolled.is_ok() {
                         let (source, subject) = (source.to_string(), named_host(host, name));
-                        self.authority.audit().note(AuditEvent::Enrolled, &source, &subject, "by token");
+                        self.authority.audit.note(AuditEvent::Enrolled, &source, &subject, "by token");
                     }
                     Ok(Some(First::Token(enrolled)))
                 }
@@ -188,7 +188,7 @@ impl Shared {
             return Err(bye(ByeReason::Busy, "too many devices are connected"));
         }
         // If it came with its new certificate, the renewal arrived and the old key is good no longer.
-        if let Err(error) = self.authority.registry().settle_key(host, &key) {
+        if let Err(error) = self.authority.registry.settle_key(host, &key) {
             log::warn!("cannot forget the old key of {}: {error}", known.name);
         }
         let is_renewal_due = self.authority.is_renewal_due(&known);
@@ -200,7 +200,7 @@ impl Shared {
 
     fn enrolled(&self, key: &[u8; 32]) -> Result<EnrolledHost, Refusal> {
         // Not `Revoked` on an error: the device may well be enrolled.
-        let known = self.authority.registry().find_key(key).map_err(|error| {
+        let known = self.authority.registry.find_key(key).map_err(|error| {
             log::warn!("cannot read who is enrolled, so no device is let in: {error}");
             refusal(ByeReason::Busy, "the receiver cannot read who is enrolled")
         })?;

@@ -31,7 +31,8 @@ const STACK_BYTES: usize = 1 << 20;
 /// The bound listener. Connections are served while [`TlsServer::run`] runs, a thread each.
 pub struct TlsServer {
     listener: TcpListener,
-    address: SocketAddr,
+    /// Where it listens.
+    pub address: SocketAddr,
     shared: Arc<Shared>,
 }
 
@@ -47,7 +48,7 @@ impl TlsServer {
         limits: ServerLimits,
     ) -> Result<Self, ReceiverError> {
         let config = Arc::new(authority.server_config().map_err(EnrollmentError::from)?);
-        authority.requests().clear().map_err(EnrollmentError::from)?;
+        authority.requests.clear().map_err(EnrollmentError::from)?;
         let bind = || {
             let listener = TcpListener::bind(address)?;
             // A client that goes between poll(2) and accept(2) would leave a blocking accept(2) waiting.
@@ -68,12 +69,6 @@ impl TlsServer {
             in_turn: InTurn::default(),
         });
         Ok(Self { listener, address, shared })
-    }
-
-    /// Where it listens.
-    #[must_use]
-    pub fn local_addr(&self) -> SocketAddr {
-        self.address
     }
 
     /// Its counts.
@@ -214,7 +209,7 @@ impl ConnectionListener {
         let handler = Arc::new(Sessions { sink, hosts: Mutex::default() });
         let limits = ServerLimits { takes_requests: discovery_name.is_some(), ..ServerLimits::default() };
         let server = TlsServer::bind(address, Arc::clone(authority), handler, limits)?;
-        let address = server.local_addr();
+        let address = server.address;
         let responder = discovery_name.map(|name| Responder::bind(authority, address, name)).transpose()?;
         let info = ListenerInfo {
             address,

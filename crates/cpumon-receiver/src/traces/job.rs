@@ -108,7 +108,7 @@ pub(super) struct Stored {
 pub(super) struct Shares {
     stored: Vec<Stored>,
     max_bytes: u64,
-    max_files: usize,
+    pub(super) max_files: usize,
 }
 
 impl Shares {
@@ -122,10 +122,6 @@ impl Shares {
 
     pub(super) fn remove(&mut self, id: i64) {
         self.stored.retain(|one| one.id != id);
-    }
-
-    pub(super) fn max_files(&self) -> usize {
-        self.max_files
     }
 
     pub(super) fn bytes(&self) -> u64 {

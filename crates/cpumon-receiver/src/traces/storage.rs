@@ -423,7 +423,7 @@ impl Storage {
                 self.failed("delete a trace", &error);
             }
         }
-        self.shares = Shares::new(self.limits.bytes, self.shares.max_files());
+        self.shares = Shares::new(self.limits.bytes, self.shares.max_files);
         self.known.clear();
         // Not by the clock alone: set wrong, it would delete all of them.
         let age_ns = self.limits.age.map(|age| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));

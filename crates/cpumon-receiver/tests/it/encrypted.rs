@@ -101,7 +101,7 @@ fn what_is_refused_is_counted_by_kind_and_by_sender() {
     let expected =
         [("malformed", 1), ("plain", 1), ("v1", 2), ("unknown_key", 1), ("bad_seal", 1), ("replayed", 1)];
     assert_eq!(counts, expected, "three bytes of another kind are v1 as well");
-    let sender = demux.refusals().iter().next().unwrap();
+    let sender = demux.refusals.iter().next().unwrap();
     assert_eq!((sender.count, sender.by_kind.of(RejectKind::BadTag)), (7, 1));
     let loss = demux.hosts().next().unwrap().loss;
     assert_eq!((loss.duplicates, loss.rejected), (1, 1));

@@ -178,7 +178,7 @@ impl Maker<'_> {
         snapshot.thread_count = u32::try_from(snapshot.threads.len()).unwrap_or(u32::MAX);
         snapshot.process_count = u32::try_from(snapshot.processes.len()).unwrap_or(u32::MAX);
         snapshot.exited_total = self.exited;
-        snapshot.health.sched_missed_switches = accounts.holes();
+        snapshot.health.sched_missed_switches = accounts.holes;
         snapshot.sort();
         accounts.begin_interval();
         (self.last_ns, self.sequence) = (at_ns, self.sequence + 1);

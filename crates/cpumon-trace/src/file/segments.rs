@@ -74,7 +74,8 @@ pub struct TraceInput {
     open: Option<(usize, File)>,
     /// Where the position of that file has to be set.
     is_moved: bool,
-    others: Vec<PathBuf>,
+    /// Paths of other recordings in the directory; empty if a file was opened.
+    pub others: Vec<PathBuf>,
 }
 
 impl TraceInput {
@@ -130,12 +131,6 @@ impl TraceInput {
             return Err(io::Error::new(io::ErrorKind::NotFound, text));
         }
         Ok(Self { files, at: 0, open: None, is_moved: true, others })
-    }
-
-    /// Paths of other recordings in the directory; empty if a file was opened.
-    #[must_use]
-    pub fn others(&self) -> &[PathBuf] {
-        &self.others
     }
 
     /// The file that has the next byte, and where the one behind it begins. `None`: there is none.

@@ -157,7 +157,7 @@ fn a_directory_is_its_newest_recording() {
     assert_eq!(listed.last().unwrap().number, 1_000_002, "by number, not by name");
     let mut input = TraceInput::open(dir.path()).unwrap();
     let first = dir.path().join("ring-20261124T100000.000Z");
-    assert_eq!(input.others(), std::slice::from_ref(&first));
+    assert_eq!(input.others, std::slice::from_ref(&first));
     let mut bytes = Vec::new();
     input.read_to_end(&mut bytes).unwrap();
     assert_eq!(bytes, new.concat());

@@ -80,11 +80,11 @@ impl<'a> TraceFile<'a> {
 /// Opens a trace, or the newest recording of a flight recorder's directory.
 fn open(name: &Path) -> anyhow::Result<AnyTrace<BufReader<TraceInput>>> {
     let input = TraceInput::open(name).with_context(|| format!("cannot open {}", name.display()))?;
-    if let Some(other) = input.others().last() {
+    if let Some(other) = input.others.last() {
         say(&format!(
             "{} has {} other recordings, which are left out; for the last of them: {}",
             name.display(),
-            input.others().len(),
+            input.others.len(),
             other.display()
         ));
     }

@@ -37,7 +37,7 @@ fn ask_receiver(running: &TestReceiver) -> Asking {
 }
 
 fn waiting(running: &TestReceiver) -> PendingRequest {
-    eventually("it waits", || running.authority.requests().list().unwrap().pop())
+    eventually("it waits", || running.authority.requests.list().unwrap().pop())
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_device_gets_its_certificate_when_the_user_enters_its_code() {
     by_user.decide(&code.to_string(), Decision::Accept).unwrap();
     let identity = device.thread.join().unwrap().unwrap();
     assert_eq!(identity.pin(), running.authority.pin().unwrap());
-    assert!(running.authority.requests().list().unwrap().is_empty());
+    assert!(running.authority.requests.list().unwrap().is_empty());
     assert_eq!((running.stats.status().requests, running.stats.status().requests_accepted), (1, 1));
     // What it got is good for a connection.
     running.sends(identity);
@@ -77,7 +77,7 @@ fn a_device_that_the_user_rejects_or_that_goes_away_leaves_nothing() {
     let text = device.thread.join().unwrap().unwrap_err().to_string();
     assert!(text.contains("does not let this device in"), "{text}");
     eventually("it is counted", || (running.stats.status().requests_refused == 1).then_some(()));
-    assert!(running.authority.registry().hosts().unwrap().is_empty());
+    assert!(running.authority.registry.hosts().unwrap().is_empty());
     // The device does not agree: it keeps no key, whatever the receiver thinks.
     let device = ask_at(&running.address.to_string(), running.authority.pin().unwrap(), HOST, false);
     let code = device.code().to_string();
@@ -124,7 +124,7 @@ fn a_nonce_other_than_the_one_it_was_bound_to_is_refused() {
         })
     });
     assert_eq!(reason.unwrap(), ByeReason::Protocol);
-    assert!(running.authority.requests().list().unwrap().is_empty());
+    assert!(running.authority.requests.list().unwrap().is_empty());
 }
 
 #[test]
@@ -134,12 +134,12 @@ fn of_one_address_four_wait_and_without_requests_none_does() {
         .map(|n| ask_at(&running.address.to_string(), running.authority.pin().unwrap(), [n; 16], true))
         .collect();
     eventually("three are refused", || (running.stats.status().requests_refused == 3).then_some(()));
-    eventually("four wait", || (running.authority.requests().list().unwrap().len() == 4).then_some(()));
+    eventually("four wait", || (running.authority.requests.list().unwrap().len() == 4).then_some(()));
     assert!(matches!(
         running.authority.decide("device", Decision::Reject),
         Err(EnrollmentError::SeveralWait(_))
     ));
-    for request in running.authority.requests().list().unwrap() {
+    for request in running.authority.requests.list().unwrap() {
         running.authority.decide(&request.code.to_string(), Decision::Reject).unwrap();
     }
     assert!(devices.into_iter().all(|device| device.thread.join().unwrap().is_err()));
@@ -154,10 +154,10 @@ fn what_a_killed_receiver_left_behind_is_gone_and_has_no_effect() {
     let authority = Authority::open(dir.path()).unwrap();
     let code: Code = "12345-67890".parse().unwrap();
     let request = PendingRequest::new(code, HOST, "device", "10.0.0.1".to_owned(), [1; 32]).unwrap();
-    std::mem::forget(authority.requests().put(request).unwrap());
-    assert_eq!(authority.requests().list().unwrap().len(), 1);
+    std::mem::forget(authority.requests.put(request).unwrap());
+    assert_eq!(authority.requests.list().unwrap().len(), 1);
     let running = TestReceiver::start_in(dir, "127.0.0.1:0".parse().unwrap());
-    assert!(running.authority.requests().list().unwrap().is_empty());
+    assert!(running.authority.requests.list().unwrap().is_empty());
 }
 
 #[test]
@@ -172,8 +172,7 @@ fn a_new_request_of_a_host_ends_the_one_before() {
     eventually("the first one has ended", || first.thread.is_finished().then_some(()));
     let text = first.thread.join().unwrap().unwrap_err().to_string();
     assert!(text.contains("newer request"), "{text}");
-    let codes =
-        || running.authority.requests().list().unwrap().iter().map(|one| one.code).collect::<Vec<_>>();
+    let codes = || running.authority.requests.list().unwrap().iter().map(|one| one.code).collect::<Vec<_>>();
     eventually("only the second one waits", || (codes() == [second_code]).then_some(()));
     assert!(running.authority.decide(&first_code.to_string(), Decision::Accept).is_err());
     running.authority.decide(&second_code.to_string(), Decision::Accept).unwrap();
@@ -184,7 +183,7 @@ fn a_new_request_of_a_host_ends_the_one_before() {
 fn a_code_lets_a_revoked_host_in_only_if_the_user_says_again() {
     let (running, before) = (TestReceiver::start(), tempfile::tempdir().unwrap());
     running.enroll(&before).unwrap();
-    running.authority.registry().revoke("device").unwrap();
+    running.authority.registry.revoke("device").unwrap();
     let device = ask_receiver(&running);
     let code = device.code().to_string();
     waiting(&running);

@@ -70,7 +70,7 @@ fn long_work_ends_with_a_newer_connection_a_revocation_and_the_receiver() {
     let (busy, stop) = (Arc::new(Busy::default()), Arc::new(AtomicBool::new(false)));
     let (any, handler) = ("127.0.0.1:0".parse().unwrap(), Arc::new(BusyHandler(Arc::clone(&busy))));
     let server = TlsServer::bind(any, Arc::clone(&authority), handler, ServerLimits::default()).unwrap();
-    let (address, stopped) = (server.local_addr(), Arc::clone(&stop));
+    let (address, stopped) = (server.address, Arc::clone(&stop));
     let thread = std::thread::spawn(move || server.run(&stopped));
     let enroll_again = || {
         let scope = TokenScope { host: None, again: true };
@@ -89,7 +89,7 @@ fn long_work_ends_with_a_newer_connection_a_revocation_and_the_receiver() {
     assert_eq!(goodbye(&mut first), ByeReason::Replaced);
     ended(&[ByeReason::Replaced]);
     works();
-    Authority::open(dir.path()).unwrap().registry().revoke("device").unwrap();
+    Authority::open(dir.path()).unwrap().registry.revoke("device").unwrap();
     assert_eq!(goodbye(&mut second), ByeReason::Revoked);
     let _third = work(address, &enroll_again());
     works();

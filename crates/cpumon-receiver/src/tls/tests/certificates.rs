@@ -38,7 +38,7 @@ fn a_device_with_the_machine_id_of_another_one_is_in_the_audit_log() {
     let address = running.address.to_string();
     let enroll_as = |name: &str| enroll(device.path(), &address, &running.token(), HOST, name).unwrap();
     let log = || {
-        let files = running.authority.audit().files();
+        let files = running.authority.audit.files();
         files.iter().filter_map(|file| std::fs::read_to_string(file).ok()).collect::<String>()
     };
     let is_noted = |text: &str| {
@@ -62,7 +62,7 @@ fn a_revoked_device_is_cut_off_at_once_and_stays_out_until_enrolled_again() {
     append(&uplink, 1);
     assert!(uplink.drain(PATIENCE));
     // As another process does it.
-    Authority::open(running.dir.path()).unwrap().registry().revoke("device").unwrap();
+    Authority::open(running.dir.path()).unwrap().registry.revoke("device").unwrap();
     eventually("the device is refused", || uplink.status().last_error.contains("was revoked").then_some(()));
     append(&uplink, 1);
     running.count(|stats| stats.refused_devices, 2);
@@ -122,7 +122,7 @@ fn without_a_certificate_a_connection_is_refused() {
 fn a_new_key_replaces_the_old_one_without_a_break() {
     let (running, device) = (TestReceiver::start(), tempfile::tempdir().unwrap());
     let old = running.enroll(&device).unwrap();
-    let registry = running.authority.registry();
+    let registry = &running.authority.registry;
     let mut known = registry.hosts().unwrap().remove(0);
     known.expires_s = 1;
     registry.put(&known).unwrap();
@@ -183,7 +183,7 @@ fn a_certificate_of_a_clock_that_was_ahead_is_good_when_the_clock_is_right() {
     let (key, wrong_s) = (NewKey::make().unwrap(), wall_s() + 300 * DAY_S);
     let (certificate, hash) =
         running.authority.sign_at(&key.request_der, HOST, wrong_s, DEVICE_VALID_FOR).unwrap();
-    let registry = running.authority.registry();
+    let registry = &running.authority.registry;
     let known = registry.hosts().unwrap().remove(0);
     registry.put(&EnrolledHost { keys: vec![hash], ..known }).unwrap();
     let (address, pin) = (running.address.to_string(), running.authority.pin().unwrap());
@@ -196,7 +196,7 @@ fn a_clock_that_can_be_wrong_has_no_certificate_renewed() {
     let (days, device) = (Arc::new(AtomicI64::new(300)), tempfile::tempdir().unwrap());
     let running = TestReceiver::start_doubting(&days);
     let identity = running.enroll(&device).unwrap();
-    let registry = running.authority.registry();
+    let registry = &running.authority.registry;
     let known = registry.hosts().unwrap().remove(0);
     registry.put(&EnrolledHost { expires_s: wall_s() + 90 * DAY_S, ..known }).unwrap();
     let uplink = uplink(&running.address.to_string(), identity, ram());
@@ -215,7 +215,7 @@ fn a_device_that_stays_connected_renews_its_certificate() {
     let uplink = uplink(&running.address.to_string(), running.enroll(&device).unwrap(), ram());
     append(&uplink, 1);
     assert!(uplink.drain(PATIENCE));
-    let registry = running.authority.registry();
+    let registry = &running.authority.registry;
     let known = registry.hosts().unwrap().remove(0);
     registry.put(&EnrolledHost { expires_s: wall_s() + 90 * DAY_S, ..known }).unwrap();
     eventually("the certificate is renewed", || (running.stats.status().renewed > 0).then_some(()));
@@ -232,7 +232,7 @@ fn a_certificate_of_a_clock_that_is_behind_lasts_a_year_from_the_time_that_is_kn
     let ends_s = || wall_s() + 1_365 * DAY_S;
     let first_s = ends_s();
     running.sends(running.enroll(&device).unwrap());
-    let known = running.authority.registry().hosts().unwrap().remove(0);
+    let known = running.authority.registry.hosts().unwrap().remove(0);
     assert!((first_s..=ends_s()).contains(&known.expires_s), "{}", known.expires_s);
 }
 
@@ -272,7 +272,7 @@ fn without_a_token_no_certificate_request_is_parsed() {
 fn an_unbound_token_does_not_lift_a_revocation() {
     let (running, device) = (TestReceiver::start(), tempfile::tempdir().unwrap());
     running.enroll(&device).unwrap();
-    running.authority.registry().revoke("device").unwrap();
+    running.authority.registry.revoke("device").unwrap();
     let text = running.enroll(&device).unwrap_err().to_string();
     assert!(text.contains("was revoked") && text.contains("--again"), "{text}");
     let scope = TokenScope { host: Some(BoundHost::Id(HOST)), again: true };

@@ -17,7 +17,7 @@ fn garbage_is_counted_by_sender_and_stops_no_one() {
     assert!(link.deliver_one(&other_count).is_err());
     let totals = link.demux.totals();
     assert_eq!((totals.rejected, link.loss().rejected), (3, 1));
-    let sender = *link.demux.refusals().iter().next().unwrap();
+    let sender = *link.demux.refusals.iter().next().unwrap();
     assert_eq!((sender.source, sender.count), (FROM.ip().into(), 3));
 }
 
