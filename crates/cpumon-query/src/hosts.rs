@@ -5,6 +5,7 @@ use cpumon_store::HostRecord;
 
 use crate::QueryError;
 use crate::history::History;
+use crate::time::{Available, HOUR_NS, TimeRange, now_ns};
 
 /// Names in an error.
 const MAX_NAMED: usize = 8;
@@ -43,4 +44,37 @@ pub(crate) fn hosts(history: &History, wanted: &[String]) -> Result<Vec<HostStat
         }
     }
     Ok(found)
+}
+
+/// From the first data of any of the hosts to the last.
+pub(crate) fn available(history: &History, hosts: &[HostStatus]) -> Result<Option<Available>, QueryError> {
+    let mut all: Option<Available> = None;
+    for host in hosts {
+        if let Some(one) = history.available(host.info.host)? {
+            let before = all.unwrap_or(one);
+            all = Some(Available {
+                first_ns: before.first_ns.min(one.first_ns),
+                last_ns: before.last_ns.max(one.last_ns),
+            });
+        }
+    }
+    Ok(all)
+}
+
+/// The range that is asked for: without an end it ends with the data, without a start it is an hour.
+pub(crate) fn asked_range(
+    history: &History,
+    hosts: &[HostStatus],
+    asked: (Option<i64>, Option<i64>),
+) -> Result<TimeRange, QueryError> {
+    let last_ns = match asked.1 {
+        None => available(history, hosts)?.map(|known| known.last_ns),
+        until_ns => until_ns,
+    };
+    let until_ns = last_ns.unwrap_or_else(now_ns);
+    let since_ns = asked.0.unwrap_or_else(|| until_ns.saturating_sub(HOUR_NS));
+    if since_ns >= until_ns || until_ns.checked_sub(since_ns).is_none() {
+        return Err(QueryError::InvalidRange { since_ns, until_ns });
+    }
+    Ok(TimeRange { since_ns, until_ns })
 }

@@ -39,6 +39,8 @@ pub struct Available {
     pub last_ns: i64,
 }
 
+pub(crate) const HOUR_NS: i64 = 3_600_000_000_000;
+
 /// Rows of a long list: those to leave out at the beginning, and those to give at most.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Page {

@@ -189,13 +189,9 @@ pub struct Chart {
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct HostCharts {
     /// The range that they show.
-    #[serde(with = "cpumon_model::nanos")]
-    #[schema(value_type = Nanos)]
-    pub since_ns: i64,
+    pub since_ns: Nanos,
     /// Its end.
-    #[serde(with = "cpumon_model::nanos")]
-    #[schema(value_type = Nanos)]
-    pub until_ns: i64,
+    pub until_ns: Nanos,
     /// What there is of the host.
     pub kept: Option<Kept>,
     /// CPUs that it has now.

@@ -8,10 +8,11 @@ use cpumon_model::{HostStatus, with_separators};
 use super::chart::{Body, Chart, Sparkline, Times, holes, name_of, times};
 use super::host::{Of, column};
 use super::parts::points;
-use super::query::{ChartQuery, Order, check_finest, range_of, rows_of};
+use super::query::{ChartQuery, Order, check_finest, hosts_of, rows_of};
 use crate::history::{AFTER_LAST, History, HostSeries, SeriesOptions};
+use crate::hosts::asked_range;
 use crate::time::{PlotRange, TimeRange, to_ms};
-use crate::{QueryError, history, hosts};
+use crate::{QueryError, history};
 
 /// Hosts of a picture unless the query has a number.
 const HOSTS: usize = 60;
@@ -162,15 +163,8 @@ fn notes(query: &ChartQuery, shown: usize, total: usize, without: &[String]) -> 
 /// Fills the chart of several hosts.
 pub(super) fn fleet(history: &History, query: &ChartQuery) -> Result<Chart, QueryError> {
     let limit = rows_of(query, HOSTS)?;
-    let hosts = hosts::hosts(history, &query.hosts)?;
-    let mut last_ns = None;
-    // Without an end, the picture ends with the newest data of any host in it.
-    if query.until_ns.is_none() {
-        for host in &hosts {
-            last_ns = last_ns.max(history.available(host.info.host)?.map(|known| known.last_ns));
-        }
-    }
-    let range = range_of(query, last_ns)?;
+    let hosts = hosts_of(history, query)?;
+    let range = asked_range(history, &hosts, (query.since_ns, query.until_ns))?;
     check_finest(query, range)?;
     let (mut members, without) = split(history, query, hosts, range)?;
     let total = members.len();

@@ -15,10 +15,11 @@ pub use chart::{
 pub use parts::{CHARTS_JSON, DelayPart, Part, Points, areas, delays, ledger, modes, points, states};
 pub use query::{Cells, ChartQuery, MAX_FINEST_RANGE_NS, Order, Percent, View, check_thread_range};
 
-use self::query::{ChartRequest, range_of, rows_of};
+use self::query::{ChartRequest, hosts_of, rows_of};
 use crate::history::{History, Kept};
-use crate::time::TimeRange;
-use crate::{QueryError, hosts, report};
+use crate::hosts::asked_range;
+use crate::json::Nanos;
+use crate::{QueryError, report};
 
 /// Fills the chart that a query asks for.
 pub fn chart(history: &History, query: &ChartQuery) -> Result<Chart, QueryError> {
@@ -38,7 +39,7 @@ pub fn charts(history: &History, query: &ChartQuery, views: &[View]) -> Result<H
         request.query.view = *view;
         charts.push(fill(&request)?);
     }
-    let TimeRange { since_ns, until_ns } = request.range;
+    let (since_ns, until_ns) = (Nanos(request.range.since_ns), Nanos(request.range.until_ns));
     let kept = request.available.map(|available| Kept { available, interval_ns: host.info.interval_ns });
     Ok(HostCharts { since_ns, until_ns, kept, cpus: host.info.cpu_count, charts })
 }
@@ -60,14 +61,10 @@ fn fill(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
 
 /// Refuses what [`chart`] refuses before it reads what happened: unknown hosts, ranges and rows that cannot be drawn.
 pub fn check(history: &History, query: &ChartQuery) -> Result<(), QueryError> {
-    let host = match query.view {
-        View::Fleet => hosts::hosts(history, &query.hosts)?.first().cloned(),
-        _ => Some(query::host_of(history, query)?),
-    };
-    let available = host.as_ref().map(|host| history.available(host.info.host)).transpose()?.flatten();
-    let range = range_of(query, available.map(|known| known.last_ns))?;
+    let hosts = hosts_of(history, query)?;
+    let range = asked_range(history, &hosts, (query.since_ns, query.until_ns))?;
     match query.view {
-        View::Who => host.map_or(Ok(()), |host| report::check_range(history, &host, query.by(), range)),
+        View::Who => hosts.iter().try_for_each(|host| report::check_range(history, host, query.by(), range)),
         View::Landscape => tasks::rows_by(query).and_then(|_| rows_of(query, 1)).map(drop),
         View::Threads | View::Fleet => rows_of(query, 1).map(drop),
         _ => Ok(()),
@@ -79,12 +76,7 @@ pub fn check(history: &History, query: &ChartQuery) -> Result<(), QueryError> {
 pub fn is_awaited(history: &History, query: &ChartQuery) -> Result<bool, QueryError> {
     // A range without an end ends with what the store has, so nothing of it is on its way.
     let Some(until_ns) = query.until_ns else { return Ok(false) };
-    let hosts = if query.view == View::Fleet {
-        hosts::hosts(history, &query.hosts)?
-    } else {
-        vec![query::host_of(history, query)?]
-    };
-    for host in hosts {
+    for host in hosts_of(history, query)? {
         if history.is_awaited(host.info.host, until_ns)? {
             return Ok(true);
         }

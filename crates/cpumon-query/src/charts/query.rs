@@ -7,10 +7,10 @@ use cpumon_model::{HostStatus, ProcessInterval, ProcessKey};
 
 use crate::error::ProcessChoice;
 use crate::history::{History, HostSeries, Lines, Selection};
-use crate::hosts::only_host;
+use crate::hosts::{asked_range, hosts, only_host};
 use crate::parse::parse_process_key;
 use crate::report::{ReportBy, ReportFilter};
-use crate::time::{Available, PlotRange, TimeRange, now_ns};
+use crate::time::{Available, HOUR_NS, PlotRange, TimeRange};
 use crate::{QueryError, history, words};
 
 words! {
@@ -120,23 +120,12 @@ impl ChartQuery {
     }
 }
 
-const HOUR_NS: i64 = 3_600_000_000_000;
 /// Threads are read one by one: their ranges are no longer than this.
 pub const MAX_THREAD_RANGE_NS: i64 = 24 * HOUR_NS;
 /// Intervals are read of no more than this where sums would do.
 pub const MAX_FINEST_RANGE_NS: i64 = 48 * HOUR_NS;
 /// Rows of a picture at most: more are too low to be seen.
 pub(super) const MAX_ROWS: usize = 200;
-
-/// The range that is asked for: without an end it ends with the data, without a start it is an hour.
-pub(super) fn range_of(query: &ChartQuery, last_ns: Option<i64>) -> Result<TimeRange, QueryError> {
-    let until_ns = query.until_ns.or(last_ns).unwrap_or_else(now_ns);
-    let since_ns = query.since_ns.unwrap_or_else(|| until_ns.saturating_sub(HOUR_NS));
-    if since_ns >= until_ns || until_ns.checked_sub(since_ns).is_none() {
-        return Err(QueryError::InvalidRange { since_ns, until_ns });
-    }
-    Ok(TimeRange { since_ns, until_ns })
-}
 
 /// Intervals in place of sums are not read of any range.
 pub(super) fn check_finest(query: &ChartQuery, range: TimeRange) -> Result<(), QueryError> {
@@ -183,7 +172,7 @@ impl<'a> ChartRequest<'a> {
         query: &ChartQuery,
     ) -> Result<Self, QueryError> {
         let available = history.available(host.info.host)?;
-        let range = range_of(query, available.map(|known| known.last_ns))?;
+        let range = asked_range(history, std::slice::from_ref(host), (query.since_ns, query.until_ns))?;
         let (query, series, process) = (query.clone(), OnceCell::new(), OnceCell::new());
         Ok(Self { history, host, query, range, available, series, process })
     }
@@ -217,6 +206,14 @@ pub(super) fn host_of(history: &History, query: &ChartQuery) -> Result<HostStatu
     }
     // By its id once more: of a host that reports, the receiver knows more than the record says.
     history.host(&only_host("a chart", &history.stored()?)?.info.host.to_string())
+}
+
+/// The hosts that a chart is of.
+pub(super) fn hosts_of(history: &History, query: &ChartQuery) -> Result<Vec<HostStatus>, QueryError> {
+    if query.view == View::Fleet {
+        return hosts(history, &query.hosts);
+    }
+    Ok(vec![host_of(history, query)?])
 }
 
 impl ChartRequest<'_> {

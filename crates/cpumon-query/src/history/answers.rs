@@ -71,13 +71,9 @@ pub struct Kept {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HostSeries {
     /// The range that was asked for.
-    #[serde(with = "cpumon_model::nanos")]
-    #[schema(value_type = Nanos)]
-    pub since_ns: i64,
+    pub since_ns: Nanos,
     /// Its end.
-    #[serde(with = "cpumon_model::nanos")]
-    #[schema(value_type = Nanos)]
-    pub until_ns: i64,
+    pub until_ns: Nanos,
     /// What there is.
     pub kept: Option<Kept>,
     /// The host runs Windows: its softirq is time in deferred procedure calls, its irq that in interrupt service routines.
@@ -120,21 +116,13 @@ pub struct TaskLine {
     /// Its newest name; null if it did nothing in the range.
     pub name: Option<String>,
     /// Start of the first interval or sum in which it did something, not before it began.
-    #[serde(with = "cpumon_model::nanos::if_known")]
-    #[schema(value_type = Option<Nanos>)]
-    pub first_ns: Option<i64>,
+    pub first_ns: Option<Nanos>,
     /// End of the last one, not after it ended.
-    #[serde(with = "cpumon_model::nanos::if_known")]
-    #[schema(value_type = Option<Nanos>)]
-    pub last_ns: Option<i64>,
+    pub last_ns: Option<Nanos>,
     /// When it began, by its key; null for names, where the source does not report it, and where no interval of its boot is stored.
-    #[serde(with = "cpumon_model::nanos::if_known")]
-    #[schema(value_type = Option<Nanos>)]
-    pub began_ns: Option<i64>,
+    pub began_ns: Option<Nanos>,
     /// End of the interval in which it ended; null if that is not in the range or no longer stored, and for names.
-    #[serde(with = "cpumon_model::nanos::if_known")]
-    #[schema(value_type = Option<Nanos>)]
-    pub ended_ns: Option<i64>,
+    pub ended_ns: Option<Nanos>,
     /// By name, a value a point: 0 if it was idle or not there, null where nothing was measured. Times and counts are sums;
     /// percentiles of the run delay are those of all delays in the point, the longest run delay is the highest.
     #[schema(value_type = HashMap<String, Vec<Option<i64>>>)]
@@ -148,13 +136,9 @@ pub struct TaskLine {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Lines {
     /// The range that was asked for.
-    #[serde(with = "cpumon_model::nanos")]
-    #[schema(value_type = Nanos)]
-    pub since_ns: i64,
+    pub since_ns: Nanos,
     /// Its end.
-    #[serde(with = "cpumon_model::nanos")]
-    #[schema(value_type = Nanos)]
-    pub until_ns: i64,
+    pub until_ns: Nanos,
     /// The points.
     #[serde(flatten)]
     pub times: BucketTimes,
@@ -187,13 +171,9 @@ pub struct MatrixRow {
     /// Run time in the range.
     pub total_ns: i64,
     /// Start of the first span in which it did something.
-    #[serde(with = "cpumon_model::nanos")]
-    #[schema(value_type = Nanos)]
-    pub first_ns: i64,
+    pub first_ns: Nanos,
     /// End of the last one.
-    #[serde(with = "cpumon_model::nanos")]
-    #[schema(value_type = Nanos)]
-    pub last_ns: i64,
+    pub last_ns: Nanos,
     /// What is known of its life in the range: `alive`, `born`, `ended`, `born_ended`.
     pub life: &'static str,
     /// Run time a point: 0 if it was idle or not there, null where nothing was measured.
@@ -207,13 +187,9 @@ pub struct MatrixRow {
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Matrix {
     /// The range that was asked for.
-    #[serde(with = "cpumon_model::nanos")]
-    #[schema(value_type = Nanos)]
-    pub since_ns: i64,
+    pub since_ns: Nanos,
     /// Its end.
-    #[serde(with = "cpumon_model::nanos")]
-    #[schema(value_type = Nanos)]
-    pub until_ns: i64,
+    pub until_ns: Nanos,
     /// The points.
     #[serde(flatten)]
     pub times: BucketTimes,

@@ -13,6 +13,7 @@ use super::past::History;
 use super::plot::Plot;
 use super::task_line::{LineGroup, LineSpan, Lives, Selection, add_span, begin, finish};
 use crate::QueryError;
+use crate::json::Nanos;
 use crate::time::PlotRange;
 
 /// Fields of the scheduler's events: they are read only where a column needs them.
@@ -108,7 +109,7 @@ fn walk(
         tally.groups.into_iter().map(|group| finish(group, &plot.buckets, resolution.is_some())).collect();
     let lines = places.iter().map(|at| made[*at].clone()).collect();
     let (times, gaps) = plot.finish(history)?;
-    Ok(Lines { since_ns: range.since_ns, until_ns: range.until_ns, times, lines, gaps })
+    Ok(Lines { since_ns: Nanos(range.since_ns), until_ns: Nanos(range.until_ns), times, lines, gaps })
 }
 
 /// Reasons that are counted apart while reading, and lines in an answer; further ones are counted under `other`.

@@ -17,6 +17,7 @@ use super::presence::Presence;
 use super::task_line::Lives;
 use crate::QueryError;
 use crate::group::GroupBy;
+use crate::json::Nanos;
 use crate::keys::TaskKey;
 use crate::tally::{Group, GroupOf, Grouping, Kind, Now, ProcessRow, RowPart, Sums, Tally, ThreadRow};
 use crate::time::{PlotRange, TimeRange};
@@ -59,7 +60,15 @@ fn build(
     let lives = plot.plan.resolution.map(|resolution| Lives { history, host: query.host, range, resolution });
     let (total, rows, other) = finish(tally, &plot.buckets, shown, lives.as_ref())?;
     let (times, gaps) = plot.finish(history)?;
-    Ok(Matrix { since_ns: range.since_ns, until_ns: range.until_ns, times, total, rows, other, gaps })
+    Ok(Matrix {
+        since_ns: Nanos(range.since_ns),
+        until_ns: Nanos(range.until_ns),
+        times,
+        total,
+        rows,
+        other,
+        gaps,
+    })
 }
 
 /// The busiest processes of a host over time.
@@ -237,8 +246,8 @@ fn finish(
         MatrixRow {
             key,
             total_ns: sums.total_ns,
-            first_ns: sums.first_ns.unwrap_or_default(),
-            last_ns: sums.last.until_ns,
+            first_ns: Nanos(sums.first_ns.unwrap_or_default()),
+            last_ns: Nanos(sums.last.until_ns),
             life: sums.life(),
             values: buckets.zero_where_there(sums.run_ns(), is_there),
             max: buckets.highest_where_there(most, is_there),

@@ -10,7 +10,7 @@ use super::columns::{shown_columns, summable};
 use super::past::History;
 use super::plot::Plot;
 use crate::QueryError;
-use crate::json::Named;
+use crate::json::{Named, Nanos};
 use crate::time::PlotRange;
 
 /// ns of one second.
@@ -188,8 +188,8 @@ pub fn series(
     let (times, gaps) = plot.finish(history)?;
     let kept = |available| Kept { available, interval_ns: host.info.interval_ns };
     Ok(HostSeries {
-        since_ns: range.since_ns,
-        until_ns: range.until_ns,
+        since_ns: Nanos(range.since_ns),
+        until_ns: Nanos(range.until_ns),
         kept: history.available(id)?.map(kept),
         is_windows: host.info.is_windows(),
         times,

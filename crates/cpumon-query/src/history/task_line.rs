@@ -15,6 +15,7 @@ use super::columns::{is_extreme, shown_columns, summable};
 use super::past::History;
 use super::presence::Presence;
 use crate::QueryError;
+use crate::json::Nanos;
 use crate::keys::TaskKey;
 use crate::parse::{parse_process_key, parse_thread_key};
 use crate::tally::{self, Group, GroupOf, Now, ProcessRow, RowPart, Sums, Tally, TaskRow, ThreadRow};
@@ -232,10 +233,12 @@ pub(super) fn finish(group: LineGroup, buckets: &Buckets, from_sums: bool) -> Ta
         key,
         name: (key.is_none() || line.first_ns.is_some()).then(|| name.into()),
         // A sum is longer than what there was of the task in it.
-        first_ns: line.first_ns.max(line.began_ns.filter(|_| line.first_ns.is_some())),
-        last_ns: line.last_ns.map(|last_ns| line.ended_ns.map_or(last_ns, |ended_ns| ended_ns.min(last_ns))),
-        began_ns: line.began_ns,
-        ended_ns: line.ended_ns,
+        first_ns: line.first_ns.max(line.began_ns.filter(|_| line.first_ns.is_some())).map(Nanos),
+        last_ns: line
+            .last_ns
+            .map(|last_ns| Nanos(line.ended_ns.map_or(last_ns, |ended_ns| ended_ns.min(last_ns)))),
+        began_ns: line.began_ns.map(Nanos),
+        ended_ns: line.ended_ns.map(Nanos),
         columns: columns.map(|(column, points)| (column.name, points.finish())).collect(),
         max_run_ns_per_s: line.peak.finish(),
     }

@@ -38,10 +38,9 @@ use self::read::{Whole, Zoom};
 use self::rows::{GroupPlace, HostTally};
 use crate::QueryError;
 use crate::history::History;
+use crate::hosts::{asked_range, available};
 use crate::tally::Grouping;
-use crate::time::{Available, TimeRange, now_ns};
-
-const HOUR_NS: i64 = 3_600_000_000_000;
+use crate::time::{TimeRange, now_ns};
 
 /// Refuses what [`report`] refuses before it reads rows: threads over more than a day of intervals.
 pub(crate) fn check_range(
@@ -94,37 +93,18 @@ pub(crate) fn report(
     Ok(report)
 }
 
-/// The range that is asked for: without an end it ends with the data, without a start it is an hour.
+/// The range that is asked for.
 fn range_of(history: &History, hosts: &[HostStatus], query: &ReportQuery) -> Result<TimeRange, QueryError> {
-    let mut last_ns = None;
-    for host in hosts {
-        last_ns = last_ns.max(history.available(host.info.host)?.map(|known| known.last_ns));
-    }
-    let until_ns = query.until_ns.or(last_ns).unwrap_or_else(now_ns);
-    let since_ns = query.since_ns.unwrap_or_else(|| until_ns.saturating_sub(HOUR_NS));
-    if query.since_ns.is_some() && query.until_ns.is_none() && since_ns >= until_ns {
-        let until_ns = now_ns().max(since_ns);
-        return Err(QueryError::NoData { since_ns, until_ns, available: available(history, hosts)? });
-    }
-    if since_ns >= until_ns || until_ns.checked_sub(since_ns).is_none() {
-        return Err(QueryError::InvalidRange { since_ns, until_ns });
-    }
-    Ok(TimeRange { since_ns, until_ns })
-}
-
-/// From the first data of any of the hosts to the last.
-fn available(history: &History, hosts: &[HostStatus]) -> Result<Option<Available>, QueryError> {
-    let mut all: Option<Available> = None;
-    for host in hosts {
-        if let Some(one) = history.available(host.info.host)? {
-            let before = all.unwrap_or(one);
-            all = Some(Available {
-                first_ns: before.first_ns.min(one.first_ns),
-                last_ns: before.last_ns.max(one.last_ns),
-            });
+    match asked_range(history, hosts, (query.since_ns, query.until_ns)) {
+        // Its start is behind all data.
+        Err(QueryError::InvalidRange { since_ns, until_ns })
+            if query.since_ns.is_some() && query.until_ns.is_none() && since_ns >= until_ns =>
+        {
+            let until_ns = now_ns().max(since_ns);
+            Err(QueryError::NoData { since_ns, until_ns, available: available(history, hosts)? })
         }
+        asked => asked,
     }
-    Ok(all)
 }
 
 /// Each host's range added up; an error if none of them has data in it.

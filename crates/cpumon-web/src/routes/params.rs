@@ -253,7 +253,7 @@ pub(super) fn life_of(
     else {
         return Ok(range);
     };
-    let since_ns = first_ns.max(available.first_ns);
+    let (since_ns, last_ns) = (first_ns.0.max(available.first_ns), last_ns.0);
     let around_ns = (last_ns.saturating_sub(since_ns) / 50).max(500 * MS_NS);
     let (since_ns, until_ns) = (since_ns.saturating_sub(around_ns), last_ns.saturating_add(around_ns));
     Ok(whole_ms(PlotRange { since_ns, until_ns, ..range }))
