@@ -10,7 +10,7 @@ use cpumon_model::{
 };
 
 /// Intervals of one host, in order of time, added up into one whose length is their measured time.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct IntervalSum {
     total: Interval,
     processes: HashMap<cpumon_model::ProcessKey, usize>,
@@ -58,13 +58,7 @@ impl IntervalSum {
             delays: Vec::new(),
             ..first.clone()
         };
-        let mut merged = Self {
-            total: empty,
-            processes: HashMap::new(),
-            threads: HashMap::new(),
-            cgroups: BTreeMap::new(),
-            delays: BTreeMap::new(),
-        };
+        let mut merged = Self { total: empty, ..Self::default() };
         merged.add_cgroups(first);
         merged.add_delays(first);
         merged.add_rows(first);

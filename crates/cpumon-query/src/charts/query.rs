@@ -15,7 +15,9 @@ use crate::{QueryError, history, words};
 
 words! {
     /// Views of a chart.
+    #[derive(Default)]
     View, "chart",
+    #[default]
     Cpu = "cpu": "The host's CPU time by mode, stacked",
     Who = "who": "The groups that used the most CPU time, stacked: those of `cpumon report`",
     RunQueue = "run-queue": "Tasks running or ready",
@@ -30,14 +32,18 @@ words! {
 
 words! {
     /// Scale of percentages: what 100 % is.
+    #[derive(Default)]
     Percent, "percent",
+    #[default]
     Cpu = "cpu": "One CPU",
     Host = "host": "All CPUs",
 }
 
 words! {
     /// Cells of a heatmap.
+    #[derive(Default)]
     Cells, "cells",
+    #[default]
     Mean = "mean": "The mean over the time of a cell; busiest rows first",
     Highest = "highest": "The highest interval in a cell, so that a spike of a second shows in a day; highest rows first",
 }
@@ -50,7 +56,7 @@ words! {
 }
 
 /// Which chart to fill.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChartQuery {
     /// What the chart shows.
     pub view: View,
@@ -92,25 +98,7 @@ impl ChartQuery {
     /// A view with every option at its default.
     #[must_use]
     pub fn new(view: View) -> Self {
-        Self {
-            view,
-            hosts: Vec::new(),
-            since_ns: None,
-            until_ns: None,
-            processes: Vec::new(),
-            threads: Vec::new(),
-            by: None,
-            filter: ReportFilter::default(),
-            cells: Cells::Mean,
-            rows: None,
-            offset: 0,
-            order: None,
-            is_reverse: false,
-            with_blocked: false,
-            is_finest: false,
-            points: None,
-            percent: Percent::Cpu,
-        }
+        Self { view, ..Self::default() }
     }
 
     /// The grouping: a landscape's rows are names, the areas of [`View::Who`] are programs, as the page shows them.

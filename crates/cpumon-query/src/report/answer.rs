@@ -28,9 +28,10 @@ pub struct Peak {
 
 named! {
     /// What a row of a report is.
-    #[derive(Serialize, Deserialize, ToSchema)]
+    #[derive(Default, Serialize, Deserialize, ToSchema)]
     RowKind,
     /// A group.
+    #[default]
     #[serde(rename = "group")]
     Group = "group",
     /// All processes of a name that began and ended within one interval.
@@ -68,7 +69,7 @@ pub struct Before {
 }
 
 /// A row of a report. Null: not measured, or not of this kind of row.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReportRow {
     /// Name of its host; hostile. Null: of several hosts.
     pub host: Option<Box<str>>,

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use cpumon_model::{Delta, Fields, HostStatus, Waits};
+use cpumon_model::{Delta, Fields, HostStatus};
 use cpumon_store::{ProcessFilter, What};
 
 use super::answer::{Before, HostPart, Report, ReportRow, RowKind};
@@ -255,33 +255,23 @@ impl Figures {
         let before = before.map(|before| before.before());
         let change = |before: &Before| Some(cpu_pct? - before.cpu_pct?);
         ReportRow {
-            host: None,
             kind,
             name,
-            pid: None,
-            tid: None,
-            start_ns: None,
-            process_start_ns: None,
             run_ns,
             user_ns: self.known(Fields::USER, delta.user_ns),
             system_ns: self.known(Fields::SYSTEM, delta.system_ns),
             cpu_pct,
             share_pct: run_ns.filter(|_| used_ns > 0).map(share),
-            peak: None,
             run_delay_ns,
             ready_mean: self.mean(run_delay_ns),
             blocked_ns: self.blocked_ns,
             blocked_mean: self.mean(self.blocked_ns),
             voluntary_switches: self.known(Fields::SWITCHES, delta.voluntary_switches),
             involuntary_switches: self.known(Fields::SWITCHES, delta.involuntary_switches),
-            waits: Waits::default(),
-            first_ns: None,
-            last_ns: None,
             duration_ns: self.duration_ns(),
-            limits: None,
             change_cpu_pct: before.as_ref().and_then(change),
             before,
-            points: Values::new(),
+            ..ReportRow::default()
         }
     }
 }

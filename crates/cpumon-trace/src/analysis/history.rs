@@ -33,6 +33,7 @@ struct Held {
 }
 
 /// The states of a range.
+#[derive(Default)]
 pub struct TraceHistory {
     range: TraceRange,
     states: VecDeque<Held>,
@@ -66,19 +67,7 @@ pub fn history(
 
 impl TraceHistory {
     pub(super) fn new(range: TraceRange) -> Self {
-        Self {
-            range,
-            states: VecDeque::new(),
-            dropped_until_ns: 0,
-            wakers: VecDeque::new(),
-            first_wakeup: 1,
-            sources: WakeSources::default(),
-            last_wakeup: Slots::default(),
-            has_interrupts: false,
-            by_slot: Vec::new(),
-            by_cpu: Vec::new(),
-            slots: HashMap::default(),
-        }
+        Self { range, first_wakeup: 1, ..Self::default() }
     }
 
     /// Each thread with any state in the range, and until when the last of these lasted.

@@ -259,14 +259,7 @@ impl Names {
 }
 
 fn no_names(task: TraceTask) -> ThreadNames {
-    ThreadNames {
-        task,
-        thread: None,
-        process: None,
-        comm: format!("task {}", task.0).into(),
-        program: Arc::default(),
-        is_kernel: false,
-    }
+    ThreadNames { task, comm: format!("task {}", task.0).into(), ..ThreadNames::default() }
 }
 
 impl SpanSink for Builder {

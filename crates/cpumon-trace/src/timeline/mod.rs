@@ -40,7 +40,7 @@ pub struct TimelineLimits {
 }
 
 /// Who a thread is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadNames {
     /// Its number in the trace.
     pub task: TraceTask,
