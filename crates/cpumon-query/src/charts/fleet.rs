@@ -9,6 +9,7 @@ use super::chart::{Body, Chart, Sparkline, Times, holes, name_of, times};
 use super::host::{Of, column};
 use super::parts::points;
 use super::query::{ChartQuery, Order, check_finest, hosts_of, rows_of};
+use crate::fleet::known_first;
 use crate::history::{AFTER_LAST, History, HostSeries, SeriesOptions};
 use crate::hosts::asked_range;
 use crate::time::{PlotRange, TimeRange, to_ms};
@@ -91,23 +92,9 @@ fn members(hosts: Vec<HostStatus>) -> Vec<Member> {
 
 /// From A to Z as the page does it; those without a name last, whichever way round.
 fn by_name(a: &HostStatus, b: &HostStatus, is_reverse: bool) -> Ordering {
-    let key = |host: &HostStatus| host.info.hostname.to_lowercase();
-    let (left, right) = (key(a), key(b));
-    let order = left.cmp(&right);
-    let order = if is_reverse { order.reverse() } else { order };
-    let order = left.is_empty().cmp(&right.is_empty()).then(order);
+    let key = |host: &HostStatus| Some(host.info.hostname.to_lowercase()).filter(|name| !name.is_empty());
+    let order = known_first(key(a), key(b), is_reverse, Ord::cmp);
     order.then_with(|| (&a.info.hostname, a.info.host).cmp(&(&b.info.hostname, b.info.host)))
-}
-
-/// Busiest first; those that are not known last, whichever way round.
-fn by_mean(a: &Sparkline, b: &Sparkline, is_reverse: bool) -> Ordering {
-    match (a.mean, b.mean) {
-        (Some(left), Some(right)) => {
-            let order = right.total_cmp(&left);
-            if is_reverse { order.reverse() } else { order }
-        }
-        (left, right) => left.is_none().cmp(&right.is_none()),
-    }
 }
 
 /// Those that the picture is of, in their order, and the names of those without any data. Who was named is shown in any case.
@@ -179,7 +166,7 @@ pub(super) fn fleet(history: &History, query: &ChartQuery) -> Result<Chart, Quer
     let rows = if query.order == Some(Order::Busy) {
         // The busiest are known only after every host was read, not just those of the page.
         let mut rows = history.of_each(&members, read)?;
-        rows.sort_by(|a, b| by_mean(a, b, query.is_reverse));
+        rows.sort_by(|a, b| known_first(a.mean, b.mean, query.is_reverse, |a, b| b.total_cmp(a)));
         rows.drain(page).collect()
     } else {
         members = members.drain(page).collect();

@@ -197,9 +197,7 @@ impl Sums {
         self.run_queue.add(part.run_queue_ns, capacity_ns);
         self.unattributed.add(Some(part.ledger.unattributed_ns() as f64), capacity_ns);
         let minute = &mut self.minute;
-        let highest = |peak: f64, ratio: Option<f64>| ratio.map_or(peak, |ratio| peak.max(ratio));
-        minute.peak_ratio =
-            minute.peak_ratio.map_or(part.busy_ratio, |peak| Some(highest(peak, part.busy_ratio)));
+        minute.peak_ratio = [minute.peak_ratio, part.busy_ratio].into_iter().flatten().reduce(f64::max);
         minute.intervals += 1;
         minute.incomplete += u32::from(part.is_incomplete);
     }
@@ -218,10 +216,12 @@ impl Sums {
 /// Share of all CPUs that was busy; `None` if the CPUs are not known.
 #[must_use]
 pub fn busy_ratio(interval: &Interval) -> Option<f64> {
-    let ledger = &interval.ledger;
+    if interval.cpus.is_empty() { None } else { busy_of_ledger(&interval.ledger) }
+}
+
+pub(super) fn busy_of_ledger(ledger: &Ledger) -> Option<f64> {
     let idle_ns = ledger.idle_ns.saturating_add(ledger.steal_ns);
-    let knows_cpus = ledger.capacity_ns > 0 && !interval.cpus.is_empty();
-    knows_cpus.then(|| (1.0 - idle_ns as f64 / ledger.capacity_ns as f64).clamp(0.0, 1.0))
+    (ledger.capacity_ns > 0).then(|| (1.0 - idle_ns as f64 / ledger.capacity_ns as f64).clamp(0.0, 1.0))
 }
 
 /// A ledger is balanced if at most this share of the capacity is not attributed.

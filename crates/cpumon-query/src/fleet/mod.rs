@@ -13,5 +13,6 @@ pub use host::{
     BALANCED_RATIO, Busy, FleetHost, Glance, HostState, LATE_INTERVALS, LATE_NS, Minute, SILENT_INTERVALS,
     SILENT_NS, TOP, age_ns, busy_ratio,
 };
+pub(crate) use order::known_first;
 pub use order::{FleetQuery, HostOrder};
 pub use span::{FleetSpan, SpanHost, SpanOrder, SpanQuery, span};

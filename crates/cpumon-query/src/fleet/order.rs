@@ -112,14 +112,23 @@ pub(super) fn select(hosts: Vec<FleetHost>, query: &FleetQuery) -> Vec<FleetHost
     hosts.sort_by_key(name);
     let mut keyed: Vec<(Option<Key>, FleetHost)> =
         hosts.into_iter().map(|host| (key(&host, query.sort), host)).collect();
-    keyed.sort_by(|(a, _), (b, _)| match (a, b) {
-        (Some(a), Some(b)) => {
-            let order = a.partial_cmp(b).unwrap_or(Ordering::Equal);
-            if query.is_reverse { order.reverse() } else { order }
-        }
-        (a, b) => a.is_none().cmp(&b.is_none()),
-    });
+    let compare = |a: &&Key, b: &&Key| a.partial_cmp(b).unwrap_or(Ordering::Equal);
+    keyed.sort_by(|(a, _), (b, _)| known_first(a.as_ref(), b.as_ref(), query.is_reverse, compare));
     keyed.into_iter().map(|(_, host)| host).collect()
+}
+
+/// The order of two values; one that is not known comes last, whichever way round.
+pub(crate) fn known_first<T>(
+    a: Option<T>,
+    b: Option<T>,
+    is_reverse: bool,
+    compare: impl Fn(&T, &T) -> Ordering,
+) -> Ordering {
+    match (a, b) {
+        (Some(a), Some(b)) if is_reverse => compare(&b, &a),
+        (Some(a), Some(b)) => compare(&a, &b),
+        (a, b) => a.is_none().cmp(&b.is_none()),
+    }
 }
 
 /// Whether each word of `search`, which is in lower case, is part of what a host is called or of how it is doing.

@@ -3,7 +3,8 @@
 use cpumon_model::HostStatus;
 use cpumon_store::{Query, Resolution, Segment, What};
 
-use super::host::busy_ratio;
+use super::host::{busy_of_ledger, busy_ratio};
+use super::order::known_first;
 use crate::history::buckets::{Buckets, Points, Share};
 use crate::history::{BucketTimes, History};
 use crate::time::{Page, PlotRange};
@@ -163,11 +164,10 @@ impl Building {
 /// Busy share of the capacity; sums have no CPUs, and are there only of intervals that had.
 fn busy_of(span: &Segment<'_>) -> Option<f64> {
     if span.max_busy_ppm.is_none() {
-        return busy_ratio(span.interval);
+        busy_ratio(span.interval)
+    } else {
+        busy_of_ledger(&span.interval.ledger)
     }
-    let ledger = &span.interval.ledger;
-    let idle_ns = ledger.idle_ns.saturating_add(ledger.steal_ns);
-    (ledger.capacity_ns > 0).then(|| (1.0 - idle_ns as f64 / ledger.capacity_ns as f64).clamp(0.0, 1.0))
 }
 
 /// The highest share of a single interval: of sums, what tasks and interrupts had in it. The kernel counts run time in steps of a tick,
@@ -216,12 +216,7 @@ fn sort(hosts: &mut [SpanHost], query: &SpanQuery) {
     hosts.sort_by(|a, b| {
         let names = [a, b].map(|host| (host.status.info.hostname.to_lowercase(), host.status.info.host));
         let by_name = if is_name_reverse { names[1].cmp(&names[0]) } else { names[0].cmp(&names[1]) };
-        let by_value = match (value(a), value(b)) {
-            (Some(a), Some(b)) if query.is_reverse => a.total_cmp(&b),
-            (Some(a), Some(b)) => b.total_cmp(&a),
-            (a, b) => a.is_none().cmp(&b.is_none()),
-        };
-        by_value.then(by_name)
+        known_first(value(a), value(b), query.is_reverse, |a, b| b.total_cmp(a)).then(by_name)
     });
 }
 
