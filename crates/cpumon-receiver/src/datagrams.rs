@@ -123,7 +123,7 @@ fn publish(receiver: &mut UdpReceiver, demux: &Demux, group_keys: &GroupKeys, si
     if sink.refused_claims() > 0 {
         *rejected_for.entry(RejectKind::Host.name().to_owned()).or_default() += sink.refused_claims();
     }
-    state.put_receiver(status::Receiver {
+    let counters = status::Receiver {
         datagrams: totals.datagrams,
         bytes: totals.bytes,
         kernel_dropped: receiver.kernel_drops(),
@@ -138,7 +138,8 @@ fn publish(receiver: &mut UdpReceiver, demux: &Demux, group_keys: &GroupKeys, si
         intervals: totals.intervals,
         changed_names: totals.changed_names,
         tables: demux.tables(),
-    });
+    };
+    state.receiver.note(|shown| *shown = counters);
     sink.note_all(demux.hosts());
 }
 

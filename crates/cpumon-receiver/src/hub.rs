@@ -9,7 +9,7 @@
 mod presence;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cpumon_model::{
@@ -70,10 +70,10 @@ pub struct Hub {
     bell: Bell,
     past: Past,
     status: Statuses,
-    /// Set once, at the start; not set where no traces are taken.
-    requests: OnceLock<Arc<Requests>>,
-    /// Recorders of this machine; set once, where there is a shelf for what they write.
-    own: OnceLock<Arc<OwnTraces>>,
+    /// `None`: no traces are taken.
+    requests: Option<Arc<Requests>>,
+    /// Recorders of this machine, where there is a shelf for what they write.
+    own: Option<Arc<OwnTraces>>,
 }
 
 #[derive(Default)]
@@ -120,24 +120,16 @@ impl Hub {
     #[must_use]
     pub fn new(options: HubOptions, past: Past, status: Statuses) -> Self {
         let (stored, bell) = (HashMap::new(), Bell::default());
-        let (requests, own) = (OnceLock::new(), OnceLock::new());
-        Self { options, inner: Mutex::default(), stored, bell, past, status, requests, own }
+        Self { options, inner: Mutex::default(), stored, bell, past, status, requests: None, own: None }
     }
 
-    /// Users may ask devices for traces.
-    pub(crate) fn put_requests(&self, requests: Arc<Requests>) {
-        // Set once, at the start.
-        let _ = self.requests.set(requests);
-    }
-
-    /// Users may have this machine recorded.
-    pub(crate) fn put_own_traces(&self, own: Arc<OwnTraces>) {
-        // Set once, at the start.
-        let _ = self.own.set(own);
+    /// Users may ask devices for traces, and may have this machine recorded.
+    pub(crate) fn with_traces(self, requests: Option<Arc<Requests>>, own: Option<Arc<OwnTraces>>) -> Self {
+        Self { requests, own, ..self }
     }
 
     fn own_traces(&self, host: HostId) -> Option<&Arc<OwnTraces>> {
-        self.own.get().filter(|own| own.host == host)
+        self.own.as_ref().filter(|own| own.host == host)
     }
 
     /// With the descriptions that a store has of hosts: an agent repeats its own now and then only.
@@ -463,7 +455,7 @@ impl Live for Hub {
         if let Some(own) = self.own_traces(host) {
             return own.take().map_err(|error| error.to_string());
         }
-        let requests = self.requests.get().ok_or("this receiver takes no traces")?;
+        let requests = self.requests.as_ref().ok_or("this receiver takes no traces")?;
         requests.ask(host).map_err(|error| error.to_string())
     }
 
@@ -472,7 +464,7 @@ impl Live for Hub {
             return own.sources();
         }
         let trust = self.lock().hosts.get(&host).map(|host| host.status.trust);
-        let missing = match (trust, self.requests.get()) {
+        let missing = match (trust, &self.requests) {
             (Some(Trust::Local), _) | (_, None) => Some(NO_SHELF),
             (Some(Trust::Authenticated), Some(requests)) => requests.may_ask(host).err().map(AskError::how),
             _ => Some(NOT_ENROLLED),

@@ -174,23 +174,17 @@ impl Receiver {
         let Listening { receiver, udp } = listening;
         let store = start_store(plan)?;
         let authority = plan.tls.as_ref().map(|tls| open_authority(tls, store.clone())).transpose()?;
-
-        let state = Arc::new(State::new(udp, frontend.address, store.clone()));
+        let (shelf, shelf_work) = open_shelf(plan)?.unzip();
+        let counts = shelf.as_ref().map(|shelf| Arc::clone(&shelf.counts));
+        let state = Arc::new(State::new(udp, frontend.address, store.clone(), counts));
         let (path, for_status) = (plan.store.as_ref().map(|(path, _)| path.clone()), Arc::clone(&state));
         let stored = hosts_of_store(path.as_deref());
         let hub = Hub::new(plan.hub, past_of_store(path), Box::new(move || for_status.status()));
-        let hub = Arc::new(hub.with_stored(stored.clone()));
+        let requests = shelf.as_ref().map(|shelf| Arc::clone(&shelf.requests));
+        let hub = Arc::new(hub.with_stored(stored.clone()).with_traces(requests, own.clone()));
         let local = info.as_ref().map(|info| info.host);
         let sinks =
             Sink::new(Arc::clone(&hub), store.clone(), local, authority.clone()).with_names_of_tasks(&stored);
-        let (shelf, shelf_work) = open_shelf(plan)?.unzip();
-        if let Some(shelf) = &shelf {
-            state.put_traces(Arc::clone(&shelf.counts));
-            hub.put_requests(Arc::clone(&shelf.requests));
-        }
-        if let Some(own) = &own {
-            hub.put_own_traces(Arc::clone(own));
-        }
         let sinks = sinks.with_shelf(shelf);
         let connections = match (&plan.tls, authority) {
             (Some(tls), Some(authority)) => {
@@ -201,7 +195,7 @@ impl Receiver {
                     plan.discovery.then(hostname).as_deref(),
                 )?;
                 leave_address(&tls.state, listener.info.address);
-                state.put_listener(listener.info.clone());
+                let _set_once = state.connections.set(listener.info.clone());
                 Some(listener)
             }
             _ => None,

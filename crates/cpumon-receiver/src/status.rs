@@ -1,7 +1,7 @@
 //! [`State`]: the receiver's own state as frontends see it. In: counters of the threads. Out: [`status::Status`].
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use cpumon_query::status;
 
@@ -16,28 +16,23 @@ pub struct State {
     started_wall_ns: i64,
     udp: Vec<SocketAddr>,
     http: SocketAddr,
-    connections: OnceLock<ListenerInfo>,
+    /// Set once, at the start; not set where no device is accepted over TLS.
+    pub(crate) connections: OnceLock<ListenerInfo>,
     store: Option<Arc<StoreHandle>>,
-    traces: OnceLock<Arc<Counts<status::Traces>>>,
-    receiver: Mutex<status::Receiver>,
+    traces: Option<Arc<Counts<status::Traces>>>,
+    /// Those of the receiving thread.
+    pub(crate) receiver: Counts<status::Receiver>,
 }
 
 impl State {
-    pub(crate) fn new(udp: Vec<SocketAddr>, http: SocketAddr, store: Option<Arc<StoreHandle>>) -> Self {
-        let (connections, traces, receiver) = (OnceLock::new(), OnceLock::new(), Mutex::default());
+    pub(crate) fn new(
+        udp: Vec<SocketAddr>,
+        http: SocketAddr,
+        store: Option<Arc<StoreHandle>>,
+        traces: Option<Arc<Counts<status::Traces>>>,
+    ) -> Self {
+        let (connections, receiver) = (OnceLock::new(), Counts::default());
         Self { started_wall_ns: clock::wall_ns(), udp, http, connections, store, traces, receiver }
-    }
-
-    /// There is a TLS listener.
-    pub(crate) fn put_listener(&self, info: ListenerInfo) {
-        // Set once, at the start.
-        let _ = self.connections.set(info);
-    }
-
-    /// Traces are stored.
-    pub(crate) fn put_traces(&self, counts: Arc<Counts<status::Traces>>) {
-        // Set once, at the start.
-        let _ = self.traces.set(counts);
     }
 
     /// The address of the TLS listener, if there is one.
@@ -52,11 +47,6 @@ impl State {
         self.connections.get().and_then(ListenerInfo::discovery_key)
     }
 
-    /// Replaces the receiving thread's counters.
-    pub(crate) fn put_receiver(&self, counters: status::Receiver) {
-        *self.receiver.lock().unwrap_or_else(PoisonError::into_inner) = counters;
-    }
-
     /// Everything but the hosts.
     #[must_use]
     pub fn status(&self) -> status::Status {
@@ -68,9 +58,9 @@ impl State {
             now_wall_ns: clock::wall_ns(),
             udp: self.udp.iter().map(ToString::to_string).collect(),
             http: self.http.to_string(),
-            receiver: self.receiver.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            receiver: self.receiver.status(),
             connections: self.connections.get().map(ListenerInfo::status),
-            traces: self.traces.get().map(|counts| counts.status()),
+            traces: self.traces.as_ref().map(|counts| counts.status()),
             store: self.store.as_ref().map_or_else(no_store, |store| store.status()),
             // The hub has them.
             hosts: Vec::new(),
