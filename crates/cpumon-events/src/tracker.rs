@@ -15,8 +15,9 @@ const MAX_PENDING: usize = 1 << 12;
 pub struct Tracker<S> {
     sink: S,
     began_ns: u64,
-    /// Every CPU was watched from then on.
-    is_watched_from_begin: bool,
+    /// Every CPU was watched from then on. Else the trace does not say since when it has all events: what a CPU did before its first switch
+    /// is unknown.
+    pub is_watched_from_begin: bool,
     now_ns: u64,
     /// Events of some CPU were lost up to here.
     lossy_until_ns: u64,
@@ -45,13 +46,6 @@ impl<S: SpanSink> Tracker<S> {
             threads: Threads::default(),
             entered: Vec::new(),
         }
-    }
-
-    /// For a trace that does not say since when it has all events: what a CPU did before its first switch is unknown.
-    #[must_use]
-    pub fn with_unknown_begin(mut self) -> Self {
-        self.is_watched_from_begin = false;
-        self
     }
 
     /// This CPU is watched from the start: what it ran before its first switch belongs to the thread that leaves with it.
@@ -148,8 +142,7 @@ impl<S: SpanSink> Tracker<S> {
     pub fn cut(&mut self, at_ns: u64) {
         self.now_ns = self.now_ns.max(at_ns);
         for cpu in 0..self.cpus.len() {
-            self.close_cpu(cpu, at_ns, false);
-            self.settle(cpu);
+            self.hand_out(cpu, at_ns);
         }
         for slot in 0..self.threads.len() {
             self.emit(slot, at_ns, false);
@@ -263,6 +256,13 @@ impl<S: SpanSink> Tracker<S> {
         at
     }
 
+    /// Without an event before, nothing is known of it since the begin.
+    fn see(&mut self, at: usize) {
+        if !self.cpus[at].is_seen {
+            self.cpus[at] = Cpu { is_seen: true, at_ns: self.began_ns, ..Cpu::default() };
+        }
+    }
+
     /// What the CPU does, as far as is known.
     fn state_of(&self, at: usize) -> CpuState {
         match self.cpus[at].current {
@@ -282,11 +282,8 @@ impl<S: SpanSink> Tracker<S> {
         let from_ns = until_ns.saturating_sub(ran_ns).max(settled_ns).min(until_ns);
         self.interrupts[at].add(interrupt, from_ns, until_ns);
         if self.interrupts[at].len() > MAX_PENDING {
-            if !self.cpus[at].is_seen {
-                self.cpus[at] = Cpu { is_seen: true, at_ns: self.began_ns, ..Cpu::default() };
-            }
-            self.close_cpu(at, until_ns, false);
-            self.settle(at);
+            self.see(at);
+            self.hand_out(at, until_ns);
         }
     }
 
@@ -325,6 +322,12 @@ impl<S: SpanSink> Tracker<S> {
         self.sink.cpu(&span);
     }
 
+    /// What the CPU is in up to then; it goes on.
+    fn hand_out(&mut self, at: usize, until_ns: u64) {
+        self.close_cpu(at, until_ns, false);
+        self.settle(at);
+    }
+
     fn switch(&mut self, number: u16, at_ns: u64, prev: TraceTask, next: TraceTask, leaves: Leaves) {
         let at = self.cpu(number);
         self.check_chain(at, number, at_ns, prev);
@@ -358,8 +361,7 @@ impl<S: SpanSink> Tracker<S> {
             // After the last lost event nothing happened until now.
             let until_ns = until_ns.min(at_ns);
             self.cpus[at].lossy_until_ns = None;
-            self.close_cpu(at, until_ns, false);
-            self.settle(at);
+            self.hand_out(at, until_ns);
             // What was handed out as unknown stays so.
             until_ns.max(self.cpus[at].at_ns)
         } else if cpu.current == Some(prev) {
@@ -390,8 +392,7 @@ impl<S: SpanSink> Tracker<S> {
             // What it did elsewhere up to a later time is not counted twice; what this CPU did meanwhile is unknown.
             let since_ns = ran_since_ns.max(self.threads[slot].at_ns);
             if since_ns > ran_since_ns {
-                self.close_cpu(at, since_ns, false);
-                self.settle(at);
+                self.hand_out(at, since_ns);
             }
             let thread = &mut self.threads[slot];
             (thread.state, thread.at_ns, thread.since_ns) = (ThreadState::Running, since_ns, since_ns);
@@ -481,11 +482,8 @@ impl<S: SpanSink> Tracker<S> {
     /// other CPU may have come and gone.
     pub fn lose(&mut self, number: u16, from_ns: u64, count: u64, until_ns: u64) {
         let at = self.cpu(number);
-        if !self.cpus[at].is_seen {
-            self.cpus[at] = Cpu { is_seen: true, at_ns: self.began_ns, ..Cpu::default() };
-        }
-        self.close_cpu(at, from_ns, false);
-        self.settle(at);
+        self.see(at);
+        self.hand_out(at, from_ns);
         let ran = self.cpus[at].current.take();
         let until_ns = until_ns.max(from_ns);
         self.cpus[at].lossy_until_ns = Some(self.cpus[at].lossy_until_ns.unwrap_or(0).max(until_ns));

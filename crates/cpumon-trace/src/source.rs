@@ -52,8 +52,9 @@ pub trait TraceSource {
 
     /// A tracker of its events.
     fn tracker<S: SpanSink>(&self, sink: S) -> Tracker<S> {
-        let tracker = Tracker::new(self.header().began.mono_ns, sink);
-        if self.is_watched_from_begin() { tracker } else { tracker.with_unknown_begin() }
+        let mut tracker = Tracker::new(self.header().began.mono_ns, sink);
+        tracker.is_watched_from_begin = self.is_watched_from_begin();
+        tracker
     }
 
     /// Ends a tracker that took all events up to this time.
