@@ -19,8 +19,8 @@ use crate::cgroup;
 use crate::collections::{Finder, emptied};
 use crate::counters::signed;
 use crate::{
-    Counters, CpuInterval, CpuSched, DelayOf, Fields, Flags, Interval, IrqInterval, Ledger, Life,
-    ProcessInterval, Snapshot, ThreadInterval, ThreadSample, delay_range_ns,
+    Counters, CpuInterval, CpuSched, DelayOf, Fields, Flags, Interval, IrqInterval, Ledger, ProcessInterval,
+    Snapshot, ThreadInterval, ThreadSample, delay_range_ns,
 };
 
 /// Which threads get a row in an [`Interval`].
@@ -343,18 +343,13 @@ fn merge_same_processes(rows: &mut Vec<ProcessInterval>) {
     rows.dedup_by(|later, kept| {
         let same = later.key == kept.key;
         if same {
-            kept.life = joined_life(kept.life, later.life);
+            kept.life = kept.life.joined(later.life);
             if kept.info.name.is_empty() {
                 kept.info = Arc::clone(&later.info);
             }
         }
         same
     });
-}
-
-fn joined_life(a: Life, b: Life) -> Life {
-    let born = [a, b].iter().any(|life| matches!(life, Life::Born | Life::BornEnded));
-    Life::of(born, a.has_ended() || b.has_ended())
 }
 
 fn run_sum<'a>(rows: impl Iterator<Item = &'a ThreadInterval>) -> i64 {

@@ -373,13 +373,27 @@ pub fn flag_names(flags: Flags) -> String {
 }
 
 impl Life {
-    pub(crate) fn of(is_born: bool, has_ended: bool) -> Self {
+    /// By whether it began inside, and ended.
+    #[must_use]
+    pub fn of(is_born: bool, has_ended: bool) -> Self {
         match (is_born, has_ended) {
             (false, false) => Self::Alive,
             (true, false) => Self::Born,
             (false, true) => Self::Ended,
             (true, true) => Self::BornEnded,
         }
+    }
+
+    /// Over two times, in any order.
+    #[must_use]
+    pub fn joined(self, other: Self) -> Self {
+        Self::of(self.is_born() || other.is_born(), self.has_ended() || other.has_ended())
+    }
+
+    /// Whether it began inside.
+    #[must_use]
+    pub fn is_born(self) -> bool {
+        matches!(self, Self::Born | Self::BornEnded)
     }
 
     /// Whether it ended inside.

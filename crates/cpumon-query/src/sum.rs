@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use cpumon_model::{
-    CgroupInterval, CpuInterval, CpuTimes, DelayHistogram, DelayOf, Delays, Fields, Flags, Interval, Life,
+    CgroupInterval, CpuInterval, CpuTimes, DelayHistogram, DelayOf, Delays, Fields, Flags, Interval,
     ProcessInterval, ThreadInterval,
 };
 
@@ -32,19 +32,6 @@ fn place<'r, K: Hash + Eq, R: Clone>(
     index.insert(key, rows.len());
     rows.push(row.clone());
     None
-}
-
-/// What became of a task over two intervals in a row.
-fn life_over(first: Life, then: Life) -> Life {
-    let born = matches!(first, Life::Born | Life::BornEnded) || matches!(then, Life::Born | Life::BornEnded);
-    let ended =
-        matches!(then, Life::Ended | Life::BornEnded) || matches!(first, Life::Ended | Life::BornEnded);
-    match (born, ended) {
-        (true, true) => Life::BornEnded,
-        (true, false) => Life::Born,
-        (false, true) => Life::Ended,
-        (false, false) => Life::Alive,
-    }
 }
 
 impl IntervalSum {
@@ -187,7 +174,7 @@ pub fn add_process(sum: &mut ProcessInterval, more: &ProcessInterval) {
     sum.delta += &more.delta;
     sum.sched += &more.sched;
     sum.flags |= more.flags;
-    sum.life = life_over(sum.life, more.life);
+    sum.life = sum.life.joined(more.life);
     sum.thread_rows = sum.thread_rows.max(more.thread_rows);
     sum.parent_pid = more.parent_pid;
     // A process may get another name (exec); the newest one describes it.
@@ -195,7 +182,7 @@ pub fn add_process(sum: &mut ProcessInterval, more: &ProcessInterval) {
 }
 
 fn add_thread(sum: &mut ThreadInterval, more: &ThreadInterval) {
-    let (flags, life) = (sum.flags | more.flags, life_over(sum.life, more.life));
+    let (flags, life) = (sum.flags | more.flags, sum.life.joined(more.life));
     let (mut delta, mut sched) = (sum.delta, sum.sched);
     delta += &more.delta;
     sched += &more.sched;

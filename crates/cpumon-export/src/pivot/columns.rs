@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use cpumon_model::{BootId, Flags, Interval, Life, ProcessInfo, ProcessInterval, ProcessKey, SourceKind};
+use cpumon_model::{BootId, Flags, Interval, ProcessInfo, ProcessInterval, ProcessKey, SourceKind};
 use cpumon_query::{GroupBy, OTHERS, group_name};
 use foldhash::fast::RandomState;
 
@@ -162,11 +162,7 @@ fn reports_lives(interval: &Interval) -> bool {
 }
 
 fn begins(row: &ProcessInterval) -> bool {
-    matches!(row.life, Life::Born | Life::BornEnded) || row.flags.contains(Flags::FIRST_SIGHT)
-}
-
-pub(super) fn ends(row: &ProcessInterval) -> bool {
-    matches!(row.life, Life::Ended | Life::BornEnded)
+    row.life.is_born() || row.flags.contains(Flags::FIRST_SIGHT)
 }
 
 /// First pass: processes that were alive before their first row, by stretch.
@@ -187,7 +183,8 @@ impl EarlyLives {
             self.alive.clear();
         }
         for row in &interval.processes {
-            let is_known = if ends(row) { self.alive.remove(&row.key) } else { !self.alive.insert(row.key) };
+            let is_known =
+                if row.life.has_ended() { self.alive.remove(&row.key) } else { !self.alive.insert(row.key) };
             // Its first row does not say that it began, so it was alive and idle before.
             if !is_known && !begins(row) && self.noted < MAX_NOTED {
                 self.noted += 1;

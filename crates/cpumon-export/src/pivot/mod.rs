@@ -21,7 +21,7 @@ use crate::source::{Counter, Source};
 use crate::{ExportError, ExportQuery, PivotValue, Progress, Report};
 use buffer::{BufferedRow, MAX_BUFFER_BYTES, PivotBuffer};
 pub(crate) use columns::MAX_COLUMNS;
-use columns::{Alive, EarlyLives, Names, ends};
+use columns::{Alive, EarlyLives, Names};
 
 /// Writes the cells of each interval of all hosts to `sink`, in so many columns at most.
 pub(crate) fn run(
@@ -81,7 +81,7 @@ fn run_within(
                 let rows = interval.processes.iter().map(|row| BufferedRow {
                     key: row.key,
                     column: names.column(at, interval, &row.info, row.key),
-                    ends: ends(row),
+                    ends: row.life.has_ended(),
                     value: part(query.pivot_value, &row.delta),
                 });
                 Ok(write(interval, table.cells(interval, rows), report)?)
@@ -143,7 +143,7 @@ impl FirstPass {
         buffer.enter(interval);
         for row in &interval.processes {
             let value = part(self.value, &row.delta);
-            buffer.push(row, ends(row), value, || names.collect(self.host, interval, row));
+            buffer.push(row, row.life.has_ended(), value, || names.collect(self.host, interval, row));
         }
     }
 }

@@ -153,8 +153,8 @@ impl Sums for CellSums {
 
     fn add(&mut self, at: &PlotSpan<'_>, part: &RowPart<'_>) {
         self.presence.see(&at.plot.buckets, part.key.into(), at.span, part.life);
-        self.born |= matches!(part.life, Life::Born | Life::BornEnded);
-        self.ended = matches!(part.life, Life::Ended | Life::BornEnded);
+        self.born |= part.life.is_born();
+        self.ended = part.life.has_ended();
     }
 
     fn close(&mut self, at: &PlotSpan<'_>, now: &Now) {
@@ -191,16 +191,6 @@ impl AddAssign for CellSums {
 }
 
 impl CellSums {
-    fn life(&self) -> &'static str {
-        match (self.born, self.ended) {
-            (true, true) => Life::BornEnded,
-            (true, false) => Life::Born,
-            (false, true) => Life::Ended,
-            (false, false) => Life::Alive,
-        }
-        .name()
-    }
-
     fn run_ns(&self) -> impl Iterator<Item = (usize, f64)> {
         self.cells.iter().map(|cell| (cell.at, cell.run_ns))
     }
@@ -248,7 +238,7 @@ fn finish(
             total_ns: sums.total_ns,
             first_ns: Nanos(sums.first_ns.unwrap_or_default()),
             last_ns: Nanos(sums.last.until_ns),
-            life: sums.life(),
+            life: Life::of(sums.born, sums.ended).name(),
             values: buckets.zero_where_there(sums.run_ns(), is_there),
             max: buckets.highest_where_there(most, is_there),
             name: row.name.into(),

@@ -44,7 +44,7 @@ impl Presence {
             return;
         }
         let began_ns = self.open.get(&task).copied().unwrap_or_else(|| began_ns(task, span, life));
-        if matches!(life, Life::Ended | Life::BornEnded) {
+        if life.has_ended() {
             self.open.remove(&task);
             self.mark(buckets, TimeRange { since_ns: began_ns, until_ns: end.wall_ns });
             if life == Life::Ended {
@@ -103,7 +103,7 @@ impl Presence {
 /// When a task began, by its key and the two clocks of an interval; the start of time where the latter are not known.
 fn began_ns(task: TaskStart, span: &Segment<'_>, life: Life) -> i64 {
     let (begin, end) = (span.interval.begin, span.interval.end);
-    if matches!(life, Life::Born | Life::BornEnded) {
+    if life.is_born() {
         return begin.wall_ns;
     }
     let age_ns = end.boot_ns.checked_sub(task.start_ns).and_then(|ns| i64::try_from(ns).ok());

@@ -103,7 +103,7 @@ impl LineSums {
         if let Some(age_ns) = age_ns.and_then(|ns| i64::try_from(ns).ok()) {
             self.began_ns = end.wall_ns.checked_sub(age_ns);
         }
-        if matches!(life, Life::Ended | Life::BornEnded) {
+        if life.has_ended() {
             self.ended_ns = Some(end.wall_ns);
         }
     }
@@ -357,7 +357,7 @@ impl Lives<'_> {
     pub(super) fn ended(&self, key: ProcessKey, bucket: TimeRange) -> Result<Option<i64>, QueryError> {
         let mut ended_ns = None;
         self.find_end(key, bucket, &mut |end, life| {
-            if matches!(life, Life::Ended | Life::BornEnded) {
+            if life.has_ended() {
                 ended_ns = Some(end.wall_ns);
             }
         })?;

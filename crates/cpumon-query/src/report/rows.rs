@@ -8,7 +8,7 @@ use cpumon_store::{ProcessFilter, What};
 use super::answer::{Before, HostPart, Report, ReportRow, RowKind};
 use super::query::{ReportQuery, ReportSort};
 use super::read::{Reading, Whole, Zoomed, of_range, of_threads, points as buckets_of, read};
-use super::sums::{Group, RangeTally};
+use super::sums::{Group, RangeTally, add_known};
 use crate::QueryError;
 use crate::history::{History, Values};
 use crate::json::Nanos;
@@ -173,13 +173,11 @@ pub(super) fn rest(tallies: &[HostTally], hidden: &[GroupPlace], used_ns: i64) -
     } else {
         format!("({} other{})", hidden.len(), if hidden.len() == 1 { "" } else { "s" })
     };
-    let (mut delta, mut blocked_ns) = (Delta::default(), None::<i64>);
+    let (mut delta, mut blocked_ns) = (Delta::default(), None);
     for place in hidden {
         let group = &tallies[place.host].tally.groups()[place.group];
         delta += &group.sums.delta;
-        if let Some(ns) = group.sums.blocked_ns {
-            blocked_ns = Some(blocked_ns.unwrap_or(0).saturating_add(ns));
-        }
+        add_known(&mut blocked_ns, group.sums.blocked_ns);
     }
     let figures = Figures { delta, blocked_ns, covered_ns: 0, fields: fields(tallies) };
     (!hidden.is_empty()).then(|| together(tallies, used_ns, figures, RowKind::Rest, name))

@@ -200,7 +200,7 @@ pub(super) fn rate(part: i64, length_ns: u64) -> i64 {
 }
 
 /// Unknown + 5 = 5, and a sum of nothing stays unknown.
-fn add_known(sum: &mut Option<i64>, more: Option<i64>) {
+pub(super) fn add_known(sum: &mut Option<i64>, more: Option<i64>) {
     if let Some(more) = more {
         *sum = Some(sum.unwrap_or(0).saturating_add(more));
     }

@@ -4,7 +4,7 @@
 //! Every process is in every set, with zeros where it was idle: the original's screen changes a row only when a datagram for
 //! it comes, so a process that is left out keeps its last value there, and the means and the pivot are wrong.
 
-use cpumon_model::{Delta, Fields, Interval, Life, ProcessInterval, ProcessKey, ThreadInterval, ThreadKey};
+use cpumon_model::{Delta, Fields, Interval, ProcessInterval, ProcessKey, ThreadInterval, ThreadKey};
 
 use super::{
     Datagram, MAX_ORIGINAL_DATAGRAM, PROCESS_BYTES, ProcessDatagram, THREAD_BYTES, ThreadEntry, encode,
@@ -139,11 +139,10 @@ impl SetEncoder {
         out.clear();
         let mut report = SetReport::default();
         let rest = |delta: &Delta| rest_of(delta, interval.fields);
-        let has_ended = |life: Life| matches!(life, Life::Ended | Life::BornEnded);
         self.threads
-            .carry(interval.threads.iter().map(|row| (row.key, rest(&row.delta), has_ended(row.life))));
+            .carry(interval.threads.iter().map(|row| (row.key, rest(&row.delta), row.life.has_ended())));
         self.processes
-            .carry(interval.processes.iter().map(|row| (row.key, rest(&row.delta), has_ended(row.life))));
+            .carry(interval.processes.iter().map(|row| (row.key, rest(&row.delta), row.life.has_ended())));
         self.order.clear();
         self.order.extend(interval.threads.iter().enumerate().map(|(at, row)| (row.process, at)));
         // The interval has its threads by their own key; a datagram needs those of one process together.

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use cpumon_model::{
-    Fields, Flags, IdleProcess, Interval, Life, ProcessInterval, ProcessKey, ProcessSample, Resting,
-    Snapshot, ThreadInterval, ThreadSample,
+    Fields, Flags, IdleProcess, Interval, ProcessInterval, ProcessKey, ProcessSample, Resting, Snapshot,
+    ThreadInterval, ThreadSample,
 };
 
 use super::{Known, is_sum};
@@ -229,9 +229,7 @@ impl Known {
     /// Counts the threads without a row with their processes that have one.
     fn count_threads(&self, interval: &mut Interval) {
         let Interval { processes, threads, .. } = interval;
-        let is_new = |row: &ThreadInterval| {
-            matches!(row.life, Life::Born | Life::BornEnded) || row.flags.contains(Flags::FIRST_SIGHT)
-        };
+        let is_new = |row: &ThreadInterval| row.life.is_born() || row.flags.contains(Flags::FIRST_SIGHT);
         let mut at = usize::MAX;
         // Those that are counted already.
         for thread in threads.iter().filter(|row| !is_new(row)) {
