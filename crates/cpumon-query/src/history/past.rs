@@ -396,6 +396,7 @@ pub(crate) const MAX_AT_ONCE: usize = 4;
 const MAX_IDLE: usize = 2;
 
 /// Readers that are open and idle, and turns to read.
+#[derive(Debug)]
 pub struct ReaderPool {
     store: Option<PathBuf>,
     idle: Mutex<Vec<Reader>>,
@@ -429,6 +430,17 @@ impl ReaderPool {
         } else {
             locked(&self.damage).merge(reader.damage());
         }
+    }
+
+    /// Asks an idle reader, or a new one; `None`: nothing is stored. A failure is not remembered: the next question tries again.
+    pub fn ask<T>(
+        &self,
+        question: impl FnOnce(&Reader) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        let reader = self.take()?;
+        let answer = reader.as_ref().map(question).transpose();
+        self.give_back(reader);
+        answer
     }
 
     /// What readers could not read that are idle or closed.

@@ -14,6 +14,7 @@ use cpumon_model::{
     BootId, ClockLine, Comm, HostId, HostInfo, IdleProcess, Interval, ProcessInfo, ProcessKey, ThreadKey,
     Trust,
 };
+use cpumon_query::history::ReaderPool;
 use cpumon_query::{DamageReport, HostRecord, Seek, seek, status};
 use cpumon_store::{ClockDoubt, QueueOptions, Reader, StoreOptions, StoreState, WriterHandle, WriterThread};
 
@@ -27,8 +28,7 @@ pub struct StoreHandle {
     queue_capacity: u64,
     pub(super) handle: WriterHandle,
     thread: Mutex<Option<WriterThread>>,
-    /// Opened at the first question.
-    reader: Mutex<Option<Reader>>,
+    readers: ReaderPool,
 }
 
 impl StoreHandle {
@@ -45,22 +45,14 @@ impl StoreHandle {
             queue_capacity: queue.max_intervals as u64,
             handle: thread.handle(),
             thread: Mutex::new(Some(thread)),
-            reader: Mutex::default(),
+            readers: ReaderPool::new(Some(path.to_owned())),
         })
     }
 
     /// How the intervals of a boot were placed before this start. A store that cannot be read is logged, and counts as empty.
     pub fn clock_line(&self, host: HostId, boot: BootId) -> ClockLine {
-        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        if reader.is_none() {
-            // A failure is not remembered: the next boot that is asked for tries again.
-            *reader =
-                Reader::open(&self.path).inspect_err(|error| log::warn!("{}", error.with_causes())).ok();
-        }
-        let line = reader.as_ref().map(|reader| reader.clock_line(host, boot));
-        let known =
-            line.and_then(|line| line.inspect_err(|error| log::warn!("{}", error.with_causes())).ok());
-        known.unwrap_or_default()
+        let line = self.readers.ask(|reader| reader.clock_line(host, boot));
+        line.inspect_err(|error| log::warn!("{}", error.with_causes())).ok().flatten().unwrap_or_default()
     }
 
     /// Whether intervals reach the file.
@@ -126,18 +118,10 @@ pub fn hosts_of_store(path: Option<&Path>) -> Vec<HostRecord> {
 
 /// Answers for what the hub has no longer in memory. The store is opened at the first question.
 pub fn past_of_store(path: Option<PathBuf>) -> Past {
-    let Some(path) = path else { return Box::new(|_, _| Ok(None)) };
-    // A reader of its own, so that a slow question of a frontend does not delay `clock_line`.
-    let reader: Mutex<Option<Reader>> = Mutex::new(None);
+    let readers = ReaderPool::new(path);
     Box::new(move |host, to| {
-        let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
-        if reader.is_none() {
-            *reader = Some(Reader::open(&path).map_err(|error| error.with_causes())?);
-        }
-        let Some(reader) = reader.as_mut() else { return Ok(None) };
-        let found = seek(reader, host, to);
-        reader.rest();
-        found.map_err(|error| error.with_causes())
+        let found = readers.ask(|reader| seek(reader, host, to));
+        found.map(Option::flatten).map_err(|error| error.with_causes())
     })
 }
 
