@@ -93,9 +93,7 @@ impl Demux {
     }
 
     /// Takes one datagram and gives out every interval that it completes.
-    ///
-    /// # Errors
-    /// When the datagram is unusable; it has then been counted, per sender.
+    /// A datagram that is unusable has been counted, per sender.
     pub fn accept(
         &mut self,
         datagram: &[u8],
