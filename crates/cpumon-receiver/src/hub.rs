@@ -99,12 +99,6 @@ struct Share {
     bytes: usize,
 }
 
-impl std::fmt::Debug for Hub {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Hub").field("options", &self.options).finish_non_exhaustive()
-    }
-}
-
 fn is_trusted(status: &HostStatus) -> bool {
     status.trust.is_trusted()
 }

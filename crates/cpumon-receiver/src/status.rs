@@ -11,7 +11,6 @@ use crate::storing::StoreHandle;
 use crate::tls::ListenerInfo;
 
 /// See the module.
-#[derive(Debug)]
 pub struct State {
     started_wall_ns: i64,
     udp: Vec<SocketAddr>,

@@ -2,7 +2,7 @@
 //! certificates. They are files so that `cpumon token` and `cpumon hosts revoke` work beside a running
 //! receiver.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -29,7 +29,6 @@ type AskForDoubt = Box<dyn Fn() -> Option<ClockDoubt> + Send + Sync>;
 
 /// The receiver's identity in its state directory, with what it signed and whom it enrolled.
 pub struct Authority {
-    dir: PathBuf,
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
     /// The hosts that were ever enrolled, revoked ones included.
@@ -40,12 +39,6 @@ pub struct Authority {
     /// Where it is written down who was let in and who was refused.
     pub audit: AuditLog,
     doubt_of_clock: AskForDoubt,
-}
-
-impl std::fmt::Debug for Authority {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Authority").field("dir", &self.dir).finish_non_exhaustive()
-    }
 }
 
 impl Authority {
@@ -73,18 +66,8 @@ impl Authority {
         let (registry, requests) =
             (Registry::open(&dir.join("hosts"))?, Requests::open(&dir.join("requests")));
         let tokens = Tokens::open(dir.join("tokens"));
-        let audit = AuditLog::in_dir(dir);
-        let doubt_of_clock = Box::new(|| None);
-        Ok(Self {
-            dir: dir.to_owned(),
-            issuer,
-            certificate,
-            registry,
-            requests,
-            tokens,
-            audit,
-            doubt_of_clock,
-        })
+        let (audit, doubt_of_clock) = (AuditLog::in_dir(dir), Box::new(|| None));
+        Ok(Self { issuer, certificate, registry, requests, tokens, audit, doubt_of_clock })
     }
 
     /// With someone who knows whether this machine's clock can be right.

@@ -27,7 +27,7 @@ use crate::traces::Shelf;
 pub use self::store::{StoreHandle, hosts_of_store, past_of_store};
 
 /// Where intervals go. Clones share everything.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Sink {
     hub: Arc<Hub>,
     store: Option<Arc<StoreHandle>>,

@@ -15,7 +15,7 @@ use cpumon_query::status;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::connection::Shared;
-use super::limits::{InTurn, ServerLimits, ServerStats};
+use super::limits::{InTurn, ServerLimits};
 use super::session::{ConnectionSession, SharedMemory};
 use super::{CHECK_EVERY, Handler, Peer, Session};
 use crate::ReceiverError;
@@ -33,7 +33,7 @@ pub struct TlsServer {
     listener: TcpListener,
     /// Where it listens.
     pub address: SocketAddr,
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 impl TlsServer {
@@ -66,18 +66,6 @@ impl TlsServer {
             in_turn: InTurn::default(),
         });
         Ok(Self { listener, address, shared })
-    }
-
-    /// Its counts.
-    #[must_use]
-    pub fn stats(&self) -> Arc<ServerStats> {
-        Arc::clone(&self.shared.stats)
-    }
-
-    /// How many devices wait for the user now.
-    pub fn waiting_requests(&self) -> impl Fn() -> usize + Send + Sync + 'static + use<> {
-        let shared = Arc::clone(&self.shared);
-        move || shared.pending.count()
     }
 
     /// Lets devices in until `stop` is set, then ends all connections with a reason.
@@ -210,9 +198,8 @@ impl ConnectionListener {
         let responder = discovery_name.map(|name| Responder::bind(authority, address, name)).transpose()?;
         let info = ListenerInfo {
             address,
-            stats: server.stats(),
+            server: Arc::clone(&server.shared),
             discovery: responder.as_ref().map(Responder::stats),
-            waiting: Arc::new(server.waiting_requests()),
         };
         Ok(Self { server, responder, info })
     }
@@ -223,15 +210,8 @@ impl ConnectionListener {
 pub struct ListenerInfo {
     /// Where it listens.
     pub address: SocketAddr,
-    stats: Arc<ServerStats>,
+    server: Arc<Shared>,
     discovery: Option<Arc<Counts<status::Discovery>>>,
-    waiting: Arc<dyn Fn() -> usize + Send + Sync>,
-}
-
-impl std::fmt::Debug for ListenerInfo {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ListenerInfo").field("address", &self.address).finish_non_exhaustive()
-    }
 }
 
 impl ListenerInfo {
@@ -242,13 +222,13 @@ impl ListenerInfo {
 
     /// Its counts.
     pub fn status(&self) -> status::Connections {
-        let requests_waiting = (self.waiting)() as u64;
+        let requests_waiting = self.server.pending.count() as u64;
         let discovery = self.discovery.as_ref().map(|counts| counts.status());
         status::Connections {
             address: self.address.to_string(),
             requests_waiting,
             discovery,
-            ..self.stats.status()
+            ..self.server.stats.status()
         }
     }
 }

@@ -11,7 +11,6 @@ use cpumon_receiver::hub::Hub;
 use cpumon_tui::{Feed, FeedError};
 
 /// The hub, where its page is, the selected host, and the serial number of the last interval that was returned.
-#[derive(Debug)]
 pub struct HubFeed {
     hub: Arc<Hub>,
     page_url: String,

@@ -288,13 +288,13 @@ fn an_identity_that_somebody_else_could_have_written_is_not_used() {
     let pin = Authority::open(dir.path()).unwrap().pin().unwrap();
     let path = dir.path().join("receiver.identity");
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o666)).unwrap();
-    let error = Authority::open(dir.path()).unwrap_err().to_string();
+    let error = Authority::open(dir.path()).err().unwrap().to_string();
     assert!(error.contains("mode 666") && error.contains("receiver.identity"), "{error}");
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
     let moved = dir.path().join("elsewhere");
     std::fs::rename(&path, &moved).unwrap();
     symlink(&moved, &path).unwrap();
-    assert!(Authority::open(dir.path()).unwrap_err().to_string().contains("symbolic link"));
+    assert!(Authority::open(dir.path()).err().unwrap().to_string().contains("symbolic link"));
     std::fs::rename(&moved, &path).unwrap();
     assert_eq!(Authority::open(dir.path()).unwrap().pin().unwrap(), pin);
 }

@@ -147,7 +147,7 @@ impl TestReceiver {
         change(&mut limits);
         let bind = || TlsServer::bind(address, Arc::clone(&authority), Arc::new(got.clone()), limits);
         let server = eventually("the port is free", || bind().ok());
-        let (address, stats, stopped) = (server.address, server.stats(), Arc::clone(&stop));
+        let (address, stats, stopped) = (server.address, Arc::clone(&server.shared.stats), Arc::clone(&stop));
         let thread = std::thread::spawn(move || server.run(&stopped));
         Self { dir, authority, address, got, stats, stop, thread: Some(thread) }
     }
