@@ -214,8 +214,8 @@ impl Session for Taken {
 /// Enrolls with the receiver of this comparison.
 fn stream(way: &str, dir: &Path) -> Outcome<ConnectionSettings> {
     let (address, state) = (env::var("BENCH_RECEIVER")?, dir.join("keys"));
-    let token =
-        Authority::open(Path::new(&env::var("BENCH_IDENTITY")?))?.make_token(Duration::from_mins(1))?;
+    let token = Authority::open(Path::new(&env::var("BENCH_IDENTITY")?))?
+        .make_token(Duration::from_mins(1), &cpumon_receiver::enrollment::TokenScope::default())?;
     enroll_here(&address, &token, &state, (way == UNACKED).then_some(UNACKED))?;
     let spool = (way != "tls").then(|| log_settings(dir.join("spool")));
     Ok(ConnectionSettings { receivers: vec![address], state, spool, ask: Vec::new() })

@@ -40,7 +40,7 @@ pub fn run(mut sampler: Sampler, sink: &Sink, mut flight: Option<Flight>, stop: 
                 status.loss = LossCounts { snapshots: status.loss.snapshots + 1, ..status.loss };
                 // The first snapshot has nothing to be compared with, so it ends no interval.
                 if !step.is_first {
-                    sink.take_local(&status, step.interval);
+                    sink.put(&status, step.interval.clone());
                     if let Some(flight) = &mut flight {
                         flight.check(step.interval);
                     }

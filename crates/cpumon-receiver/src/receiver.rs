@@ -180,9 +180,9 @@ impl Receiver {
         let requests = shelf.as_ref().map(|shelf| Arc::clone(&shelf.requests));
         let hub = Arc::new(hub.with_stored(stored.clone()).with_traces(requests, own.clone()));
         let local = info.as_ref().map(|info| info.host);
-        let sinks =
+        let mut sinks =
             Sink::new(Arc::clone(&hub), store.clone(), local, authority.clone()).with_names_of_tasks(&stored);
-        let sinks = sinks.with_shelf(shelf);
+        sinks.shelf = shelf;
         let connections = match (&plan.tls, authority) {
             (Some(tls), Some(authority)) => {
                 let listener = ConnectionListener::bind(

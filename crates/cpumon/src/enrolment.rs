@@ -56,7 +56,7 @@ pub fn token(args: &TokenArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         None => reachable(listening(&dir))?.to_string(),
     };
     let scope = scope_of(&authority, args)?;
-    let token = authority.make_token_for(args.expires, &scope).context("cannot make an enrolment token")?;
+    let token = authority.make_token(args.expires, &scope).context("cannot make an enrolment token")?;
     writeln!(out, "cpumon-agent enroll {address} {token}").context("cannot write to standard output")?;
     Ok(Outcome::Done)
 }

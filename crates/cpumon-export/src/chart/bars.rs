@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use cpumon_query::charts::{Bar, BarPart, Chart, Stroke};
 
-use super::frame::{Frame, HIGHEST, Legend, Mark, every};
+use super::frame::{Frame, HIGHEST, Legend, Mark, PAD, every};
 use super::options::{RenderOptions, ink_color};
 use super::svg::{Anchor, Area, Num, Svg, TextStyle, at, fit_text, text_width};
 
@@ -146,7 +146,7 @@ fn tracks(svg: &mut Svg, frame: &Frame<'_>, bars: &[Bar], segments: Segments<'_>
 
 /// Draws bars with their names, numbers and a legend.
 pub(super) fn draw(chart: &Chart, bars: &[Bar], segments: Segments<'_>, options: &RenderOptions) -> String {
-    let frame = Frame::without_times(chart, options);
+    let frame = Frame::new(chart, options, false, |_| (PAD, PAD));
     let bars = if chart.empty.is_some() { &[] } else { bars };
     let marks: Vec<&BarPart> = segments.parts.iter().chain(std::iter::once(segments.rest)).collect();
     let marks = marks.iter().map(|part| Mark { label: &part.label, ink: &part.ink, stroke: Stroke::Area });

@@ -40,21 +40,8 @@ impl<'c> Frame<'c> {
     pub(super) fn new(
         chart: &'c Chart,
         options: &'c RenderOptions,
-        sides: impl FnOnce(f64) -> (f64, f64),
-    ) -> Self {
-        Self::with(chart, options, sides, true)
-    }
-
-    /// A frame without a time axis.
-    pub(super) fn without_times(chart: &'c Chart, options: &'c RenderOptions) -> Self {
-        Self::with(chart, options, |_| (PAD, PAD), false)
-    }
-
-    fn with(
-        chart: &'c Chart,
-        options: &'c RenderOptions,
-        sides: impl FnOnce(f64) -> (f64, f64),
         has_times: bool,
+        sides: impl FnOnce(f64) -> (f64, f64),
     ) -> Self {
         let width = f64::from(options.width.unwrap_or(1200));
         let (left, right) = sides(width);

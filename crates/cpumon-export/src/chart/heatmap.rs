@@ -134,7 +134,7 @@ fn marks(svg: &mut Svg, frame: &Frame<'_>, rows: &[HeatmapRow], mut left: f64) {
 /// Draws a heatmap with names, scale and ranges without data.
 pub(super) fn draw(chart: &Chart, rows: &[HeatmapRow], max: f64, options: &RenderOptions) -> String {
     let left = Frame::names_width(rows.iter().map(|row| &*row.name));
-    let frame = Frame::new(chart, options, |width| (left(width), PAD));
+    let frame = Frame::new(chart, options, true, |width| (left(width), PAD));
     let row = frame.row_height(rows.len(), SCALE, ROW, FEW);
     let area = frame.area(SCALE, row * rows.len().max(1) as f64);
     let mut svg = frame.begin(options.height.map_or(frame.around() + SCALE + area.height, f64::from));

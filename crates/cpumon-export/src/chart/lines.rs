@@ -179,7 +179,7 @@ pub(super) fn draw_lines(chart: &Chart, lines: &[Line], max: Option<f64>, option
     let max = fixed.map_or_else(|| nice(reached), |max| max.max(reached));
     let widest =
         value_ticks(max, 8.0).iter().map(|(_, label)| text_width(label, SIZE)).fold(20.0_f64, f64::max);
-    let frame = Frame::new(chart, options, |_| (PAD + widest + 8.0, PAD));
+    let frame = Frame::new(chart, options, true, |_| (PAD + widest + 8.0, PAD));
     let height = f64::from(options.height.unwrap_or(HEIGHT));
     let legend_height = height - frame.around() - LEAST_PLOT;
     let shown = if chart.empty.is_some() { &[] } else { lines };
@@ -305,7 +305,7 @@ pub(super) fn draw_sparklines(
     let rows = if chart.empty.is_some() { &[] } else { rows };
     let left = Frame::names_width(rows.iter().map(|row| &*row.name));
     let mut frame =
-        Frame::new(chart, options, |width| (left(width), PAD + figures(width).len() as f64 * NUMBER));
+        Frame::new(chart, options, true, |width| (left(width), PAD + figures(width).len() as f64 * NUMBER));
     let first_guess = frame.row_height(rows.len(), TITLES, ROW, FEW);
     if let Some(note) = reasons_without_space(&frame, rows, first_guess) {
         frame.note(note);

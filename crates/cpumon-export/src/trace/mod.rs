@@ -48,7 +48,7 @@ impl TraceSurvey {
             }
         })?;
         ending.unfollowed = left_out;
-        Ok(Self { tasks: trace.take_tasks(), born, ending, events })
+        Ok(Self { tasks: std::mem::take(trace.tasks_mut()), born, ending, events })
     }
 
     /// How a second reading ended, without names: what it lacks of them is what this one lacked.

@@ -112,13 +112,8 @@ impl Authority {
         Ok(host)
     }
 
-    /// Makes a token that is good once, for this long, for any host that was not revoked. Only a hash of its secret is kept.
-    pub fn make_token(&self, valid_for: Duration) -> Result<Token, EnrollmentError> {
-        self.make_token_for(valid_for, &TokenScope::default())
-    }
-
-    /// Makes a token for the hosts of a scope.
-    pub fn make_token_for(&self, valid_for: Duration, scope: &TokenScope) -> Result<Token, EnrollmentError> {
+    /// Makes a token that is good once, for this long, for the hosts of a scope. Only a hash of its secret is kept.
+    pub fn make_token(&self, valid_for: Duration, scope: &TokenScope) -> Result<Token, EnrollmentError> {
         let token = Token { pin: self.pin()?, secret: self.tokens.make(valid_for, scope)? };
         let detail =
             format!("for {} s{}", valid_for.as_secs(), if scope.again { ", also if revoked" } else { "" });
@@ -339,7 +334,7 @@ mod tests {
         const HOST: [u8; 16] = [7; 16];
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::open(dir.path()).unwrap();
-        let token = || authority.make_token(Duration::from_mins(1)).unwrap().secret;
+        let token = || authority.make_token(Duration::from_mins(1), &TokenScope::default()).unwrap().secret;
         authority.enroll(&token(), HOST, "web", &request()).unwrap();
         let (secret, request) = (token(), request());
         let revoked = EnrolledHost { revoked_s: 5, ..authority.registry.find(HOST).unwrap().unwrap() };

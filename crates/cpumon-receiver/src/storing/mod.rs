@@ -61,12 +61,6 @@ impl Sink {
         Self { earlier: Arc::new(earlier), ..self }
     }
 
-    /// Stores traces too.
-    #[must_use]
-    pub fn with_shelf(self, shelf: Option<Shelf>) -> Self {
-        Self { shelf, ..self }
-    }
-
     /// The host for which data of an enrolled device are stored, which connects from there.
     pub fn host_of_enrolled(&self, host: HostId, from: SocketAddr) -> HostId {
         let is_claim = self.local == Some(host);
@@ -165,10 +159,6 @@ impl Sink {
         self.store.as_ref().is_some_and(|store| store.is_storing())
     }
 
-    pub fn take_local(&self, status: &HostStatus, interval: &Interval) {
-        self.put(status, interval.clone());
-    }
-
     /// Takes an interval that came by datagram. One that claims to be this machine, or one that was enrolled, becomes a host of
     /// its own, so that no datagram is charged to their accounts (and so that an agent in a container, which shares
     /// the machine's id, shows as what it is). There are at most 16 of those; others are counted.
@@ -235,7 +225,8 @@ impl Sink {
         self.hub.put_listed(status, Arc::new(interval), idle.as_deref());
     }
 
-    fn put(&self, status: &HostStatus, mut interval: Interval) {
+    /// Takes an interval to the store and the frontends as it is.
+    pub fn put(&self, status: &HostStatus, mut interval: Interval) {
         interval.trust = Some(status.trust);
         let Some(store) = &self.store else {
             self.show(status, interval);
@@ -351,7 +342,7 @@ mod tests {
         let info = HostInfo { host: local, hostname: "me".into(), ..HostInfo::default() };
         let interval = Interval { host: local, ..Interval::default() };
         let mine = HostStatus { info, trust: Trust::Local, ..HostStatus::default() };
-        sink.take_local(&mine, &interval);
+        sink.put(&mine, interval.clone());
         for address in ["10.0.0.2:4000", "10.0.0.2:4001", "[::ffff:10.0.0.2]:9", "10.0.0.3:4000"] {
             let claimed =
                 HostStatus { address: address.into(), trust: Trust::Unauthenticated, ..mine.clone() };

@@ -55,7 +55,10 @@ impl Device {
     pub fn enroll(number: u8, dir: &Path, address: &str, state: &Path, threads: u32) -> Self {
         let (host, boot) = (HostId([number + 1; 16]), BootId([number + 100; 16]));
         let (name, dir) = (format!("device-{number}"), dir.join(number.to_string()));
-        let token = Authority::open(state).unwrap().make_token(Duration::from_mins(1)).unwrap();
+        let token = Authority::open(state)
+            .unwrap()
+            .make_token(Duration::from_mins(1), &cpumon_receiver::enrollment::TokenScope::default())
+            .unwrap();
         std::thread::sleep(BETWEEN_HANDSHAKES);
         enroll(&dir.join("keys"), address, &token, host.0, &name).unwrap();
         let options = SpoolOptions {

@@ -150,7 +150,10 @@ fn in_2003() -> (i64, u64) {
 }
 
 fn identity(dir: &Path, address: &str, state: &Path, device: &Device) -> DeviceIdentity {
-    let token = Authority::open(state).unwrap().make_token(Duration::from_mins(1)).unwrap();
+    let token = Authority::open(state)
+        .unwrap()
+        .make_token(Duration::from_mins(1), &cpumon_receiver::enrollment::TokenScope::default())
+        .unwrap();
     // A receiver lets one address try ten times a second.
     std::thread::sleep(Duration::from_millis(120));
     enroll(dir, address, &token, device.info.host.0, &device.info.hostname).unwrap()

@@ -74,7 +74,7 @@ fn long_work_ends_with_a_newer_connection_a_revocation_and_the_receiver() {
     let thread = std::thread::spawn(move || server.run(&stopped));
     let enroll_again = || {
         let scope = TokenScope { host: None, again: true };
-        let token = authority.make_token_for(Duration::from_mins(1), &scope).unwrap();
+        let token = authority.make_token(Duration::from_mins(1), &scope).unwrap();
         enroll(device.path(), &address.to_string(), &token, HOST, "device").unwrap()
     };
     let ended = |wanted: &[ByeReason]| {

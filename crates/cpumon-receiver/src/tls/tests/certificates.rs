@@ -16,7 +16,7 @@ fn a_token_is_good_once_and_for_its_time_and_for_its_receiver() {
     enroll_with(&token).unwrap();
     let text = |result: Result<DeviceIdentity, TlsError>| result.unwrap_err().to_string();
     assert!(text(enroll_with(&token)).contains("not known here or was used"));
-    let expired = running.authority.make_token(Duration::ZERO).unwrap();
+    let expired = running.authority.make_token(Duration::ZERO, &TokenScope::default()).unwrap();
     assert!(text(enroll_with(&expired)).contains("has expired"));
     assert!(text(enroll_with(&expired)).contains("not known"), "an expired one is gone");
     let unknown = Token { secret: [0; 32], ..token };
@@ -69,7 +69,7 @@ fn a_revoked_device_is_cut_off_at_once_and_stays_out_until_enrolled_again() {
     assert_eq!(running.got.numbers(), [1]);
     drop(uplink);
     let (address, scope) = (running.address.to_string(), TokenScope { host: None, again: true });
-    let token = running.authority.make_token_for(Duration::from_mins(1), &scope).unwrap();
+    let token = running.authority.make_token(Duration::from_mins(1), &scope).unwrap();
     let again = enroll(device.path(), &address, &token, HOST, "device").unwrap();
     let uplink = self::uplink(&address, again, ram());
     append(&uplink, 1);
@@ -261,7 +261,7 @@ fn without_a_token_no_certificate_request_is_parsed() {
         matches!(enroll(&[0; 32]), EnrollmentError::TokenRefused(_)),
         "it says what the token lacks, not the request"
     );
-    let token = running.authority.make_token(Duration::from_mins(1)).unwrap();
+    let token = running.authority.make_token(Duration::from_mins(1), &TokenScope::default()).unwrap();
     assert!(matches!(enroll(&token.secret), EnrollmentError::Tls(TlsError::Crypto { .. })));
     // A request that is no good does not use the token up.
     let key = NewKey::make().unwrap();
@@ -276,7 +276,7 @@ fn an_unbound_token_does_not_lift_a_revocation() {
     let text = running.enroll(&device).unwrap_err().to_string();
     assert!(text.contains("was revoked") && text.contains("--again"), "{text}");
     let scope = TokenScope { host: Some(BoundHost::Id(HOST)), again: true };
-    let token = running.authority.make_token_for(Duration::from_mins(1), &scope).unwrap();
+    let token = running.authority.make_token(Duration::from_mins(1), &scope).unwrap();
     let address = running.address.to_string();
     running.sends(enroll(device.path(), &address, &token, HOST, "device").unwrap());
 }

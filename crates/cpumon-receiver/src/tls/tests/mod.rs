@@ -30,7 +30,7 @@ use cpumon_wire::spool::{Entry, decode_record};
 use tempfile::TempDir;
 
 use super::*;
-use crate::enrollment::Authority;
+use crate::enrollment::{Authority, TokenScope};
 use crate::eventually::{PATIENCE, eventually};
 
 pub(super) const HOST: [u8; 16] = [7; 16];
@@ -167,7 +167,7 @@ impl TestReceiver {
     }
 
     fn token(&self) -> Token {
-        self.authority.make_token(Duration::from_mins(1)).unwrap()
+        self.authority.make_token(Duration::from_mins(1), &TokenScope::default()).unwrap()
     }
 
     pub(super) fn enroll(&self, device: &TempDir) -> Result<DeviceIdentity, TlsError> {

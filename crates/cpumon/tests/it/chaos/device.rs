@@ -160,7 +160,10 @@ impl Device {
     /// Enrolled with the receiver of `state`, not running yet.
     pub fn enroll(number: u8, dir: &Path, receiver: &str, state: &Path, max_bytes: u64) -> Self {
         let host = HostId([number + 1; 16]);
-        let token = Authority::open(state).unwrap().make_token(Duration::from_mins(1)).unwrap();
+        let token = Authority::open(state)
+            .unwrap()
+            .make_token(Duration::from_mins(1), &cpumon_receiver::enrollment::TokenScope::default())
+            .unwrap();
         enroll(&dir.join("keys"), receiver, &token, host.0, &format!("device-{number}")).unwrap();
         let (dir, receiver) = (dir.to_owned(), receiver.to_owned());
         Self { number, host, dir, receiver, max_bytes, child: None, connected_before: 0 }
