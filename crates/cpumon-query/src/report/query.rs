@@ -56,15 +56,8 @@ impl ReportBy {
 
 impl From<GroupBy> for ReportBy {
     fn from(by: GroupBy) -> Self {
-        match by {
-            GroupBy::Name => Self::Name,
-            GroupBy::Process => Self::Process,
-            GroupBy::Program => Self::Program,
-            GroupBy::User => Self::User,
-            GroupBy::Service => Self::Service,
-            GroupBy::Container => Self::Container,
-            GroupBy::Cgroup => Self::Cgroup,
-        }
+        // There is one for each.
+        Self::ALL.iter().copied().find(|one| one.group() == Some(by)).unwrap_or_default()
     }
 }
 
