@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,10 @@ use cpumon_model::limits::{Limiter, Place, Places, Rate};
 use cpumon_wire::connection::{ByeReason, MAX_SMALL_MESSAGE_BYTES, Message};
 
 use super::admission::{Decision, PendingRequest, REQUEST_WAITS, Shown};
-use super::authority::{key_of_request, named_host};
+use super::authority::{Authority, key_of_request, named_host};
 use crate::clock::mono_ns;
 use crate::tls::limits::limiter;
-use crate::tls::{CHECK_EVERY, End, Shared, bye, flush};
+use crate::tls::{CHECK_EVERY, End, ServerStats, bye, flush};
 
 /// Requests that wait at one time, in all and of one source.
 const MAX_WAITING: usize = 32;
@@ -109,7 +109,17 @@ impl Drop for Turn<'_> {
     }
 }
 
-impl Shared {
+/// What the listener lends to a request.
+pub(crate) struct Consent<'a> {
+    pub(crate) authority: &'a Authority,
+    /// Devices without a token may ask at all.
+    pub(crate) takes_requests: bool,
+    pub(crate) stats: &'a ServerStats,
+    pub(crate) stop: &'a AtomicBool,
+    pub(crate) pending: &'a PendingDevices,
+}
+
+impl Consent<'_> {
     /// From the first message of the device to its certificate.
     pub(crate) fn ask_user(
         &self,
@@ -120,7 +130,7 @@ impl Shared {
         deadline: Instant,
     ) -> Result<(), End> {
         self.stats.counts.note(|counts| counts.requests += 1);
-        if !self.limits.takes_requests {
+        if !self.takes_requests {
             let text = "it takes tokens only: `cpumon token` there prints the line to enter here";
             return Err(bye(ByeReason::NotLetIn, text));
         }

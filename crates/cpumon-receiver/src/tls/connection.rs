@@ -21,7 +21,7 @@ use rustls::{ServerConfig, ServerConnection};
 use super::limits::{Counter, InTurn, ServerLimits, ServerStats};
 use super::{Acks, CHECK_EVERY, End, Handler, Offer, Peer, Refusal, Session, Watch, bye, flush, refusal};
 use crate::clock::{mono_ns, wall_ns};
-use crate::enrollment::consent::{Applicant, PendingDevices};
+use crate::enrollment::consent::{Applicant, Consent, PendingDevices};
 use crate::enrollment::{Authority, EnrolledHost, EnrollmentError, named_host};
 
 /// How often a session with work of its own is called.
@@ -34,14 +34,14 @@ const KEPT_BYTES: usize = 256 << 10;
 const MAX_PACKED_CHANNELS: usize = 2;
 
 /// What all threads share.
-pub(crate) struct Shared {
+pub(super) struct Shared {
     pub(super) config: Arc<ServerConfig>,
-    pub(crate) authority: Arc<Authority>,
+    pub(super) authority: Arc<Authority>,
     pub(super) handler: Arc<dyn Handler>,
-    pub(crate) limits: ServerLimits,
-    pub(crate) stats: Arc<ServerStats>,
-    pub(crate) stop: Arc<AtomicBool>,
-    pub(crate) pending: PendingDevices,
+    pub(super) limits: ServerLimits,
+    pub(super) stats: Arc<ServerStats>,
+    pub(super) stop: Arc<AtomicBool>,
+    pub(super) pending: PendingDevices,
     /// Connections without a certificate.
     pub(super) unidentified: Places,
     pub(super) in_turn: InTurn,
@@ -141,7 +141,16 @@ impl Shared {
                 flush(pipe);
                 Ok(())
             }
-            First::Asks(applicant) => self.ask_user(pipe, &applicant, source, stranger, deadline),
+            First::Asks(applicant) => {
+                let consent = Consent {
+                    authority: &self.authority,
+                    takes_requests: self.limits.takes_requests,
+                    stats: &self.stats,
+                    stop: &self.stop,
+                    pending: &self.pending,
+                };
+                consent.ask_user(pipe, &applicant, source, stranger, deadline)
+            }
             // Its request for a certificate cannot be read.
             First::Token(Err(EnrollmentError::Tls(error @ TlsError::Crypto { .. }))) => {
                 Err(bye(ByeReason::Token, &error.to_string()))

@@ -16,7 +16,6 @@ use cpumon_wire::connection::{AttachmentState, ByeReason, ChannelKind, ClockRepo
 
 use crate::enrollment::EnrollmentError;
 
-pub(crate) use self::connection::Shared;
 pub use self::limits::{ServerLimits, ServerStats};
 pub use self::server::TlsServer;
 pub(crate) use self::server::{ConnectionListener, ListenerInfo, leave_address};
