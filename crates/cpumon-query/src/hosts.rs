@@ -65,14 +65,15 @@ pub(crate) fn available(history: &History, hosts: &[HostStatus]) -> Result<Optio
 pub(crate) fn asked_range(
     history: &History,
     hosts: &[HostStatus],
-    asked: (Option<i64>, Option<i64>),
+    since_ns: Option<i64>,
+    until_ns: Option<i64>,
 ) -> Result<TimeRange, QueryError> {
-    let last_ns = match asked.1 {
+    let last_ns = match until_ns {
         None => available(history, hosts)?.map(|known| known.last_ns),
         until_ns => until_ns,
     };
     let until_ns = last_ns.unwrap_or_else(now_ns);
-    let since_ns = asked.0.unwrap_or_else(|| until_ns.saturating_sub(HOUR_NS));
+    let since_ns = since_ns.unwrap_or_else(|| until_ns.saturating_sub(HOUR_NS));
     if since_ns >= until_ns || until_ns.checked_sub(since_ns).is_none() {
         return Err(QueryError::InvalidRange { since_ns, until_ns });
     }

@@ -1,6 +1,8 @@
 //! What all charts share: title, range, unit, time axis, ranges without data with their reasons, notes, and the legend above the values.
 //! No chart can omit why there is no data. Labels that do not fit are counted.
 
+use std::ops::RangeInclusive;
+
 use cpumon_query::charts::{Chart, Hole, Ink, Stroke};
 
 use super::axis::{TimeAxis, moments};
@@ -61,10 +63,10 @@ impl<'c> Frame<'c> {
 
     /// Height of each of so many rows, with `above` pixels between head and rows. Without a given height of the picture it is in a range,
     /// and `few` rows are stretched to so many pixels together.
-    pub(super) fn row_height(&self, rows: usize, above: f64, (least, most): (f64, f64), few: f64) -> f64 {
+    pub(super) fn row_height(&self, rows: usize, above: f64, range: RangeInclusive<f64>, few: f64) -> f64 {
         let (count, around) = (rows.max(1) as f64, self.around() + above);
         let height = self.options.height.map_or_else(
-            || ((few / count).clamp(least, most) * count).min(HIGHEST - around),
+            || ((few / count).clamp(*range.start(), *range.end()) * count).min(HIGHEST - around),
             |height| f64::from(height) - around,
         );
         (height / count).max(1.0)

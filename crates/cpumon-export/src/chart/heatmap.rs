@@ -1,6 +1,7 @@
 //! Heatmaps: rows by time, the colour is the value.
 
 use std::fmt::Write;
+use std::ops::RangeInclusive;
 
 use cpumon_query::charts::{Chart, HeatmapRow, Times};
 
@@ -13,7 +14,7 @@ const SIZE: f64 = 12.0;
 const LEVELS: usize = 48;
 const SCALE: f64 = 26.0;
 /// Least and greatest height of a row, unless the picture has a given height.
-const ROW: (f64, f64) = (16.0, 28.0);
+const ROW: RangeInclusive<f64> = 16.0..=28.0;
 /// Few rows are stretched to this height together.
 const FEW: f64 = 160.0;
 /// Least distance between two names: of lower rows, some names are left out.

@@ -2,7 +2,7 @@
 //! lines below one another, all on one scale, each with its name, mean, last and highest value.
 
 use std::fmt::Write;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use cpumon_query::charts::{Chart, Hole, Line, Sparkline, Stroke, Times};
 
@@ -209,7 +209,7 @@ pub(super) fn draw_lines(chart: &Chart, lines: &[Line], max: Option<f64>, option
 }
 
 /// Least and greatest height of a row, unless the picture has a given height.
-const ROW: (f64, f64) = (26.0, 120.0);
+const ROW: RangeInclusive<f64> = 26.0..=120.0;
 /// Few rows are stretched to this height together.
 const FEW: f64 = 260.0;
 /// Least distance between two names: of lower rows, some names are left out.

@@ -151,7 +151,7 @@ fn notes(query: &ChartQuery, shown: usize, total: usize, without: &[String]) -> 
 pub(super) fn fleet(history: &History, query: &ChartQuery) -> Result<Chart, QueryError> {
     let limit = rows_of(query, HOSTS)?;
     let hosts = hosts_of(history, query)?;
-    let range = asked_range(history, &hosts, (query.since_ns, query.until_ns))?;
+    let range = asked_range(history, &hosts, query.since_ns, query.until_ns)?;
     check_finest(query, range)?;
     let (mut members, without) = split(history, query, hosts, range)?;
     let total = members.len();

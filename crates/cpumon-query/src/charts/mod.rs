@@ -62,7 +62,7 @@ fn fill(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
 /// Refuses what [`chart`] refuses before it reads what happened: unknown hosts, ranges and rows that cannot be drawn.
 pub fn check(history: &History, query: &ChartQuery) -> Result<(), QueryError> {
     let hosts = hosts_of(history, query)?;
-    let range = asked_range(history, &hosts, (query.since_ns, query.until_ns))?;
+    let range = asked_range(history, &hosts, query.since_ns, query.until_ns)?;
     match query.view {
         View::Who => hosts.iter().try_for_each(|host| report::check_range(history, host, query.by(), range)),
         View::Landscape => tasks::rows_by(query).and_then(|_| rows_of(query, 1)).map(drop),

@@ -160,7 +160,7 @@ impl<'a> ChartRequest<'a> {
         query: &ChartQuery,
     ) -> Result<Self, QueryError> {
         let available = history.available(host.info.host)?;
-        let range = asked_range(history, std::slice::from_ref(host), (query.since_ns, query.until_ns))?;
+        let range = asked_range(history, std::slice::from_ref(host), query.since_ns, query.until_ns)?;
         let (query, series, process) = (query.clone(), OnceCell::new(), OnceCell::new());
         Ok(Self { history, host, query, range, available, series, process })
     }

@@ -95,7 +95,7 @@ pub(crate) fn report(
 
 /// The range that is asked for.
 fn range_of(history: &History, hosts: &[HostStatus], query: &ReportQuery) -> Result<TimeRange, QueryError> {
-    match asked_range(history, hosts, (query.since_ns, query.until_ns)) {
+    match asked_range(history, hosts, query.since_ns, query.until_ns) {
         // Its start is behind all data.
         Err(QueryError::InvalidRange { since_ns, until_ns })
             if query.since_ns.is_some() && query.until_ns.is_none() && since_ns >= until_ns =>
