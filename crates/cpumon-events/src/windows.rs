@@ -144,6 +144,9 @@ pub struct Damaged;
 
 impl Payload<'_> {
     /// What it says; `None` for kinds and versions that are not read.
+    ///
+    /// # Errors
+    /// The bytes are too few.
     pub fn read(&self) -> Result<Option<KernelEvent>, Damaged> {
         let is_read = match self.hook {
             SWITCH | READY_THREAD | ISR_MSI | ISR | THREADED_DPC | DPC | TIMER_DPC | SET_NAME => {

@@ -123,6 +123,9 @@ impl Bell {
 }
 
 /// The interval of a host that is asked for, with the rows of idle processes, which are zero; `None` if nothing is stored there, a hole included.
+///
+/// # Errors
+/// The store cannot be read.
 pub fn seek(reader: &Reader, host: HostId, to: Seek) -> Result<Option<Interval>, StoreError> {
     let mut found = match to {
         Seek::At(wall_ns) => reader.interval_at(host, wall_ns),

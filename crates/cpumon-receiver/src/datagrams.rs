@@ -41,7 +41,9 @@ pub struct Receiving {
 
 impl Receiving {
     /// With the keys of the plan; each source may send at `source_rate`.
-    /// An error: the keys that the user named cannot be used.
+    ///
+    /// # Errors
+    /// The keys that the user named cannot be used.
     pub fn open(
         receiver: UdpReceiver,
         plan: &KeyPlan,
@@ -174,7 +176,9 @@ pub struct GroupKeys {
 
 impl GroupKeys {
     /// Reads keys and memory into the demux.
-    /// An error: the key file that the user named cannot be used.
+    ///
+    /// # Errors
+    /// The key file that the user named cannot be used.
     pub fn open(plan: KeyPlan, demux: &mut Demux) -> Result<Self, ReceiverError> {
         let mut group_keys = Self {
             plan,

@@ -62,6 +62,9 @@ struct Asked {
 
 impl Responder {
     /// Listens on every interface, for a receiver that accepts TLS connections at `tls`.
+    ///
+    /// # Errors
+    /// The port cannot be bound, or the identity cannot be read.
     pub fn bind(authority: &Authority, tls: SocketAddr, name: &str) -> Result<Self, ReceiverError> {
         let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT));
         let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT));
@@ -107,11 +110,17 @@ impl Responder {
     }
 
     /// Where it listens.
+    ///
+    /// # Errors
+    /// The system does not report it.
     pub fn local_addresses(&self) -> Result<Vec<SocketAddr>, LinkError> {
         self.receiver.local_addresses()
     }
 
     /// Announces the receiver, answers until `stop` is set, and takes the announcement back.
+    ///
+    /// # Errors
+    /// The sockets cannot be waited for.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<(), LinkError> {
         let mut asked = Vec::new();
         while !stop.load(Ordering::Relaxed) {

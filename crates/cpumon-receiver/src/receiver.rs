@@ -113,6 +113,9 @@ struct Listening {
 
 impl Receiver {
     /// Opens everything, then starts the threads: either all of it runs, or the error says what does not.
+    ///
+    /// # Errors
+    /// An address cannot be listened on, this machine cannot be measured, the store or the identity cannot be opened.
     pub fn start(plan: &Plan, frontend: Frontend) -> Result<Self, ReceiverError> {
         // Before there are other threads. What strangers send comes in large lists that end at once.
         give_large_lists_back();
@@ -273,7 +276,9 @@ impl Receiver {
     }
 
     /// Stops every thread and writes what waits to the store.
-    /// The error is what went wrong first.
+    ///
+    /// # Errors
+    /// What went wrong first.
     pub fn finish(mut self) -> Result<(), ReceiverError> {
         self.stop_all()
     }

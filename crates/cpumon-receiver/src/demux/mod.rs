@@ -93,7 +93,9 @@ impl Demux {
     }
 
     /// Takes one datagram and gives out every interval that it completes.
-    /// A datagram that is unusable has been counted, per sender.
+    ///
+    /// # Errors
+    /// When the datagram is unusable; it has then been counted, per sender.
     pub fn accept(
         &mut self,
         datagram: &[u8],

@@ -262,6 +262,9 @@ impl Requests {
     }
 
     /// Those that wait now, the oldest first. What a receiver that was killed left behind goes when its time is over.
+    ///
+    /// # Errors
+    /// The files cannot be read.
     pub fn list(&self) -> Result<Vec<PendingRequest>, EnrollmentError> {
         let mut all = Vec::new();
         for entry in std::fs::read_dir(&self.dir).map_err(files::failed("read", &self.dir))? {
@@ -277,6 +280,9 @@ impl Requests {
     }
 
     /// The one that waits with this code. To say no its name or id will do: to say yes the user must have seen the code on the device.
+    ///
+    /// # Errors
+    /// No device waits like this, or several do.
     pub(super) fn find(&self, wanted: &str, decision: Decision) -> Result<PendingRequest, EnrollmentError> {
         let code = match (wanted.parse::<Code>(), decision) {
             (Err(error), Decision::Accept | Decision::AcceptAgain) => return Err(error.into()),
@@ -298,6 +304,9 @@ impl Requests {
     }
 
     /// Decides about a request, and waits until the receiver has acted.
+    ///
+    /// # Errors
+    /// It cannot be written, or no receiver is there to act.
     pub(super) fn decide(&self, request: &PendingRequest, decision: Decision) -> Result<(), EnrollmentError> {
         // The file's name is the decision. The receiver removes the request once it has acted.
         files::write(&self.path(request, decision.ending()), b"", true)?;

@@ -43,6 +43,9 @@ pub struct Authority {
 
 impl Authority {
     /// Opens the receiver's identity in `dir`; makes one if there is none.
+    ///
+    /// # Errors
+    /// Files cannot be read or written, or are damaged.
     pub fn open(dir: &Path) -> Result<Self, EnrollmentError> {
         for dir in [dir, &dir.join("tokens"), &dir.join("hosts"), &dir.join("requests")] {
             files::make_dir(dir)?;
@@ -77,6 +80,10 @@ impl Authority {
     }
 
     /// Lets a device in that waits, by the code that it shows, or does not; beside a running receiver.
+    ///
+    /// # Errors
+    /// No device waits like this, its host was revoked and the decision is not [`Decision::AcceptAgain`], or the device has gone
+    /// meanwhile.
     pub fn decide(&self, wanted: &str, decision: Decision) -> Result<PendingRequest, EnrollmentError> {
         let request = self.requests.find(wanted, decision)?;
         if decision == Decision::Accept
@@ -101,11 +108,17 @@ impl Authority {
     }
 
     /// Hash of the key that signs: the pin.
+    ///
+    /// # Errors
+    /// The certificate cannot be read.
     pub fn pin(&self) -> Result<[u8; 32], EnrollmentError> {
         Ok(key_hash(&self.certificate)?)
     }
 
     /// Refuses a host from now on, by name or id.
+    ///
+    /// # Errors
+    /// There is no such host, or several have the name.
     pub fn revoke(&self, name_or_id: &str) -> Result<EnrolledHost, EnrollmentError> {
         let host = self.registry.revoke(name_or_id)?;
         self.audit.note(AuditEvent::Revoked, &this_user(), &named_host(host.host, &host.name), "");
@@ -113,6 +126,9 @@ impl Authority {
     }
 
     /// Makes a token that is good once, for this long, for the hosts of a scope. Only a hash of its secret is kept.
+    ///
+    /// # Errors
+    /// It cannot be kept, or too many wait already.
     pub fn make_token(&self, valid_for: Duration, scope: &TokenScope) -> Result<Token, EnrollmentError> {
         let token = Token { pin: self.pin()?, secret: self.tokens.make(valid_for, scope)? };
         let detail =
@@ -123,6 +139,9 @@ impl Authority {
 
     /// Enrols a device: checks the token, signs the device's key, uses the token up, remembers the device. A host that was enrolled
     /// before gets the new key only.
+    ///
+    /// # Errors
+    /// The token or the request is no good.
     pub fn enroll(
         &self,
         secret: &[u8; 32],
@@ -141,6 +160,9 @@ impl Authority {
     }
 
     /// Enrols a device that the user lets in.
+    ///
+    /// # Errors
+    /// The request is no good, or the host cannot be kept.
     pub(super) fn let_in(&self, host: [u8; 16], name: &str, request: &[u8]) -> Result<Vec<u8>, TlsError> {
         let _lock = self.registry.lock()?;
         let (certificate, key) = self.sign(request, host, DEVICE_VALID_FOR)?;
@@ -205,6 +227,9 @@ impl Authority {
     }
 
     /// Signs a new key of an enrolled device. The old one stays good until the new one is used.
+    ///
+    /// # Errors
+    /// The request is no good, or the host is not enrolled.
     pub fn renew(&self, host: [u8; 16], used: [u8; 32], request: &[u8]) -> Result<Vec<u8>, EnrollmentError> {
         let (certificate, key) = self.sign(request, host, DEVICE_VALID_FOR)?;
         let renewed = self.registry.update(host, |known| {

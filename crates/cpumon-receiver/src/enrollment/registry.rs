@@ -89,6 +89,9 @@ impl Registry {
     }
 
     /// Every host that was ever enrolled, revoked ones included.
+    ///
+    /// # Errors
+    /// The files cannot be read.
     pub fn hosts(&self) -> Result<Vec<EnrolledHost>, EnrollmentError> {
         Ok(self.with(|cache| cache.hosts.clone())?)
     }
@@ -132,7 +135,9 @@ impl Registry {
     }
 
     /// The host with this key, if it is let in.
-    /// If the files cannot be read, no device is let in.
+    ///
+    /// # Errors
+    /// The files cannot be read: then no device is let in.
     pub fn find_key(&self, key: &[u8; 32]) -> Result<Option<EnrolledHost>, EnrollmentError> {
         let is_it = |host: &&EnrolledHost| host.revoked_s == 0 && host.keys.contains(key);
         Ok(self.with(|cache| cache.hosts.iter().find(is_it).cloned())?)
@@ -144,16 +149,25 @@ impl Registry {
     }
 
     /// Whether a host was ever enrolled: then no other sender may speak for it.
+    ///
+    /// # Errors
+    /// The files cannot be read.
     pub fn has(&self, host: [u8; 16]) -> Result<bool, EnrollmentError> {
         Ok(self.with(|cache| cache.ids.contains(&host))?)
     }
 
     /// The ids of all hosts that were ever enrolled, for many questions at once.
+    ///
+    /// # Errors
+    /// The files cannot be read.
     pub(crate) fn ids(&self) -> Result<Arc<HashSet<[u8; 16]>>, EnrollmentError> {
         Ok(self.with(|cache| Arc::clone(&cache.ids))?)
     }
 
     /// What is known of a host, by what the files say now.
+    ///
+    /// # Errors
+    /// Its file cannot be read.
     pub fn find(&self, host: [u8; 16]) -> Result<Option<EnrolledHost>, EnrollmentError> {
         Ok(read_host(host, &self.dir.join(hex::encode(host)))?)
     }
@@ -192,6 +206,9 @@ impl Registry {
     }
 
     /// The host with this name or id. A text that is an id is no name: a device could be enrolled under another one's id.
+    ///
+    /// # Errors
+    /// There is no such host, or several have the name.
     pub fn named(&self, name_or_id: &str) -> Result<EnrolledHost, EnrollmentError> {
         let hosts = self.hosts()?;
         let id: Option<[u8; 16]> = unhex(&name_or_id.replace('-', ""));
@@ -210,6 +227,9 @@ impl Registry {
     }
 
     /// Refuses a host from now on, by name or id.
+    ///
+    /// # Errors
+    /// There is no such host, or several have the name.
     pub fn revoke(&self, name_or_id: &str) -> Result<EnrolledHost, EnrollmentError> {
         let host = self.named(name_or_id)?;
         let revoked =

@@ -72,18 +72,29 @@ pub trait Handler: Send + Sync {
 /// What a receiver does with one connection. Dropped when it ends.
 pub trait Session {
     /// A channel begins.
-    /// An error ends the connection.
+    ///
+    /// # Errors
+    /// It makes no sense: the connection ends.
     fn begin(&mut self, channel: u32, kind: ChannelKind) -> Result<(), Refusal>;
     /// A record arrived.
+    ///
+    /// # Errors
+    /// As above.
     fn record(&mut self, channel: u32, record: &[u8], watch: Watch<'_>) -> Result<(), Refusal>;
     /// The device compared its clock with this receiver's, which was `wall_ns` when the report came.
     fn clock(&mut self, report: ClockReport, wall_ns: i64);
     /// The device offers a file; the answer comes with [`Session::work`].
+    ///
+    /// # Errors
+    /// As above.
     fn offer(&mut self, offer: Offer<'_>) -> Result<(), Refusal> {
         let _ = offer;
         Ok(())
     }
     /// A part of a file arrived.
+    ///
+    /// # Errors
+    /// As above.
     fn piece(&mut self, number: u32, offset: u64, bytes: &[u8]) -> Result<(), Refusal> {
         let _ = (number, offset, bytes);
         Ok(())
@@ -97,7 +108,9 @@ pub trait Session {
         None
     }
     /// Called often. True: there is work of its own, call again soon.
-    /// An error ends the connection.
+    ///
+    /// # Errors
+    /// The connection should end.
     fn work(&mut self, acks: &mut Acks<'_>, watch: Watch<'_>) -> Result<bool, Refusal>;
 }
 

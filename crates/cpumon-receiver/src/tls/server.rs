@@ -38,6 +38,9 @@ pub struct TlsServer {
 
 impl TlsServer {
     /// Listens. No device is let in before [`TlsServer::run`].
+    ///
+    /// # Errors
+    /// The address cannot be listened on, or the identity cannot be used.
     pub fn bind(
         address: SocketAddr,
         authority: Arc<Authority>,

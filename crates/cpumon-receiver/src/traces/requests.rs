@@ -130,6 +130,9 @@ impl Requests {
     }
 
     /// Asks a device for a trace, and waits some seconds for what it answers.
+    ///
+    /// # Errors
+    /// It will not write one.
     pub fn ask(&self, host: HostId) -> Result<(), AskError> {
         let end = Instant::now() + ANSWER_LIMIT;
         let mut devices = self.lock();

@@ -300,6 +300,9 @@ pub struct TraceSummary {
 }
 
 /// Reads a file to its end. `None`: it is cut off, damaged, or something follows its end that is no part of the same recording.
+///
+/// # Errors
+/// It is no trace, of another version, or cannot be read.
 pub fn summarise(mut from: impl Read) -> Result<Option<TraceSummary>, ReadError> {
     let (header, at) = FileHeader::read(&mut from)?;
     let mut input = Input::new(from, at);

@@ -40,6 +40,9 @@ fn parse(name: &str) -> Option<(&str, u32)> {
 }
 
 /// The segments in a directory, by recording and number; the names sort by time.
+///
+/// # Errors
+/// The directory cannot be read.
 pub fn list(dir: &Path) -> io::Result<Vec<Segment>> {
     let mut segments = Vec::new();
     for entry in fs::read_dir(dir)? {
@@ -77,6 +80,9 @@ pub struct TraceInput {
 
 impl TraceInput {
     /// Opens a file; the segments of the newest recording in a directory; or those of the recording whose segments begin with this path.
+    ///
+    /// # Errors
+    /// It cannot be opened, is no file, or has no segments.
     pub fn open(path: &Path) -> io::Result<Self> {
         let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(PREFIX));
         if path == Path::new("-") && !path.exists() {
