@@ -2,16 +2,14 @@
 //! same at a moment of the past ([`FleetBoard::at`]) and over a range ([`span()`]).
 
 mod board;
-mod health;
 mod host;
 mod order;
 mod span;
 
 pub use board::{Fleet, FleetBoard, Spark, TopProcess, sparks, top};
-pub use health::Oddity;
 pub use host::{
-    BALANCED_RATIO, Busy, FleetHost, Glance, HostState, LATE_INTERVALS, LATE_NS, Minute, SILENT_INTERVALS,
-    SILENT_NS, TOP, age_ns, busy_ratio,
+    BALANCED_RATIO, Busy, FleetHost, Glance, HostState, LATE_INTERVALS, LATE_NS, Minute, Oddity,
+    SILENT_INTERVALS, SILENT_NS, TOP, age_ns, busy_ratio,
 };
 pub(crate) use order::known_first;
 pub use order::{FleetQuery, HostOrder};

@@ -3,7 +3,6 @@
 mod answers;
 pub(crate) mod buckets;
 mod columns;
-mod cpus;
 mod lines;
 mod matrix;
 mod past;
@@ -18,11 +17,10 @@ pub use answers::{
     Values, WaitLine,
 };
 pub use columns::{process_columns, shown_columns, summable};
-pub use cpus::{CpuSum, Cpus, cpus};
 pub use lines::{lines, process};
 pub use matrix::{MatrixSort, ShownRows, landscape, threads};
 pub use past::{History, ReaderPool};
 pub(crate) use plot::AFTER_LAST;
 pub use series::{SeriesOptions, series};
-pub use sum::{NamedProcess, by_name, sum};
+pub use sum::{CpuSum, Cpus, NamedProcess, by_name, cpus, sum};
 pub use task_line::{Selection, parse_thread_selection};

@@ -1,11 +1,13 @@
 //! A trace of another recorder, as a source of events like our own reader. Recorders write what each CPU did in parts, so events wait for
 //! their turn here, and those of all CPUs are sorted.
 
+use std::collections::BTreeMap;
+
+use cpumon_events::{Name, up_to_zero};
 use cpumon_model::{Moment, SchedEvent};
 
 use super::decoder::{Decoder, RawEvent, RawKind, Step};
 use super::numbering::Numbering;
-use super::stopping::Stopping;
 use crate::cost::{Bound, EVENTS};
 use crate::file::ReadError;
 use crate::file::ending::Ending;
@@ -201,6 +203,47 @@ impl Held {
         self.sorted -= ready;
         self.events.drain(..ready)
     }
+}
+
+/// A CPU that stays online has this thread for less, ns: for some microseconds mostly. A recording may end meanwhile.
+const LEAST_NS: u64 = 10_000_000;
+
+/// Which CPUs went offline and did not come back: those on which the thread that stops them is, `migration/N`, with the time of their last
+/// event. The kernel hands out no event of a CPU that is offline, so no recorder has the switch away from it.
+#[derive(Debug, Default)]
+pub(super) struct Stopping(BTreeMap<u16, u64>);
+
+impl Stopping {
+    /// What comes next, of any CPU.
+    pub(super) fn note(&mut self, event: &RawEvent) {
+        match event.kind {
+            RawKind::Switch { next, .. } if stops(&next.name, event.cpu) => {
+                self.0.insert(event.cpu, event.at_ns);
+            }
+            RawKind::Switch { .. } | RawKind::Lost { .. } => {
+                self.0.remove(&event.cpu);
+            }
+            kind if kind.is_event() || kind == RawKind::Same => {
+                if let Some(last_ns) = self.0.get_mut(&event.cpu) {
+                    *last_ns = event.at_ns.max(*last_ns);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Those that have no event since long before the end.
+    pub(super) fn stopped(&self, end_ns: u64) -> Vec<StoppedCpu> {
+        let is_long_ago = |since_ns: u64| end_ns.saturating_sub(since_ns) > LEAST_NS;
+        let stopped = self.0.iter().filter(|(_, since_ns)| is_long_ago(**since_ns));
+        stopped.map(|(&cpu, &since_ns)| StoppedCpu { cpu, since_ns }).collect()
+    }
+}
+
+/// Whether this is the name of the thread that stops the CPU.
+fn stops(name: &Name, cpu: u16) -> bool {
+    let number = up_to_zero(name).strip_prefix(b"migration/");
+    number.is_some_and(|number| number == cpu.to_string().as_bytes())
 }
 
 #[cfg(test)]

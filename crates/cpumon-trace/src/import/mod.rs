@@ -11,7 +11,6 @@ mod imported;
 mod numbering;
 mod perf;
 mod perfetto;
-mod stopping;
 mod trace_dat;
 mod tracepoints;
 
