@@ -50,7 +50,8 @@ pub struct Responder {
     read_addresses_at: Instant,
     announcements_left: u32,
     multicast_at: Instant,
-    stats: Arc<Counts<status::Discovery>>,
+    /// Counts since the start, shared with the running thread.
+    pub stats: Arc<Counts<status::Discovery>>,
 }
 
 /// A query that is to be answered.
@@ -101,20 +102,6 @@ impl Responder {
             multicast_at: now,
             stats: Arc::new(Counts::new(counts)),
         })
-    }
-
-    /// Counts since the start, shared with the running thread.
-    #[must_use]
-    pub fn stats(&self) -> Arc<Counts<status::Discovery>> {
-        Arc::clone(&self.stats)
-    }
-
-    /// Where it listens.
-    ///
-    /// # Errors
-    /// The system does not report it.
-    pub fn local_addresses(&self) -> Result<Vec<SocketAddr>, LinkError> {
-        self.receiver.local_addresses()
     }
 
     /// Announces the receiver, answers until `stop` is set, and takes the announcement back.

@@ -30,7 +30,8 @@ impl Answering {
         let authority = Authority::open(dir.path()).unwrap();
         let (listen, tls) = (["127.0.0.1:0".parse().unwrap()], "0.0.0.0:3002".parse().unwrap());
         let mut responder = Responder::bind_at(&listen, &[], &authority, tls, "workstation").unwrap();
-        let (address, stats) = (responder.local_addresses().unwrap()[0], responder.stats());
+        let (address, stats) =
+            (responder.receiver.local_addresses().unwrap()[0], Arc::clone(&responder.stats));
         assert_eq!(stats.status().key, fingerprint(&authority.pin().unwrap()), "the pin of tokens");
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);

@@ -202,7 +202,7 @@ impl ConnectionListener {
         let info = ListenerInfo {
             address,
             server: Arc::clone(&server.shared),
-            discovery: responder.as_ref().map(Responder::stats),
+            discovery: responder.as_ref().map(|one| Arc::clone(&one.stats)),
         };
         Ok(Self { server, responder, info })
     }
