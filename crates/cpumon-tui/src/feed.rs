@@ -228,9 +228,7 @@ pub trait Feed {
     fn host(&self) -> Option<HostId>;
 
     /// Selects another one of its hosts. The next [`Feed::poll`] hands out its newest interval.
-    fn select(&mut self, host: HostId) {
-        let _the_only_one = host;
-    }
+    fn select(&mut self, _host: HostId) {}
 
     /// The next interval of the selected host that was not handed out yet, in order; `None` if there is none now.
     /// The first call after start or [`Feed::select`] hands out the newest one. A feed that falls behind may skip.

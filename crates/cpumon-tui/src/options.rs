@@ -72,7 +72,6 @@ pub enum PlotOption {
 
 /// How the screens start.
 #[derive(Clone, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line or of the terminal")]
 pub struct Options {
     /// Ends the screens when it becomes true (set it from a handler of SIGTERM and SIGHUP).
     pub stop: Arc<AtomicBool>,

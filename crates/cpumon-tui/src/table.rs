@@ -190,7 +190,8 @@ mod tests {
     use super::*;
 
     fn written<R>(fields: &[Field<'_, R>], rows: &[R], width: usize) -> String {
-        Columns::new(fields, rows).lines(width, '~').iter().map(|line| format!("{line}\n")).collect()
+        let lines = Columns::new(fields, rows).lines(width, '~');
+        lines.iter().flat_map(|line| [line, "\n"]).collect()
     }
 
     #[test]

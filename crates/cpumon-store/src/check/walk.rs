@@ -322,7 +322,7 @@ impl Content {
         if (ends().min(), ends().max()) != span || chunk.metas.is_empty() {
             return Err(Malformed { offset: 0, what: "times of other intervals" });
         }
-        chunk.read_processes(section("processes"), &mut |ids| Ok::<_, Malformed>(vec![true; ids.len()]))?;
+        chunk.read_processes(section("processes"), |ids| Ok::<_, Malformed>(vec![true; ids.len()]))?;
         chunk.read_sched(section("sched"))?;
         chunk.read_threads(section("threads"))?;
         for at in 0..chunk.metas.len() {

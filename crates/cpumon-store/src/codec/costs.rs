@@ -211,7 +211,7 @@ impl Made {
         let (mut chunk, mut sched, mut interval) =
             (Chunk::default(), SchedRows::default(), Interval::default());
         chunk.read_meta(&self.meta)?;
-        chunk.read_processes(&self.processes, &mut |ids| Ok::<_, Malformed>(vec![true; ids.len()]))?;
+        chunk.read_processes(&self.processes, |ids| Ok::<_, Malformed>(vec![true; ids.len()]))?;
         chunk.read_sched(&self.sched)?;
         chunk.read_threads(&self.threads)?;
         let mut rows = 0;

@@ -28,8 +28,7 @@ fn read_chunk(bytes: &[u8]) -> Result<(), Malformed> {
     let mut chunk = Chunk::default();
     chunk.read_meta(&meta)?;
     chunk.read_sched(&sched)?;
-    chunk
-        .read_processes::<Malformed>(&processes, &mut |ids| Ok(ids.iter().map(|id| id % 3 > 0).collect()))?;
+    chunk.read_processes(&processes, |ids| Ok(ids.iter().map(|id| id % 3 > 0).collect()))?;
     let threads = chunk.read_threads(&threads);
     for interval in 0..chunk.metas.len() {
         let _ = read_row(chunk.cpus.of(interval), chunk.sched.of(interval));

@@ -142,8 +142,8 @@ fn readable<T>(found: Sql<T>) -> Sql<Option<T>> {
     }
 }
 
-/// Makes room in a cache for so many. When it is full all goes at once: a query walks on and rarely comes back to old entries.
-fn make_room<K, V, S>(cache: &mut HashMap<K, V, S>, more: usize) {
+/// Makes space in a cache for so many. When it is full all goes at once: a query walks on and rarely comes back to old entries.
+fn make_space<K, V, S>(cache: &mut HashMap<K, V, S>, more: usize) {
     if cache.len() + more > MAX_ENTRIES {
         cache.clear();
     }
@@ -191,7 +191,7 @@ impl Names {
             }
             if !self.processes.contains_key(&id) {
                 let found = self.load_process(connection, id)?;
-                make_room(&mut self.processes, 1);
+                make_space(&mut self.processes, 1);
                 self.processes.insert(id, found);
             }
         }
@@ -202,7 +202,7 @@ impl Names {
     /// Looks up processes, given in order, and those without a name too.
     fn load_processes(&mut self, connection: &Connection, ids: Vec<u64>) -> Sql<()> {
         let ids = missing(&self.processes, ids);
-        make_room(&mut self.processes, ids.len());
+        make_space(&mut self.processes, ids.len());
         let mut found = |name: &ProcessName| {
             let process = self.process_then(connection, name)?;
             self.processes.insert(name.id, process);
@@ -241,7 +241,7 @@ impl Names {
         let found = readable(load_info(connection, id))?;
         self.nameless += u64::from(found.is_none());
         let info = Arc::new(found.flatten().unwrap_or_default());
-        make_room(&mut self.infos, 1);
+        make_space(&mut self.infos, 1);
         self.infos.insert(id, Arc::clone(&info));
         Ok(info)
     }
@@ -260,7 +260,7 @@ impl Names {
         let found = readable(names::find(connection, id, &mut self.thread_block))?;
         self.nameless += u64::from(found.is_none());
         let thread = found.flatten().as_ref().map_or_else(ThreadThen::default, ThreadThen::of);
-        make_room(&mut self.threads, 1);
+        make_space(&mut self.threads, 1);
         self.threads.insert(id, thread);
         Ok(thread)
     }
@@ -268,7 +268,7 @@ impl Names {
     /// As [`Names::load_processes`].
     fn load_threads(&mut self, connection: &Connection, ids: Vec<u64>) -> Sql<()> {
         let ids = missing(&self.threads, ids);
-        make_room(&mut self.threads, ids.len());
+        make_space(&mut self.threads, ids.len());
         let mut found = |name: &ThreadName| {
             self.threads.insert(name.id, ThreadThen::of(name));
             Ok(())

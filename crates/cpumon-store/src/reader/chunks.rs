@@ -144,7 +144,7 @@ impl Chunks {
         loaded.chunk.read_meta(blob(1)?)?;
         check_times(&loaded.chunk, span)?;
         if what > What::Meta {
-            let mut pick = |ids: &[u64]| -> Result<Vec<bool>, ReadError> {
+            let pick = |ids: &[u64]| -> Result<Vec<bool>, ReadError> {
                 names.expect_processes(ids.to_vec());
                 if query.filter == ProcessFilter::All {
                     return Ok(vec![true; ids.len()]);
@@ -155,7 +155,7 @@ impl Chunks {
                 };
                 ids.iter().map(&mut matches).collect()
             };
-            loaded.chunk.read_processes(blob(2)?, &mut pick)?;
+            loaded.chunk.read_processes(blob(2)?, pick)?;
             // Also when it is not wanted: the blob is empty then, and the events of another chunk must go.
             loaded.chunk.read_sched(blob(4)?)?;
         }

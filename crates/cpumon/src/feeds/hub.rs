@@ -87,7 +87,7 @@ impl Feed for HubFeed {
     fn age(&self) -> Option<Duration> {
         let host = self.selected?;
         let status = self.hub.hosts().into_iter().find(|status| status.info.host == host)?;
-        super::age_of(status.received_wall_ns)
+        Some(super::age_of(status.received_wall_ns))
     }
 
     fn seek(&mut self, to: Seek) -> Result<Option<Arc<Interval>>, FeedError> {

@@ -74,9 +74,9 @@ impl Waiting {
 }
 
 /// How long ago a moment was.
-fn age_of(wall_ns: i64) -> Option<Duration> {
+fn age_of(wall_ns: i64) -> Duration {
     let age_ns = now_ns().saturating_sub(wall_ns);
-    Some(Duration::from_nanos(u64::try_from(age_ns).unwrap_or(0)))
+    Duration::from_nanos(u64::try_from(age_ns).unwrap_or(0))
 }
 
 /// How long the key records.

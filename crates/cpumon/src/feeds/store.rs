@@ -85,7 +85,7 @@ impl Feed for StoreFeed {
     }
 
     fn age(&self) -> Option<Duration> {
-        self.newest_end_ns.and_then(super::age_of)
+        self.newest_end_ns.map(super::age_of)
     }
 
     fn seek(&mut self, to: Seek) -> Result<Option<Arc<Interval>>, FeedError> {

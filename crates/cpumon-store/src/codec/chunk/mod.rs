@@ -65,7 +65,7 @@ mod tests {
             let sections = encode(&intervals, 3).unwrap();
             let mut chunk = Chunk::default();
             chunk.read_meta(&sections.meta).unwrap();
-            chunk.read_processes(&sections.processes, &mut |ids| Ok::<_, Malformed>(vec![true; ids.len()])).unwrap();
+            chunk.read_processes(&sections.processes, |ids| Ok::<_, Malformed>(vec![true; ids.len()])).unwrap();
             chunk.read_sched(&sections.sched).unwrap();
             chunk.read_threads(&sections.threads).unwrap();
             prop_assert_eq!(sections.sched.is_empty(), intervals.iter().all(|interval| interval.sched.is_empty()));
@@ -89,10 +89,10 @@ mod tests {
             let (mut whole, mut part) = (Chunk::default(), Chunk::default());
             for (chunk, pick) in [(&mut whole, false), (&mut part, true)] {
                 chunk.read_meta(&sections.meta).unwrap();
-                let mut pick = |ids: &[u64]| {
+                let pick = |ids: &[u64]| {
                     Ok::<_, Malformed>(ids.iter().map(|&id| !pick || is_wanted(id)).collect())
                 };
-                chunk.read_processes(&sections.processes, &mut pick).unwrap();
+                chunk.read_processes(&sections.processes, pick).unwrap();
                 chunk.read_threads(&sections.threads).unwrap();
             }
             for at in 0..intervals.len() {
@@ -133,7 +133,7 @@ mod tests {
                 (sections.meta.clone(), sections.processes.clone(), damaged(&sections.threads)),
             ] {
                 let read = chunk.read_meta(&meta)
-                    .and_then(|()| chunk.read_processes(&processes, &mut |ids| Ok::<_, Malformed>(ids.iter().map(|id| id % 5 != flips.len() as u64 % 5).collect())))
+                    .and_then(|()| chunk.read_processes(&processes, |ids| Ok::<_, Malformed>(ids.iter().map(|id| id % 5 != flips.len() as u64 % 5).collect())))
                     .and_then(|()| chunk.read_threads(&threads));
                 if read.is_ok() {
                     prop_assert!(chunk.threads.of(0).len() <= sections.thread_rows * 300);

@@ -202,7 +202,7 @@ impl Chunk {
     pub(crate) fn read_processes<E: From<Malformed>>(
         &mut self,
         section: &[u8],
-        pick: &mut dyn FnMut(&[u64]) -> Result<Vec<bool>, E>,
+        pick: impl FnOnce(&[u64]) -> Result<Vec<bool>, E>,
     ) -> Result<(), E> {
         let mut plain = std::mem::take(&mut self.plain);
         unzip(section, &mut plain, MAX_SECTION_BYTES)?;
