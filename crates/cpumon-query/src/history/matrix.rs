@@ -183,7 +183,7 @@ impl AddAssign for CellSums {
         self.most_ns_per_s = self.most_ns_per_s.max(later.most_ns_per_s);
         self.first_ns = self.first_ns.or(later.first_ns);
         self.last = later.last;
-        self.born |= later.born;
+        self.born = self.born || later.born;
         self.ended = later.ended;
         self.presence.append(later.presence);
         self.cells.extend(later.cells);

@@ -164,7 +164,9 @@ in_order!(BootReport { boot, offset_ns });
 /// The last field of a message. Devices and receivers of the first release end before it: what is missing is `None` and no error.
 impl<'a, T: Field<'a>> Field<'a> for Option<T> {
     fn push(&self, out: &mut Vec<u8>) {
-        self.iter().for_each(|field| field.push(out));
+        if let Some(field) = self {
+            field.push(out);
+        }
     }
 
     fn take(body: &mut Fields<'a>) -> Option<Self> {

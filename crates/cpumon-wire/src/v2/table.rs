@@ -390,7 +390,9 @@ impl Texts {
     /// Adds a text of these parts, gives the value that represents it in a row.
     pub(crate) fn push(&mut self, parts: &[&[u8]]) -> u64 {
         let begin = self.0.len();
-        parts.iter().for_each(|part| self.0.extend_from_slice(part));
+        for part in parts {
+            self.0.extend_from_slice(part);
+        }
         (begin as u64) << 32 | (self.0.len() - begin) as u64
     }
 

@@ -262,8 +262,6 @@ pub(crate) fn possible_cpus() -> u32 {
         .clamp(1, MAX_CPUS)
 }
 
-/// Failures that tests force, on their own thread.
-
 // The table by which the probe knows of which executables the arguments may name a script (execs.h). Made of the list by which the
 // names are made, so that there is one.
 
