@@ -251,7 +251,9 @@ function drawSelected(plot: uPlot, setup: PlotSetup): void {
   ctx.fillStyle = fade(cssColor('panel'), 0.6);
   ctx.fillRect(bbox.left, bbox.top, from - bbox.left, bbox.height);
   ctx.fillRect(to, bbox.top, end - to, bbox.height);
-  for (const x of [from, to]) drawLine(plot, x, 1);
+  ctx.fillStyle = cssColor('dim');
+  const line = devicePixelRatio;
+  for (const x of [from, to]) ctx.fillRect(x - line / 2, bbox.top, line, bbox.height);
   ctx.restore();
 }
 
@@ -262,15 +264,13 @@ function drawMark(plot: uPlot, setup: PlotSetup): void {
   const x = plot.valToPos(at, 'x', true);
   if (x < bbox.left || x > bbox.left + bbox.width) return;
   ctx.save();
-  drawLine(plot, x, 1.5);
+  ctx.strokeStyle = cssColor('dim');
+  ctx.lineWidth = 1.5 * devicePixelRatio;
+  ctx.beginPath();
+  ctx.moveTo(x, bbox.top);
+  ctx.lineTo(x, bbox.top + bbox.height);
+  ctx.stroke();
   ctx.restore();
-}
-
-/** From the top to the axis. */
-function drawLine({ ctx, bbox }: uPlot, x: number, width: number): void {
-  const wide = width * devicePixelRatio;
-  ctx.fillStyle = cssColor('dim');
-  ctx.fillRect(x - wide / 2, bbox.top, wide, bbox.height);
 }
 
 function brushed(plot: uPlot, setup: PlotSetup): void {
