@@ -43,7 +43,7 @@ const AFTER_FIRST: Duration = Duration::from_millis(300);
 /// Where to ask for what.
 #[derive(Clone, Debug)]
 pub struct SearchOptions {
-    /// Where to ask; see [`groups`](groups).
+    /// Where to ask; see [`groups`].
     pub to: Vec<Target>,
     /// Only the receiver with this pin.
     pub wanted: Option<[u8; 32]>,

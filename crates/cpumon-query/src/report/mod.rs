@@ -2,7 +2,7 @@
 //! the API and its exports all ask here, so they have the same columns and the same numbers.
 //!
 //! Sums of hours and minutes are read where they cover whole ones, intervals at the edges (`spans`), and each part is added to
-//! a [`Tally`](crate::tally::Tally). Sums do not say in which interval a peak was, nor when a group was first there: that is read again,
+//! a tally. Sums do not say in which interval a peak was, nor when a group was first there: that is read again,
 //! only for the rows that are shown and only where it can be. What no group has is a row of its own, so the rows together are exactly the
 //! ledger's time of threads.
 
