@@ -37,7 +37,7 @@ fn run(from: &mut Unstructured<'_>) -> Result<()> {
                 let _ = demux.accept(datagram, from, now, &mut |_, interval| check(interval));
                 taken += 1;
                 let most = 3 * MemoryLimits::PLAIN.source;
-                assert!(demux.table_use().held_bytes <= most, "{:?}", demux.table_use());
+                assert!(demux.held_bytes() <= most, "{:?}", demux.tables());
             }
         }
         demux.flush(now, &mut |_, interval| check(interval));
