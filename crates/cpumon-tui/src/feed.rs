@@ -263,9 +263,8 @@ pub trait Feed {
     /// `None` if there is no data (the screens then use the intervals that they received themselves).
     /// May read a file or ask a receiver.
     fn history(&mut self, of: Subject, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
-        match (self.host(), self.answers()) {
-            (Some(host), Ok(Some(answers))) => answered_points(&*answers, host, of, &wall_ns),
-            // A report says why nothing can be read.
+        match (self.host(), self.past()?) {
+            (Some(host), Some(answers)) => answered_points(&*answers, host, of, &wall_ns),
             _ => Ok(None),
         }
     }
@@ -287,6 +286,11 @@ pub trait Feed {
             Ok(history) => Ok(Some(Box::new(history))),
             Err(error) => Err(FeedError(error.to_string())),
         }
+    }
+
+    /// Who answers for the plot and its marks: they are drawn without being asked for.
+    fn past(&self) -> Result<Option<Box<dyn Answers>>, FeedError> {
+        self.answers()
     }
 
     /// The command that shows a trace of [`Feed::answers`].

@@ -237,8 +237,7 @@ impl<'a> Screens<'a> {
     }
 
     fn traces(&self, window: &Range<i64>) -> Result<Vec<TraceRecord>, FeedError> {
-        // A report says why nothing can be read.
-        let (Some(host), Ok(Some(answers))) = (self.feed.host(), self.feed.answers()) else {
+        let (Some(host), Some(answers)) = (self.feed.host(), self.feed.past()?) else {
             return Ok(Vec::new());
         };
         let range = TimeRange { since_ns: window.start, until_ns: window.end };

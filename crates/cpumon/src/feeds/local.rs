@@ -10,6 +10,7 @@ use anyhow::Context;
 use cpumon_agent::{Sampler, SamplerOptions};
 use cpumon_collect::RetainedCapabilities;
 use cpumon_model::{HostId, HostStatus, Interval, LossCounts, Trust};
+use cpumon_query::Answers;
 use cpumon_tui::{Feed, FeedError};
 
 use super::{Shared, Waiting};
@@ -130,5 +131,10 @@ impl Feed for LocalFeed {
     /// What `cpumon serve` stored of this machine: these screens alone keep minutes only.
     fn store(&self) -> Option<PathBuf> {
         Some(store_for_reading(None)).filter(|store| store.exists())
+    }
+
+    /// Only a report says why the store cannot be read: it is none of these screens', and often another user's.
+    fn past(&self) -> Result<Option<Box<dyn Answers>>, FeedError> {
+        Ok(self.answers().unwrap_or_default())
     }
 }
