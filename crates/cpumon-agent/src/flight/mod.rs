@@ -1,6 +1,7 @@
 //! The flight recorder: the last seconds of all context switches stay in memory, and are written to a directory when a rule is met,
 //! SIGUSR1 comes or a receiver asks for it. It records in a thread of its own.
 
+mod args;
 mod ring;
 mod rule;
 mod window_file;
@@ -15,6 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+pub use args::{FlightArgs, FlightSettings};
+pub(crate) use args::{flight_bytes, flight_length};
 use cpumon_collect::{
     AllowedPaths, RetainedCapabilities, TraceRecorder, TraceRecorderOptions, TraceSink, confine_files,
     drop_capabilities, now,
@@ -27,8 +30,7 @@ use cpumon_trace::{Compression, FileHeader, WindowLimits, WriteError};
 use ring::DiskRing;
 pub use ring::FlightDisk;
 use rule::Rules;
-pub use rule::{FlightArgs, FlightRule, FlightSettings, ParseFlightRuleError};
-pub(crate) use rule::{flight_bytes, flight_length};
+pub use rule::{FlightRule, ParseFlightRuleError};
 pub(crate) use window_file::stamp;
 pub use window_file::{FlightError, WindowFile};
 
