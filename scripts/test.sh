@@ -8,6 +8,8 @@ logs=target/test-logs
 rm -rf $logs
 mkdir -p $logs
 touch $logs/steps
+# In CI each build is the first and the last: nothing is kept for the next one.
+[ -z "${CI:-}" ] || export CARGO_INCREMENTAL=0
 
 # Ticks of all CPUs since boot: those that the hypervisor gave to others, and all.
 ticks() {
