@@ -11,6 +11,7 @@ second run, `--browser` adds the browser tests, and `--log FILE` gets a line for
 
 import argparse
 import concurrent.futures
+import contextlib
 import json
 import os
 import re
@@ -41,6 +42,27 @@ def scratch():
     return os.environ.get("TMPDIR") or (memory if has_space else tempfile.gettempdir())
 
 
+# Test programs that run now.
+RUNNING = set()
+
+
+def finish(command, seconds, **options):
+    """Runs a command to its end, for so many seconds at most: its exit status, output and time."""
+    begin = time.monotonic()
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               start_new_session=True, **options)
+    RUNNING.add(process)
+    try:
+        output, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+        output += f"\nended after {seconds} s\n".encode()
+    finally:
+        RUNNING.discard(process)
+    return process.returncode, output.decode(errors="replace"), time.monotonic() - begin
+
+
 class Program:
     """A test program of a package."""
 
@@ -65,16 +87,7 @@ class Program:
         # The time of each test is printed by an option that only this variable allows.
         environment = dict(self.environment(), RUSTC_BOOTSTRAP="1", TMPDIR=scratch())
         command = [self.path, "-Zunstable-options", "--report-time", "--test-threads", str(THREADS)]
-        begin = time.monotonic()
-        process = subprocess.Popen(command, cwd=self.directory, env=environment, stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
-        try:
-            output, _ = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            output, _ = process.communicate()
-            output += f"\nended after {seconds} s\n".encode()
-        return process.returncode, output.decode(errors="replace"), time.monotonic() - begin
+        return finish(command, seconds, cwd=self.directory, env=environment)
 
     def tests(self, output):
         """Name, result and seconds of each test."""
@@ -102,10 +115,8 @@ class Browser:
         return f"scripts/test-page.sh browser {shlex.quote(test.split(' › ')[0])}"
 
     def run(self, seconds):
-        begin = time.monotonic()
-        done = subprocess.run(["scripts/test-page.sh", "browser"], stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-        return done.returncode, done.stdout.decode(errors="replace"), time.monotonic() - begin
+        # All of them are one program, beside the others in a round with load.
+        return finish(["scripts/test-page.sh", "browser"], 2 * seconds)
 
     def tests(self, output):
         words = {"✓": "ok", "-": "ignored"}
@@ -132,11 +143,23 @@ def rank(program):
     return LONGEST.index(program.name) if program.name in LONGEST else len(LONGEST)
 
 
+@contextlib.contextmanager
+def ended_with(pool):
+    """Ended from outside, programs that run are ended, and no other begins."""
+    try:
+        yield
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in list(RUNNING):
+            os.killpg(process.pid, signal.SIGTERM)
+        raise
+
+
 def run_all(chosen, arguments, is_quiet):
     """Runs every program once: what failed, and how long each test took."""
     failed, times, passed = [], [], 0
     jobs = arguments.jobs + sum(isinstance(program, Browser) for program in chosen)
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool, ended_with(pool):
         running = {pool.submit(program.run, arguments.timeout): program for program in sorted(chosen, key=rank)}
         for done in concurrent.futures.as_completed(running):
             program, (status, output, seconds) = running[done], done.result()
@@ -182,7 +205,7 @@ def main():
     if not chosen:
         sys.exit("run_tests: cargo reported no test program")
     ever = {}
-    # Ended from outside, it ends the load first.
+    # As after Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     for run in range(1, arguments.runs + 1):
         begin = time.monotonic()
