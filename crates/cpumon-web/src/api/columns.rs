@@ -1,11 +1,11 @@
-//! The model's [`COLUMNS`](cpumon_model::COLUMNS) as JSON: names, units, meanings. The page takes its
-//! headings and help from here, as every other frontend does, so a new column needs no change of the page.
+//! The model's [`COLUMNS`](cpumon_model::COLUMNS) as JSON: names, units, meanings, for clients of the API. The page has its headings and
+//! help from the generated `web/src/feed/columns.generated.ts`.
 
 use cpumon_model::{COLUMNS, Column, Fields, Kind, Tables};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Tables that the page shows, with the names it knows them by.
+/// The tables in answers of the API, by their names there.
 const TABLES: [(Tables, &str); 4] = [
     (Tables::PROCESS_INTERVAL, "processes"),
     (Tables::THREAD_INTERVAL, "threads"),
