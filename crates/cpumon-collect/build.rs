@@ -30,7 +30,7 @@ fn compile(probe: &str, object: &Path) -> Result<(), Box<dyn Error>> {
     arguments.extend(kernel_api_headers().map(|dir| format!("-I{}", dir.display())));
     let mut builder = libbpf_cargo::SkeletonBuilder::new();
     builder.source(&source).obj(object).clang_args(arguments);
-    // clang's messages are in the error's chain of causes: all of it, on one line each.
+    // All of clang's messages are in the error's chain of causes, on one line each.
     builder.build().map_err(|error| format!("cannot compile {}: {error:#}", source.display()).into())
 }
 

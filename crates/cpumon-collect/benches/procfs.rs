@@ -1,7 +1,7 @@
-//! What reading every thread costs. In: a load that this program starts itself (10,000 sleeping threads, 200 active ones,
-//! spread in two ways). Out: a table of CPU time per thread and pass for each way of reading, all in the same run, and the
-//! ratio to the plain loop. `cargo bench -p cpumon-collect --bench procfs`; takes about a minute, ends what it starts.
-//! `-- WORDS` measures only the ways whose names hold these words.
+//! Cost of reading every thread. In: a load that this program starts itself (10,000 sleeping threads, 200 active ones,
+//! spread in two ways). Out: a table of CPU time per thread and pass for each way of reading, all in the same run, and
+//! the ratio to the plain loop. `cargo bench -p cpumon-collect --bench procfs`; takes about a minute, ends its own load.
+//! `-- WORDS` measures only the ways whose names contain these words.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -209,7 +209,7 @@ fn ring(loads: &[Load]) -> impl FnMut() -> usize + use<> {
         for batch in files.chunks(256) {
             for (file, buffer) in batch.iter().zip(&mut buffers) {
                 let read = opcode::Read::new(types::Fd(file.as_raw_fd()), buffer.as_mut_ptr(), 128).build();
-                // SAFETY: descriptors and buffers outlive the ring's use of them: the batch is waited for below.
+                // SAFETY: descriptors and buffers outlive their use by the ring: the batch is waited for below.
                 #[expect(unsafe_code, reason = "io_uring takes raw pointers")]
                 unsafe {
                     ring.submission().push(&read).expect("space for a batch");

@@ -1,4 +1,4 @@
-//! What only Linux has: on other systems every call says so, and nothing pretends to work.
+//! Stubs of functions that exist only on Linux: on other systems every call returns an error.
 
 #![expect(clippy::unnecessary_wraps, reason = "on Linux these calls can fail")]
 

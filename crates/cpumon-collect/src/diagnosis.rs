@@ -1,5 +1,5 @@
-//! What this machine lets cpumon measure, as data: [`Diagnosis`]. The platform's doctor makes the checks, and every frontend prints
-//! them with the same words.
+//! What cpumon can measure on this machine, as data: [`Diagnosis`]. The platform's doctor makes the checks, and every
+//! frontend prints them in the same words.
 
 use std::path::PathBuf;
 
@@ -46,15 +46,15 @@ impl Diagnosis {
 /// One thing that measuring needs or is shaped by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// What it belongs to.
+    /// The group of checks.
     pub topic: Topic,
-    /// Its name: a probe, a tracepoint, a capability, a file.
+    /// Name of the probe, tracepoint, capability or file.
     pub name: String,
     /// Whether it is there on this machine.
     pub state: CheckState,
-    /// What was found, and why it is so.
+    /// The finding and its reason.
     pub finding: String,
-    /// What it gives, or would give.
+    /// The data that it provides, or would provide.
     pub gives: String,
     /// How to get it; empty where nothing is missing or nothing helps.
     pub help: String,
@@ -95,14 +95,14 @@ impl Check {
     }
 }
 
-/// What a check belongs to.
+/// Group of checks.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Topic {
     /// The BPF programs that cpumon loads, by probe.
     Probes,
-    /// What this process may do.
+    /// Permissions of this process.
     Rights,
-    /// What the kernel can do.
+    /// Features of the kernel.
     Kernel,
     /// The kernel's events that the probes attach to.
     Tracepoints,

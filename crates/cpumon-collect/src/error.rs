@@ -1,4 +1,4 @@
-//! What can go wrong while measuring. Each variant says which operation on what.
+//! Errors of measuring. Each variant names the operation and its object.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ pub enum CollectError {
     /// A file that every pass needs could not be used. A task's file never ends a pass: tasks come and go.
     #[error("cannot {operation} {}: {error}", path.display())]
     File {
-        /// What was tried: `open`, `read`, `list`.
+        /// Operation that failed: `open`, `read`, `list`.
         operation: &'static str,
         /// Path of the file or directory.
         path: PathBuf,
@@ -24,13 +24,13 @@ pub enum CollectError {
     Malformed {
         /// Path of the malformed file.
         path: PathBuf,
-        /// What proc(5) says should be there.
+        /// Content that proc(5) promises.
         what: &'static str,
     },
     /// The BPF source cannot run here.
     #[error("BPF source: {reason}")]
     BpfUnavailable {
-        /// Why, in one line, with the failed operation and what it needs.
+        /// Reason in one line, with the failed operation and its requirement.
         reason: String,
     },
     /// A running BPF source failed.
@@ -44,9 +44,9 @@ pub enum CollectError {
     /// A call of Windows failed.
     #[error("cannot {operation}: {error}")]
     System {
-        /// What was tried, as an infinitive.
+        /// Operation that failed, as an infinitive.
         operation: &'static str,
-        /// What the system returned.
+        /// Error of the system.
         error: io::Error,
     },
     /// Windows answered with something else than its layout.
@@ -55,13 +55,13 @@ pub enum CollectError {
     /// A session of the Windows kernel's events cannot run here, or was ended.
     #[error("events of the kernel (ETW session): {reason}")]
     EtwUnavailable {
-        /// Why, in one line, with what it needs.
+        /// Reason in one line, with its requirement.
         reason: String,
     },
     /// An option that this system has nothing for.
     #[error("{what}: not available on this operating system")]
     NotHere {
-        /// What was asked for.
+        /// The requested feature.
         what: &'static str,
     },
     /// No source exists for this operating system.

@@ -1,4 +1,4 @@
-//! What the caller may choose about measuring: [`SourceOptions`] and [`ThreadPattern`].
+//! Options of measuring: [`SourceOptions`] and [`ThreadPattern`].
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -38,11 +38,11 @@ impl std::fmt::Display for SourceChoice {
 /// (`CAP_SYS_PTRACE`) always does.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RetainedCapabilities {
-    /// What shows the names of other users' programs (`CAP_SYS_PTRACE`).
+    /// Capability that shows the names of other users' programs (`CAP_SYS_PTRACE`).
     pub names: bool,
-    /// What reads and writes files in other users' directories (`CAP_DAC_OVERRIDE`).
+    /// Capability to read and write files in other users' directories (`CAP_DAC_OVERRIDE`).
     pub files: bool,
-    /// What loads probes again (`CAP_BPF`, `CAP_PERFMON`), for who changes what is watched.
+    /// Capabilities to load probes again (`CAP_BPF`, `CAP_PERFMON`), for callers that change the probes later.
     pub probes: bool,
 }
 
@@ -94,7 +94,7 @@ pub struct ParseProbesError {
 
 /// Reads a list of probes: `sched,irq`, or `none`.
 ///
-/// Errors: a name that is none of them.
+/// Errors: a name in the list is unknown.
 pub fn parse_probes(list: &str) -> Result<Probes, ParseProbesError> {
     if list == "none" {
         return Ok(Probes::empty());
@@ -119,12 +119,12 @@ pub struct SourceOptions {
     pub fs_root: PathBuf,
     /// Read full command lines (secrets scrubbed); off unless the user asks, because they leak.
     pub cmdline: bool,
-    /// Name a process that runs a script after that script: its base name is read out of the command line, and nothing else of it.
+    /// Name a process that runs a script after that script: only its base name is taken from the command line.
     pub script_names: bool,
     /// On Windows: read the product name in the version resource of each executable on a fixed local disk.
     pub product_names: bool,
-    /// What the BPF source watches beyond threads and exits. [`Probes::EXITS`] is always in; wait reasons and interrupts
-    /// bring [`Probes::SCHED`] along, as histograms do.
+    /// Probes of the BPF source beyond threads and exits. [`Probes::EXITS`] is always on; wait reasons, interrupts and
+    /// histograms include [`Probes::SCHED`].
     pub probes: Probes,
     /// Threads that get a run-delay histogram of their own, where [`Probes::HISTOGRAMS`] runs.
     pub histogram_threads: Vec<ThreadPattern>,

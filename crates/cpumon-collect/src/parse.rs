@@ -3,7 +3,7 @@
 
 use cpumon_model::{CgroupNames, Comm, TaskState};
 
-/// What is used of /proc/PID/stat and /proc/PID/task/TID/stat. Times are in ticks of `USER_HZ`.
+/// The used fields of /proc/PID/stat and /proc/PID/task/TID/stat. Times are in ticks of `USER_HZ`.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
     /// Field 1: the thread's own id in a file of a task directory.
@@ -54,7 +54,7 @@ pub struct SchedStat {
     pub timeslices: u64,
 }
 
-/// What is used of /proc/PID/task/TID/status.
+/// The used fields of /proc/PID/task/TID/status.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// Real user id; 0 where the file names none.
@@ -256,7 +256,7 @@ mod tests {
 
     use super::*;
 
-    /// A valid file, then a few bytes of it replaced, cut out or doubled: closer to what parsers accept than noise.
+    /// A valid file with a few bytes replaced, cut out or doubled: closer to what parsers accept than noise.
     fn mangled() -> impl Strategy<Value = Vec<u8>> {
         const FILES: [&[u8]; 5] = [
             LINE,

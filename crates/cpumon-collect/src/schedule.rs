@@ -137,7 +137,7 @@ impl Schedule {
         health.intervals_skipped = self.skipped;
     }
 
-    /// Moves the due time over grid points of which the whole interval is past.
+    /// Moves the due time over grid points whose interval is entirely past.
     fn skip_past(&mut self, now: Instant) -> u64 {
         let behind_ns = now.saturating_duration_since(self.due).as_nanos();
         let skipped = u64::try_from(behind_ns / self.interval.as_nanos()).unwrap_or(u64::MAX);

@@ -36,7 +36,7 @@ pub fn scrub_cmdline(raw: &[u8], into: &mut String) {
     scrub_arguments(arguments, Options::WithDash, into);
 }
 
-/// What options begin with.
+/// How options begin.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Options {
     /// `-`.
@@ -76,7 +76,7 @@ pub(crate) fn scrub_arguments<A: AsRef<str>>(
     }
 }
 
-/// What the arguments so far say about the next one.
+/// State after the arguments so far.
 #[derive(Default)]
 struct Scrubber {
     options: Options,
@@ -88,7 +88,7 @@ struct Scrubber {
     letters: &'static str,
 }
 
-/// What the next argument is.
+/// Meaning of the next argument.
 #[derive(Copy, Clone, Default, PartialEq, Eq)]
 enum Next {
     /// To be judged by itself.
@@ -139,7 +139,7 @@ impl Scrubber {
         }
     }
 
-    /// What runs another program in its arguments (`sudo mysql -psecret`) hides what that one would.
+    /// A program that runs another one in its arguments (`sudo mysql -psecret`) hides what that one would.
     fn note_program(&mut self, index: usize, argument: &str) {
         let is_of_windows = self.options == Options::WithSlash;
         let program =
@@ -213,7 +213,7 @@ fn scrub_argument(argument: &str, options: Options, into: &mut String) -> bool {
         if let Some(shown) = before_secret(word) {
             into.push_str(shown);
             into.push_str(MASK);
-            // What follows in the same argument may belong to the secret, so the rest of it goes too.
+            // The rest of the same argument may belong to the secret, so it is hidden too.
             return false;
         }
         if let Some(shown) = before_known_secret(word) {
@@ -238,7 +238,7 @@ fn scrub_argument(argument: &str, options: Options, into: &mut String) -> bool {
     false
 }
 
-/// Shown in place of a secret.
+/// Shown instead of a secret.
 const MASK: &str = "***";
 /// A name that holds one of these anywhere is a secret's name.
 const SECRET_PARTS: [&str; 17] = [
@@ -264,7 +264,8 @@ const SECRET_PARTS: [&str; 17] = [
 /// A name with one of these as a word of its own (`--key`, `API_KEY`, `db.pwd`) is one too. `sig` is how URLs of Azure are signed.
 const SECRET_WORDS: [&str; 9] = ["key", "pwd", "pass", "pw", "auth", "pin", "bearer", "psk", "sig"];
 
-/// What well-known secrets begin with, and how long they are at least: such a word is one at any place. Ours are among them.
+/// Prefixes of well-known secrets with their minimum lengths: such a word is a secret in any position. cpumon's own are
+/// among them.
 const SECRET_BEGINS: [(&str, usize); 29] = [
     ("cpumon1.", 20),
     ("cpumon-login_", 20),
@@ -296,7 +297,7 @@ const SECRET_BEGINS: [(&str, usize); 29] = [
     ("AGE-SECRET-KEY-", 30),
     ("eyJ", 40),
 ];
-/// What is behind one of these in a URL is a secret: who knows it can post there.
+/// The part of a URL behind one of these is a secret: anyone who has it can post there.
 const SECRET_PATHS: [&str; 4] =
     ["hooks.slack.com/", "webhook.office.com/", "/api/webhooks/", "api.telegram.org/bot"];
 /// Start and end of a key in PEM.
@@ -352,7 +353,7 @@ fn push_without_url_password(word: &str, into: &mut String) {
     into.push_str(rest);
 }
 
-/// Whether a name, in any spelling of it, is one of a secret.
+/// Whether a name, in any spelling, is that of a secret.
 fn names_a_secret(name: &str) -> bool {
     // On the stack, because it runs for many words of every command line; a longer name is cut.
     let mut letters = [0_u8; 64];

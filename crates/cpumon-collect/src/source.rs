@@ -22,9 +22,9 @@ use crate::CollectError;
 pub trait Source {
     /// Makes one collection pass and replaces what `into` holds.
     ///
-    /// Buffers of `into` are reused: a steady state allocates nothing. What it holds of an earlier pass of this source may be
-    /// taken over as it is, so it comes unchanged or cleared. All lists come out sorted. `sequence` counts
-    /// passes from 0. The interval counts of `into.health` stay 0: [`crate::Schedule::count_into`] knows them.
+    /// Buffers of `into` are reused: a steady state allocates nothing. Its data from an earlier pass of this source may
+    /// be reused, so it must come unchanged or cleared. All lists come out sorted. `sequence` counts passes from 0. The
+    /// interval counts of `into.health` stay 0: [`crate::Schedule::count_into`] sets them.
     fn snapshot(&mut self, into: &mut Snapshot) -> Result<(), CollectError>;
 
     /// CPU time of what runs inside the kernel for this source, ns, cumulative: measured where the kernel measures it
@@ -40,9 +40,10 @@ pub struct Opened {
     pub source: Box<dyn Source + Send>,
     /// Which source it is: BPF or procfs.
     pub kind: SourceKind,
-    /// Why this one, one line: `procfs: BPF needs CAP_BPF and CAP_PERFMON (EPERM on bpf())`; and what it goes without.
+    /// Why this source was chosen, in one line: `procfs: BPF needs CAP_BPF and CAP_PERFMON (EPERM on bpf())`; and which
+    /// data it lacks.
     pub reason: String,
-    /// What it watches; less than what was asked for where a probe does not load.
+    /// Its probes; fewer than requested where one does not load.
     pub probes: Probes,
 }
 

@@ -39,7 +39,7 @@ mod tests {
     fn run_time_is_split_in_proportion() {
         let split = Split::default().advance(3, 1, 1000);
         assert_eq!(split, Split { user_ns: 750, system_ns: 250 });
-        // No tick hit it yet: all of it counts as user time, as in the kernel.
+        // No tick has hit it yet: all time counts as user time, as in the kernel.
         assert_eq!(Split::default().advance(0, 0, 77), Split { user_ns: 77, system_ns: 0 });
         // The proportion swings to user, but what was system time once stays so.
         assert_eq!(split.advance(9, 0, 1100), Split { user_ns: 850, system_ns: 250 });

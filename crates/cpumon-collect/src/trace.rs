@@ -1,5 +1,5 @@
-//! What a [`TraceRecorder`](crate::TraceRecorder) needs from its user: options, and where every context switch, wakeup and migration of a
-//! machine goes.
+//! What a [`TraceRecorder`](crate::TraceRecorder) needs from its caller: options, and a sink for every context switch,
+//! wakeup and migration of the machine.
 
 use cpumon_model::{SchedEvent, TraceGroup, TraceIdentity};
 
@@ -7,7 +7,7 @@ use cpumon_model::{SchedEvent, TraceGroup, TraceIdentity};
 pub trait TraceSink {
     /// An event. Those of one CPU come in the order of their time, except that one may be some µs early or late.
     fn event(&mut self, event: SchedEvent);
-    /// Who a task is, before its first event, and when it changes.
+    /// The identity of a task, before its first event, and when it changes.
     fn identity(&mut self, identity: &TraceIdentity);
     /// How a control group is called, before the first identity in it.
     fn group(&mut self, group: &TraceGroup);

@@ -13,7 +13,7 @@ use super::session::{Ended, Session};
 
 /// A thread in the list that is so much older than the instant began before it, though no event reported it.
 const SURELY_OLDER_NS: u64 = 1_000_000_000;
-/// For so many passes a thread may be in no list although no event reports its end.
+/// Passes for which a thread without an end event may be missing from the lists.
 const MAX_MISSED: u8 = 2;
 
 /// The instant of a snapshot and that of the one before.
@@ -158,7 +158,7 @@ impl Session {
         let sampled = thread.counters;
         if life.key.is_none() {
             life.key = Some(thread.key);
-            // Born in the session, it has all of it in its account.
+            // Born in the session, so its account has all of its time.
             if life.began_ns.is_none() {
                 life.base_ns = sampled.run_ns.saturating_sub(account.counters().run_ns);
             }

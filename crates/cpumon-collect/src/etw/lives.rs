@@ -16,7 +16,7 @@ use crate::split::Split;
 pub(super) const MAX_THREADS: usize = 1 << 16;
 /// Likewise, processes.
 const MAX_PROCESSES: usize = 1 << 16;
-/// As of processes whose user is not known.
+/// User id of processes whose user is unknown.
 const UNKNOWN_UID: u32 = 65_534;
 
 /// A thread that lives.
@@ -27,13 +27,13 @@ pub(super) struct ThreadLife {
     pub(super) pid: Option<u32>,
     /// When it began, on the clock of the events; `None`: before the session, or unseen.
     pub(super) began_ns: Option<u64>,
-    /// As the system lists it; `None`: it has not.
+    /// Key from the system's list; `None` if not listed yet.
     pub(super) key: Option<ThreadKey>,
     pub(super) comm: Comm,
     pub(super) priority: i16,
-    /// What it ran before its account began.
+    /// Run time before its account began.
     pub(super) base_ns: u64,
-    /// The system's times of it by mode, sampled at ticks.
+    /// User and kernel time by the system's count, sampled at ticks.
     pub(super) sampled: (u64, u64),
     pub(super) split: Split,
     /// The pass that listed it last, and for how many passes no list has it.
@@ -42,7 +42,8 @@ pub(super) struct ThreadLife {
 }
 
 impl ThreadLife {
-    /// Its run time by mode, as the ticks are: in whole µs of user time, so that the numbers are short on the wire.
+    /// Run time by mode, split in proportion to the ticks: whole µs of user time, so that the numbers are short on the
+    /// wire.
     pub(super) fn counters(&mut self, of_account: Counters) -> Counters {
         // An interrupt that turns out to be its own takes nothing back that was shown.
         let shown_ns = self.split.user_ns.saturating_add(self.split.system_ns);
@@ -58,19 +59,19 @@ impl ThreadLife {
 /// A process that lives, or has ended since the last pass.
 #[derive(Clone, Debug)]
 pub(super) struct ProcessLife {
-    /// Of this life.
+    /// Number of this life of the pid.
     pub(super) number: u64,
     pub(super) began_ns: Option<u64>,
     pub(super) parent_pid: u32,
     pub(super) program: ProgramName,
-    /// As the system lists it, and what it is then.
+    /// Key and description from the system's list.
     pub(super) listed: Option<(ProcessKey, Arc<ProcessInfo>)>,
     pub(super) has_ended: bool,
     pub(super) seen: u64,
 }
 
 impl ProcessLife {
-    /// Of one that no list has shown.
+    /// Description of a process that no list has shown.
     pub(super) fn info(&self, pid: u32) -> ProcessInfo {
         let name = String::from_utf8_lossy(up_to_zero(&self.program)).into_owned();
         let name = if name.is_empty() { format!("process {pid}") } else { name };
@@ -125,14 +126,14 @@ impl Lives {
         self.threads.get_mut(&tid)
     }
 
-    /// Its number may be given to another from here on.
+    /// Its id may be reused from here on.
     pub(super) fn end(&mut self, tid: u32) -> Option<ThreadLife> {
         let life = self.threads.remove(&tid)?;
         self.free.push(life.task);
         Some(life)
     }
 
-    /// What a thread's event says of its process and name.
+    /// Notes the process and name in a thread's event.
     pub(super) fn belong(&mut self, tid: u32, pid: u32, name: &Name) {
         if let Some(life) = self.threads.get_mut(&tid) {
             life.pid = Some(pid);
@@ -167,7 +168,7 @@ impl Lives {
 
 // Events that wait for their turn. The system merges the buffers of all CPUs by time, but one that is flushed late comes late.
 
-/// So many events wait at most. With more, the older half has its turn early.
+/// Most events that wait. Beyond it, the older half is processed early.
 const MAX_HELD: usize = 1 << 15;
 
 /// An event that has not had its turn.
@@ -225,7 +226,7 @@ impl Held {
 
     fn sort(&mut self) {
         if !std::mem::replace(&mut self.is_sorted, true) {
-            // By number too: a stable sort would need memory.
+            // By number too, because a stable sort would need memory.
             self.events.sort_unstable_by_key(|event| (event.at_ns, event.number));
         }
     }
@@ -234,7 +235,7 @@ impl Held {
 // CPUs by their events, in the place of the system's ticks: the modes of a CPU add up to the time between two instants. Only the split of run
 // time into user and system time, and interrupts without events, are taken from the ticks.
 
-/// Of one CPU: the system's times and the account when it was first seen, and the split since.
+/// Data of one CPU: the system's times and the account when it was first seen, and the split since.
 #[derive(Copy, Clone, Debug)]
 struct Base {
     sampled: CpuTimes,
@@ -243,7 +244,7 @@ struct Base {
     aside: [u64; 2],
 }
 
-/// Of all CPUs.
+/// Data of all CPUs.
 #[derive(Debug, Default)]
 pub(super) struct CpuBases {
     cpus: BTreeMap<u32, Base>,

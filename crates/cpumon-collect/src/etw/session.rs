@@ -26,23 +26,23 @@ const TASKLET: u16 = 6;
 /// An event as the system hands it out.
 #[derive(Copy, Clone, Debug)]
 pub struct Record<'b> {
-    /// Its time by the performance counter.
+    /// Time, by the performance counter.
     pub ticks: u64,
     /// Where it happened.
     pub cpu: u16,
-    /// Whose event it is.
+    /// Provider of the event.
     pub provider: Provider,
-    /// Its type in its class.
+    /// Type within its class.
     pub opcode: u8,
-    /// That of its layout.
+    /// Version of its layout.
     pub version: u8,
     /// 4 or 8.
     pub pointer_bytes: usize,
-    /// What follows its header.
+    /// Bytes after its header.
     pub payload: &'b [u8],
 }
 
-/// What went wrong, cumulative.
+/// Counts of errors and losses, cumulative.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Payloads that are shorter than their kind.
@@ -97,7 +97,7 @@ pub struct Session {
     pub(super) exited: Counters,
     pub(super) cpus: CpuBases,
     counts: Counts,
-    /// Cumulative, as the system counts what it lost.
+    /// Events that the system counts as lost, cumulative.
     reported_lost: u64,
     /// Between [`Session::cut`] and the snapshot, and whether events were lost there.
     is_cut: bool,
@@ -117,7 +117,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session that began at this tick, on a machine with so many CPUs.
+    /// A session that began at this tick, on a machine with this many CPUs.
     #[must_use]
     pub fn new(clock: TickClock, began_ticks: u64, cpu_count: u16) -> Self {
         let began_ns = clock.ns(began_ticks);
@@ -191,13 +191,13 @@ impl Session {
         self.newest_ns
     }
 
-    /// What went wrong.
+    /// Errors and losses, cumulative.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// What the system counts as lost, cumulative. Which events these are, it does not report.
+    /// Sets the number of events that the system counts as lost, cumulative. It does not report which ones.
     pub fn set_lost(&mut self, lost: u64) {
         let more = lost.saturating_sub(self.reported_lost);
         self.reported_lost = self.reported_lost.max(lost);
@@ -217,7 +217,7 @@ impl Session {
         self.is_cut = true;
     }
 
-    /// The snapshot is complete: time goes on.
+    /// Continues after the snapshot is complete.
     pub(super) fn go_on(&mut self) {
         self.is_cut = false;
         if std::mem::take(&mut self.lost_since_cut) {
@@ -225,7 +225,7 @@ impl Session {
         }
     }
 
-    /// Whose events they were is not known, so every CPU may have missed some since what had its turn.
+    /// The lost events may be of any CPU, so every CPU may have missed some since the last processed one.
     fn lose(&mut self, until_ns: u64) {
         let mut held = std::mem::take(&mut self.held);
         held.take(until_ns, &mut |event| self.apply(event));
@@ -273,7 +273,7 @@ impl Session {
                     return;
                 }
                 if change == Change::Begins {
-                    // Its end was not seen.
+                    // No event reported its end.
                     self.end(tid, at_ns);
                     if self.begin(tid, Some(at_ns)).is_none() {
                         return;

@@ -75,7 +75,7 @@ fn a_switch_that_is_missing_is_unknown_time_and_of_no_thread() {
     let cpu = &interval.cpus[0];
     assert_eq!((cpu.sched.unknown_ns / MS, cpu.times.idle_ns / MS), (200, 100));
     assert_eq!(second.health.sched_missed_switches, 1);
-    // What it does from then on is known.
+    // Its state is known from then on.
     machine.switch(1_450, 0, (0, 10), (READY, 0));
     machine.switch(1_500, 0, (10, 0), (WAITING, USER_REQUEST));
     let third = machine.pass(1_500);
@@ -272,7 +272,7 @@ fn what_comes_between_an_instant_and_its_lists_is_of_the_next_interval() {
     let interval = Interval::between(&third, &fourth);
     assert_eq!((times(&interval, 10).0, times(&interval, 10).2), (80, 0), "unknown until it comes");
     assert_eq!(machine.session.counts().lost, 1);
-    // What has no place is lost.
+    // A thread without a CPU is lost.
     machine.pass_beside(1_500, &mut fifth, &mut |machine| {
         (0..70_000).for_each(|_| machine.ready(1_510, 0, 12));
     });
@@ -297,8 +297,8 @@ fn damaged_payloads_are_counted_and_change_nothing() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever comes in whatever order: the modes of a CPU and what is unknown add up to the interval, no counter falls, and no thread has more
-    /// than there was.
+    /// For any events in any order, the modes of a CPU and the unknown time add up to the interval, no counter falls, and
+    /// no thread has more time than the CPUs.
     #[test]
     fn any_events_add_up(steps in prop::collection::vec((0_u8..12, 0_u64..9, 0_u16..2, any::<[u8; 4]>()), 1..300)) {
         let mut machine = Machine::new(2, ALL);

@@ -19,11 +19,11 @@ pub(crate) struct CpuStat {
     file: OwnedFd,
     buffer: Vec<u8>,
     ns_per_tick: u64,
-    /// As read last.
+    /// The last values read.
     before: Vec<CpuSample>,
     /// Values and lines that made no sense.
     malformed: u64,
-    /// Modes of which that was logged, bit *n* for mode *n*.
+    /// Modes whose bad value was logged, bit *n* for mode *n*.
     reported: u16,
 }
 

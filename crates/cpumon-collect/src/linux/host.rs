@@ -1,5 +1,5 @@
-//! Who this machine is: [`HostInfo`], [`HostId`] and [`BootId`] from machine id, boot id and uname, and
-//! whether interrupts are charged to threads. Its clocks, the version of its kernel, and what measuring costs on it.
+//! Identity of this machine: [`HostInfo`], [`HostId`] and [`BootId`] from machine id, boot id and uname, and whether
+//! interrupts are charged to threads. Also its clocks, its kernel version, and the cost of measuring.
 
 use std::fs;
 use std::io::Read;

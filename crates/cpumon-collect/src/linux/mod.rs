@@ -28,7 +28,7 @@ use crate::{CollectError, Opened, SourceChoice, SourceOptions};
 pub(crate) const SOURCES: &[(&str, SourceChoice)] =
     &[("auto", SourceChoice::Auto), ("procfs", SourceChoice::Procfs), ("bpf", SourceChoice::Bpf)];
 
-/// What /proc does not show. It comes before the reason, on the same line, which terminals cut.
+/// Data that /proc lacks. It precedes the reason on the same line, which terminals cut.
 const LOST: &str = "not measured: short-lived processes, wait reasons, interrupts";
 
 /// Opens the source that `options` ask for; with [`SourceChoice::Auto`] BPF where it is permitted, else /proc.
@@ -45,7 +45,7 @@ pub fn open(options: &SourceOptions) -> Result<Opened, CollectError> {
     }
 }
 
-/// What to do about a refusal, in the first columns of a line that terminals cut.
+/// Remedy for a refusal, in the first columns of a line that terminals cut.
 fn what_helps() -> &'static str {
     if rustix::process::geteuid().is_root() {
         "procfs: no BPF, see `cpumon doctor`"
@@ -61,7 +61,7 @@ fn open_less(options: &SourceOptions, refused: CollectError) -> Result<Opened, C
         return Err(refused);
     }
     let loads = find_loads(options.probes, bpf::try_loading)?;
-    // All of them load, so the refusal has another cause.
+    // Everything loads, so the refusal has another cause.
     if loads.without.is_empty() {
         return Err(refused);
     }
@@ -97,11 +97,11 @@ fn open_procfs(options: &SourceOptions, reason: &str, more: &[&str]) -> Result<O
     Ok(Opened { source, kind: SourceKind::Procfs, reason, probes: Probes::empty() })
 }
 
-// Finds out which of the wanted probes load. A kernel that refuses one of them (an interrupt tracepoint that is not there, a stricter
+// Finds out which of the wanted probes load. A kernel that refuses one (a missing interrupt tracepoint, a stricter
 // verifier) must not cost the others.
 
-/// In the order in which they are tried, by what is missed most without it; each needs those before it. What needs none
-/// is tried first of all.
+/// In the order of attempts: first the probe that is missed most; each needs those before it. A probe without
+/// requirements is tried first of all.
 const STEPS: [(Probes, &str); 4] = [
     (Probes::SCHED, "switches are not watched"),
     (Probes::IRQ, "interrupts are not watched"),
@@ -112,7 +112,7 @@ const STEPS: [(Probes, &str); 4] = [
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Loads {
     probes: Probes,
-    /// What is done without, and why; empty if nothing is.
+    /// Probes that are left out, with reasons; empty if none.
     without: String,
 }
 
@@ -174,7 +174,7 @@ pub fn give_large_lists_back() {
     #[cfg(target_env = "gnu")]
     {
         #[expect(unsafe_code, reason = "the C library's own housekeeping")]
-        // SAFETY: sets a number of the allocator; what it refuses changes nothing.
+        // SAFETY: sets a number of the allocator; a refusal changes nothing.
         unsafe {
             libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BYTES);
         }

@@ -1,8 +1,8 @@
 //! Gives up capabilities. They are needed to load the probes; a thread that measures afterwards, for weeks, should be able to do
 //! nothing else.
 //!
-//! Capabilities belong to threads. The thread that opens a source gives them up right after, before it starts other threads,
-//! which inherit what is left; threads that run already give up their own ([`drop_all`]).
+//! Capabilities belong to threads. The thread that opens a source drops them right after, before it starts other threads,
+//! which inherit the rest; threads that run already drop their own ([`drop_all`]).
 
 use cpumon_model::SourceKind;
 use rustix::io::Errno;
@@ -60,7 +60,7 @@ pub(crate) fn drop_all() {
 
 fn reduce_to(wanted: CapabilitySet) -> Result<CapabilitySet, Errno> {
     let left = capabilities(None)?.permitted & wanted;
-    // Otherwise a program with file capabilities could gain back what is given up here.
+    // Otherwise a program with file capabilities could regain the dropped ones.
     set_no_new_privs(true)?;
     clear_ambient_capability_set()
         // Kernels before 4.3 have no ambient set, so there is nothing to clear.
@@ -76,7 +76,7 @@ fn reduce_to(wanted: CapabilitySet) -> Result<CapabilitySet, Errno> {
 mod tests {
     use super::*;
 
-    /// In a thread of its own: what is given up does not come back.
+    /// In a thread of its own, because dropped capabilities do not come back.
     #[test]
     fn what_is_given_up_is_gone_and_inherited_so() {
         let (before, left, inherited) = std::thread::spawn(|| {

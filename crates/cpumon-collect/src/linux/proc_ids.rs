@@ -12,19 +12,19 @@ const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 /// The process that starts kernel threads. Only the first namespace has it.
 const KTHREADD: &str = "2/stat";
 
-/// Whose process ids a /proc shows, against those of BPF.
+/// The pid namespace that a /proc shows, compared with that of BPF.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum ProcIds {
-    /// Those of the first pid namespace, as BPF.
+    /// The first pid namespace, as BPF.
     Hosts,
-    /// Those of another namespace, or this process is in one.
+    /// Another namespace, or this process is in one.
     Others,
     /// Not known: it shows no process 1, as a tree made for a test.
     Unknown,
 }
 
 impl ProcIds {
-    /// Of this /proc.
+    /// Determines it for this /proc.
     pub(super) fn of(proc_root: &Path) -> Self {
         Self::seen_from(fs::read_link("/proc/self/ns/pid").ok().as_deref(), proc_root)
     }

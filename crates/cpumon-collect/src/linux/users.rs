@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 use super::file;
 use crate::{SourceOptions, parse};
 
-/// Largest file that is read; names in what is behind are not known.
+/// Largest part of the file that is read; users behind it have no names.
 const MAX_FILE_BYTES: usize = 1 << 20;
 /// Longest name of a user, bytes. `useradd` allows 32.
 const MAX_NAME_BYTES: usize = 64;
@@ -52,7 +52,7 @@ impl UserNames {
 
     /// The name of a user by what was read last.
     pub(crate) fn known(&self, uid: u32) -> Option<&str> {
-        // On every Linux, whatever the file says of it.
+        // User 0 is root on every Linux, whatever the file has.
         if uid == 0 { Some("root") } else { self.names.get(&uid).map(|name| &**name) }
     }
 

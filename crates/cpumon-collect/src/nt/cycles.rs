@@ -14,7 +14,8 @@ use super::{NtError, ns, u64_at};
 
 /// The idle process, whose threads stand for CPUs with nothing to run.
 const IDLE_PID: u32 = 0;
-/// What the cycles must add up to, in percent of the CPUs' time. Less is missing where processes ended, as they take their cycles along.
+/// Range of the sum of all cycles, in percent of the CPUs' time. Some is missing where processes ended, as their cycles
+/// end with them.
 const SUM_PCT: std::ops::RangeInclusive<f64> = 95.0..=102.0;
 
 /// A process's CPU time since its start.
@@ -44,13 +45,13 @@ pub struct CycleSnapshot {
 }
 
 impl CycleSnapshot {
-    /// Of no pass.
+    /// The value before any pass.
     #[must_use]
     pub const fn new() -> Self {
         Self { stamp: 0, mono_ns: 0, cpus: Vec::new(), processes: Vec::new() }
     }
 
-    /// What is known of any comparison with this pass, before the next one.
+    /// Checks early whether this pass can be compared at all.
     ///
     /// Errors: it has no cycles, or no stamp to measure their rate by.
     pub fn check(&self) -> Result<(), NoComparison> {
@@ -84,9 +85,9 @@ pub struct CycleRow {
     pub key: ProcessKey,
     /// Name of its image; hostile.
     pub name: Box<str>,
-    /// By ticks.
+    /// CPU time by ticks.
     pub tick_ns: i64,
-    /// By its cycles.
+    /// CPU time by cycles.
     pub cycle_ns: i64,
 }
 
@@ -105,7 +106,7 @@ pub struct CycleComparison {
     pub span_ns: u64,
     /// Cycles a second.
     pub rate_hz: f64,
-    /// What all cycles and the time of interrupts add up to, in percent of the CPUs' time.
+    /// Sum of all cycles and of interrupt time, in percent of the CPUs' time.
     pub sum_pct: f64,
     /// Processes that ran, the largest error first.
     pub rows: Vec<CycleRow>,
@@ -114,7 +115,7 @@ pub struct CycleComparison {
 /// Why there is no comparison.
 #[derive(Copy, Clone, Debug, PartialEq, thiserror::Error)]
 pub enum NoComparison {
-    /// As under Wine.
+    /// There are no cycles, as under Wine.
     #[error("no data: this system counts no cycles of processes")]
     NoCycles,
     /// No time passed, the counter went back, or there is none.
@@ -136,7 +137,7 @@ pub enum NoComparison {
 }
 
 impl CycleComparison {
-    /// What ran between two passes. A process that began in between counts from its start.
+    /// Compares two passes. A process that began in between counts from its start.
     ///
     /// Errors: see [`NoComparison`].
     pub fn between(first: &CycleSnapshot, last: &CycleSnapshot) -> Result<Self, NoComparison> {
@@ -185,7 +186,7 @@ impl CycleComparison {
         of_sign(true).max(of_sign(false))
     }
 
-    /// What all processes ran, by ticks and by cycles.
+    /// CPU time of all processes, by ticks and by cycles.
     #[must_use]
     pub fn sums_ns(&self) -> (i64, i64) {
         self.rows.iter().fold((0, 0), |(ticks, cycles), row| {

@@ -1,5 +1,5 @@
-//! What Windows' own call `NtQuerySystemInformation` returns, decoded: byte layouts and nothing else, no call of the system. It is
-//! compiled everywhere, so that its tests and its fuzz target run on every machine.
+//! Decodes the results of Windows' own call `NtQuerySystemInformation`: byte layouts, no system calls. It is compiled
+//! everywhere, so that its tests and its fuzz target run on every machine.
 //!
 //! Layouts are those of 64-bit Windows 7 and later. All times are in units of 100 ns; times of day count from 1601 (FILETIME).
 

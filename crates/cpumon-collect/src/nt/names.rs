@@ -12,8 +12,8 @@ use crate::scrub::{Options, scrub_arguments};
 const NEW_A_PASS: u32 = 1_024;
 /// Most names that a pass reads again.
 const AGAIN_A_PASS: u32 = 64;
-/// A name is read again after 1 pass, because many threads set theirs just after they begin, then after 4, 16 and this many; after
-/// more where there are so many threads that the first of the list would take all that a pass may read.
+/// A name is read again after 1 pass, because many threads set theirs just after they begin, then after 4, 16 and this
+/// many; later where the threads at the head of the list would take a pass's whole allowance.
 const MOST_PASSES: u32 = 64;
 
 #[derive(Copy, Clone, Debug)]

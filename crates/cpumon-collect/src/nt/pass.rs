@@ -14,8 +14,8 @@ use super::records::{ProcessRecord, ThreadRecord};
 use super::services::Services;
 use super::unseen::{Unseen, letter};
 
-/// What Windows measures for threads and CPUs without an event session. It counts the switches of a thread, but not which of
-/// them were voluntary, so these are no data.
+/// The counters that Windows has for threads and CPUs without an event session. It counts the switches of a thread, but
+/// not which ones were voluntary, so these are no data.
 const FIELDS: Fields = Fields::USER.union(Fields::SYSTEM).union(Fields::RUN).union(Fields::CPUS);
 
 /// The instant that start times count from, since 1601: the start of the system.
@@ -33,9 +33,9 @@ impl Base {
 /// A process as some call reports it.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessRow {
-    /// Its id.
+    /// Process id.
     pub pid: u32,
-    /// Who began it.
+    /// Id of its parent.
     pub parent_pid: u32,
     /// When it began, since 1601.
     pub created: u64,
@@ -43,9 +43,9 @@ pub struct ProcessRow {
     pub user: u64,
     /// Time in kernel mode, likewise.
     pub kernel: u64,
-    /// Its session, where the call reports it.
+    /// Session, where the call reports it.
     pub session: Option<u32>,
-    /// Its base priority, 0 to 31, likewise. It changes with the priority class.
+    /// Base priority, 0 to 31, where the call reports it. It changes with the priority class.
     pub base_priority: Option<u8>,
 }
 
@@ -58,7 +58,7 @@ pub fn priority(number: i32) -> Option<u8> {
 /// A thread as some call reports it.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadRow {
-    /// Its id.
+    /// Thread id.
     pub tid: u32,
     /// When it began, since 1601.
     pub created: u64,
@@ -66,11 +66,11 @@ pub struct ThreadRow {
     pub user: u64,
     /// Time in kernel mode.
     pub kernel: u64,
-    /// Its priority, 0 to 31.
+    /// Priority, 0 to 31.
     pub priority: i32,
     /// `KTHREAD_STATE` and `KWAIT_REASON`, where they are reported.
     pub state: Option<(u32, u32)>,
-    /// Its own name; empty: it has its process's.
+    /// The thread's own name; empty: it has its process's.
     pub name: Comm,
 }
 
@@ -109,16 +109,16 @@ impl ThreadRow {
     }
 }
 
-/// What is kept of a process from pass to pass.
+/// State of a process from pass to pass.
 #[derive(Debug)]
 struct Known {
     info: Arc<ProcessInfo>,
     comm: Comm,
-    /// What its ended threads ran, and what of it is older than the first pass that saw the process.
+    /// Counters of its ended threads. `before`: the part from before the first pass that saw the process.
     ended: Counters,
     before: Counters,
     live: Counters,
-    /// What the process and its ended threads ran in all.
+    /// Counters of the process and its ended threads in all.
     total: Counters,
     pass: u64,
 }
@@ -129,11 +129,11 @@ pub struct Passes {
     base: Base,
     known: HashMap<ProcessKey, Known>,
     pass: u64,
-    /// What processes that ended ran, as far as it was seen.
+    /// Counters of ended processes, as far as they were seen.
     exited: Counters,
-    /// What they ran in all, since their start.
+    /// Counters of ended processes since their start.
     gone: Counters,
-    /// What was not seen; `None`: the CPUs' times cannot say it.
+    /// Run time that no pass saw; `None`: the CPUs' times do not show it.
     unseen: Option<Unseen>,
     has_reasons: bool,
     service: String,
@@ -171,7 +171,7 @@ impl Passes {
         self
     }
 
-    /// Adds a process and its threads. `about` says what it is, when it is new.
+    /// Adds a process and its threads. `about` describes it if it is new.
     ///
     /// The process's times must have been read before those of its threads.
     pub fn add(
@@ -274,7 +274,8 @@ impl Known {
         Self { info: Arc::new(info), comm, ended: none, before: none, live: none, total: none, pass }
     }
 
-    /// What the process ran beyond its live threads is that of ended ones. It never falls: live threads may run on while they are read.
+    /// Run time of the process beyond its live threads belongs to ended ones. It never falls: live threads may continue
+    /// to run while they are read.
     ///
     /// The sum decides, and its modes follow. Wine's times are those of Linux, which splits a sum into modes for the process and for each
     /// thread apart: user time would grow by the error of one pass, system time by that of another.

@@ -18,8 +18,8 @@ const ENTRY_BYTES: usize = 96;
 /// Longest product, as the wire has of every name.
 const MAX_TEXT_BYTES: usize = 255;
 
-/// Where images are, and what is in them. What reads them may be kept waiting for any time by anyone who has them open, so it is only asked
-/// here, and answers later.
+/// Finds and reads images. Anyone who has a file open can delay its reader for any time, so this only submits a request;
+/// the answer comes later.
 pub trait Images {
     /// Path of the image of a process. `None`: the process is gone, or the system refuses.
     fn path(&self, pid: u32) -> Option<Vec<u16>>;

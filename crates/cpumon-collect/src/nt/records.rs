@@ -42,9 +42,9 @@ mod thread {
 /// One process of the answer, and its threads.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ProcessRecord<'a> {
-    /// Its id. 0 is the idle process, whose threads stand for CPUs with nothing to run.
+    /// Process id. 0 is the idle process, whose threads represent CPUs with nothing to run.
     pub pid: u32,
-    /// Who began it; that process may have ended.
+    /// Id of its parent, which may have ended.
     pub parent_pid: u32,
     /// Session, 0 for services.
     pub session: u32,
@@ -66,7 +66,7 @@ pub struct ProcessRecord<'a> {
 /// One thread of the answer.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadRecord {
-    /// Its id, unique on the machine among threads that live.
+    /// Thread id, unique on the machine among live threads.
     pub tid: u32,
     /// When it began, since 1601.
     pub created: u64,
@@ -74,7 +74,8 @@ pub struct ThreadRecord {
     pub user: u64,
     /// Time in kernel mode.
     pub kernel: u64,
-    /// Its base priority, 0 to 31. The one of the moment changes with every boost, and would be a change of each thread in each pass.
+    /// Base priority, 0 to 31. The current priority changes with every boost, and would be a change of each thread in
+    /// each pass.
     pub priority: i32,
     /// Times it got a CPU, which wraps; 0 under Wine.
     pub switches: u32,
@@ -85,7 +86,7 @@ pub struct ThreadRecord {
 }
 
 impl<'a> ProcessRecord<'a> {
-    /// Its threads.
+    /// The threads of the process.
     #[must_use]
     pub fn threads(&self) -> impl ExactSizeIterator<Item = ThreadRecord> + 'a {
         self.threads.chunks_exact(THREAD_BYTES).map(|bytes| read_thread(bytes).unwrap_or_default())
@@ -176,7 +177,7 @@ impl<'a> Iterator for Processes<'a> {
     }
 }
 
-/// An answer that does not have the layout it should have. Nothing of it is used.
+/// An answer with a malformed layout. None of its rows are used.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NtError {
     /// A record reaches beyond the end.
@@ -212,7 +213,7 @@ pub enum NtError {
     /// The name of a service is somewhere else.
     #[error("the name of service {number} is outside of the answer")]
     ServiceName {
-        /// Its number in the list, from 0.
+        /// Position in the list, from 0.
         number: usize,
     },
 }
@@ -222,7 +223,7 @@ fn characters(bytes: &[u8]) -> impl Iterator<Item = char> {
     char::decode_utf16(units).map(|one| one.unwrap_or(char::REPLACEMENT_CHARACTER))
 }
 
-/// The text; what is no UTF-16 becomes U+FFFD.
+/// Decodes a text; invalid UTF-16 becomes U+FFFD.
 #[must_use]
 pub fn text(bytes: &[u8]) -> String {
     characters(bytes).collect()

@@ -53,7 +53,7 @@ fn what_began_and_ended_between_two_passes_is_exited_time_of_the_ledger() {
         into
     };
     let first = pass(&[process(8, 1, 70), process(20, 1, 30)], 5_000);
-    // Process 8 ran 40; process 20 ran 25 and ended, of which the last pass saw none; one in between ran 35.
+    // Process 8 ran 40; process 20 ran 25 after the last pass that saw it, and ended; one in between ran 35.
     let second = pass(&[process(8, 1, 110)], 5_100);
     let interval = Interval::between(&first, &second);
     assert_eq!((interval.ledger.threads_ns, interval.ledger.exited_ns), (4_000, 6_000));

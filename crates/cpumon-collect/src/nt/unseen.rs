@@ -1,12 +1,12 @@
-//! What ran and is in no row: processes that began and ended between two passes, and what others ran between the last pass that saw
-//! them and their end. Windows keeps no record of it, but the CPUs' own times have it: they and the threads' times are counted by the
-//! same ticks.
+//! Run time without a row: processes that began and ended between two passes, and the time of others between the last
+//! pass that saw them and their end. Windows keeps no record of it, but the CPUs' own times include it: they and the
+//! threads' times are counted by the same ticks.
 
 use std::sync::Arc;
 
 use cpumon_model::{Counters, ProcessInfo, ProcessKey, ProcessSample, Snapshot, TaskState};
 
-/// As of processes whose user is not known.
+/// User id of processes whose user is unknown.
 const UNKNOWN_UID: u32 = 65_534;
 
 /// CPU time that no process accounts for, as a row without a process, which [`cpumon_model::Flags::SUMMED`] marks in intervals.
@@ -20,7 +20,8 @@ pub(super) struct Unseen {
 }
 
 impl Unseen {
-    /// What was not seen since the first pass, to `into`, which has its CPUs. `total` is what all processes ran that were ever seen.
+    /// Adds the run time that no pass saw since the first one to `into`, which has its CPUs. `total` is the run time of
+    /// all processes ever seen.
     pub(super) fn fill(&mut self, total: &Counters, into: &mut Snapshot) {
         self.raise(total, into);
         if self.highest.run_ns == 0 {
@@ -68,7 +69,7 @@ pub(super) fn letter(state: u32, wait_reason: u32) -> TaskState {
         5 | 8 if SUSPENDED.contains(&wait_reason) => b'T',
         5 | 8 if UNINTERRUPTIBLE.contains(&wait_reason) => b'D',
         5 | 8 => b'S',
-        // Its kernel stack is being read from the disk.
+        // The thread's kernel stack is being read from the disk.
         6 => b'D',
         // 0: initialized, not started. Wine reports it for every thread.
         _ => b'?',

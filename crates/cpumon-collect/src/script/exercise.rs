@@ -7,7 +7,7 @@ use super::Command;
 use super::interpreter::{Interpreter, Target, is_path};
 use super::table::INTERPRETERS;
 
-/// What must never show.
+/// A text that must never be shown.
 const TOKEN: &str = "hunter2";
 /// Forms in which it is most like the name of a script.
 const FORMS: [&str; 8] = [
@@ -20,10 +20,10 @@ const FORMS: [&str; 8] = [
     "https://hunter2/",
     "password=hunter2",
 ];
-/// Forms of code, of which none is like a file.
+/// Forms of code that do not resemble a file.
 const CODE: [&str; 5] = ["f('hunter2')", "hunter2; x", "k=hunter2", "$hunter2", "a hunter2"];
 
-/// Bytes that decide what is made.
+/// Bytes that decide the next choice.
 struct Choices<'a>(std::slice::Iter<'a, u8>);
 
 impl Choices<'_> {

@@ -14,7 +14,7 @@ pub(super) struct Interpreter {
     pub(super) target: Target,
 }
 
-/// Options of one letter, several of them in a word.
+/// Options of one letter; a word may have several.
 pub(super) struct Letters {
     /// They take no value.
     pub(super) flags: &'static str,
@@ -56,7 +56,7 @@ pub(super) struct Words {
     pub(super) archive: &'static str,
 }
 
-/// What the first word is that is no option.
+/// Meaning of the first word that is no option.
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub(super) enum Target {
     /// A file, or the directory of a program.
@@ -93,7 +93,7 @@ pub(super) const PLAIN: Interpreter = Interpreter {
     target: Target::File,
 };
 
-/// What a word of the command line is.
+/// Kind of a word in the command line.
 enum Word {
     /// An option, with its value if it takes one.
     Option,
@@ -119,7 +119,7 @@ impl Interpreter {
         matches!(self.target, Target::Class(_))
     }
 
-    /// The script among the words of the command line, of which the first one is the interpreter.
+    /// Finds the script among the words of the command line; the first word is the interpreter.
     pub(super) fn script<'a>(&self, mut words: impl Iterator<Item = &'a [u8]>) -> Name<'a> {
         let called = words.next().unwrap_or_default();
         if self.target == Target::Program {
@@ -180,7 +180,7 @@ impl Words {
         self.begin.split_ascii_whitespace().any(|begin| word.starts_with(begin.as_bytes()))
     }
 
-    /// What a word with dashes is; `None` if it is not in these lists.
+    /// Kind of a word with dashes; `None` if it is not in these lists.
     fn find(&self, word: &[u8]) -> Option<Word> {
         let (key, has_value) = match word.iter().position(|&b| b == b'=') {
             Some(at) => (word.get(..at)?, true),
@@ -245,10 +245,11 @@ impl Letters {
     }
 }
 
-// What of a command line may be a name: the base name of a word with only the characters that files, modules and classes have. Code
-// and settings hardly ever are such words, which is the second line of defence behind the options that are known.
+// The part of a command line that may be a name: the base name of a word with only the characters that files, modules and
+// classes have. Code and settings hardly ever are such words, which is the second line of defence behind the known
+// options.
 
-/// What a word names.
+/// The object that a word names.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Name<'a> {
     Is(&'a [u8]),
@@ -285,7 +286,7 @@ fn windows_program(word: &[u8]) -> Name<'_> {
 
 fn known(name: &[u8]) -> Name<'_> {
     match name {
-        // What begins like an option or a variable is more likely one.
+        // A word that begins like an option or a variable is more likely one.
         [] | [b'-' | b'$', ..] | b"." | b".." => Name::Unknown,
         name => Name::Is(name),
     }

@@ -20,7 +20,7 @@ const RUNTIME_NAMES: [&[u8]; 3] = [b"MainThread", b"node-MainThread", b"main"];
 /// Executables that have a shell among other programs, and are called by its name.
 const WITH_SHELL: [&str; 3] = ["busybox", "toybox", "coreutils"];
 
-/// What the arguments of an exec say of a script.
+/// The script in the arguments of an exec.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ExecScript {
     /// They were not read, or end before the script.
@@ -31,7 +31,7 @@ pub enum ExecScript {
     Named(Box<str>),
 }
 
-/// What is known of a process whose name is sought.
+/// Known data of a process whose name is sought.
 #[derive(Copy, Clone, Debug)]
 pub struct Command<'a> {
     /// Base name of the executable.
@@ -68,7 +68,7 @@ pub fn may_run_script(executable: &str, comm: Comm) -> bool {
 }
 
 impl Command<'_> {
-    /// What the arguments say at an exec, which were read then.
+    /// The script in the arguments that were read at an exec.
     #[must_use]
     pub fn at_exec(&self) -> ExecScript {
         match self.script(|| None) {

@@ -1,6 +1,6 @@
 //! The options of each interpreter, as its manual has them: `python --help`, bash(1), dash(1), `zshmisc`, fish(1), perlrun(1), ruby(1),
 //! php(1), `node --help`, `java --help-extra`, lua(1), tclsh(1), expect(1), `julia --help`, ld.so(8). An option that is missing here
-//! costs a name; one with the wrong arity gives a secret away. Leave out what is uncertain, and each option whose value may be the next
+//! costs a name; one with the wrong arity gives a secret away. Leave out uncertain options, and each option whose value may be the next
 //! word or missing.
 
 use super::interpreter::{Interpreter, Letters, NO_LETTERS, NO_WORDS, PLAIN, Target, Words};
@@ -97,7 +97,7 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
     },
     Interpreter {
         names: &["sh", "ksh", "mksh"],
-        // Of mksh, `-T` takes a terminal.
+        // For mksh, `-T` takes a terminal.
         letters: Letters { flags: "abefhiklmnpqrtuvxBCDEHIPV", next: "", last: "o", ..SHELL_LETTERS },
         ..PLAIN
     },
@@ -186,7 +186,7 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
         words: Words {
             flags: NODE_FLAGS,
             value: NODE_VALUES,
-            // Of any option that is on or off.
+            // Prefixes of options that are on or off.
             begin: "--no- --harmony",
             code: "-e -p -pe -i --eval --print --run --interactive",
             ..NO_WORDS

@@ -173,7 +173,7 @@ fn programs_of_wine_have_their_own_names() {
 
 #[test]
 fn an_argument_that_goes_on_from_the_short_name_is_no_script() {
-    // A program that calls itself by 15 bytes of what it was given.
+    // A program that names itself by 15 bytes of its argument.
     let words = ["/usr/bin/worker", "token-of-the-user-hunter2"];
     let name = script("worker", "token-of-the-us", &words);
     assert_eq!(name, None);

@@ -1,4 +1,4 @@
-//! What is hidden of command lines, and what is not.
+//! Which parts of command lines are hidden, and which are not.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What a process is: its image's name, its user, its services, its product and, where it is asked for, its command line.
+//! Describes a process: its image's name, its user, its services, its product and, on request, its command line.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -66,10 +66,10 @@ impl About {
     }
 }
 
-// Whose a process is: the user of its token, by name. Asking for a name may take the machine to a domain's server, so each user is
-// asked for once.
+// Users of processes: the user of the token, by name. The query for a name may go to a domain's server, so it is made
+// once per user.
 
-/// As on Linux where the user of a process is not known.
+/// User id where the user of a process is unknown, as on Linux.
 const UNKNOWN_UID: u32 = 65_534;
 /// Users that are kept; beyond it all are forgotten and asked for again.
 const MOST_USERS: usize = 4_096;
@@ -106,9 +106,9 @@ impl Users {
 
 // Which process is which services, asked again where it may have changed.
 
-/// The list is read again after so many passes, …
+/// Passes between two reads of the list of services.
 const PASSES: u32 = 60;
-/// … or so many if a process began since: a service is listed with its process some time after that began.
+/// The same after a process start: a service is listed with its process some time after that began.
 const PASSES_AFTER_BIRTH: u32 = 5;
 
 /// The services that run, and when they were read.

@@ -1,4 +1,4 @@
-//! Who this machine is: ids out of the registry's machine id and the time of its start, name and version.
+//! Identity of this machine: ids from the registry's machine id and the time of its start, name and version.
 
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};

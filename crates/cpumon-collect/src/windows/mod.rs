@@ -55,7 +55,7 @@ fn open_method(method: Method, options: &SourceOptions, reason: String) -> Resul
     Ok(Opened { source, kind, reason, probes })
 }
 
-/// What was asked for and does not exist on Windows is an error: it must not be missed in silence.
+/// An option that does not exist on Windows is an error, so that its lack is noticed.
 fn refuse(options: &SourceOptions) -> Result<(), CollectError> {
     let refused = |what| Err(CollectError::NotHere { what });
     if options.probes.contains(Probes::HISTOGRAMS) {

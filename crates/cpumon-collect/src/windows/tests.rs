@@ -1,4 +1,5 @@
-//! What runs only on Windows, or under Wine (`scripts/test-windows.sh`): threads of known CPU time against both sources.
+//! Tests that run only on Windows, or under Wine (`scripts/test-windows.sh`): threads of known CPU time against both
+//! sources.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -37,7 +38,7 @@ fn thread(snapshot: &Snapshot, tid: u32) -> ThreadSample {
     *snapshot.threads.iter().find(|thread| thread.key.tid == tid).unwrap()
 }
 
-/// Spins until it used this much CPU time by its own clock; gives its id, and what it used at last.
+/// Spins until it used this much CPU time by its own clock; reports its id and, at the end, the time used.
 fn burn(for_ns: u64, tid: &AtomicU32, go: &AtomicBool, done: &AtomicU32, stop: &AtomicBool) {
     tid.store(own_id(), Ordering::SeqCst);
     while !go.load(Ordering::SeqCst) {
@@ -132,7 +133,7 @@ fn this_process_is_there_with_name_user_and_threads_and_ended_ones_are_counted()
     }
 }
 
-/// Runs `with` beside so many threads that wait, and ends them.
+/// Runs `with` beside this many threads that wait, and ends them.
 fn beside_threads(count: usize, with: impl FnOnce()) {
     let (begun, end) = (Barrier::new(count + 1), Barrier::new(count + 1));
     std::thread::scope(|scope| {
@@ -161,7 +162,7 @@ fn both_sources_see_five_hundred_threads() {
     });
 }
 
-/// CPU time of this process for one of so many runs.
+/// CPU time of this process for one of `runs` runs.
 fn cpu_time_of(runs: u32, mut run: impl FnMut()) -> Duration {
     let used = || Duration::from_nanos(sys::own_usage().0);
     let first = used();
@@ -202,7 +203,7 @@ fn cpu_time_of_a_pass_over_five_thousand_threads() {
     }
     println!("{} threads", into.threads.len());
     assert!(into.threads.len() > 5_000);
-    // By turns, so that what else the machine does meets all alike.
+    // In turns, so that other load of the machine affects all alike.
     let mut rounds: Vec<[Duration; 4]> = Vec::new();
     for _ in 0..9 {
         rounds.push([

@@ -1,5 +1,5 @@
-//! The documented way, and the original's: a list of processes and one of threads, then the times of each thread by a handle. It
-//! needs the right to open each of them, and three calls a thread.
+//! The documented way, which the original used: a list of processes and one of threads, then the times of each thread by
+//! a handle. It needs the right to open each thread, and three calls a thread.
 
 use cpumon_model::{ProcessInfo, Snapshot};
 

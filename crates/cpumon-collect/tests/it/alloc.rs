@@ -40,8 +40,8 @@ fn a_steady_state_allocates_nothing() {
     }
 }
 
-/// Makes rounds of so many passes until more than `least` of one allocate nothing. A process that begins is named, which allocates: on a
-/// machine that starts programs all the time a later round counts.
+/// Repeats rounds of `passes` passes until more than `least` passes of a round allocate nothing. A process that begins is
+/// named, which allocates: on a machine that starts programs all the time a later round counts.
 pub(crate) fn assert_steady(source: &mut Opened, passes: usize, least: usize, pause: Duration) {
     let mut snapshot = Snapshot::default();
     let mut is_steady = || {
@@ -57,7 +57,7 @@ pub(crate) fn assert_steady(source: &mut Opened, passes: usize, least: usize, pa
     });
 }
 
-/// On the real /proc others come and go, so not every pass is steady; in most of them nothing begins.
+/// On the real /proc others come and go, so not every pass is steady; in most passes nothing begins.
 #[test]
 fn passes_over_the_real_proc_allocate_nothing() {
     let options = SourceOptions { choice: SourceChoice::Procfs, cmdline: true, ..SourceOptions::default() };

@@ -1,6 +1,7 @@
-//! Measuring where others take the CPU away. In: a test that compares times. Out: the same, tried again if it failed while the
-//! hypervisor gave this machine's CPUs to others. Why: the clocks that tests compare with are wrong then: the kernel leaves out stolen
-//! time only as far as it notices it at once (`update_rq_clock_task()` in kernel/sched/core.c), so `getrusage` has some of it.
+//! Measuring where others take the CPU away. In: a test that compares times. Out: the same, tried again if it failed
+//! while the hypervisor gave this machine's CPUs to others. Why: the clocks that tests compare with are wrong then: the
+//! kernel leaves out stolen time only as far as it notices it at once (`update_rq_clock_task()` in kernel/sched/core.c),
+//! so `getrusage` includes a part.
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -22,7 +23,7 @@ fn ticks() -> (u64, u64) {
     (modes[7], modes[..8].iter().sum())
 }
 
-/// What was stolen since, and of how much.
+/// Stolen time since `before`, and the total CPU time.
 fn stolen_since(before: (u64, u64)) -> (u64, u64) {
     let now = ticks();
     (now.0 - before.0, now.1 - before.1)

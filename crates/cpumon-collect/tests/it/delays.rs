@@ -112,7 +112,8 @@ fn check<'i>(before: &Snapshot, after: &Snapshot, interval: &'i Interval) -> &'i
         );
     }
     assert!(has_selected);
-    // A pass reads one after the other, and delays end in between: what it counted of a part is in the next pass's count of the whole.
+    // A pass reads one after the other, and delays end in between: those that it counted for a part are in the next
+    // pass's count of the whole.
     let of_threads = counted(before, |of| matches!(of, DelayOf::Thread(process, _) if process == key));
     let of_process = |snapshot| counted(snapshot, |of| of == DelayOf::Process(key));
     assert!(of_threads <= of_process(after), "{of_threads} of {}", of_process(after));

@@ -96,7 +96,7 @@ fn hidden_threads_have_rows_with_the_run_time_of_proc_and_the_ledger_balances() 
             if is_hidden && !probes.is_empty() {
                 let (ran, unknown, open) = sum;
                 assert!(ran > 0, "process 1 of this machine never rests for seconds");
-                // Without its rows all of it would be open.
+                // Without its rows the whole run time would be unattributed.
                 assert!(
                     (unknown - ran).abs() < unknown / 2 && open.abs() < (open + ran).abs() / 2,
                     "{sum:?}"

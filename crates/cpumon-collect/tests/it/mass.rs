@@ -44,7 +44,7 @@ impl Drop for Children {
     }
 }
 
-/// A process with so many threads that sleep; ready when `wait` returns.
+/// A process with many threads that sleep; ready when `wait` returns.
 fn start_crowd() -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["mass::crowd", "--exact", "--ignored", "--nocapture"]);
@@ -68,7 +68,7 @@ fn burner() -> Child {
     Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap()
 }
 
-/// Passes, and what holds for every interval between two of them.
+/// Passes, and the checks for every interval between two of them.
 struct Passes {
     source: Opened,
     before: Snapshot,
@@ -107,13 +107,13 @@ impl Passes {
 fn check(interval: &Interval, passes_ns: u64) {
     let ledger = &interval.ledger;
     assert!(ledger.exited_ns <= ledger.capacity_ns, "who ended ran longer than there was: {ledger:?}");
-    // What was unknown in the interval before may turn out to be known in this one.
+    // Time that was unknown in the interval before may turn out to be known in this one.
     let over_ns = -(ledger.unattributed_ns() - ledger.unknown_ns.min(0));
     assert!(over_ns <= ledger.capacity_ns / 20, "{over_ns} ns more than there was: {ledger:?}");
     let Some(mean) = interval.run_queue_mean() else {
         return assert!(interval.flags.contains(Flags::RUN_QUEUE_UNKNOWN), "no data without a reason");
     };
-    // Of what was lost, the rows and the run queue are put right by different passes.
+    // After losses, rows and run queue are corrected by different passes.
     if interval.health.ring_drops > 0 {
         return;
     }

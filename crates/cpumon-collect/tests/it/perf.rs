@@ -70,7 +70,7 @@ fn run_time_and_run_delay_agree_with_perf_sched() {
     });
 }
 
-/// How many threads agree, how many of them fought for the CPU, and during how many the machine stood still.
+/// Number of threads that agree, that competed for the CPU, and that saw the machine stall.
 fn compare(before: &Snapshot, after: &Snapshot, reported: &HashMap<u32, ThreadSums>) -> [usize; 3] {
     let interval = Interval::between(before, after);
     // Perf has it inside the threads.

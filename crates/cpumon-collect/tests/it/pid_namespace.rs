@@ -28,7 +28,7 @@ fn processes_have_their_own_ids_and_names() {
     assert!(output.status.success() && words.contains("1 passed"), "{words}");
 }
 
-/// What [`processes_have_their_own_ids_and_names`] runs; by itself it has nothing to check.
+/// Body of [`processes_have_their_own_ids_and_names`]; by itself it checks nothing.
 #[test]
 fn inside() {
     if std::env::var_os(INSIDE).is_none() {

@@ -72,7 +72,7 @@ fn a_spinner_runs_under_its_name() {
             let fourth_ns = run_ns_of(&spinner);
             drop(stopper);
             let interval = Interval::between(&before, &after);
-            // By its number: another run of these tests on this machine has a spinner of this name too.
+            // By its id: another run of these tests on this machine has a spinner of this name too.
             let row = interval.threads.iter().find(|row| row.key.tid == tid).unwrap();
             assert_eq!(row.comm.as_bytes(), b"it-spinner");
             let bounds_ns = third_ns - second_ns..=fourth_ns - first_ns;
@@ -99,7 +99,7 @@ fn threads_never_seen_are_counted_in_their_process() {
                 worker.join().unwrap()
             })
             .sum();
-        // What a thread of this process runs while it is read may hide as much of theirs, until a later pass.
+        // Run time of this process's threads during the pass may hide as much of theirs, until a later pass.
         let grown_ns = |after: &Snapshot| own(after).ended_threads.run_ns - own(&before).ended_threads.run_ns;
         let after = (0..100).map(|_| pass(&mut source)).find(|after| grown_ns(after) >= burnt_ns).unwrap();
         let grown = grown_ns(&after);
@@ -242,7 +242,7 @@ fn with_bursty_threads(count: usize, during: impl FnOnce(&[u32]), after: impl Fn
     });
 }
 
-/// That threads which ran lately are read first must not lose the others.
+/// Reading recently active threads first must not lose the others.
 #[test]
 fn nothing_that_ran_is_left_out() {
     when_calm(|| {

@@ -49,8 +49,8 @@ fn ping_pong(times: usize) {
     });
 }
 
-/// Switches of a CPU where not the task leaves that came last, though nothing is marked as lost; and events whose time is before that of
-/// the one in front of them on their CPU.
+/// Switches of a CPU where another task leaves than came last, though nothing is marked as lost; and events with a time
+/// before the preceding one on their CPU.
 fn faults(events: &[SchedEvent]) -> (usize, usize) {
     let mut running: HashMap<u16, TraceTask> = HashMap::new();
     let mut last: HashMap<u16, u64> = HashMap::new();
@@ -72,7 +72,8 @@ fn faults(events: &[SchedEvent]) -> (usize, usize) {
     (breaks, early)
 }
 
-/// Threads that came to a CPU, and those of them that had gone to sleep and not been woken, by the order of time of all CPUs.
+/// Threads that came to a CPU, and among them those that had gone to sleep and not been woken, by the order of time of
+/// all CPUs.
 fn arrivals(events: &[SchedEvent]) -> (usize, usize) {
     let mut events = events.to_vec();
     events.sort_by_key(|event| event.at_ns);

@@ -95,7 +95,7 @@ fn a_resting_thread_is_reported_unchanged_by_switches() {
     a_resting_thread_is_reported_unchanged(ALL);
 }
 
-/// What two sources must agree on for a thread that did not run. Each splits user and system time for itself.
+/// The part in which two sources must agree for a thread that did not run. Each splits user and system time for itself.
 fn outside(thread: &ThreadSample) -> impl PartialEq + std::fmt::Debug + use<> {
     let ThreadSample { key, process, comm, state, nice, priority, last_cpu, counters, .. } = *thread;
     let switches = (counters.voluntary_switches, counters.involuntary_switches);

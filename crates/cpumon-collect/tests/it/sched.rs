@@ -1,4 +1,4 @@
-//! The ledger of the BPF source against this very kernel under real loads: it balances, and threads get what is theirs. Needs
+//! The ledger of the BPF source against this very kernel under real loads: it balances, and threads get their time. Needs
 //! root (or `CAP_BPF` and `CAP_PERFMON`): in CI it must run.
 
 use std::io::{Read, Write};
@@ -136,7 +136,7 @@ fn the_ledger_of_real_loads_balances() {
                 assert!(!snapshot.irq_in_run_time);
                 let times: u64 =
                     interval.cpus.iter().map(|cpu| cpu.times.total_ns() + cpu.sched.unknown_ns).sum();
-                // What was thought unknown may turn out to be known: then an interval has it twice.
+                // Time that was unknown may turn out to be known: then an interval has it twice.
                 let over_ns = times.cast_signed() - interval.ledger.capacity_ns;
                 assert!(
                     over_ns == 0 || snapshot.health.sched_missed_switches > 0,
@@ -187,7 +187,8 @@ fn threads_that_wait_for_a_cpu_when_the_probe_is_loaded_have_their_place_at_once
         }
         let Some(taken) = taken else { return };
         taken.unwrap();
-        // Who runs at that moment is taken on by its next switch; all but one of the spinners wait for their CPU.
+        // Threads that run at that moment are tracked from their next switch; all but one of the spinners wait for their
+        // CPU.
         let (untracked, threads) = (snapshot.health.sched_untracked, snapshot.threads.len());
         assert!(untracked < SPINNERS / 5, "{untracked} threads of {threads} untracked");
     });

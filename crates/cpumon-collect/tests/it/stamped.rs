@@ -16,7 +16,7 @@ use crate::skip::say_skipped;
 const SLEEPERS: usize = 40;
 const ROUNDS: usize = 6;
 const SLEEP: Duration = Duration::from_millis(300);
-/// Of a sleep, when the kernel has stamped it soon after it began.
+/// Least length of a sleep that the kernel stamped soon after its begin.
 const MOST_OF_IT: Duration = Duration::from_millis(270);
 
 fn run_on(thread: Option<Pid>, cpu: usize) {
@@ -26,7 +26,7 @@ fn run_on(thread: Option<Pid>, cpu: usize) {
     let _ = sched_setaffinity(thread, &one);
 }
 
-/// What the kernel counts as run delay of this thread, once it runs again.
+/// Run delay of this thread by the kernel's count, once it runs again.
 fn kernel_delay() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(stat.split(' ').nth(1).unwrap().parse().unwrap())
@@ -39,11 +39,11 @@ fn burn(stop: &AtomicBool, time: Duration) {
     }
 }
 
-/// What the kernel counted as run delay of one thread.
+/// Run delay and sleep of one thread by the kernel's count.
 struct Counted {
     tid: u32,
     all: Duration,
-    /// Of sleeps.
+    /// Time in sleeps.
     asleep: Duration,
     sleeps: usize,
 }

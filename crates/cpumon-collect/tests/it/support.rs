@@ -11,7 +11,7 @@ pub struct Tree {
     root: tempfile::TempDir,
 }
 
-/// What the tree says about one thread. Times are ticks of 10 ms.
+/// A thread's data in the tree. Times are ticks of 10 ms.
 #[derive(Clone)]
 pub struct Task {
     pub pid: u32,

@@ -40,7 +40,7 @@ pub(super) struct Machine {
     probes: Probes,
     previous: Moment,
     pub(super) listed: Vec<(u32, Vec<(u32, u64)>)>,
-    /// By the session, not by the test.
+    /// Bytes allocated by the session, without the test's.
     pub(super) allocated: u64,
 }
 

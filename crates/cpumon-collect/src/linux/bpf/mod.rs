@@ -2,7 +2,7 @@
 //! counted twice. It costs a fraction of reading /proc, and sees what lived and died between two passes.
 //!
 //! # One pass
-//! 1. Where the switches are watched, a cut is made: an instant T, as of which every counter is reported (`sched/cut.h`).
+//! 1. Where the switches are watched, a cut is made: every counter is reported for one instant T (`sched/cut.h`).
 //! 2. The iterator reads every thread that has not made its last switch.
 //! 3. `/proc/stat` is read.
 //! 4. The ring buffer is emptied, and the pass is over: every thread that made its last switch before now has left an
@@ -54,7 +54,7 @@ use super::proc_ids::ProcIds;
 use super::procinfo::InfoCache;
 use crate::{CollectError, Source, SourceOptions};
 
-/// What it measures without any probe that can be switched off.
+/// The counters that it has without any optional probe.
 const FIELDS: Fields = Fields::USER
     .union(Fields::SYSTEM)
     .union(Fields::RUN)
@@ -293,10 +293,10 @@ impl BpfSource {
             self.control.begin();
             begin
         };
-        // As of the cut, like all else: who ends from here on is of the next interval.
+        // Read at the cut: threads that end later belong to the next interval.
         let mut lost = self.watch.is_some().then(|| self.read_lost(into));
         let read = self.read_all(into);
-        // Also after a failure: otherwise every end of a thread until the next pass would leave a copy.
+        // After a failed pass too: otherwise every thread that ends until the next pass would leave a copy.
         self.control.end();
         let oddities = read?;
         if self.watch.is_some() {
@@ -331,7 +331,8 @@ impl BpfSource {
         Ok(oddities)
     }
 
-    /// Of the pass itself: the copies as of the cut that did not fit. What those threads ran is missing in this interval, so it says so.
+    /// Counts the copies at the cut that found no space in this pass. The run time of their threads is missing in this
+    /// interval, so the interval reports them.
     fn read_lost_cuts(&self, into: &mut Snapshot) {
         let cuts = self.ring.drops().cuts;
         let health = &mut into.health;
@@ -352,7 +353,7 @@ impl BpfSource {
     }
 }
 
-/// What one pass found beside the snapshot.
+/// Results of a pass beside the snapshot.
 struct Observed {
     /// When it began, ns since boot.
     from_ns: u64,
@@ -376,7 +377,7 @@ impl Source for BpfSource {
         (into.source, into.fields) = (SourceKind::Bpf, self.fields());
         into.is_complete = true;
         into.irq_in_run_time = match &self.watch {
-            // What interrupts take is inside the slices unless it is taken out.
+            // Time in interrupts is inside the slices unless the probe takes it out.
             Some(_) => !self.programs.probes.contains(Probes::IRQ),
             None => self.irq_in_run_time,
         };
@@ -460,7 +461,7 @@ mod tests {
             assert!((rows - total).abs() <= total / 20, "{rows} of {total}: {summed:?}");
             assert!(interval.ledger.exited_ns >= of_rows, "{:?} {of_rows}", interval.ledger);
             assert_eq!(after.process_count as usize + summed.len(), after.processes.len());
-            // An interval later nothing of it is counted again.
+            // The next interval does not count it again.
             std::mem::swap(&mut before, &mut after);
             source.snapshot(&mut after).unwrap();
             let quiet = Interval::between(&before, &after);

@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
 
-/// As the kernel has it (`MAX_BPF_STACK`, `MAX_CALL_FRAMES`).
+/// The kernel's limits (`MAX_BPF_STACK`, `MAX_CALL_FRAMES`).
 const STACK_BYTES: u32 = 512;
 const FRAMES: usize = 8;
-/// Of the oldest kernels that this is for.
+/// Rounding of the oldest supported kernels.
 const ROUNDED_TO: u32 = 32;
 
 const FRAME_POINTER: u8 = 10;
@@ -27,14 +27,14 @@ struct Function {
     calls: BTreeSet<Place>,
 }
 
-/// What an instruction says of the stack: the lowest byte that it reaches.
+/// The lowest byte of the stack that an instruction reaches.
 fn reached(code: &[u8], copied: &mut [bool; 16]) -> u32 {
     let (to, from) = (code[1] & 15, code[1] >> 4);
     let offset = i32::from(i16::from_le_bytes([code[2], code[3]]));
     let constant = i32::from_le_bytes([code[4], code[5], code[6], code[7]]);
     let below = |offset: i32| offset.min(0).unsigned_abs();
     match code[0] {
-        // A copy of the frame pointer, and what is added to it next.
+        // A copy of the frame pointer, and the next addition to it.
         0xbf => {
             copied[usize::from(to)] = from == FRAME_POINTER;
             0
@@ -75,7 +75,7 @@ fn functions(object: &[u8]) -> BTreeMap<Place, Function> {
                 continue;
             }
             let distance = i64::from(i32::from_le_bytes([code[4], code[5], code[6], code[7]])) + 1;
-            // Of a function that has a symbol the distance is 0, of one in a section it is that in the section.
+            // The distance is 0 for a function with a symbol, else its offset in the section.
             if let Some((section, base)) = relocated.get(&at).copied().unwrap_or(Some((in_section, at))) {
                 function.calls.insert((section, base.checked_add_signed(distance).unwrap()));
             }

@@ -1,15 +1,15 @@
-//! CPU limits of control groups in use, how often they were reached, and pressure, of groups and host. Where the files are
-//! is known to `mounts`, what is in them to `values`; a group is a `dir`.
+//! CPU limits of the control groups in use, how often they were reached, and pressure of groups and host. `mounts` finds
+//! the files, `values` parses them; a group is a `dir`.
 //!
-//! # What it costs
+//! # Cost
 //! A pass reads one file for the host's pressure, one for each group in use that counts pressure (cgroup v2, and only if the host's
 //! has grown), and one for each group that has a quota. Whether a group has a quota is read when it is new and every 16th pass.
-//! Where nothing has a quota and cgroup v1 is in use that is the host's pressure alone. Groups are found as descriptions of
-//! processes change, so nothing is compared for processes that rest.
+//! Without quotas, cgroup v1 costs only the host's pressure. Groups are found as descriptions of processes change, so nothing is
+//! compared for idle processes.
 //!
-//! # What it cannot see
-//! A group that no process of is measured; what happened in a group before its first pass. Groups outside of the directory that is
-//! mounted, as seen from inside a container, have no files there: they count as left out.
+//! # Limits
+//! Groups without a measured process, and all that happened in a group before its first pass, are not seen. Groups outside of the
+//! mounted directory, as seen from inside a container, have no files there: they count as left out.
 
 mod mounts;
 mod values;
@@ -132,7 +132,7 @@ impl Cgroups {
         }
         let above = match path.rsplit_once('/')? {
             ("", "") => None,
-            // Above what is mounted nothing can be read.
+            // Nothing above the mount can be read.
             ("", _) => self.add_dir("/"),
             (above, _) => self.add_dir(above),
         };
@@ -164,7 +164,7 @@ impl Cgroups {
             }
         }
         self.retain(|dir| dir.is_used);
-        // Those that there was no space for come in where others went.
+        // Groups that had no space take the slots of those that went.
         self.left_out.clear();
         for info in infos.all() {
             self.add(&info.cgroup);
@@ -174,7 +174,7 @@ impl Cgroups {
     /// Keeps these groups and those above them. Allocates only if one goes.
     fn retain(&mut self, keeps: impl Fn(&Dir) -> bool) {
         self.dirs.iter_mut().for_each(|dir| dir.stays = keeps(dir));
-        // What is above a group was added before it.
+        // A group above was added before the group below.
         for at in (0..self.dirs.len()).rev() {
             if let (true, Some(above)) = (self.dirs[at].stays, self.dirs[at].above) {
                 self.dirs[above].stays = true;
@@ -209,7 +209,7 @@ impl Cgroups {
 
     /// Groups that were removed. One that was made again under the same path is another one, with a number and counters of its own.
     fn forget_gone(&mut self) {
-        // What is below a group that is gone is gone too.
+        // Groups below a removed group are gone too.
         for at in 0..self.dirs.len() {
             let is_below = self.dirs[at].above.is_some_and(|above| self.dirs[above].is_gone);
             self.dirs[at].is_gone |= is_below;
@@ -249,7 +249,7 @@ impl Cgroups {
         let mut next = Some(dir);
         while let Some(dir) = next {
             let tighter = limit.tighter(dir.limit);
-            // Of equal ones the uppermost: all that is below it shares its quota.
+            // Of equal limits the uppermost counts: all groups below share its quota.
             if dir.limit.is_limited() && dir.limit == tighter {
                 limiter = Some(dir);
             }

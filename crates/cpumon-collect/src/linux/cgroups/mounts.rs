@@ -17,7 +17,7 @@ pub(super) struct Mount {
     root: Box<str>,
 }
 
-/// The hierarchies that have what is read.
+/// The hierarchies that have the files.
 #[derive(Debug, Default)]
 pub(super) struct Mounts {
     /// Pressure, and quotas unless v1 has them.
@@ -31,7 +31,7 @@ impl Mounts {
     pub(super) fn open(proc_root: &Path, fs_root: &Path) -> Self {
         let mut text = Vec::new();
         if let Ok(file) = std::fs::File::open(proc_root.join("self/mountinfo")) {
-            // What was read up to an error is used.
+            // The part read before an error is used.
             let _ = std::io::Read::read_to_end(&mut std::io::Read::take(file, MAX_BYTES), &mut text);
         }
         let mut mounts = Self::default();
@@ -49,7 +49,7 @@ impl Mounts {
         self.v2.is_none() && self.v1_cpu.is_none()
     }
 
-    /// Whether a group would be below what is mounted, were it there.
+    /// Whether the path of a group, existing or not, is below the mount.
     pub(super) fn reach(&self, path: &str) -> bool {
         [&self.v2, &self.v1_cpu].into_iter().flatten().any(|mount| mount.below(path).is_some())
     }
@@ -77,7 +77,7 @@ impl Found {
             "cgroup" if options.split(',').any(|option| option == "cpu") => false,
             _ => return None,
         };
-        // A mount of another namespace: what is below is not what /proc/PID/cgroup calls by the same name.
+        // A mount of another namespace: /proc/PID/cgroup means another directory by the same name.
         if root.split('/').any(|part| part == "..") {
             return None;
         }
@@ -105,7 +105,7 @@ impl Mount {
         Some(Self { dir, root: found.root.clone() })
     }
 
-    /// Opens the directory of a group. `None`: it is not there, or not below what is mounted.
+    /// Opens the directory of a group. `None`: it does not exist, or is not below the mount.
     pub(super) fn open_dir(&self, path: &str) -> Option<OwnedFd> {
         let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY | OFlags::NOFOLLOW;
         openat(&self.dir, self.below(path)?, flags, Mode::empty()).ok()

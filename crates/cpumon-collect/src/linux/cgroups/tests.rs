@@ -178,7 +178,7 @@ fn a_group_that_is_made_again_is_another_one() {
     let after = machine.pass();
     let row = Interval::between(&before, &after).cgroups.remove(0);
     assert_eq!(row.throttle.unwrap().throttled_ns, 2_000);
-    // What reading a file of a removed group says; here the files live on.
+    // Sets the state after a read error of a removed group; here the files live on.
     machine.cgroups.dirs.iter_mut().find(|dir| &*dir.path == "/a").unwrap().is_gone = true;
     machine.v1("a", "20000", 1_000);
     let again = machine.pass();

@@ -1,6 +1,6 @@
-//! What is in the files of a control group. Formats: Documentation/admin-guide/cgroup-v2.rst (`cpu.max`, `cpu.stat`),
-//! scheduler/sched-bwc.rst (`cpu.cfs_quota_us`, v1's `cpu.stat`), accounting/psi.rst (`cpu.pressure`). [`Dir`]: one control group,
-//! its limit and the files that are kept open.
+//! Parses the files of a control group. Formats: Documentation/admin-guide/cgroup-v2.rst (`cpu.max`, `cpu.stat`),
+//! scheduler/sched-bwc.rst (`cpu.cfs_quota_us`, v1's `cpu.stat`), accounting/psi.rst (`cpu.pressure`). [`Dir`]: one
+//! control group, its limit and the files that stay open.
 
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
@@ -78,7 +78,7 @@ pub(super) fn pressure(bytes: &[u8]) -> Option<Pressure> {
     Some(Pressure { some_ns: total(b"some")?, full_ns: total(b"full").unwrap_or(0) })
 }
 
-/// What became of a reading.
+/// Result of reading a file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Read {
     Done,
@@ -98,7 +98,7 @@ pub(super) struct Dir {
     pub(super) is_gone: bool,
     /// It, or one below it, is still wanted.
     pub(super) stays: bool,
-    /// Its own.
+    /// The group's own limit.
     pub(super) limit: CpuLimit,
     pub(super) throttle: Option<Throttle>,
     pub(super) pressure: Option<Pressure>,

@@ -1,9 +1,9 @@
-//! The doctor makes a [`Diagnosis`] from /proc, /sys and, where it may try, the kernel itself: each probe,
-//! right, kernel feature and tracepoint; there or not, why, and what it gives. "It does not work here" must
-//! come with a reason and a remedy, also for a user who is not root.
+//! The doctor makes a [`Diagnosis`] from /proc, /sys and, where it may try, the kernel itself: whether each probe, right,
+//! kernel feature and tracepoint is there, why not, and the data that it provides. "It does not work here" must come with
+//! a reason and a remedy, also for a user who is not root.
 //!
-//! What a kernel can do is read from its type information (BTF), which every user may read: each tracepoint is a type
-//! `btf_trace_NAME`, each kind of map an enumerator, each option of the configuration that matters a member of a struct.
+//! The features of a kernel are read from its type information (BTF), which every user may read: each tracepoint is a
+//! type `btf_trace_NAME`, each kind of map an enumerator, each relevant option of the configuration a member of a struct.
 
 mod probes;
 mod rights;

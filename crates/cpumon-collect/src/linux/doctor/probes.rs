@@ -94,7 +94,7 @@ const TRACEPOINTS: [(&str, &[&str], &str); 8] = [
         &["sched_wakeup", "sched_wakeup_new"],
         "the run delay after a wake-up, where the kernel has no group scheduling (else its run queues give it)",
     ),
-    ("sched_process_fork", &["sched_process_fork"], "who began, and from whom"),
+    ("sched_process_fork", &["sched_process_fork"], "process creation and parent"),
     (
         "sched_process_exec",
         &["sched_process_exec"],
@@ -151,7 +151,7 @@ pub(super) fn feature_checks(options: &DoctorOptions) -> Vec<Check> {
     }
 }
 
-/// Each tracepoint is named all the same: what it would give is worth knowing.
+/// Lists each tracepoint all the same, with the data that it would provide.
 fn unknown_without_btf() -> impl Iterator<Item = Check> {
     TRACEPOINTS.iter().map(|(name, _, gives)| {
         let check = Check::new(Topic::Tracepoints, *name, *gives);

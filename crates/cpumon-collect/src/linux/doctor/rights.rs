@@ -18,7 +18,7 @@ const WHOLE_ID_MAP: [&str; 3] = ["0", "0", "4294967295"];
 
 /// Since when BPF memory is charged to the control group instead of `RLIMIT_MEMLOCK`.
 const MEMLOCK_UNUSED_SINCE: Version = Version::new(5, 11);
-/// What two ring buffers and their programs take on a small machine.
+/// Memory of two ring buffers and their programs on a small machine.
 const MEMLOCK_NEEDED_BYTES: u64 = 32 << 20;
 
 #[derive(Copy, Clone, Debug, Default)]
@@ -331,7 +331,7 @@ fn container(options: &DoctorOptions) -> Check {
     }
 }
 
-/// Longest file of /proc or /sys that is read, bytes; what is beyond is left out.
+/// Longest file of /proc or /sys that is read, bytes; the rest is ignored.
 const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// A small text file, its end trimmed; `Err` says why not in a word or two.

@@ -26,7 +26,7 @@ pub(in super::super) struct Chosen {
     reader: Reader,
     /// Ascending by process id.
     processes: Vec<Process>,
-    /// What the threads of ended processes ran, as far as it was seen.
+    /// Run time of the threads of ended processes, as far as it was seen.
     exited: Counters,
     /// Processes that are not read because they have too many threads, ascending, with how many.
     left_out: Vec<(u32, usize)>,
@@ -135,7 +135,7 @@ impl Chosen {
         self.processes.iter().map(|process| (process.key, process.ended.total()))
     }
 
-    /// What all threads ran that ended since this was opened, as far as it was seen.
+    /// Run time of all threads that ended since the source was opened, as far as it was seen.
     pub(in super::super) fn exited(&self) -> Counters {
         let mut sum = self.exited;
         self.processes.iter().for_each(|process| sum += &process.ended.since_opened());

@@ -3,11 +3,11 @@
 //!
 //! # How it stays cheap
 //! A pass costs system calls for what ran, not for what exists:
-//! 1. *Processes that rest cost one system call.* The CPU clock of a process (`scan::process_ns`) is the sum of its threads' run
-//!    times in ns, ended threads included. If it did not move, no thread of it ran, began or ended.
+//! 1. *Idle processes cost one system call.* The CPU clock of a process (`scan::process_ns`) is the sum of its threads'
+//!    run times in ns, ended threads included. If it did not move, no thread ran, began or ended.
 //! 2. *Threads that rest are not read.* In a process that did run, the threads that ran lately are read first; if the sum
 //!    over all threads then equals the CPU clock, the others need no reading (`scan`).
-//! 3. *What is read is read from kept descriptors*: schedstat by `pread`; stat and status only where schedstat moved.
+//! 3. *Files are read by descriptors that stay open*: schedstat by `pread`; stat and status only where schedstat moved.
 //!    The link count of /proc/PID/task shows whether threads began, `ESRCH` that one ended.
 //! 4. */proc is not listed* while the newest pid shows which few pids are new (`visit::NewestPid`).
 //!
@@ -25,9 +25,9 @@
 //! | `pread` on kept descriptors | 1.70 µs | 0.20 |
 //! | this source, whole snapshot of the machine | 0.68 µs | 0.08 |
 //!
-//! # What it cannot see
-//! A process that begins and ends between two passes. Run delay and switches of threads that ended since the last pass.
-//! A change of name or nice made from outside on a thread that rests shows up to 256 passes later.
+//! # Limits
+//! Processes that begin and end between two passes, and run delay and switches of threads that ended since the last pass, are not
+//! seen. A change of name or nice value made from outside on an idle thread shows up to 256 passes later.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -63,7 +63,7 @@ pub(crate) struct ProcfsSource {
     loadavg: Option<OwnedFd>,
     has_clock: bool,
     opened_ns: u64,
-    /// Those of other users are not in /proc.
+    /// Processes of other users are not in /proc.
     hides_processes: bool,
     reader: Reader,
     newest: NewestPid,
@@ -72,7 +72,7 @@ pub(crate) struct ProcfsSource {
     processes: Vec<Process>,
     /// Every thread's place in `processes`, ascending by thread key.
     order: Vec<Place>,
-    /// What the threads of ended processes ran, as far as it was seen.
+    /// Run time of the threads of ended processes, as far as it was seen.
     exited: Counters,
     infos: InfoCache,
     cgroups: Cgroups,

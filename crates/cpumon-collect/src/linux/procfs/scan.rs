@@ -20,7 +20,7 @@ use crate::split::Split;
 const EMPTY_DIR_LINKS: usize = 2;
 /// How often the threads that ran lately are read again because they ran on meanwhile.
 const TRIES: usize = 3;
-/// Reading again pays off if at most one thread of so many ran lately.
+/// Re-reading pays off if at most 1 in this many threads ran recently.
 const RARELY: usize = 8;
 
 impl Process {
@@ -97,7 +97,7 @@ impl Process {
     fn settle_by_clock(&mut self, dir: &OwnedFd, reader: &mut Reader, is_complete: &mut bool) -> Option<u64> {
         let pass = reader.pass;
         let hot = self.threads.iter().filter(|thread| thread.is_hot(pass)).count();
-        // Of many threads some run on during each try, so that the sum does not meet the clock.
+        // If many threads run, some run during each try, so the sum does not match the clock.
         let tries = if hot * RARELY <= self.threads.len() { TRIES } else { 1 };
         for _ in 0..tries {
             *is_complete = self.probe(dir, reader, |thread| thread.is_hot(pass));
@@ -135,7 +135,7 @@ impl Process {
             if !which(thread) {
                 return true;
             }
-            // Only the main thread describes the process; what the others report of it is dropped.
+            // Only the main thread describes the process; data from the others is dropped.
             let mut other = Leader::default();
             let leader = if thread.sample.key.tid == key.pid { &mut *leader } else { &mut other };
             match act(thread, dir, reader, leader) {
@@ -215,7 +215,7 @@ impl Process {
         if clock_ns.is_some_and(|clock_ns| self.ended.missing_ns(clock_ns, &live) == 0) {
             return;
         }
-        // Tried again at the next scan: what is missing is found from cumulative values.
+        // The next scan tries again: cumulative values show what is missing.
         let Ok(bytes) = reader.read(proc_dir, self.key.pid, "stat", &mut None, false) else { return };
         let Some(stat) = parse::parse_stat(bytes) else { return };
         let ns = |ticks: u64| ticks.saturating_mul(reader.ns_per_tick);
@@ -238,11 +238,11 @@ enum Scanned {
 
 pub(super) struct Process {
     pub(super) key: ProcessKey,
-    /// What its main thread says about the process.
+    /// The main thread's data about the process.
     pub(super) leader: Leader,
     /// Ascending by key. Empty if the kernel refuses to show it.
     pub(super) threads: Vec<Thread>,
-    /// What threads ran that ended before they got a row.
+    /// Run time of threads that ended before they got a row.
     pub(super) ended: Ended,
     /// The main thread must be read again: its parent ended.
     pub(super) is_orphaned: bool,
@@ -299,7 +299,7 @@ const CPUCLOCK_SCHED: libc::clockid_t = 2;
 
 /// Reads the clock; `None` if no process has this pid (a thread's id is no pid).
 pub(super) fn process_ns(pid: u32) -> Option<u64> {
-    // As clock_getcpuclockid(3) makes it: the inverted pid above three bits that name the clock.
+    // The clock id of clock_getcpuclockid(3): the inverted pid above three bits that name the clock.
     let clock = !libc::pid_t::try_from(pid).ok()? << 3 | CPUCLOCK_SCHED;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid timespec that outlives the call; any clock id is allowed, unknown ones fail.
@@ -329,7 +329,7 @@ pub(in super::super) fn fits(proc_root: &Path) -> bool {
 // cumulative counters of the ended ones, which never fall and never exceed the truth. /proc shows no thread
 // after its end, but the process keeps its time, so that even threads which no pass ever saw are counted.
 
-/// What the ended threads of one process ran.
+/// Counters of the ended threads of one process.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Ended {
     total: Counters,
@@ -341,12 +341,12 @@ impl Ended {
         &self.total
     }
 
-    /// What was counted so far is older than the source.
+    /// Marks all counters so far as older than the source.
     pub(super) fn begin_here(&mut self) {
         self.before = self.total;
     }
 
-    /// What they ran since the source was opened.
+    /// Counters since the source was opened.
     pub(super) fn since_opened(&self) -> Counters {
         self.total.without(&self.before)
     }
@@ -362,8 +362,8 @@ impl Ended {
         process_ns.saturating_sub(live.run_ns).saturating_sub(self.total.run_ns)
     }
 
-    /// Adds run time of unknown threads. `user_ns` and `system_ns` are the whole process's; what is left of them after
-    /// live and ended threads gives the proportion.
+    /// Adds run time of unknown threads. `user_ns` and `system_ns` are the whole process's; less those of live and ended
+    /// threads, they give the proportion.
     pub(super) fn add_unseen(&mut self, run_ns: u64, user_ns: u64, system_ns: u64, live: &Counters) {
         let before = Split { user_ns: self.total.user_ns, system_ns: self.total.system_ns };
         let user = user_ns.saturating_sub(live.user_ns);

@@ -15,7 +15,7 @@ use crate::split::Split;
 
 /// A descriptor is kept when the thread was read, and had run, this many passes ago at most.
 const KEEP_WITHIN: u64 = 8;
-/// Every thread's stat is read once in so many passes even if it never ran: others can rename it or change its nice.
+/// Passes after which each thread's stat is read even if it never ran: others can rename it or change its nice value.
 const REFRESH_PASSES: u64 = 256;
 
 #[derive(Default)]
@@ -36,7 +36,7 @@ pub(super) struct Thread {
     is_unsettled: bool,
 }
 
-/// What the main thread says about its process.
+/// The main thread's data about its process.
 #[derive(Copy, Clone, Debug, Default)]
 pub(in super::super) struct Leader {
     pub(in super::super) parent_pid: u32,
@@ -158,7 +158,7 @@ impl Thread {
 
     /// Whether it is this thread's turn to be refreshed.
     pub(super) fn is_due(&self, pass: u64) -> bool {
-        // By id, so that each pass refreshes some threads and none refreshes all.
+        // Offset by id, so that each pass refreshes some threads and none refreshes all.
         (u64::from(self.sample.key.tid) + pass).is_multiple_of(REFRESH_PASSES)
     }
 
@@ -255,7 +255,7 @@ const MAX_BYTES: usize = 32 << 10;
 const DIRENT_BYTES: usize = 32 << 10;
 /// Descriptors left to the rest of the program.
 const SPARE_FDS: u64 = 512;
-/// At most so many descriptors are kept: each holds a 4 KiB page of kernel memory.
+/// Most descriptors that stay open: each holds a 4 KiB page of kernel memory.
 const MAX_KEPT_FDS: u64 = 16_384;
 
 /// Why a file of a task was not read.
@@ -357,7 +357,7 @@ impl Reader {
         file::list_numbers(dir, &mut self.dirents, into)
     }
 
-    /// Sorts an error of opening a file into what it means for the task.
+    /// Classifies an error of opening a file by its meaning for the task.
     pub(super) fn miss(&mut self, errno: Errno) -> Miss {
         self.is_starved |= matches!(errno, Errno::MFILE | Errno::NFILE);
         meaning(errno)
@@ -400,7 +400,7 @@ impl Reader {
     }
 }
 
-/// What an error of opening or reading means.
+/// The meaning of an error of opening or reading.
 fn meaning(errno: Errno) -> Miss {
     match errno {
         // The task ended: its file is not there (ENOENT), or was open and cannot be read any more (ESRCH).

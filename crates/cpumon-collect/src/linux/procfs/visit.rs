@@ -13,7 +13,7 @@ use crate::parse;
 /// Passes without any run time after which kept descriptors are closed.
 const CLOSE_AFTER: u64 = 64;
 
-/// What a pass found of a process.
+/// Result of a pass over a process.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The same threads as before.
@@ -27,7 +27,7 @@ pub(super) enum Outcome {
 impl Process {
     /// Reads a process for the first time. With `has_clock` its CPU clock is trusted.
     ///
-    /// What ended threads ran before counts only if the process began after `opened_ns`, the start of the source.
+    /// Earlier run time of ended threads counts only if the process began after `opened_ns`, the start of the source.
     pub(super) fn open(
         proc_dir: &OwnedFd,
         pid: u32,
@@ -98,7 +98,7 @@ impl Process {
             Err(Miss::Gone) => Outcome::Gone,
             _ if self.threads.is_empty() => Outcome::Gone,
             _ if self.changed => Outcome::Changed,
-            // What could not be read stays as it was; no thread becomes "new" later because of it.
+            // A process that could not be read stays as it was, so no thread becomes "new" later.
             Ok(()) | Err(_) => Outcome::Same,
         }
     }
@@ -142,7 +142,7 @@ impl Process {
 // /proc/loadavg). Listing /proc costs about 5 µs for each process that was there all along; asking the CPU
 // clock of each pid handed out since then costs 0.3 µs.
 
-/// /proc is listed at least once in so many passes: pids can be handed out of turn (`/proc/sys/kernel/ns_last_pid`).
+/// Passes after which /proc is listed at least once: pids can be assigned out of turn (`/proc/sys/kernel/ns_last_pid`).
 const LIST_EVERY: u64 = 32;
 /// How many clock probes cost as much as listing one process.
 const PROBES_PER_LISTED: usize = 12;

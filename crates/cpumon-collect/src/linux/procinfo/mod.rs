@@ -1,8 +1,7 @@
-//! What a process is: a cache of its [`ProcessInfo`] (program, command line, cgroup, user), which takes four
-//! files to read and hardly ever changes. It is read at first sight, when the name changes (exec, prctl),
-//! shortly after, and then now and then, because a move between cgroups or a setuid leaves no trace
-//! elsewhere. The command line is read for the name of a script only where there can be one, and not again while name and
-//! executable are the same.
+//! A cache of each process's [`ProcessInfo`] (program, command line, cgroup, user), which takes four files to read and
+//! hardly ever changes. It is read at first sight, when the name changes (exec, prctl), shortly after, and then now and
+//! then, because a move between cgroups or a setuid leaves no trace elsewhere. The command line is read for the name of a
+//! script only where there can be one, and not again while name and executable are the same.
 
 mod naming;
 
@@ -24,7 +23,7 @@ use crate::{CollectError, SourceOptions, parse};
 const MANY_ENTRIES: usize = 4096;
 /// Fresh descriptions that are listed at most.
 const MAX_FRESH: usize = 16_384;
-/// Scripts whose name is longer than the kernel's 15 bytes, of which the whole name is remembered.
+/// Most script names longer than the kernel's 15 bytes that are kept in full.
 const MAX_LONG_NAMES: usize = 1024;
 /// Passes after which a fresh entry is read again: a process is often moved to its cgroup after it began.
 const SECOND_READ: u64 = 2;
@@ -88,12 +87,12 @@ impl InfoCache {
         Self::open(&options).unwrap()
     }
 
-    /// What the process is: kept, or read when it is due. A process that is gone already gets what `about` holds.
+    /// The description of the process: cached, or read when it is due. A process that has ended gets the data in `about`.
     pub(crate) fn resolve(&mut self, about: &About) -> Arc<ProcessInfo> {
         self.resolve_called(about, None)
     }
 
-    /// [`InfoCache::resolve`] with what it called last, used where /proc does not show it.
+    /// [`InfoCache::resolve`] with the last exec of the process, used where /proc does not show it.
     pub(crate) fn resolve_called(&mut self, about: &About, exec: Option<&Exec<'_>>) -> Arc<ProcessInfo> {
         let (due, known) = match self.entries.get_mut(&about.key) {
             Some(entry) => {
@@ -141,7 +140,7 @@ impl InfoCache {
         Arc::clone(&entry.info)
     }
 
-    /// Descriptions that are new, or another one, since this list was emptied; [`MAX_FRESH`] of them at most.
+    /// Descriptions that are new or changed since this list was emptied; at most [`MAX_FRESH`].
     pub(crate) fn fresh(&mut self) -> &mut Vec<Arc<ProcessInfo>> {
         &mut self.fresh
     }
@@ -151,7 +150,7 @@ impl InfoCache {
         self.entries.values().map(|entry| &*entry.info)
     }
 
-    /// What was known of the process when it was last resolved, if that was in this pass or the one before.
+    /// The cached description of the process, if it was resolved in this pass or the one before.
     pub(crate) fn kept(&self, key: ProcessKey) -> Option<&Arc<ProcessInfo>> {
         self.entries.get(&key).map(|entry| &entry.info)
     }
@@ -161,8 +160,8 @@ impl InfoCache {
         self.users.known(uid).unwrap_or_default()
     }
 
-    /// The name of a script of which nothing is left but what an exec shows of it: its arguments, or else its executable and the
-    /// 15 bytes of `comm`.
+    /// The name of a script when only the exec's data is left: its arguments, or else its executable and the 15 bytes of
+    /// `comm`.
     pub(crate) fn script(&self, exec: &Exec<'_>) -> Option<Box<str>> {
         match exec.script {
             _ if !self.script_names => None,
@@ -205,7 +204,7 @@ impl InfoCache {
         }
     }
 
-    /// [`InfoCache::expire`] for all of them.
+    /// Calls [`InfoCache::expire`] for every process.
     pub(crate) fn expire_all(&mut self) {
         self.entries.values_mut().for_each(|entry| entry.read_again_at = 0);
     }
@@ -260,14 +259,14 @@ impl InfoCache {
     }
 }
 
-/// What was refused in the first pass in which something was. Why: the log line names how much it is.
+/// Files that were refused in the first pass with a refusal. The log line names their number.
 #[derive(Debug, Default)]
 struct Refused {
-    /// Processes of which nothing but the executable's link is refused.
+    /// Processes where only the executable's link is refused.
     links: u64,
-    /// Processes of which another file is refused.
+    /// Processes where another file is refused.
     files: u64,
-    /// One of them, of the worse kind if there is any.
+    /// An example, with more than the link refused if there is one.
     example: u32,
     is_reported: bool,
 }
@@ -288,7 +287,7 @@ impl Refused {
         }
     }
 
-    /// What to say of it, once. `processes`: how many there are.
+    /// The message for the log, once. `processes`: the number of all processes.
     fn message(&mut self, processes: usize) -> Option<(log::Level, String)> {
         if self.is_reported || self.links + self.files == 0 {
             return None;

@@ -1,5 +1,5 @@
-//! How a program, and the script that it runs, get their names: from the files of one process in /proc, of which those that were refused
-//! are counted, into what is not shared yet.
+//! Names of programs and of their scripts, from the files of one process in /proc, with a count of refused files. The
+//! result is not yet shared.
 
 use std::borrow::Cow;
 use std::os::fd::OwnedFd;
@@ -15,7 +15,7 @@ use crate::{parse, scrub};
 /// Longest command line of a program that has long ones before the name that counts: class paths of Java.
 const MAX_LONG_BYTES: usize = 64 * 1024;
 
-/// What a source knows about a process without asking.
+/// Data about a process that a source has without reading files.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct About {
     pub(crate) key: ProcessKey,
@@ -26,15 +26,15 @@ pub(crate) struct About {
     pub(crate) uid: Option<u32>,
 }
 
-/// What a process called last.
+/// The last exec of a process.
 pub(crate) struct Exec<'a> {
     /// Base name of the executable.
     pub(crate) program: Cow<'a, str>,
     /// The first 15 bytes of the base name of what was called, which may be a script.
     pub(crate) comm: Comm,
-    /// What its arguments say of a script.
+    /// The script in its arguments.
     pub(crate) script: &'a ExecScript,
-    /// It was reported in this pass: what is known of the process was read before.
+    /// It was reported in this pass: earlier data about the process is older than it.
     pub(crate) is_new: bool,
 }
 
@@ -115,7 +115,7 @@ impl Naming<'_> {
 /// The last part of a path; the kernel marks a replaced executable with ` (deleted)`.
 fn base_name(path: &[u8]) -> Cow<'_, str> {
     let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
-    // Of a file in memory alone, `/memfd:runc_cloned:/proc/self/exe`, the name that its maker gave it.
+    // For a file in memory alone, such as `/memfd:runc_cloned:/proc/self/exe`, the name that its maker gave it.
     if let Some(in_memory) = path.strip_prefix(b"/memfd:") {
         return String::from_utf8_lossy(
             in_memory.split(|&b| matches!(b, b':' | b'/')).next().unwrap_or_default(),
@@ -130,13 +130,12 @@ fn directory_name(path: &[u8]) -> Option<String> {
     (!name.is_empty()).then(|| name.into_owned())
 }
 
-/// Where the executable may not be seen: the program name out of the command line, if the kernel's 15 bytes are a cut
-/// form of it.
+/// Where the executable is not readable: the program name from the command line, if the kernel's 15 bytes are a prefix of
+/// it.
 pub(super) fn longer_name(cmdline: &[u8], comm: Comm) -> Option<Cow<'_, str>> {
     let program = cmdline.split(|&b| b == 0).next()?;
     let name = program.rsplit(|&b| b == b'/').next()?;
-    // A process can write anything into its command line, so it counts only where it goes on from the
-    // kernel's name.
+    // A process can write anything into its command line, so the name counts only where it extends the kernel's name.
     let is_cut = comm.as_bytes().len() == Comm::MAX_BYTES
         && name.starts_with(comm.as_bytes())
         && script::is_path(name);
@@ -146,12 +145,12 @@ pub(super) fn longer_name(cmdline: &[u8], comm: Comm) -> Option<Cow<'_, str>> {
 /// Longest command line, cgroup path and executable path that are read.
 pub(super) const MAX_BYTES: usize = 4096;
 
-/// Of one process, as long as it is read.
+/// Files of one process while it is read.
 pub(super) struct Files<'a> {
     pub(super) dir: &'a OwnedFd,
     pub(super) pid: u32,
     pub(super) denied: u64,
-    /// Those of them that are not the executable's link.
+    /// Refused files other than the executable's link.
     pub(super) others_denied: u64,
     pub(super) vanished: bool,
 }
@@ -177,7 +176,7 @@ impl Files<'_> {
         match result {
             Ok(value) => return Some(value),
             Err(Errno::ACCESS | Errno::PERM) => self.denied += 1,
-            // Mostly ENOENT or ESRCH: the process has ended. What was known of it stays.
+            // Mostly ENOENT or ESRCH: the process has ended. Its earlier data stays.
             Err(_) => self.vanished = true,
         }
         None

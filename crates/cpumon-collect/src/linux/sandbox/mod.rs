@@ -1,6 +1,6 @@
-//! The sandbox of a process that has started: a seccomp filter for all its threads, and a Landlock domain for the calling thread and
-//! those it starts. An attacker who takes over a parser gets no more than the parser needs. A kernel that lacks one of them is no
-//! reason to end: the result is reported in words.
+//! The sandbox of a running process: a seccomp filter for all its threads, and a Landlock domain for the calling thread
+//! and those it starts. An attacker who takes over a parser gets only the rights that the parser needs. A kernel without
+//! one of them is no reason to end: the result is reported in words.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -160,7 +160,8 @@ const WRITING_HERE: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const WRITING_HERE: &[c_long] = &[];
 
-/// What `ioctl` may ask: whether standard error is a terminal, how much there is to read, no waiting, the number of a network interface.
+/// Allowed requests of `ioctl`: whether standard error is a terminal, how much there is to read, no waiting, the number
+/// of a network interface.
 #[allow(
     clippy::unnecessary_cast,
     clippy::cast_sign_loss,
@@ -179,11 +180,11 @@ const SOCKETS: [i32; 3] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 /// Taking connections; SQLite gives its files the owner of the store.
 const SERVING: &[c_long] = &[libc::SYS_accept4, libc::SYS_listen, libc::SYS_fchown, libc::SYS_prlimit64];
 
-/// What opens a file for more than reading.
+/// Flags that open a file for more than reading.
 const WRITES: i32 = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
 
-/// Takes every system call from all threads of this process that measuring, sending and `calls` do not need. Says in words what
-/// it is held to.
+/// Removes from all threads of this process every system call that measuring, sending and `calls` do not need. Returns
+/// the restrictions in words.
 ///
 /// Errors: the kernel refuses, or has no such filters.
 pub fn confine_calls(calls: Calls) -> io::Result<String> {
@@ -245,11 +246,11 @@ fn when_masked(argument: u8, mask: i32, value: i32) -> Result<SeccompRule, secco
     when(argument, operator, u64::from(value.unsigned_abs()))
 }
 
-// Which files a thread reaches: Landlock (landlock(7)). Not for the thread that reads /proc: a domain hides `/proc/PID/exe` of
-// processes outside of it, whatever capabilities there are, and with it the names of programs.
+// The files that a thread may access: Landlock (landlock(7)). Not for the thread that reads /proc: a domain hides
+// `/proc/PID/exe` of processes outside of it, whatever capabilities there are, and with it the names of programs.
 
-/// What every thread reads: libraries, time zones, names of users, random bytes. Not /dev: its disks belong to root, so a process of
-/// root would read them without any capability.
+/// Paths that every thread may read: libraries, time zones, names of users, random bytes. Not /dev: its disks belong to
+/// root, so a process of root would read them without any capability.
 const READ: [&str; 14] = [
     "/usr",
     "/lib",
@@ -269,7 +270,7 @@ const READ: [&str; 14] = [
 /// And a thread that finds the addresses of names. Directories: these files are replaced while it runs. The file itself, where it is a link
 /// to elsewhere, such as in `/tmp`.
 const RESOLVES: [&str; 3] = ["/etc", "/run", "/etc/resolv.conf"];
-/// What the rules are written for; an older kernel holds those that it knows.
+/// The version that the rules are written for; an older kernel enforces the ones that it knows.
 const VERSION: ABI = ABI::V6;
 
 /// Takes every file from the calling thread, and from those it starts later, that `allowed` and the system do not have. Says in words
@@ -301,7 +302,7 @@ fn restrict(allowed: &AllowedPaths) -> Result<RulesetStatus, landlock::RulesetEr
         .map(|path| (path, read))
         .chain(allowed.write.iter().cloned().map(|path| (path, write)))
     {
-        // What is not there needs no rule; what cannot be opened gets none.
+        // A missing path needs no rule; one that cannot be opened gets none.
         let Ok(parent) = PathFd::new(&path) else { continue };
         let access = if path.is_dir() { access } else { access & AccessFs::from_file(VERSION) };
         ruleset = ruleset.add_rule(PathBeneath::new(parent, access))?;

@@ -22,7 +22,7 @@ use crate::etw::Record;
 
 /// Longest name of a session, in units of UTF-16 with its end.
 const NAME_UNITS: usize = 64;
-/// Of a buffer, KiB. Each CPU fills one of its own.
+/// Size of a buffer, KiB. Each CPU fills its own.
 const BUFFER_KIB: u32 = 64;
 /// Buffers beyond those, for all CPUs together: 4 MiB.
 const SPARE_BUFFERS: u32 = 64;
@@ -31,7 +31,7 @@ const BY_COUNTER: u32 = 1;
 /// Buffers are delivered at least once a second; each pass asks for them anyway.
 const FLUSH_S: u32 = 1;
 
-/// What a session is called. It has an id of its own too: a private session, so that others (xperf, the antivirus) keep theirs.
+/// Name of a session. It has an id of its own too: a private session, so that others (xperf, the antivirus) keep theirs.
 #[derive(Copy, Clone)]
 pub(super) struct SessionName {
     pub(super) name: &'static str,
@@ -44,7 +44,7 @@ impl SessionName {
     }
 }
 
-/// What the system wants to know of a session and says of it, with space for its name behind.
+/// Properties of a session, as the system reads and writes them, with space for its name behind.
 #[repr(C)]
 struct Properties {
     session: EVENT_TRACE_PROPERTIES,
@@ -163,7 +163,7 @@ impl<T: Take> Consumer<T> {
         file.Context = Arc::as_ptr(&taker).cast_mut().cast::<c_void>();
         // SAFETY: the name ends with 0 and is not needed after the call. The taker lives as long as the handle: both are dropped together.
         let handle = unsafe { OpenTraceW(&raw mut file) };
-        // Of 32 bits on some systems.
+        // The handle has 32 bits on some systems.
         if handle.Value == u64::MAX || handle.Value == u64::from(u32::MAX) {
             return Err(io::Error::last_os_error());
         }

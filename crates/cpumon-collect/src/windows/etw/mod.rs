@@ -26,14 +26,14 @@ use crate::etw::{Record, Session};
 /// One agent has one session.
 const AGENT: SessionName =
     SessionName { name: "cpumon-agent", id: 0x5c0f_9a3e_6f1d_4b7a_9d0e_63b2_7a81_44c5 };
-/// That of `doctor`, which must not end the agent's.
+/// Session of `doctor`, which must not end the agent's.
 const DOCTOR: SessionName =
     SessionName { name: "cpumon-doctor", id: 0x0d5e_7c41_2b96_4e0d_8a3c_17f0_95ce_2ab8 };
 /// How long a pass waits for the events of what happened before it, at most, and how long from one request to the next.
 const MOST_WAITS: u32 = 20;
 const WAIT: Duration = Duration::from_millis(5);
 
-/// What the thread and the source share.
+/// State that the thread and the source share.
 struct Shared {
     session: Mutex<Session>,
     has_ended: AtomicBool,
@@ -93,7 +93,7 @@ impl EtwSession {
         let cpus = sys::cpu_count();
         let control = Control::start(name, flags(probes), cpus)
             .map_err(|error| unavailable(reason("start", &error)))?;
-        // What happened before is of no interest: from here on nothing is missing.
+        // Earlier events are skipped: from here on nothing is missing.
         let begin_ticks = sys::counter();
         let session = Session::new(clock, begin_ticks, u16::try_from(cpus).unwrap_or(u16::MAX));
         let shared = Arc::new(Shared { session: Mutex::new(session), has_ended: AtomicBool::new(false) });
@@ -121,7 +121,7 @@ impl EtwSession {
                 return Err(unavailable(reason.to_owned()));
             }
             control.flush().map_err(failed)?;
-            // What this sleep does is an event of its own, which comes after those before it.
+            // This sleep causes events of its own, which come after those before it.
             std::thread::sleep(WAIT);
             if self.shared.session().newest_ns() >= at.mono_ns {
                 break;

@@ -62,7 +62,7 @@ impl Drop for Handle {
 
 #[link(name = "ntdll", kind = "raw-dylib")]
 unsafe extern "system" {
-    /// As `NtQuerySystemInformation`, with what is asked about. Windows 7 has it; `windows-sys` does not.
+    /// `NtQuerySystemInformation` with an input buffer. Windows 7 has it; `windows-sys` does not.
     fn NtQuerySystemInformationEx(
         class: i32,
         about: *const c_void,
@@ -339,7 +339,7 @@ pub(super) fn counter() -> u64 {
     count.unsigned_abs()
 }
 
-/// Its ticks a second.
+/// Ticks of the counter per second.
 pub(super) fn counter_frequency() -> u64 {
     let mut frequency = 0_i64;
     // SAFETY: as above.

@@ -1,4 +1,4 @@
-//! What processes and threads are called: users, names of threads, command lines, services.
+//! Names of processes and threads: users, names of threads, command lines, services.
 
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
@@ -33,7 +33,7 @@ const PEB_PARAMETERS: u64 = 0x20;
 const PARAMETERS_COMMAND_LINE: u64 = 0x70;
 /// A thread's name and the UNICODE_STRING before it.
 const MAX_NAME_BYTES: usize = (64 << 10) + 16;
-/// Most answers of 256 kB about services: thousands of them fit.
+/// Most answers of 256 kB about services: enough for thousands.
 const MOST_LISTS: u32 = 16;
 
 /// The security id of a process's user.

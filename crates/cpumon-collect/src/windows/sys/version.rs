@@ -105,7 +105,7 @@ fn open_file(path: &[u16]) -> Option<Handle> {
 fn resolved_path(file: &Handle) -> Option<Vec<u16>> {
     let mut path = [0_u16; MAX_PATH_UNITS];
     let size = u32::try_from(path.len()).ok()?;
-    // SAFETY: the handle is open, and the system writes at most `size` units. A length beyond it is what it wants.
+    // SAFETY: the handle is open, and the system writes at most `size` units. A greater length is the size that it needs.
     let length = unsafe { GetFinalPathNameByHandleW(file.0, path.as_mut_ptr(), size, VOLUME_NAME_DOS) };
     let path = path.get(..usize::try_from(length).ok()?)?;
     let prefix = r"\\?\".encode_utf16();
@@ -193,7 +193,7 @@ impl Version {
         })
     }
 
-    /// What the data has under this name; its length is in units of so many bytes.
+    /// The value of this name; its length is in units of `unit_bytes`.
     fn value(&self, name: &str, unit_bytes: usize) -> Option<&[u8]> {
         let name = wide(name);
         let (mut at, mut length) = (null_mut(), 0);
@@ -204,7 +204,7 @@ impl Version {
         // SAFETY: any bytes of numbers may be read.
         let bytes =
             unsafe { std::slice::from_raw_parts(self.data.as_ptr().cast::<u8>(), size_of_val(&*self.data)) };
-        // The file says where it is, so what is outside of the data is no value.
+        // The file itself says where its value is, so an address outside of the data is no value.
         let from = (at as usize).checked_sub(bytes.as_ptr() as usize).filter(|_| is_found != 0)?;
         let length = usize::try_from(length).ok()?.checked_mul(unit_bytes)?;
         bytes.get(from..from.checked_add(length)?)

@@ -1,4 +1,4 @@
-//! Control groups of processes that ended, and mostly were removed with them, before a pass could read anything of them.
+//! Control groups of processes that ended, and were mostly removed with them, before a pass could read them.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ super::twice! {
     a_group_deeper_than_is_sent_is_unknown
 }
 
-/// Where each hierarchy is mounted of which a path is shown: v2, v1 with the controller `cpu`, systemd's own.
+/// Mounts of the hierarchies whose paths are shown: v2, v1 with the controller `cpu`, systemd's own.
 fn mounts() -> Vec<PathBuf> {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     let place = |line: &str| {

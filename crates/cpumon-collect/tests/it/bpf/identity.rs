@@ -1,4 +1,4 @@
-//! Who is who: ids that are given out again, programs that become others.
+//! Identities: ids that are reused, programs that become others.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;

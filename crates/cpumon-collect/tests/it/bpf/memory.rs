@@ -1,4 +1,4 @@
-//! What the source holds: passes that see nothing new neither grow nor allocate.
+//! Memory of the source: passes that see nothing new neither grow nor allocate.
 
 use std::process::Command;
 use std::time::Instant;

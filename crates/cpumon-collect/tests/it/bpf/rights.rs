@@ -1,4 +1,4 @@
-//! What the source may do: without permission it says what to grant.
+//! Permissions of the source: without them it says which to grant.
 
 use cpumon_collect::{SourceChoice, SourceOptions, open};
 use cpumon_model::SourceKind;

@@ -1,4 +1,4 @@
-//! Names of scripts that end before anything of them can be read in /proc.
+//! Names of scripts that end before /proc can be read.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

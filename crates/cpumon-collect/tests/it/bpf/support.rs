@@ -1,4 +1,4 @@
-//! What the tests of the BPF source share: checked passes, loads, and what the kernel reports of a child.
+//! Helpers of the BPF source's tests: checked passes, loads, and the kernel's report of a child.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub fn pass(source: &mut Opened) -> Snapshot {
     snapshot
 }
 
-/// What holds for every snapshot.
+/// Checks that hold for every snapshot.
 fn check_shape(snapshot: &Snapshot) {
     assert!(snapshot.is_complete);
     assert!(snapshot.threads.is_sorted_by(|a, b| a.key < b.key), "ascending, each once");
@@ -95,7 +95,7 @@ pub fn watch(
     eventually("all have ended", || step().then_some(()));
 }
 
-/// What interrupts took out of the threads, which the kernel's own clocks have inside them.
+/// Interrupt time that was subtracted from threads, and which the kernel's own clocks include.
 pub fn taken_out_ns(interval: &Interval) -> i64 {
     interval.ledger.irq_ns + interval.ledger.softirq_ns
 }

@@ -1,4 +1,4 @@
-//! Who ran how long: a spinner, a storm of processes, threads that come and go.
+//! Run times of known loads: a spinner, a storm of processes, threads that come and go.
 
 use std::collections::HashMap;
 use std::process::Command;
@@ -131,7 +131,7 @@ fn threads_that_come_and_go_leave_their_time(probes: Probes) {
         truth_ns
     });
     println!("charged {charged_ns} of {truth_ns}");
-    // What a thread runs after it published its time: the end of the thread.
+    // Run time of a thread after it published its time: its end.
     assert!(
         charged_ns + interrupts_ns >= truth_ns && charged_ns < truth_ns + truth_ns / 10,
         "{charged_ns} of {truth_ns}, {interrupts_ns} in interrupts"

@@ -3,9 +3,9 @@
 //! `cpus.h`) do the same transition by transition, inside the kernel, where no test can reach; here each transition is under
 //! scenario tests (`tests/scenarios-switches`).
 //!
-//! Rules that hold after every event: the modes of a CPU add up to the time since it was first seen; run, ready and blocked
-//! time of a thread add up to the time since it was first seen, unless a switch of it was missed ([`ThreadAccount::is_broken`]);
-//! nothing is counted twice.
+//! Rules that hold after every event: the modes of a CPU add up to the time since it was first seen; run, ready and
+//! blocked time of a thread add up to the time since it was first seen, unless one of its switches was missed
+//! ([`ThreadAccount::is_broken`]); nothing is counted twice.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub struct Task(pub u32);
 /// The idle task.
 pub const IDLE: Task = Task(0);
 
-/// What a CPU does.
+/// Mode of a CPU.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// A thread.
@@ -51,19 +51,19 @@ pub enum Leaves {
 /// A switch.
 #[derive(Copy, Clone, Debug)]
 pub struct Switch {
-    /// Who leaves.
+    /// The task that leaves.
     pub prev: Task,
     /// How.
     pub leaves: Leaves,
-    /// Who comes.
+    /// The task that comes.
     pub next: Task,
-    /// What the hypervisor took from this CPU so far, ns, cumulative.
+    /// Time that the hypervisor has stolen from this CPU so far, ns, cumulative.
     pub steal_ns: u64,
-    /// What the kernel says that the last known `next` ran since, if that is another than `prev`: it left unseen.
+    /// Run time by the kernel's count of the last known `next`, if it is another task than `prev`: it left unseen.
     pub lost_run_ns: Option<u64>,
 }
 
-/// What a thread is in.
+/// State of a thread.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum State {
     /// Neither running nor runnable, or woken at `ready_ns` and waiting for a CPU.
@@ -82,7 +82,7 @@ pub struct ThreadAccount {
     pub at_ns: u64,
     /// Woken at.
     pub ready_ns: Option<u64>,
-    /// What it is in.
+    /// Its state.
     pub state: State,
     /// On a CPU, interrupts and steal taken out.
     pub run_ns: u64,

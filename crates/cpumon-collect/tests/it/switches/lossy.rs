@@ -1,5 +1,5 @@
-//! Random switches of some threads on two CPUs, of which some events are lost, doubled or come after a later one: whatever is
-//! missing, no CPU has more time than there was, and no thread that is not marked lives longer than it did.
+//! Random switches of some threads on two CPUs, with events that are lost, doubled or late: whatever is missing, no CPU
+//! has more time than there was, and no unmarked thread has more time than its life.
 
 use cpumon_model::WaitReason;
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ enum Event {
     Switch(u32, Switch),
 }
 
-/// What happens next, and what becomes of its event.
+/// The next event, and its fate.
 #[derive(Copy, Clone, Debug)]
 struct Step {
     after_ns: u64,
@@ -136,7 +136,7 @@ proptest! {
             let of = |accounts: &Accounts| accounts.threads().find(|(known, _)| *known == task).map(|(_, thread)| *thread);
             let (Some(before), Some(after)) = (of(&before), of(&after)) else { continue };
             let ready = |thread: &super::accounts::ThreadAccount| thread.delay_wakeup_ns + thread.delay_preempt_ns;
-            // Of a thread that is marked the kernel's own counters stand in.
+            // For a marked thread the kernel's own counters are used.
             let is_marked = after.is_broken || after.state == State::Running;
             prop_assert!(is_marked || ready(&before) == ready(&after), "{task:?}: {before:?} {after:?}");
         }

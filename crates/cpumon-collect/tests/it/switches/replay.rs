@@ -1,5 +1,5 @@
-//! Recorded events of a real kernel through [`Accounts`]: the results are those of the BPF programs for the same threads in the
-//! same span, and what perf's events of them add up to.
+//! Recorded events of a real kernel through [`Accounts`]: the results equal those of the BPF programs for the same
+//! threads in the same span, and the sums of perf's events.
 //!
 //! `tests/fixtures/switches.txt` was recorded by `record.rs`, whose head says how to record another. A line each, times in ns:
 //! `AT switch CPU PREV STATE NEXT`, `AT wake TID`, `AT born TID`; then the results for each thread that began and ended in it:

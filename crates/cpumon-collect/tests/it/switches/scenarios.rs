@@ -17,7 +17,7 @@ const US: u64 = 1_000;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Scenario {
-    /// What the scenario shows; printed when it fails.
+    /// Purpose of the scenario; printed when it fails.
     why: String,
     events: Vec<String>,
     /// The instant for which the accounts are compared.

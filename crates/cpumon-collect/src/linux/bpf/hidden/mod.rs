@@ -1,9 +1,9 @@
 //! Threads that BPF does not see. Some virtual machines hide process 1 from BPF, its switches as well; without this its run time
 //! would be charged to no thread. Processes that /proc shows and the iterator does not are read from /proc.
 //!
-//! Who is hidden is found out when the source is opened, and again when CPU time has passed that no event explains and
-//! which the hidden threads that are known did not run. /proc is listed then, at most once in [`FIRST_WAIT`] passes, and more
-//! rarely each time that none is found. A pass in which they rest costs one system call for each hidden process.
+//! Hidden processes are searched when the source is opened, and again when CPU time has passed that neither an event nor
+//! a known hidden thread explains. The scan lists /proc, at most once in [`FIRST_WAIT`] passes, and more rarely after
+//! each scan that finds none. A pass in which the hidden threads are idle costs one system call for each hidden process.
 //!
 //! This needs both to name processes by the same ids: those of the first pid namespace, whose /proc is mounted here. In a container
 //! it is left alone.
@@ -21,7 +21,7 @@ use crate::CollectError;
 
 /// Passes between two scans for hidden processes, at least.
 const FIRST_WAIT: u32 = 8;
-/// The same after scans that found none.
+/// Longest such wait, after scans that found none.
 const LONGEST_WAIT: u32 = 512;
 /// Processes that one scan reads; the next one reads others.
 const MAX_TRIES: usize = 512;
@@ -43,12 +43,12 @@ pub(crate) struct Hidden {
     next_pid: u32,
 }
 
-/// What has come together since the source was opened.
+/// Totals since the source was opened.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 struct Sums {
     /// CPU time that no event explains; `None` where the switches are not watched.
     unknown_ns: Option<u64>,
-    /// What the hidden threads ran.
+    /// Run time of the hidden threads.
     ran_ns: u64,
 }
 
@@ -202,7 +202,7 @@ impl Hidden {
         into.health.hidden_left_out = chosen.left_out();
     }
 
-    /// Who they are, in words; empty if there are none.
+    /// The hidden threads, in words; empty if there are none.
     pub(crate) fn describe(&self) -> String {
         let mut text = String::new();
         let mut leaders = self.threads.iter().filter(|task| task.is_leader());

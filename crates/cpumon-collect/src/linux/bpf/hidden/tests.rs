@@ -1,4 +1,4 @@
-//! A made-up /proc, and what the iterator reported of it.
+//! A made-up /proc, and the records that the iterator makes from it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ impl Tree {
         self.0.path().join(format!("{pid}/task/{tid}"))
     }
 
-    /// A thread in this state, which began so many ticks after boot and ran so long.
+    /// Writes a thread in this state, with its start in ticks after boot and its run time.
     fn put(&self, (pid, tid): (u32, u32), state: char, start_ticks: u64, run_ns: u64) {
         let dir = self.dir(pid, tid);
         fs::create_dir_all(&dir).unwrap();
@@ -65,7 +65,7 @@ fn a_process_in_proc_that_the_iterator_does_not_report_is_hidden() {
     tree.put((1, 1), 'S', 100, 9_000);
     tree.put((1, 6), 'R', 110, 400);
     tree.put((4, 4), 'S', 100, 1);
-    // Its main thread has ended, another one is reported.
+    // The main thread has ended, another one is reported.
     tree.put((5, 5), 'Z', 100, 1);
     // A zombie, and one that began after the iterator had passed by.
     tree.put((8, 8), 'Z', 100, 1);
@@ -111,7 +111,7 @@ fn threads_that_begin_run_and_end_are_followed_and_what_the_ended_ran_stays_with
     };
     hidden.complete(&mut snapshot);
     assert!(snapshot.processes[0].ended_threads.run_ns >= 700, "{:?}", snapshot.processes[0].ended_threads);
-    // The same id is used again.
+    // The id is used again.
     tree.end(1, 1);
     tree.put((1, 1), 'S', 2_000, 3);
     hidden.read();
@@ -207,7 +207,7 @@ fn rescans_need_unexplained_time_and_become_rarer() {
     let sums = |unknown_ns: u64, ran_ns| Sums { unknown_ns: Some(unknown_ns), ran_ns };
     let passes_until = |rescan: &mut Rescan, now: Sums| (1..2_000).find(|_| rescan.is_due(now));
     let mut rescan = Rescan::NEW;
-    // What was known before the first pass is no reason.
+    // CPU time from before the first pass starts no scan.
     assert!(!rescan.is_due(sums(0, 50 * SECOND)));
     assert_eq!(passes_until(&mut rescan, sums(SECOND, 51 * SECOND)), None, "they ran it all");
     let unknown = sums(SECOND + WORTH_A_RESCAN_NS, 51 * SECOND);

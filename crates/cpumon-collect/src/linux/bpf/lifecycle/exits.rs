@@ -49,7 +49,7 @@ impl Exits {
         self.list.get(at).map(|exit| exit.task.key())
     }
 
-    /// Those that ended.
+    /// The threads that ended.
     pub(crate) fn tasks(&self) -> impl Iterator<Item = &TaskRecord> {
         self.list.iter().map(|exit| &exit.task)
     }
@@ -82,7 +82,7 @@ impl Exits {
         let process_of = |at: &usize| list.get(*at).map(|exit| (exit.task.process_key(), exit.end_ns));
         empty_list(&mut self.by_process);
         self.by_process.extend(0..list.len());
-        // By end as well: the last of a group may be the one that ended its process.
+        // Sorted by end too: the last thread of a group may be the one that ended its process.
         self.by_process.sort_unstable_by_key(process_of);
         for group in self.by_process.chunk_by(|a, b| process_of(a).map(|p| p.0) == process_of(b).map(|p| p.0))
         {
@@ -110,8 +110,8 @@ impl Exits {
     }
 }
 
-/// Who a process was that is not there any more: what was known of it, its last exec, the name of its leader, or
-/// of the last of its threads; and its control group, which may not have been known, or another one.
+/// The description of a process that has ended: the cached one, its last exec, or the name of its leader or last thread.
+/// Its control group may have been unknown, or another one.
 fn name_process<'a>(
     key: ProcessKey,
     threads: impl Iterator<Item = &'a TaskRecord> + Clone,
@@ -145,11 +145,11 @@ fn name_process<'a>(
     Arc::new(info)
 }
 
-/// Whether an exec started another program, or another script, than what is kept.
+/// Whether an exec started another program or script than the cached one.
 fn is_other(kept: &ProcessInfo, name: &str, exec: &Exec<'_>) -> bool {
     let is_script = name != exec.program;
     let is_other_script = match exec.script {
-        // What is kept was read after the exec, and the program may have given itself a name since.
+        // The cache was read after the exec, and the program may have renamed itself since.
         ExecScript::Named(_) => exec.is_new && name != &*kept.name,
         // The kept name may be longer than the 15 bytes that an exec shows of a script.
         ExecScript::Unread | ExecScript::None => !kept.name.starts_with(name),
@@ -190,7 +190,7 @@ struct Row {
     lost: LostExits,
     /// All that was shown under this name, settled.
     settled: TaskRecord,
-    /// What was shown before the row began this time.
+    /// Counters that were shown before the row was shown again.
     base: Counters,
     key: ProcessKey,
     info: Arc<ProcessInfo>,
@@ -255,7 +255,7 @@ impl SummedExits {
 }
 
 impl Row {
-    /// Brings `settled` up to date; no counter of it ever falls.
+    /// Brings `settled` up to date; its counters never fall.
     fn settle(&mut self) {
         let mut task = self.lost.as_task();
         let before = self.settled;
@@ -279,7 +279,7 @@ impl Row {
     fn sample(&self, live: &[TaskRecord], name: &[u8; 16]) -> ProcessSample {
         let ended_threads = self.settled.counters().without(&self.base);
         let is_parent = |task: &&TaskRecord| task.is_leader() && task.comm() == Comm::new(name);
-        // The row is that of all parents of one name: the first of them is shown.
+        // The row is that of all parents with one name; the first one is shown.
         let parent_pid = live.iter().find(is_parent).map_or(0, |task| task.tid);
         ProcessSample { key: self.key, parent_pid, info: Arc::clone(&self.info), ended_threads }
     }

@@ -13,13 +13,13 @@ use crate::parse;
 
 /// Names of one round, bytes.
 const MAX_BYTES: usize = 1 << 20;
-/// What a name takes beside its text, with its place in the map; about.
+/// Memory of a name beside its text, with its entry in the map; approximate.
 const ENTRY_BYTES: usize = 100;
 
 /// A control group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Group {
-    /// As /proc/PID/cgroup shows it.
+    /// The path, as in /proc/PID/cgroup.
     pub(crate) path: Box<str>,
     /// Container or systemd unit that the path names; empty if none.
     pub(crate) container: Box<str>,

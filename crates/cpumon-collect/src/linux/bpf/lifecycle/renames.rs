@@ -15,11 +15,11 @@ use crate::script::ExecScript;
 
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Rename {
-    /// What the kernel calls it.
+    /// Its key in the kernel.
     kernel_key: ThreadKey,
-    /// Its start under this id.
+    /// Start under the new id.
     start_ns: u64,
-    /// What it had counted before, times as sampled.
+    /// Counters before the exec, times as sampled.
     base: Counters,
     times: ThreadTimes,
     migrations: u32,
@@ -192,7 +192,7 @@ impl ExecNames {
         self.sorted = self.names.len();
     }
 
-    /// Ends a pass: forgets what is old.
+    /// Ends a pass: forgets old entries.
     pub(crate) fn end_pass(&mut self) {
         self.sort();
         for name in &mut self.names {

@@ -15,7 +15,7 @@ use crate::CollectError;
 /// more than that brings no fewer reads.
 const READ_BYTES: usize = 64 << 10;
 
-/// What was odd about a pass.
+/// Irregularities of a pass.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Oddities {
     /// Bytes that made no record, or a thread reported as unchanged that was not known.
@@ -56,7 +56,7 @@ impl TaskIterator {
             match iterator.read(&mut self.buffer) {
                 Ok(0) => return Ok(take.end()),
                 Ok(bytes) => take.all(self.buffer.get(..bytes).unwrap_or_default()),
-                // A signal is no failure: the next read goes on where this one was interrupted.
+                // A signal is no failure: the next read continues where it was interrupted.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(failed("read the task iterator")(error)),
             }
@@ -66,15 +66,15 @@ impl TaskIterator {
 
 pub(crate) struct Take<'a> {
     before: &'a Pass,
-    /// So many of `before` were passed by.
+    /// Records of `before` that were passed.
     passed: usize,
-    /// Those that are still to come.
+    /// Hidden threads that were not inserted yet.
     hidden: &'a [TaskRecord],
     has_times: bool,
     into: &'a mut Vec<TaskRecord>,
-    /// Of those taken; none where the switches are watched, for then a thread that rests has times that go on.
+    /// Places of the records taken; empty where the switches are watched, because the times of a blocked thread advance.
     places: &'a mut Vec<Place>,
-    /// So many of `into` are of this pass; the rest is what an earlier one left.
+    /// Number of records in `into` from this pass; the rest is left from an earlier one.
     taken: usize,
     oddities: Oddities,
 }
@@ -96,7 +96,7 @@ impl<'a> Take<'a> {
     pub(crate) fn end(mut self) -> Oddities {
         // Hidden threads with ids above the last one that the iterator showed.
         self.push_hidden_before(u32::MAX);
-        // What is behind is left of an earlier pass with more threads.
+        // Removes the rest of an earlier pass with more threads.
         self.into.truncate(self.taken);
         trim_list(self.into);
         trim_list(self.places);
@@ -111,8 +111,8 @@ impl<'a> Take<'a> {
         self.taken += 1;
     }
 
-    /// A thread without times. Where none are watched its place has none either: more than half of it is not written, which
-    /// with 10,000 threads is memory that no cache holds.
+    /// Adds a thread without times. Where times are not watched, the slot has none either, so more than half of the slot
+    /// need not be written: with 10,000 threads that memory is in no cache.
     fn push_plain(&mut self, task: TaskRecord) {
         match self.into.get_mut(self.taken) {
             Some(place) if !self.has_times => {
@@ -160,7 +160,7 @@ impl<'a> Take<'a> {
             self.oddities.malformed += 1;
             return;
         };
-        // Its counters rest, but its open wait goes on: the record is closed at the new cut.
+        // Its counters are unchanged, but its open wait lasts: the record is closed at the new cut.
         if self.has_times {
             self.push(self.before[at]);
             return;
@@ -224,7 +224,7 @@ impl<'a> Take<'a> {
     fn known(&mut self, tid: u32) -> Option<usize> {
         let places = self.before.places();
         if places.is_empty() {
-            // Both sides ascend, so each search goes on where the last one ended.
+            // Both sides ascend, so each search starts where the last one ended.
             let rest = self.before.get(self.passed..)?;
             self.passed += rest.iter().take_while(|task| task.tid < tid).count();
             let same = self.before.get(self.passed..)?.iter().take_while(|task| task.tid == tid);

@@ -18,11 +18,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// As in the two passes before, whose buffers are used in turns.
+    /// The record was the same in the two passes before, whose buffers alternate.
     pub(crate) const SETTLED: u32 = 2;
 }
 
-/// Records in ascending order, and their places where these are known: for all of them or for none.
+/// Records in ascending order, and their places: all, or none where they are unknown.
 #[derive(Default)]
 pub(crate) struct Pass {
     records: Vec<TaskRecord>,
@@ -44,7 +44,7 @@ impl From<Vec<TaskRecord>> for Pass {
 }
 
 impl Pass {
-    /// What is known of the places; empty if nothing is.
+    /// Places of the records; empty if unknown.
     pub(crate) fn places(&self) -> &[Place] {
         &self.places
     }

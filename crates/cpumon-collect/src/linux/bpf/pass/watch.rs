@@ -30,7 +30,7 @@ pub(crate) struct Watch {
 /// Threads for which the kernel's own counters stand in, each counted when it became so, by cause.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 struct Untracked {
-    /// They have no place of their own in the kernel: it had no memory at hand, or they did not move yet.
+    /// They have no storage in the kernel: it had no memory, or they have not moved yet.
     no_place: u64,
     /// Their times changed at every attempt to read them.
     torn: u64,
@@ -129,7 +129,7 @@ impl Watch {
             return task.times.say_unwatched();
         }
         let mut open_ns = 0;
-        // Its CPU runs it, but no event reported the switch-in: the probe still has it as blocked or ready.
+        // Its CPU runs it, but no event reported the switch-in: to the probe it is still blocked or ready.
         if let Some(ns) = self.cpus.came_unseen_ns(task.tid) {
             task.times.come(self.cpus.previous_cut_ns(), cut_ns.saturating_sub(ns));
             open_ns = ns;
@@ -170,7 +170,7 @@ impl Watch {
             // send several.
             if ended.cut_ns == cut.mono_ns && task.start_ns <= cut.boot_ns && !is_in(added) {
                 match iterated.binary_search_by_key(&task.key(), TaskRecord::key) {
-                    // Of a process whose other threads live on.
+                    // A leader that ended, of a process whose other threads live on.
                     Ok(at) if iterated.get(at).is_some_and(|other| other.has(ENDED_LEADER)) => {
                         records[at] = task;
                     }
@@ -192,7 +192,7 @@ impl Watch {
         trim_list(&mut self.later);
         self.spare.append(&mut self.later);
         for event in events.drain(..) {
-            // What happened after T belongs to the next interval, although it is in the buffer already.
+            // Events after T belong to the next interval, although they are in the buffer already.
             if event.cut_ns() == cut.mono_ns { self.later.push(event) } else { self.spare.push(event) }
         }
         std::mem::swap(events, &mut self.spare);
@@ -200,7 +200,7 @@ impl Watch {
         for event in events {
             // The probe resets the maximum at the next delay only, so it may be of an earlier interval.
             event.task_mut().times.forget_earlier_delays(previous_cut_ns);
-            // Its clock was read a moment after it was compared with the cut.
+            // The event's clock was read a moment after the comparison with the cut.
             event.not_after(cut.boot_ns.saturating_sub(1));
         }
     }

@@ -19,15 +19,15 @@ pub(crate) const HIDDEN: u8 = 8;
 /// In no list and reported by no event at the last pass, so it was shown as a pass before. Set in user space.
 pub(crate) const STALE: u8 = 16;
 
-/// A type that any bytes make a valid value of: integers and arrays of them, without padding.
+/// A type that any bytes can be read as: integers and arrays of integers, without padding.
 ///
 /// # Safety
 /// `repr(C)`, no padding, every bit pattern valid.
 #[expect(unsafe_code, reason = "the marker of types that may be read from bytes")]
 pub(crate) unsafe trait Plain: Copy {}
 
-/// The layouts that C and Rust share, as the C header defines them: each field with its offset, and the size of all. A struct without
-/// padding, of integers and arrays of them, can be read from any bytes.
+/// The layouts that C and Rust share, as the C header defines them: each field with its offset, and the total size. A
+/// struct of integers and arrays of integers without padding can be read from any bytes.
 macro_rules! layouts {
     ($($(#[$attribute:meta])* $name:ident = $size:literal { $($(#[$doc:meta])* $at:literal $field:ident: $type:ty,)+ })+) => {
         $(
@@ -44,7 +44,7 @@ macro_rules! layouts {
             };
 
             #[expect(unsafe_code, reason = "integers only; the sizes asserted above exclude padding")]
-            // SAFETY: integers and arrays of them in `repr(C)`; the sum of the fields is the asserted size.
+            // SAFETY: integers and arrays of integers in `repr(C)`; the sum of the fields is the asserted size.
             unsafe impl $crate::source::platform::bpf::records::Plain for $name {}
         )+
     };
@@ -97,7 +97,7 @@ layouts! {
         64 longest_delay_ns: u64,
         /// Ran here last, or became ready here.
         72 cpu: u16,
-        /// Of the open wait.
+        /// Reason of the open wait.
         74 reason: u16,
         76 state: u8,
         77 flags: u8,
@@ -125,7 +125,7 @@ layouts! {
         /// The newest cut that was past; 0: none.
         16 cut_ns: u64,
         24 task: TaskRecord,
-        /// Number of the control group of a process of which no thread is left; 0: not known, or threads are left.
+        /// Number of the control group of a process whose last thread ended; 0: unknown, or threads are left.
         280 group: u64,
     }
 
@@ -143,7 +143,7 @@ layouts! {
     /// A process became a program that may run a script.
     ScriptEvent = 664 {
         0 exec: ExecEvent,
-        /// Of `arguments`; 0: they could not be read.
+        /// Length of `arguments`; 0: they could not be read.
         400 bytes: u32,
         /// There are more.
         404 is_cut: u32,
@@ -151,11 +151,11 @@ layouts! {
         408 arguments: [u8; ARGUMENT_BYTES],
     }
 
-    /// What precedes the names of a control group and those above it.
+    /// Precedes the names of a control group and of those above it.
     #[derive(Default)]
     GroupHeader = 16 {
         0 kind: u32,
-        /// Of the names.
+        /// Length of the names.
         4 bytes: u32,
         8 number: u64,
     }
@@ -195,10 +195,10 @@ layouts! {
         8 mode_ns: [u64; 8],
         72 slice_ns: u64,
         80 slice_base_ns: u64,
-        /// What of the open slice is the current thread's.
+        /// Run time of the current thread in the open slice.
         88 slice_run_ns: u64,
         96 steal_clock_ns: u64,
-        /// What the kernel had counted of `tid` when it came; 0: no event reported its switch-in.
+        /// The kernel's run time of `tid` at its switch-in; 0: no event reported that.
         104 slice_exec_ns: u64,
         /// In slices of threads, with all that interrupted them.
         112 busy_ns: u64,
@@ -232,14 +232,14 @@ layouts! {
         352 cut: CpuAccount,
         640 shown: CpuAccount,
         928 clocks: [u64; 3],
-        /// Switches to a thread of which it is not known when it was woken.
+        /// Switches to a thread whose wakeup time is unknown.
         952 unknown_wakeups: u64,
         /// Waits in this CPU's queue that ended here.
         960 waited_ns: u64,
         968 padding: [u64; 7],
     }
 
-    /// What user space sets for the probe.
+    /// Settings of the probe, written by user space.
     #[derive(Default)]
     ControlPage = 32 {
         0 cut_ns: u64,
@@ -249,7 +249,7 @@ layouts! {
         20 cpus: u32,
         /// Slots of `rests` less one.
         24 rest_mask: u32,
-        /// What the probe sent in an earlier round it sends again.
+        /// The probe sends the names again that it sent in an earlier round.
         28 group_round: u32,
     }
 
@@ -268,7 +268,7 @@ layouts! {
         16 counts: [u32; DELAY_BUCKETS],
     }
 
-    /// What user space and the probe share about histograms.
+    /// Data about histograms that user space and the probe share.
     #[derive(Default)]
     DelayPage = 24 {
         0 round: u64,
@@ -278,7 +278,7 @@ layouts! {
     }
 }
 
-/// Reasons that have a place in [`ThreadTimes`], the last of them "other".
+/// Reasons with a slot in [`ThreadTimes`], the last one "other".
 pub(crate) const WAIT_SLOTS: usize = 6;
 
 impl RingDrops {
@@ -317,7 +317,7 @@ impl ExecEvent {
 }
 
 impl LostExits {
-    /// As the record of one imaginary thread.
+    /// The sums as the record of one imaginary thread.
     pub(crate) fn as_task(&self) -> TaskRecord {
         TaskRecord {
             run_ns: self.run_ns,

@@ -1,6 +1,6 @@
-// What the probes hand to user space: `struct task_record` and what is built on it. The iterator and the exit probe must report
-// the same of a task. This is the definition; records/mod.rs mirrors it, and both sides assert sizes and offsets. New counters
-// go to the end of `struct task_record`.
+// Records that the probes hand to user space: `struct task_record` and the structs that contain it. The iterator and the
+// exit probe must report a task alike. This is the definition; records/mod.rs mirrors it, and both sides assert sizes and
+// offsets. New counters go to the end of `struct task_record`.
 #pragma once
 
 #include "kernel.h"
@@ -56,8 +56,8 @@ ASSERT_AT(task_record, flags, 105);
 ASSERT_AT(task_record, missed, 106);
 ASSERT_AT(task_record, migrations, 108);
 
-// A thread by its switches: cumulative times as of one instant, and what it is in since `at_ns`. Zero where the switches
-// are not watched. Kept in task storage; counts go on from the kernel's own at first sight.
+// A thread by its switches: cumulative times at one instant, and its state since `at_ns`. Zero where the switches are not
+// watched. Kept in task storage; counts continue from the kernel's own at first sight.
 #define WAIT_SLOTS 6
 
 #define STATE_NONE 0 // not watched
@@ -106,7 +106,7 @@ ASSERT_AT(thread_times, reasons, 80);
 ASSERT_AT(thread_times, longest_cut, 92);
 ASSERT_AT(thread_times, wait_ns, 96);
 
-// What the iterator writes: a head, and behind it what it announces.
+// Output of the iterator: a header, and the data that it announces.
 #define SENT_SAME 1 // nothing: the thread did not move since it was sent last
 #define SENT_TASK 2 // a task_record
 #define SENT_TIMES 3 // a task_record and its thread_times
@@ -139,7 +139,7 @@ struct exit_event {
 	__u64 cut_ns; // the newest cut that was past; 0: none
 	struct task_record task;
 	struct thread_times times;
-	__u64 group; // EVENT_EXIT: the control group of a process of which no thread is left; 0: not known
+	__u64 group; // EVENT_EXIT: the control group of a process whose last thread ended; 0: unknown
 };
 ASSERT_SIZE(exit_event, 288);
 ASSERT_AT(exit_event, kind, 0);

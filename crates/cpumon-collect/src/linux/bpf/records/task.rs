@@ -19,7 +19,7 @@ impl TaskRecord {
         ProcessKey { pid: self.pid, start_ns: whole_us(self.process_start_ns) }
     }
 
-    /// As [`TaskRecord::key`], in the same order, before the start is cut.
+    /// The key, in the order of [`TaskRecord::key`], with the start not yet cut.
     pub(crate) fn id(&self) -> (u32, u64) {
         (self.tid, self.start_ns)
     }
@@ -63,9 +63,9 @@ impl TaskRecord {
         }
     }
 
-    /// Of a thread that BPF does not see: its count in /proc is up to a clock tick old while it runs. `at_cut_ns`: what it had run
-    /// at the cut, where that is known. It never falls below what was reported before: what the hypervisor took of an open slice
-    /// shows later.
+    /// Corrects a thread that BPF does not see: its count in /proc is up to a clock tick old while it runs. `at_cut_ns`:
+    /// its run time at the cut, where known. The run time never falls below an earlier report: steal in an open slice is
+    /// counted later.
     pub(crate) fn bring_to_cut(&mut self, at_cut_ns: Option<u64>, earlier: Option<&Self>) {
         let reported_ns = earlier.map_or(0, |earlier| earlier.run_ns);
         self.run_ns = at_cut_ns.unwrap_or(self.run_ns).max(reported_ns);
@@ -79,7 +79,7 @@ impl TaskRecord {
             user_ns: earlier.utime_ns,
             system_ns: earlier.stime_ns,
         });
-        // Its run time did not grow, so its split must not move.
+        // The run time did not grow, so its split must not move.
         if before.user_ns.checked_add(before.system_ns) == Some(self.run_ns) {
             (self.utime_ns, self.stime_ns) = (before.user_ns, before.system_ns);
             return;

@@ -59,7 +59,7 @@ impl Event {
     }
 }
 
-/// What the arguments say of a script. All else of them ends here.
+/// Extracts the script from the arguments. The other arguments are dropped here.
 fn script_of(event: &ScriptEvent) -> ExecScript {
     let executable = String::from_utf8_lossy(event.exec.name());
     let cmdline = event.arguments.get(..event.bytes as usize).unwrap_or_default();
@@ -73,7 +73,7 @@ const EVENT_GROUP: u32 = 5;
 /// How a group is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupEvent {
-    /// Its id, and its hierarchy in the highest bits (records.h: `HIERARCHY_SHIFT`).
+    /// Id of the group, with its hierarchy in the highest bits (records.h: `HIERARCHY_SHIFT`).
     pub(crate) number: u64,
     /// From the root of this process's namespace on, as /proc/PID/cgroup shows it.
     pub(crate) path: Box<str>,

@@ -40,7 +40,7 @@ pub(super) const INITIAL_EVENTS: usize = 256;
 /// How many newest events are searched for the ending that an exit replaces. Between the two lie some microseconds.
 const NEWEST: usize = 8;
 
-/// What has been taken out of the ring buffer and waits for the next snapshot.
+/// Events that were taken out of the ring buffer for the next snapshot.
 #[derive(Default)]
 struct Waiting {
     events: Vec<Event>,
@@ -143,8 +143,8 @@ impl EventRing {
     /// Replaces `into` by every event since the last call; `groups` receives the names that they use. Returns how many records made
     /// no sense, since the probe was loaded.
     pub(crate) fn drain(&self, into: &mut Vec<Event>, groups: &mut Groups) -> Result<u64, CollectError> {
-        // Before `waiting` is locked: the callback of the ring buffer takes that lock. All that was in the buffer at this instant is
-        // among so many; a storm that goes on must not hold up the pass.
+        // Before `waiting` is locked, because the callback of the ring buffer takes that lock. The limit covers all that
+        // is in the buffer at this instant, and keeps a storm of events from holding up the pass.
         self.ring.take(self.ring.capacity)?;
         let mut waiting = lock(&self.ring.waiting);
         let was_full = waiting.space() == 0;
@@ -183,7 +183,7 @@ impl Drop for EventRing {
 }
 
 impl Ring {
-    /// Takes up to so many records.
+    /// Takes at most this many records.
     fn take(&self, most: usize) -> Result<(), CollectError> {
         let taken = lock(&self.buffer).consume_raw_n(most);
         if taken >= 0 {

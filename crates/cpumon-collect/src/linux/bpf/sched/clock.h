@@ -6,7 +6,7 @@
 
 #include "cut.h"
 
-// Of a CPU.
+// Clock of a CPU.
 struct run_clock {
 	__u64 ahead_ns; // CLOCK_MONOTONIC less the run queue's clock
 	__u64 ahead_at_ns; // when that was measured

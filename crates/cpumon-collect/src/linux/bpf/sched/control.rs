@@ -15,7 +15,7 @@ use super::Programs;
 use super::programs::possible_cpus;
 use crate::CollectError;
 
-/// How far ahead T lies: twenty times what it takes to write it.
+/// Distance of T from now when it is set: twenty times the time to write it.
 const FIRST_LEAD_NS: u64 = 5_000;
 /// Doublings of the lead, when this thread was held up so long that T was past before it was written: up to 20 ms.
 const MAX_ATTEMPTS: u32 = 13;
@@ -107,7 +107,7 @@ impl Control {
         self.page.read(0).is_some_and(|page| page.is_reading != 0)
     }
 
-    /// The pass has succeeded: what it sent need not be sent again.
+    /// Called after a pass that succeeded: its records need not be sent again.
     pub(crate) fn keep(&mut self) {
         self.send_all = false;
     }
@@ -137,8 +137,8 @@ impl<T: Plain> Shared<T> {
         Self::map_first(&programs.map(name)?, name, can_write, usize::MAX)
     }
 
-    /// Maps the first `count` entries of `map`, or all if it has fewer: what is mapped counts as memory of this process. A value of the
-    /// map can be several entries.
+    /// Maps the first `count` entries of `map`, or all if it has fewer: mapped pages count as memory of this process. A
+    /// value of the map can be several entries.
     pub(crate) fn map_first(
         map: &impl MapCore,
         name: &'static str,

@@ -72,12 +72,12 @@ struct cpu {
 	__u32 reserved;
 	__u64 rq; // address of its struct rq
 	__u64 task; // address of the current thread's task_struct
-	__u64 exec_ns; // what the kernel had counted of it when it was switched to
+	__u64 exec_ns; // run time of that thread, by the kernel's count, when it was switched to
 	struct cpu_times now;
 	struct cpu_times cut; // as of the cut
 	struct cpu_times shown; // for user space, as of the cut
 	struct run_clock clock;
-	__u64 unknown_wakeups; // switches to a thread of which it is not known when it was woken
+	__u64 unknown_wakeups; // switches to a thread whose wakeup time is unknown
 	__u64 waited_ns; // waits in this CPU's queue that ended here
 	__u64 padding[7];
 };
@@ -104,8 +104,8 @@ static __always_inline struct cpu *cpu_at(__u32 number)
 	return bpf_map_lookup_elem(&cpus, &number);
 }
 
-// What the hypervisor took so far. The first is brought up to date at each update of the run queue's clock, the second at
-// each tick; a kernel without PARAVIRT_TIME_ACCOUNTING has only the second. Each only grows.
+// Time stolen by the hypervisor so far. The first field is updated with the run queue's clock, the second at each tick; a
+// kernel without PARAVIRT_TIME_ACCOUNTING has only the second. Both only grow.
 static __always_inline __u64 steal_clock(const struct rq *rq)
 {
 	if (bpf_core_field_exists(rq->prev_steal_time_rq) && rq->prev_steal_time_rq)
@@ -115,7 +115,7 @@ static __always_inline __u64 steal_clock(const struct rq *rq)
 	return 0;
 }
 
-// The same of any CPU, by the address that its last switch left.
+// The steal clock of any CPU, by the run queue address that its last switch left.
 static __always_inline __u64 steal_clock_of(const struct cpu *cpu)
 {
 	struct rq *rq = (void *)cpu->rq;
@@ -141,8 +141,8 @@ static __always_inline void advance(struct cpu_times *times, __u64 now)
 	times->since_ns = later(now, times->since_ns);
 }
 
-// What the last thread that was switched to ran since, by the kernel's count; it left its CPU unseen, so that count does not move
-// still. -1: it is gone.
+// Run time, by the kernel's count, of the last thread that was switched to; it left its CPU unseen, so the count stopped.
+// -1: the thread is gone.
 static __always_inline __s64 run_of_lost(const struct cpu *cpu, __u32 tid)
 {
 	struct task_struct *task = (void *)cpu->task;
@@ -154,9 +154,9 @@ static __always_inline __s64 run_of_lost(const struct cpu *cpu, __u32 tid)
 	return since(exec, cpu->exec_ns);
 }
 
-// The chain is broken: the CPU is found to run another task than the one that was switched to. What that one ran, the
-// kernel has counted, but no event reports it: unknown. The rest of the slice belongs to `current_tid`, which must have
-// come unseen; where it leaves just now, all that it ran is in this slice. Returns what is the current one's.
+// The chain is broken: the CPU runs another task than the one that was switched to. The kernel has counted the run time
+// of the latter, but no event reports when it ended: unknown time. The rest of the slice belongs to `current_tid`, which
+// must have come unseen. If it leaves right now, all of its run time is in this slice. Returns the current thread's part.
 static __noinline __u64 account_break(struct cpu_times *times, struct cpu *cpu, __u32 current_tid)
 {
 	__u8 base = times->base & (MODES - 1);
@@ -247,7 +247,7 @@ static __always_inline void begin_cpu(struct cpu *cpu, __u64 now, __u64 cut)
 		save_cpu(cpu, cut);
 }
 
-// What runs when no interrupt does.
+// The mode while no interrupt runs.
 static __always_inline __u8 base_of(__u32 tid, const struct rq *rq)
 {
 	if (tid)
@@ -291,8 +291,8 @@ static __always_inline __u64 switch_cpu(struct cpu *cpu, struct rq *rq, __u64 no
 	return own;
 }
 
-// The current thread becomes another program, and maybe takes over its leader's id: its slice ends and another begins.
-// Returns what of it is its own.
+// The current thread calls exec, and may take over its leader's id: its slice ends and another begins. Returns its run
+// time in the slice that ended.
 static __always_inline __u64 exec_cpu(struct cpu *cpu, struct task_struct *task, __u64 now, __u64 cut)
 {
 	struct cpu_times *times = &cpu->now;

@@ -27,14 +27,14 @@ pub(crate) enum Mode {
     Steal,
 }
 
-/// What user space remembers of a CPU from pass to pass.
+/// Data of a CPU that user space keeps from pass to pass.
 #[derive(Copy, Clone, Debug, Default)]
 struct CpuTotals {
     /// /proc/stat when it was first seen.
     base: CpuTimes,
     first_cut_ns: u64,
     first: CpuAccount,
-    /// Its account at the last cut.
+    /// The account at the last cut.
     last: CpuAccount,
     /// Since it was first seen; each mode only grows.
     modes: [u64; 7],
@@ -54,7 +54,8 @@ pub(crate) struct CpuAccounts {
     probes: Probes,
     /// Threads that run at the cut though no event reported their switch-in, with their CPU. Nearly always empty.
     unseen: Vec<(u32, u32)>,
-    /// What each thread that runs at the cut and whose switch-in was reported has run by then, by the kernel's count.
+    /// Threads that run at the cut and whose switch-in was reported, with their run time at the cut by the kernel's
+    /// count.
     running: Vec<(u32, u64)>,
     previous_cut_ns: u64,
     missed: u64,
@@ -88,7 +89,7 @@ impl CpuAccounts {
         Some(entry.shown)
     }
 
-    /// What of the open slice is the thread's, if it was running at the cut.
+    /// Run time of the thread in the open slice, if it was running at the cut.
     pub(crate) fn open_slice_ns(&mut self, cpu: u16, tid: u32) -> Option<u64> {
         let account = self.account(cpu.into())?;
         if account.tid != tid {
@@ -125,13 +126,13 @@ impl CpuAccounts {
         }
     }
 
-    /// What a thread that is hidden from the iterator has run at the cut, by the kernel's count, if it was running then. That it
-    /// came is reported: the thread that left for it is not hidden.
+    /// Run time at the cut, by the kernel's count, of a thread that is hidden from the iterator, if it was running then.
+    /// Its switch-in is reported: the thread that left for it is not hidden.
     pub(crate) fn hidden_run_ns(&self, tid: u32) -> Option<u64> {
         self.running.iter().find(|(running, _)| *running == tid).map(|(_, run_ns)| *run_ns)
     }
 
-    /// What of the open slice is the thread's, if it was running at the cut and no event reported its switch-in.
+    /// Run time of the thread in the open slice, if it was running at the cut and no event reported its switch-in.
     pub(crate) fn came_unseen_ns(&mut self, tid: u32) -> Option<u64> {
         let cpu = self.unseen.iter().find(|(unseen, _)| *unseen == tid)?.1;
         self.open_slice_ns(cpu.try_into().ok()?, tid)
@@ -203,7 +204,7 @@ impl CpuAccounts {
         !self.is_torn
     }
 
-    /// Switches to a thread of which it is not known when it was woken, since the probe was loaded.
+    /// Switches to a thread whose wakeup time is unknown, since the probe was loaded.
     pub(crate) fn unknown_wakeups(&self) -> u64 {
         self.unknown_wakeups
     }
@@ -236,11 +237,12 @@ impl CpuTotals {
         self.modes[Mode::Unknown as usize] = self.modes[Mode::Unknown as usize].max(unknown);
         self.sampled = *sampled;
         let run = self.modes[Mode::Run as usize];
-        // Without events of their own, interrupts are inside the run time: their sampled time is taken out of it for show.
+        // Without events of their own, interrupts are inside the run time: their sampled time is subtracted for display.
         let sampled_irq = if has_irq { 0 } else { self.sampled_irq(sampled) };
-        // The sampled time moves in ticks, so what is left may fall short of the split that was shown.
+        // The sampled time moves in ticks, so the rest may fall short of the split that was shown.
         let run = run.saturating_sub(sampled_irq).max(self.user_system.user_ns + self.user_system.system_ns);
-        // Of the same time as the run time: in proportions since boot, hours of another load hide what runs now.
+        // Sampled over the same time as the run time: proportions since boot would hide the current load behind hours of
+        // another one.
         let plain = sampled.user_ns.saturating_sub(self.base.user_ns);
         let nice = sampled.nice_ns.saturating_sub(self.base.nice_ns);
         let system = sampled.system_ns.saturating_sub(self.base.system_ns);
@@ -256,8 +258,7 @@ impl CpuTotals {
 
     fn times(&self) -> CpuTimes {
         let mode = |mode: Mode| self.modes[mode as usize];
-        // What `grow` took out of the run time for interrupts must appear as theirs, or the sum would not add
-        // up.
+        // Time that `grow` moved from run time to interrupts must appear there, or the sum would not add up.
         let aside = mode(Mode::Run) - (self.user_system.user_ns + self.user_system.system_ns);
         let irq_aside = aside.min(self.sampled.irq_ns.saturating_sub(self.base.irq_ns));
         CpuTimes {

@@ -35,7 +35,8 @@ ASSERT_AT(control, group_round, 28);
 // The newest of what another CPU wrote last.
 volatile struct control control SEC(".bss.control");
 
-// Which probes run, as `Probes` in cpumon-model: user space sets it before it loads this, and the verifier drops what is off.
+// The probes that run, as `Probes` in cpumon-model: user space sets this constant before loading, and the verifier drops
+// code that is off.
 #define PROBE_SCHED 2
 #define PROBE_WAITS 4
 #define PROBE_IRQ 8

@@ -53,7 +53,7 @@ ASSERT_AT(delay_page, round, 0);
 ASSERT_AT(delay_page, drops, 8);
 ASSERT_AT(delay_page, taken, 16);
 
-// What a thread remembers. Slot 0 is never in use.
+// Slots of a thread. Slot 0 is never in use.
 struct delay_slots {
 	__u32 process;
 	__u32 thread;
@@ -138,7 +138,7 @@ static __noinline __u32 claim_delays(__u32 tgid, __u64 start_ns)
 	if (!delay_page.round || bpf_map_pop_elem(&free_delays, &slot))
 		return 0;
 	__sync_fetch_and_or(&delay_page.taken, slot);
-	// Another thread of it may have been faster.
+	// Another thread of the process may have been faster.
 	if (bpf_map_update_elem(&delay_owners, &key, &slot, BPF_NOEXIST)) {
 		bpf_map_push_elem(&free_delays, &slot, 0);
 		known = bpf_map_lookup_elem(&delay_owners, &key);

@@ -26,7 +26,7 @@ const FIRST_SLOTS: usize = 64;
 const FREE: u32 = 0;
 const THREAD: u32 = 2;
 
-/// What user space remembers of a slot in use.
+/// State of a slot in use that user space keeps.
 #[derive(Debug)]
 struct SlotTotals {
     of: DelayOf,
@@ -42,7 +42,7 @@ impl SlotTotals {
 }
 
 pub(crate) struct DelayAccounts {
-    /// Those that were ever in use, up to a power of two.
+    /// Slots that were ever in use, rounded up to a power of two.
     slots: Shared<DelayEntry>,
     all_slots: MapHandle,
     cpus: Shared<DelayEntry>,
@@ -50,9 +50,9 @@ pub(crate) struct DelayAccounts {
     owners: MapHandle,
     free: MapHandle,
     patterns: Vec<ThreadPattern>,
-    /// By slot; `None` for one that is free or was not read yet.
+    /// Index: slot. `None` if it is free or was not read yet.
     kept: Vec<Option<SlotTotals>>,
-    /// By CPU: those that may come online too.
+    /// Index: CPU, including CPUs that may come online.
     kept_cpus: Vec<Arc<DelayHistogram>>,
     /// Selected threads with their slots, ascending.
     selected: Vec<(ThreadKey, usize)>,
@@ -275,7 +275,7 @@ fn count_up(histogram: &mut Arc<DelayHistogram>, counts: &[u32; DELAY_BUCKETS]) 
     }
 }
 
-/// As the probe keeps it.
+/// The part that the probe stores.
 #[expect(clippy::cast_possible_truncation, reason = "the lower half is wanted")]
 fn lower_half(count: u64) -> u32 {
     count as u32

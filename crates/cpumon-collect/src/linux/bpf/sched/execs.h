@@ -17,10 +17,10 @@ struct interpreter {
 	__u64 length; // 0: there are no more; above 8: what follows is not compared
 };
 
-// In a section of its own: user space sets all of it.
+// In a section of its own, because user space writes the whole table.
 const volatile struct interpreter interpreters[MAX_INTERPRETERS] SEC(".rodata.scripts") = {};
 
-// What is known of an exec before there is an event for it.
+// Data of an exec that is collected before its event.
 struct called {
 	__u64 at_ns;
 	__u64 cut_ns;

@@ -30,7 +30,8 @@ static __always_inline void fill_times(struct thread_times *to, const struct thr
 		__builtin_memset(to, 0, sizeof(*to));
 }
 
-// By its switches. The first of them since the last snapshot has kept how it stood at its cut; one that began since had nothing.
+// By its switches. The first switch after the last snapshot has saved the thread's times at the cut; a thread that began
+// since has none.
 static __always_inline void unsent_by_switches(struct unsent *part, const struct thread *thread)
 {
 	const struct thread_times *now = &thread->now, *sent = &thread->cut;
@@ -57,7 +58,8 @@ static __noinline int count_lost_exit(struct task_struct *task, struct thread *t
 	return count_lost(task, &part);
 }
 
-// Who the thread is, or was at the instant `as_of`. (For a leader whose id was taken over the kernel's own ids suffice.)
+// The ids of the thread, now or at the instant `as_of`. (For a leader whose id was taken over, the kernel's own ids
+// suffice.)
 static __always_inline void identify(struct task_record *record, const struct thread *thread, __u64 as_of)
 {
 	if (record->tid != record->pid)
@@ -99,14 +101,14 @@ static __noinline bool send_exit(struct task_struct *task, const struct thread *
 	return true;
 }
 
-// Who ends while a pass is on may be gone before the iterator comes by.
+// A thread that ends during a pass may be gone before the iterator reaches it.
 static __always_inline void send_cut(struct task_struct *task, struct thread *thread, __u64 cut)
 {
 	if (thread && control.is_reading && thread->cut_ns == cut)
 		send_exit(task, thread, EVENT_CUT, cut);
 }
 
-// Who has begun to end may be out of every list, and still has some way to go.
+// A thread that has begun to end may be out of every list, and still runs for a while.
 static __always_inline void send_ending(struct task_struct *task, struct thread *thread, __u64 cut)
 {
 	if (!thread || !(thread->now.flags & TIMES_ENDING) || state_of(task) == TASK_DEAD)

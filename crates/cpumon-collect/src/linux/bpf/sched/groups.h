@@ -14,12 +14,12 @@
 // Hierarchies, at most.
 #define MAX_LINKS 32
 
-// As the namespace of user space has them: it shows paths from these on. 0: not known yet.
+// Root groups of user space's namespace: the paths that it shows begin there. 0: not known yet.
 static __u64 group_roots[HIERARCHIES] SEC(".bss.groups");
 // Address of systemd's hierarchy, if there is one.
 static __u64 systemd_root SEC(".bss.groups");
 
-// The groups of which the name was sent, and in which round.
+// Groups whose name was sent, and the round.
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);

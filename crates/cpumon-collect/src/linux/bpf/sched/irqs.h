@@ -1,7 +1,7 @@
 // Time in interrupts.
 // traces:   begin and end of each hard and soft interrupt (irq_handler_*, softirq_*, and vectors with tracepoints of their own).
 // produces: the time in each, in the account of its CPU and, for hard ones, of its line. The kernel charges interrupts to the
-//           thread that was running; here they are taken out of it.
+//           thread that was running; here they are subtracted.
 // costs:    147 to 445 ns a begin or end; docs/probes.md.
 #pragma once
 
@@ -26,8 +26,8 @@ struct {
 	__type(value, struct irq_times);
 } irqs SEC(".maps");
 
-// The soft interrupts' programs run with hard ones enabled. One that comes in the middle of a change keeps out, begin and
-// end alike: it stays with what it interrupted, and nothing is booked twice.
+// The soft interrupts' programs run with hard ones enabled. A hard interrupt in the middle of a change is left out, begin
+// and end alike: its time stays with the interrupted mode, and nothing is booked twice.
 static __always_inline bool is_changing(const struct cpu *cpu)
 {
 	return cpu->changes & 1;

@@ -8,7 +8,7 @@
 #include "cpus.h"
 #include "rest.h"
 
-// What a task did that no snapshot has.
+// Counters of a task that no snapshot has.
 struct unsent {
 	__u64 run_ns;
 	__u64 run_delay_ns;
@@ -43,7 +43,7 @@ static __always_inline void add_lost(struct lost_exits *sums, struct task_struct
 {
 	__sync_fetch_and_add(&sums->run_ns, part->run_ns);
 	__sync_fetch_and_add(&sums->run_delay_ns, part->run_delay_ns);
-	// All of it: only their proportion counts, by which the run time is split.
+	// In full: user and system time only give the proportions by which the run time is split.
 	__sync_fetch_and_add(&sums->utime_ns, task->utime);
 	__sync_fetch_and_add(&sums->stime_ns, task->stime);
 	__sync_fetch_and_add(&sums->voluntary_switches, part->voluntary_switches);
@@ -51,10 +51,11 @@ static __always_inline void add_lost(struct lost_exits *sums, struct task_struct
 	__sync_fetch_and_add(&sums->count, 1);
 }
 
-// What a parent begins with.
+// Initial value for a parent.
 static const struct lost_exits no_exits = {};
 
-// By the kernel's own counters. A pass that failed has noted as sent what no snapshot has: such a time stays unattributed.
+// By the kernel's own counters. A failed pass has noted counters as sent that no snapshot has: their time stays
+// unattributed.
 static __noinline int unsent_by_kernel(struct unsent *part, struct task_struct *task)
 {
 	struct rest *sent = rest_of(task);
@@ -76,7 +77,7 @@ static __noinline int unsent_by_kernel(struct unsent *part, struct task_struct *
 	return 0;
 }
 
-// What of an open slice or delay was counted up to the cut.
+// The part of an open slice or delay that was counted up to the cut.
 static __always_inline __u64 open_run(const struct thread_times *at_cut, __u64 cut, __u32 tid)
 {
 	struct cpu *cpu = at_cut->state == STATE_RUNNING ? cpu_at(at_cut->cpu) : NULL;

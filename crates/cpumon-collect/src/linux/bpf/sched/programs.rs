@@ -17,7 +17,7 @@ use crate::{CollectError, script};
 
 static OBJECT: &Embedded<[u8]> = &Embedded(*include_bytes!(concat!(env!("OUT_DIR"), "/sched.bpf.o")));
 
-/// What the kernel calls it.
+/// Name of the probe in the kernel.
 pub(crate) const PROBE: &str = "sched";
 
 /// More CPUs than that are not watched (`NR_CPUS` of the largest distribution kernels).
@@ -55,7 +55,7 @@ const NAMES_SCRIPTS: u32 = 0x4_0000;
 const VECTORS: [&str; 6] =
     ["local_timer", "reschedule", "call_function", "call_function_single", "irq_work", "ipi"];
 
-/// What is loaded.
+/// Options for loading.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) probes: Probes,
@@ -178,7 +178,7 @@ fn set_up(object: &mut OpenObject, setup: Setup, constant: u32) -> Result<(), li
             Some("cpus") => map.set_max_entries(possible_cpus())?,
             Some("cpu_delays") if has_histograms => map.set_max_entries(possible_cpus())?,
             Some("delays" | "delay_owners" | "free_delays") => map.set_max_entries(slots)?,
-            // `probes` is the first constant: the verifier drops the code of what is off.
+            // `probes` is the first constant: the verifier drops the code of probes that are off.
             Some("sched.rodata") => {
                 if let Some(start) = map.initial_value_mut().and_then(|value| value.first_chunk_mut()) {
                     *start = constant.to_ne_bytes();
@@ -262,8 +262,8 @@ pub(crate) fn possible_cpus() -> u32 {
         .clamp(1, MAX_CPUS)
 }
 
-// The table by which the probe knows of which executables the arguments may name a script (execs.h). Made of the list by which the
-// names are made, so that there is one.
+// The table of executables whose arguments may name a script, for the probe (execs.h). It is made from the list of names,
+// so that there is one list.
 
 /// Bytes of a name that are compared.
 const NAME_BYTES: usize = 8;
@@ -308,7 +308,7 @@ fn fill_interpreters(table: &mut [u8]) {
 const MIN_SLOTS: usize = 2_048;
 const MAX_SLOTS: usize = 16_384;
 
-/// Size of the arrays for so many processes.
+/// Size of the arrays for this number of processes.
 fn slots_for(processes: usize) -> u32 {
     let slots = processes.saturating_mul(2).next_power_of_two().clamp(MIN_SLOTS, MAX_SLOTS);
     u32::try_from(slots).unwrap_or(u32::MAX)

@@ -2,7 +2,7 @@
 //! is exact, for it is that of the threads. In which queue a thread waited is known only of the end of its wait, so each CPU gets a
 //! share of that time in proportion to the waits that ended and are open in its queue.
 
-/// What user space remembers of one queue.
+/// Data of one queue that user space keeps.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct QueueTotals {
     /// Waits that are open at the cut, and how many.
@@ -56,7 +56,7 @@ impl QueueTotals {
 
 /// Divides a time among queues; the parts add up to it.
 pub(crate) struct Shares {
-    /// What is left of the time, of the weights, and of the queues.
+    /// Rest of the time, of the weights, and of the queues.
     left_ns: u64,
     weight: u128,
     queues: u64,
@@ -113,7 +113,7 @@ mod tests {
         from.open(50_000);
         from.close(1_000, 0);
         to.close(1_000, 0);
-        // All of it is in the other queue now.
+        // All tasks are in the other queue now.
         from.begin();
         from.close(2_000, 0);
         to.open(60_000);

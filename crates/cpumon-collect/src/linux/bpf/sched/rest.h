@@ -1,11 +1,12 @@
-// What user space received of each thread last.
+// The state of each thread that user space received last.
 // traces:   each thread that the iterator visits, and each rename.
-// produces: whether a thread has rested since. Most threads of a host rest: for them the iterator sends one word instead of a
-//           record. And the kernel's counters as they were sent: of an exit that is only summed, what was shown is taken off (lost.h).
-// costs:    48 bytes a slot. Neither the storage of a resting thread nor most of its task_struct is read, which no cache holds.
+// produces: whether a thread has been idle since. Most threads of a host are: for them the iterator sends one word instead of a
+//           record. Also the kernel's counters as sent: an exit that is only summed counts less what was shown (lost.h).
+// costs:    48 bytes a slot. Neither the storage of an idle thread nor most of its task_struct is read, which no cache holds.
 //
-// A thread that is off its CPU and in no run queue, and has made no switch since, has not run: none of its counters has changed,
-// and its open wait goes on. What others can change of it meanwhile is in `others`; its name is reported by an event.
+// A thread that is off its CPU and in no run queue, and has made no switch since, has not run: its counters are
+// unchanged, and its open wait lasts. `others` has the fields that other threads can change meanwhile; its name is
+// reported by an event.
 #pragma once
 
 #include "cut.h"
@@ -17,7 +18,7 @@ struct rest {
 	__u64 run_delay_ns;
 	__u32 voluntary_switches; // lower half
 	__u32 involuntary_switches; // lower half
-	__u32 switches; // lower half of what it had made in the state that was sent
+	__u32 switches; // lower half of the switch count in the state that was sent
 	__u32 others; // its parent and priorities, mixed
 	__u32 rests;
 	__u32 reserved;

@@ -2,7 +2,7 @@
 //           (sched_wakeup, sched_wakeup_new), where threads can leave it late each move to another queue (sched_migrate_task), interrupt
 //           (irq_handler_*, softirq_*, and the interrupts that have tracepoints of their own: irq_vectors on x86, ipi
 //           on arm64), the beginning of each end (sched_process_exit), each exec and rename; once for each thread while a
-//           snapshot reads it (iter/task). The constant `probes` switches off what is not asked for; without any of them
+//           snapshot reads it (iter/task). The constant `probes` switches off all others; without any probe
 //           only the iterator, the last switch of each thread, its end, exec and rename are watched.
 // produces: for each thread a `struct sent`, a `struct task_record` and its `struct thread_times`; for each CPU its
 //           `struct cpu_times`, all as of one instant (cut.h); exits and execs in a ring buffer (exits.h, execs.h).
@@ -67,7 +67,7 @@ int BPF_PROG(on_switch_4, bool preempt, struct task_struct *prev, struct task_st
 	return on_switch(preempt, prev, next, prev_state);
 }
 
-// Before Linux 5.18 the event has no state. A wakeup may have changed it already; what it never makes of it is 0.
+// Before Linux 5.18 the event has no state. A wakeup may have changed it already, but never to 0.
 SEC("?tp_btf/sched_switch")
 int BPF_PROG(on_switch_3, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
@@ -103,7 +103,7 @@ int BPF_PROG(on_birth, struct task_struct *task)
 	return 0;
 }
 
-// Of a thread that rests, by another thread.
+// Another thread renames one that is blocked.
 SEC("tp_btf/task_rename")
 int BPF_PROG(on_rename, struct task_struct *task)
 {

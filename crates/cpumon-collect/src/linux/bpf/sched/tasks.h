@@ -65,7 +65,8 @@ static __always_inline bool read_thread(struct thread *thread, struct task_struc
 			// A task on its way to another queue is in neither.
 			is_between |= task->on_rq == TASK_ON_RQ_MIGRATING;
 			if (into->state == STATE_BLOCKED && into->ready_ns && !is_between) {
-				// A switch to it that comes now finds what is sent here; it counts only while the thread sleeps since `at_ns`.
+				// A concurrent switch to it finds the record of this pass; it counts only while the
+				// thread has slept since `at_ns`.
 				into->ready_ns = later(into->ready_ns, into->at_ns);
 				into->cpu = number;
 				thread->sent_ready_ns = into->ready_ns;
@@ -86,9 +87,9 @@ static __always_inline bool read_thread(struct thread *thread, struct task_struc
 // Too large for the stack. One pass runs at a time.
 static struct thread adopted SEC(".bss.adopted");
 
-// A thread off its CPU that no event has reported yet. It goes on from the kernel's own counters, all of them in one stroke: if
-// it is switched to meanwhile, either this is there in time or that switch has made its own (the switch event comes before the task
-// is marked as on its CPU).
+// A thread off its CPU that no event has reported yet. It starts with the kernel's own counters, all in one stroke: if it
+// is switched to meanwhile, either this record is there in time or that switch has made its own (the switch event comes
+// before the task is marked as on its CPU).
 static __always_inline struct thread *adopt(struct task_struct *task, __u64 cut)
 {
 	__u32 state = state_of(task);
@@ -196,8 +197,8 @@ static __noinline int send_task(struct bpf_iter__task *ctx, struct task_struct *
 	return 0;
 }
 
-// What a CPU runs, if that is another task than was switched to. The kernel names the next before the switch event, and
-// until it has been made the one before is still marked as on its CPU.
+// The task that a CPU runs, if that is not the one that was switched to. The kernel names the next task before the switch
+// event, and until the event has run the previous one is still marked as on its CPU.
 static __always_inline struct task_struct *current_of(const struct cpu *cpu, __u32 number)
 {
 	struct task_struct *known = (void *)cpu->task, *current;

@@ -18,8 +18,8 @@ struct thread {
 	__u64 cut_ns; // the cut of `cut`
 	struct thread_times now;
 	struct thread_times cut; // as of the cut
-	// Who it is to user space. A thread that calls exec and is not the leader takes over the leader's id and start when
-	// all others have ended (de_thread), which is some time before the exec event.
+	// Its id for user space. A thread that calls exec and is not the leader takes over the leader's id and start once
+	// all others have ended (de_thread), some time before the exec event.
 	__u64 start_ns;
 	__u64 old_start_ns;
 	__u64 renamed_ns; // when the last such exec was reported; 0: never
@@ -38,7 +38,7 @@ struct {
 	__type(value, struct thread);
 } threads SEC(".maps");
 
-// A thread that is seen for the first time goes on from the kernel's own counters. `state` begins at `now`.
+// A thread that is seen for the first time starts with the kernel's own counters. `state` begins at `now`.
 static __noinline int create_thread(struct task_struct *task, __u64 now, __u8 state, __u16 reason, __u16 cpu)
 {
 	__u64 cut = control.cut_ns;
@@ -88,9 +88,10 @@ static __always_inline void begin_thread(struct thread *thread, __u64 now, __u64
 	keep_cut(thread, now, cut);
 }
 
-// When a thread that slept became runnable; 0: not yet. The scheduler stamps each task that enters a queue by that queue's
-// clock (sched_info, which /proc/PID/schedstat is made of) and takes the stamp back only after the switch event. So no
-// event of the wakeup is needed where that clock can be read. `ahead`: of it. A time that was sent once stays.
+// When a thread that slept became runnable; 0: not yet. The scheduler stamps each task that enters a queue with that
+// queue's clock (sched_info, the source of /proc/PID/schedstat) and resets the stamp only after the switch event. So the
+// wakeup needs no event where that clock can be read. `ahead`: lead of the queue's clock. A time that was sent once
+// stays.
 //
 // A stamp can be untrue. A thread that the scheduler left in its queue when it fell asleep (`sched_delayed`) is stamped if it is moved
 // to another CPU's queue meanwhile, and keeps that stamp when it leaves the queue; a wakeup does not renew it. When such a
@@ -122,7 +123,7 @@ static __always_inline void note_move(struct task_struct *task)
 		thread->stamped_ns = thread->now.at_ns;
 }
 
-// Its run time up to `now`, in the middle of a slice: an exec.
+// Adds run time up to `now` in the middle of a slice, at an exec.
 static __always_inline struct thread *exec_thread(struct task_struct *task, __u64 now, __u64 cut, __u64 own)
 {
 	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
@@ -182,7 +183,7 @@ static __always_inline void switch_out(struct thread *thread, struct task_struct
 	end_change(&thread->changes);
 }
 
-// It was runnable for so long, `elsewhere` of it not in this CPU's queue but, as far as is known, in that of the CPU it left.
+// It was runnable for `delay`; `elsewhere` is the part spent, as far as is known, in the queue of the CPU that it left.
 static __always_inline void account_delay(struct thread_times *times, struct cpu *here, __u64 delay, __u64 elsewhere, __u64 cut)
 {
 	if (times->longest_cut != (__u32)cut) {
@@ -200,7 +201,8 @@ static __always_inline void account_delay(struct thread_times *times, struct cpu
 	}
 }
 
-// What of the delay after a wakeup was not spent in this CPU's queue: what the scheduler had counted before it entered that.
+// The part of the delay after a wakeup that was spent in other queues: the run delay that the scheduler had counted
+// before it entered this one.
 static __always_inline __u64 waited_elsewhere(struct thread *thread, struct task_struct *task, __u64 delay, __u16 cpu)
 {
 	if (probes & OWN_WAKEUPS)

@@ -89,7 +89,7 @@ impl ThreadTimes {
                 delay_ns = cut_ns.saturating_sub(self.at_ns);
                 self.delay_preempt_ns = self.delay_preempt_ns.saturating_add(delay_ns);
             }
-            // The open slice is accounted for by its CPU, which knows what interrupts and steal took of it.
+            // The CPU accounts for the open slice, because it knows the interrupts and steal in it.
             TimesState::Running | TimesState::None => {}
         }
         self.longest_delay_ns = self.longest_delay_ns.max(delay_ns);
@@ -114,14 +114,14 @@ impl ThreadTimes {
 
     fn wait_until(&mut self, until: u64) {
         let waited = until.saturating_sub(self.at_ns);
-        // So that closing again at the next cut adds only what has passed since.
+        // So that closing at the next cut adds only the time since this one.
         self.at_ns = self.at_ns.max(until);
         self.blocked_ns = self.blocked_ns.saturating_add(waited);
         // Wait reasons are not watched.
         if self.reason == 0 {
             return;
         }
-        // As `add_new_wait` of waits.h: the last slot is for "other" alone.
+        // As in `add_new_wait` of waits.h: the last slot is for "other" alone.
         let (named, other) = self.reasons.split_at(self.reasons.len() - 1);
         let slot = named.iter().position(|known| *known == self.reason || *known == 0);
         let slot = slot.unwrap_or(named.len());
@@ -130,7 +130,7 @@ impl ThreadTimes {
         self.wait_ns[slot] = self.wait_ns[slot].saturating_add(waited);
     }
 
-    /// As the model has it.
+    /// Converts to the model's times.
     pub(crate) fn to_sched(self, migrations: u32) -> SchedTimes {
         if self.flags & UNWATCHED != 0 {
             return SchedTimes::unwatched();
@@ -173,7 +173,7 @@ impl ThreadTimes {
     }
 }
 
-/// As the probe keeps it.
+/// The part that the probe stores.
 #[expect(clippy::cast_possible_truncation, reason = "the lower half is wanted")]
 fn lower_half(cut_ns: u64) -> u32 {
     cut_ns as u32
@@ -190,7 +190,7 @@ const NO_SYSCALL: u16 = 0x0fff;
 /// Calls that wait uninterruptibly for a child, not for a disk.
 const CLONES: [&str; 3] = ["vfork", "clone", "clone3"];
 
-/// What a reason of the probe means.
+/// Converts a reason of the probe.
 pub(crate) fn reason_of(noted: u16) -> WaitReason {
     match noted & CLASS {
         0 => WaitReason::NONE,
@@ -228,7 +228,7 @@ fn call(number: u16) -> WaitReason {
     generic_call(number)
 }
 
-/// Of the machines that number system calls as asm-generic/unistd.h does: aarch64, riscv64, loongarch64.
+/// System calls of machines that use the numbers of asm-generic/unistd.h: aarch64, riscv64, loongarch64.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 fn generic_call(number: u16) -> WaitReason {
     /// From here on the numbers are the same on every machine.

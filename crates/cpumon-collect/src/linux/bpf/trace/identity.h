@@ -1,4 +1,4 @@
-// Who a task is: its number in the recording, its names and its control group.
+// Identity of a task: its number in the recording, its names and its control group.
 // traces:   nothing itself.
 // produces: RECORD_TASK or RECORD_PROGRAM once, before the first event of a task, and RECORD_GROUP once for each group, in ring buffers
 //           of the kernel.
@@ -50,7 +50,7 @@ struct group_entry {
 };
 ASSERT_SIZE(group_entry, 288);
 
-// The groups of which the name was sent.
+// Groups whose name was sent.
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
@@ -58,7 +58,7 @@ struct {
 	__type(value, __u32);
 } sent_groups SEC(".maps");
 
-// What a task is called in this trace.
+// A task's number and names in this trace.
 struct traced {
 	__u32 number;
 	__u32 is_sent;
@@ -191,8 +191,8 @@ static __always_inline __u32 number_of(struct task_struct *task, __u64 now)
 	return introduce(task, now);
 }
 
-// The same for the task that has this CPU, as a rule without a read of its storage. The tid changes where a thread's exec takes over that
-// of its leader.
+// The number of the task on this CPU, as a rule without a read of its storage. The tid changes when a thread's exec takes
+// over its leader's id.
 static __always_inline __u32 number_of_running(struct cpu_state *here, struct task_struct *task, __u64 now)
 {
 	if (here->running == (__u64)task && here->running_tid == task->pid)

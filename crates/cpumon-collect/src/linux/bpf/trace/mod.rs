@@ -31,7 +31,8 @@ const PROBE: &str = "trace";
 const MAX_RINGS: u32 = 64;
 /// All ring buffers together, bytes.
 const MAX_ALL_BYTES: u32 = 1 << 29;
-/// Of each: slots.h leaves 1,024 slots free, and the kernel's smallest ring buffer is a page of the largest kind.
+/// Minimum of each ring: slots.h leaves 1,024 slots free, and the kernel's smallest ring buffer is a page of the largest
+/// kind.
 const MIN_RING_BYTES: u32 = 1 << 18;
 /// An event.
 const SLOT_BYTES: u32 = 24;
@@ -39,7 +40,7 @@ const SLOT_BYTES: u32 = 24;
 /// Programs for interrupts, besides those of vectors.h.
 const INTERRUPTS: [&str; 4] = ["on_irq_entry", "on_irq_exit", "on_softirq_entry", "on_softirq_exit"];
 
-/// What the ring buffers are emptied into.
+/// The callbacks that empty the ring buffers write here.
 struct Target {
     sink: Rc<RefCell<dyn TraceSink>>,
     /// Read from each ring buffer by the pass under way.
@@ -47,7 +48,7 @@ struct Target {
     malformed: u64,
 }
 
-/// What each ring has of the memory: three quarters for events, a quarter for who the tasks are.
+/// Memory of each ring: three quarters for events, a quarter for the identities of tasks.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 struct RingSizes {
     count: u32,
@@ -105,7 +106,7 @@ impl TraceRecorder {
         let changes = self.online.begin();
         let fullest = self.slots.begin();
         self.target.borrow_mut().bytes.fill(0);
-        // Who the tasks are, before their events.
+        // Identities of tasks, before their events.
         self.buffer.consume().map_err(|error| CollectError::Bpf {
             operation: "read the ring buffers of `trace`",
             error: std::io::Error::other(error),
@@ -267,7 +268,7 @@ fn open_rings(
     builder.build()
 }
 
-/// In front of each record, and records begin at multiples of it.
+/// Header of each record; records begin at multiples of its length.
 const RING_HEADER_BYTES: u64 = 8;
 
 impl Target {
@@ -285,10 +286,10 @@ impl Target {
 
 // Which CPUs are online: one that goes offline makes no last switch that a recorder sees, so the trace says from when to when it was away.
 
-/// Lists of CPUs, such as `0-3,8`: 65,536 of them, each for itself, are shorter.
+/// Longest list of CPUs, such as `0-3,8`: 65,536 numbers one by one are shorter.
 const MAX_LIST_BYTES: usize = 1 << 19;
 
-/// As of the last pass.
+/// The online CPUs of the last pass.
 struct OnlineCpus {
     /// Kept open: later on the recorder may have no right to open it. `None`: this kernel has none.
     list: Option<File>,
@@ -297,7 +298,7 @@ struct OnlineCpus {
     /// When the last pass was, and this one began.
     passed_ns: u64,
     now_ns: u64,
-    /// Of the last event on each CPU.
+    /// Time of the last event, by CPU.
     latest_ns: Vec<u64>,
 }
 
@@ -340,7 +341,7 @@ impl OnlineCpus {
         self.latest_ns[cpu] = event.at_ns;
     }
 
-    /// What the CPU did since its last event, or the last pass, is not known up to now: no event was lost.
+    /// A mark: the state of the CPU since its last event, or since the last pass, is unknown. No event was lost.
     fn mark(&self, cpu: u16) -> SchedEvent {
         let latest_ns = self.latest_ns.get(usize::from(cpu)).copied().unwrap_or(0);
         let kind = SchedEventKind::Lost { count: 0, until_ns: self.now_ns };
@@ -360,7 +361,7 @@ impl OnlineCpus {
     }
 }
 
-/// Of `0-3,8`: by number, up to the last one.
+/// Parses `0-3,8`: whether each CPU is in the list, by number, up to the last one.
 fn parse_list(text: &str) -> Option<Vec<bool>> {
     let mut online = Vec::new();
     for part in text.trim().split(',') {

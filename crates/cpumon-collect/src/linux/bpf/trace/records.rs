@@ -116,7 +116,7 @@ const KIND_AT: usize = offset_of!(EventRecord, kind);
 const WRITTEN_AT: usize = offset_of!(RingState, written);
 const READ_AT: usize = offset_of!(RingState, read);
 
-/// Who a task is, or how a group is called.
+/// The identity of a task, or the name of a group.
 pub(super) enum Entry {
     Identity(TraceIdentity),
     Group(TraceGroup),
@@ -206,9 +206,9 @@ const SLOT_BYTES: usize = size_of::<EventRecord>();
 pub(super) struct Slots {
     states: Shared<RingState>,
     events: Shared<EventRecord>,
-    /// Of each ring; a power of two.
+    /// Slots of each ring; a power of two.
     per_ring: u64,
-    /// Of each ring: what was claimed when the pass began, and what was read.
+    /// For each ring: slots claimed when the pass began, and slots read.
     ends: Vec<(u64, u64)>,
 }
 
@@ -220,8 +220,8 @@ impl Slots {
         Ok(Self { states, events, per_ring: slots.into(), ends })
     }
 
-    /// Notes how far each ring is written. What is claimed later is left to the next pass: who its tasks are may not have been read.
-    /// Returns how full the fullest is, 0 to 1.
+    /// Notes the end of each ring. Slots claimed later are left to the next pass, because the identities of their tasks
+    /// may not have been read. Returns the fill of the fullest ring, 0 to 1.
     pub(super) fn begin(&mut self) -> f64 {
         let mut most = 0;
         for (ring, (end, read)) in self.ends.iter_mut().enumerate() {

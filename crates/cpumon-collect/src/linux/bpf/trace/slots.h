@@ -64,7 +64,7 @@ struct {
 	__uint(value_size, 24 * 4096);
 } events SEC(".maps");
 
-// The same for who the tasks are: records of different sizes, and few. User space puts the ring buffers in.
+// Ring buffers for the identities of tasks: few records, of different sizes. User space puts the buffers in.
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 1);
@@ -75,7 +75,7 @@ struct {
 	});
 } rings SEC(".maps");
 
-// Of a CPU: who has it, and what was lost since its last mark.
+// State of a CPU: its current task, and the events lost since its last mark.
 struct cpu_state {
 	__u64 running; // address of the task that a switch brought here last; 0: not known
 	__u32 running_tid;
@@ -148,7 +148,7 @@ static __always_inline bool write_event(__u32 cpu, __u64 at_ns, __u8 kind, __u8 
 	return true;
 }
 
-// Before the first event that fits again. What is lost meanwhile is in the next mark.
+// Called before the first event that fits again. Losses meanwhile are in the next mark.
 static __noinline int mark_loss(__u32 cpu)
 {
 	struct cpu_state *state = bpf_map_lookup_elem(&cpu_states, &cpu);
@@ -188,7 +188,7 @@ static __always_inline int send(struct cpu_state *here, __u8 kind, __u8 leaves, 
 	return 0;
 }
 
-// Of a record in a ring buffer of the kernel. NULL if it does not fit, which is counted.
+// Reserves a record in a ring buffer of the kernel. NULL if it does not fit, which is counted.
 static __always_inline void *reserve_entry(__u32 cpu, __u64 size, __u64 now)
 {
 	__u32 ring = ring_of(cpu);

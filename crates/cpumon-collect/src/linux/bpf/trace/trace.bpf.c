@@ -48,7 +48,7 @@ int BPF_PROG(on_switch_4, bool preempt, struct task_struct *prev, struct task_st
 	return on_switch(preempt, prev, next, prev_state);
 }
 
-// Before Linux 5.18 the event has no state. A wakeup may have changed it already; what it never makes of it is 0.
+// Before Linux 5.18 the event has no state. A wakeup may have changed it already, but never to 0.
 SEC("?tp_btf/sched_switch")
 int BPF_PROG(on_switch_3, bool preempt, struct task_struct *prev, struct task_struct *next)
 {

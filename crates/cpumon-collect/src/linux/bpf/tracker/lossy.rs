@@ -9,7 +9,7 @@ use super::*;
 const SECOND: u64 = 1_000_000_000;
 const CAPACITY_NS: i64 = 2_000_000_000;
 
-/// What one thread does in one second, and what becomes of the event if it ends.
+/// One thread's time in one second, and the fate of its end's event.
 #[derive(Copy, Clone, Debug)]
 struct Step {
     run_us: u64,
@@ -48,7 +48,7 @@ struct Host {
     _proc: tempfile::TempDir,
 }
 
-/// What the threads did in a second, ns.
+/// Time of the threads in a second, ns.
 #[derive(Default)]
 struct Did {
     run: u64,

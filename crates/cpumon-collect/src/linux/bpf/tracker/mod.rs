@@ -17,7 +17,7 @@ use super::ring::events::Event;
 /// the task list and its last switch lie some microseconds, unless it is preempted there.
 const MAX_MISSED: u16 = 2;
 
-/// What has to be remembered from pass to pass.
+/// State from pass to pass.
 #[derive(Default)]
 pub(crate) struct Tracker {
     /// The live threads of the last pass, settled, ascending by key.
@@ -47,8 +47,8 @@ pub(crate) struct Tracker {
 pub(crate) struct Ready {
     /// The growth of their run delays, those that ended included: as the rows of an interval have it.
     pub(crate) ns: u64,
-    /// Threads of which it is not known in which of two intervals they were ready: no event reports how they stood at the end of the
-    /// pass, and they are in no list.
+    /// Threads whose ready time cannot be assigned to one of two intervals: no event reports their state at the end of
+    /// the pass, and they are in no list.
     pub(crate) unknown: u64,
 }
 
@@ -69,7 +69,7 @@ impl Tracker {
         &mut self.groups
     }
 
-    /// What the last pass found.
+    /// Ready time by the last pass.
     pub(crate) fn ready(&self) -> Ready {
         self.ready
     }
@@ -132,7 +132,7 @@ impl Tracker {
         self.born_from_ns = born_from_ns(into.begin);
     }
 
-    /// Of those that ended since the last pass. `lost`: the sums of those whose event did not fit.
+    /// Ready time of threads that ended since the last pass. `lost`: the sums of those whose event did not fit.
     fn ready_of_exits(&self, lost: &LostExits) -> Ready {
         let mut ready = Ready { ns: lost.run_delay_ns.saturating_sub(self.lost.run_delay_ns), unknown: 0 };
         for task in self.exits.tasks() {
@@ -146,9 +146,9 @@ impl Tracker {
 
     fn note_ending(&mut self, exit: &ExitEvent) {
         let mut task = exit.task;
-        // As in `note_exit`: the last pass has it under its new identity.
+        // As in `note_exit`: the last pass has the thread under its new identity.
         self.renames.put_on(&mut task);
-        // Settled against the last pass, so that the split of run time goes on where the snapshots left it.
+        // Settled against the last pass, so that the split of run time continues from the snapshots.
         task.settle(find(&self.before, &task));
         // A thread that is pushed off its CPU on its way out reports it again.
         match self.endings.iter_mut().rev().find(|ending| ending.key() == task.key()) {
@@ -261,7 +261,7 @@ impl Tracker {
             let delay_ns = grown_delay_ns(task, before, self.born_from_ns);
             self.ready.ns = self.ready.ns.saturating_add(delay_ns);
             match into.threads.get_mut(kept) {
-                // What is left of the snapshot before the last one has no times, and neither has this.
+                // The slot, which the snapshot before the last one used, has no times, and neither has this row.
                 Some(place) => *place = ThreadSample { sched: place.sched, ..task.to_sample() },
                 None => into.threads.push(task.to_sample()),
             }
@@ -290,7 +290,7 @@ impl Tracker {
     fn add_leaving(&mut self, records: &mut Pass, into: &mut Snapshot) {
         for task in &self.endings {
             let is_in = |list: &[TaskRecord]| find(list, task).is_some();
-            // `note_missing` handles those of the last pass; what is left is known from this event alone.
+            // `note_missing` handles threads of the last pass; a thread that is left is known from this event alone.
             if !self.exits.contains(task.key()) && !is_in(records) && !is_in(&self.before) {
                 self.leaving.push(*task);
             }
@@ -315,7 +315,7 @@ impl Tracker {
             self.vanished += 1;
             return;
         }
-        // Where exits were lost this is most likely one of them; its run time is in their sum.
+        // Where exits were lost this thread is most likely among them; its run time is in their sum.
         if has_lost || task.missed >= MAX_MISSED {
             self.vanished += 1;
             self.ready.unknown += 1;
@@ -334,8 +334,8 @@ impl Tracker {
     fn list_processes(&self, records: &Pass, infos: &mut InfoCache, into: &mut Snapshot) {
         for task in records.leaders() {
             let process = self.process(task, task, infos);
-            // A leader whose id another thread took by an exec is there beside it until its last switch: the process has the name of
-            // the thread that goes on, which began later.
+            // A leader whose id another thread took by an exec is listed beside it until its last switch: the process is
+            // named after the surviving thread, which began later.
             match into.processes.last_mut().filter(|last| last.key == process.key) {
                 Some(last) => *last = process,
                 None => into.processes.push(process),
@@ -350,8 +350,7 @@ impl Tracker {
                 continue;
             }
             last = Some(key);
-            // The part of the leaders ascends; what is appended behind it does not, and is nearly always
-            // empty.
+            // The leaders' part ascends; the part appended behind does not, and is nearly always empty.
             if into.processes.get(..listed).is_some_and(|list| contains(list, task))
                 || into.processes.get(listed..).is_some_and(|list| list.iter().any(|other| other.key == key))
             {
@@ -387,7 +386,7 @@ impl Tracker {
     }
 }
 
-/// As the differ has it: a thread that was not there and is older counts nothing.
+/// Same rule as the differ: a thread first seen now but started earlier is charged nothing.
 fn grown_delay_ns(task: &TaskRecord, earlier: Option<&TaskRecord>, born_from_ns: u64) -> u64 {
     match earlier {
         Some(earlier) => task.run_delay_ns.saturating_sub(earlier.run_delay_ns),

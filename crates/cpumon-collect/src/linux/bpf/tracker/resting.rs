@@ -1,5 +1,5 @@
-//! A made-up host whose threads rest, run, begin and end: what is sent of those that rest in one word, into buffers of earlier
-//! passes, makes the same snapshots as what is sent in full into new ones. So do threads read from /proc, between those of
+//! A made-up host whose threads sleep, run, begin and end. Records of one word for idle threads, in buffers of earlier
+//! passes, must make the same snapshots as full records in new buffers. So must threads read from /proc between those of
 //! the iterator.
 
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use super::*;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// The host, and what the iterator has sent of it.
+/// The host, and the records that the iterator has sent.
 struct Host {
     random: u64,
     pass: u64,
@@ -112,7 +112,7 @@ impl Host {
         events
     }
 
-    /// Those read from /proc.
+    /// The threads read from /proc.
     fn hidden(&self) -> Vec<TaskRecord> {
         self.threads.iter().filter(|task| is_hidden(task)).copied().collect()
     }
