@@ -1,8 +1,8 @@
-//! What the agent costs: CPU per thread and snapshot over collect, diff, encode and send, log or stream (tls; spool: with
-//! what waits on a disk; unacked: the same, and nothing is acknowledged, so that everything goes over TLS and to the disk), with
-//! 10,000 idle and 200 active threads. In: nothing, it makes its own load, in processes of its own, for a bounded time. Out: a
-//! table (wire, disk: bytes for each thread sent; names, processes, headers and what TLS adds included), with a plain
-//! open-read-close loop over /proc/PID/task/TID/stat beside it in the same run.
+//! Cost of the agent: CPU per thread and snapshot over collect, diff, encode and send, log or stream (tls; spool: with
+//! the queue on a disk; unacked: the same without acknowledgements, so that everything goes over TLS and to the disk),
+//! with 10,000 idle and 200 active threads. In: nothing, it makes its own load, in processes of its own, for a bounded
+//! time. Out: a table (wire, disk: bytes for each thread sent, with names, processes, headers and TLS included), with a
+//! plain open-read-close loop over /proc/PID/task/TID/stat beside it in the same run.
 //!
 //! `cargo bench -p cpumon-agent --bench agent_cost [-- IDLE ACTIVE SECONDS [WAY...]]`
 
@@ -148,7 +148,7 @@ fn load(idle: usize, active: usize) -> Outcome<()> {
     std::process::exit(0);
 }
 
-/// A receiver that has everything on its disk at once: what is measured is the agent.
+/// A receiver that has everything on its disk at once, so that only the agent is measured.
 fn receive(identity: &Path) -> Outcome<()> {
     let authority = Arc::new(Authority::open(identity)?);
     let server =
@@ -179,7 +179,7 @@ const UNACKED: &str = "unacked";
 
 #[derive(Default)]
 struct Taken {
-    /// The last number of each channel, and what was acknowledged of it.
+    /// By channel: the last number, and the last acknowledged one.
     channels: BTreeMap<u32, (u64, u64)>,
     is_silent: bool,
 }
@@ -203,7 +203,7 @@ impl Session for Taken {
 
     fn work(&mut self, acks: &mut Acks<'_>, _: Watch<'_>) -> Result<bool, Refusal> {
         for (channel, (last, acked)) in self.channels.iter_mut().filter(|channel| channel.1.0 > channel.1.1) {
-            // What is taken in is off the window.
+            // Received records leave the window.
             acks.ack(*channel, *last, if self.is_silent { 0 } else { *last });
             *acked = *last;
         }
@@ -305,7 +305,7 @@ fn measure_agent(way: &str, source: &str, seconds: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// What everybody does: list, open, read and close the stat file of every thread.
+/// The loop of most tools: list, open, read and close the stat file of every thread.
 fn measure_plain_loop(passes: usize) -> Outcome<()> {
     let mut buffer = [0_u8; 1024];
     let (before, mut threads) = (cpu_time(), 0_u64);

@@ -4,9 +4,9 @@
 //! Probes are switched off one at a time: histograms, wait reasons, interrupts, switch events; all at once where loading the rest
 //! again would take more than a minute's budget. They are switched on again in reverse order. A step up that had to be undone doubles the wait before the next one, so that a steady load does not make it oscillate.
 //!
-//! Where no probe is left to switch off, what remains is the cost of the snapshots: then they are made less often. What was used
-//! above the limit until then, and what it took to load probes, is made up for in the same way, up to a minute's budget. Loading
-//! is made up for while there are probes, too: at the start there always are.
+//! Where no probe is left to switch off, only the snapshots cost: they are made less often. CPU time above the limit
+//! until then, and for loading probes, is made up for in the same way, up to a minute's budget. Loading is made up for
+//! even while probes are on, as they always are at the start.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -21,15 +21,15 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Time below the limit before a step up: the initial and the largest value.
 const SPACE_AT_FIRST: Duration = Duration::from_secs(10);
 const SPACE_AT_MOST: Duration = Duration::from_mins(5);
-/// The budget has space while no more than this part of it is used, because the next probe must fit too.
+/// The budget has space while at most this part is used, because the next probe must fit too.
 const SPACE_RATIO: f64 = 0.5;
 
-/// An interval is so many of the wanted ones.
+/// Multiples of the requested interval.
 const STRETCHES: [u32; 5] = [1, 2, 4, 8, MAX_STRETCH];
 const MAX_STRETCH: u32 = 16;
-/// What was used above the limit is made up for in this time.
+/// CPU time above the limit is made up for in this time.
 const MAKE_UP: Duration = Duration::from_mins(1);
-/// Of a time that is nearly over, so much counts.
+/// Shortest rest of that time to divide by.
 const LEAST_MAKE_UP: Duration = Duration::from_secs(1);
 /// The least part of the limit that is left for snapshots meanwhile.
 const LEAST_RATIO: f64 = 1.0 / 16.0;
@@ -39,7 +39,7 @@ const LEAST_RATIO: f64 = 1.0 / 16.0;
 pub struct CpuShare(f64);
 
 impl CpuShare {
-    /// As a fraction of one CPU.
+    /// The share as a fraction of one CPU.
     #[must_use]
     pub fn ratio(self) -> f64 {
         self.0
@@ -74,7 +74,7 @@ impl FromStr for CpuShare {
 pub struct Change {
     /// The probes from now on.
     pub probes: Probes,
-    /// The probe that is switched, or all of them at once.
+    /// The switched probe, or all probes at once.
     pub step: Probes,
     /// It is switched off, else on.
     pub is_down: bool,
@@ -94,11 +94,11 @@ pub struct BudgetPolicy {
     since_up: Option<Duration>,
     /// Wanted intervals between two snapshots.
     stretch: u32,
-    /// Time for which fewer of them would have been enough.
+    /// Time for which a shorter distance would have been enough.
     slack: Duration,
     /// CPU time that was used above the limit and is not made up for, s.
     debt_s: f64,
-    /// Loading is a part of it, which is to be made up for in this time.
+    /// Time left to make up for loading, while the debt includes it.
     load_left: Option<Duration>,
 }
 
@@ -148,7 +148,7 @@ impl BudgetPolicy {
         let used_ratio = used.as_secs_f64() / length.as_secs_f64();
         let limit = self.limit.ratio();
         self.add(length, used);
-        // What longer intervals save is no space for another probe.
+        // The savings of longer intervals are no space for another probe.
         let has_space = used_ratio < limit * SPACE_RATIO && self.stretch == 1;
         self.stretch_intervals(length, used_ratio);
         // One interval on the other side starts the count again: only time without a break decides.
@@ -333,7 +333,8 @@ mod tests {
         assert_eq!(slow.update(Duration::ZERO, SECOND), None, "an interval without length has no share");
     }
 
-    /// Seconds go by; a snapshot costs so many ms. Returns the CPU time of each second in ms, and the intervals in s.
+    /// Simulates seconds in which a snapshot costs `snapshot_ms`. Returns the CPU time of each second in ms, and the
+    /// intervals in s.
     fn minutes(budget: &mut BudgetPolicy, seconds: usize, snapshot_ms: f64) -> (Vec<f64>, Vec<u32>) {
         let (mut used, mut intervals) = (vec![0.0; seconds], Vec::new());
         let mut now = 0;

@@ -34,14 +34,14 @@ pub struct ConnectionTotals {
     pub uplink: UplinkStatus,
     /// Texts cut and rows left out because they fit no frame.
     pub misfits: u64,
-    /// What waits is on the disk, not in memory.
+    /// The queue is on the disk, not in memory.
     pub is_on_disk: bool,
 }
 
 impl ConnectionTotals {
     /// Snapshots that would be lost if the agent ended now.
     pub(crate) fn unsafe_now(&self) -> u64 {
-        // What waits in a spool survives this process: the next run sends it.
+        // A spool survives this process: the next run sends it.
         self.uplink.lost + if self.is_on_disk { 0 } else { self.uplink.waiting }
     }
 
@@ -81,7 +81,8 @@ impl ConnectionTotals {
     }
 }
 
-/// What the uplink needs to start. Its thread starts after the agent has given up its rights, so that it inherits fewer.
+/// Parts that the uplink needs to start. Its thread starts after the agent has dropped its privileges, so that it
+/// inherits fewer.
 struct Ready {
     options: UplinkOptions,
     backlog: Box<dyn Backlog>,

@@ -54,7 +54,7 @@ impl CpuBudget {
             cpu_ns: snapshot.health.own_cpu_ns.saturating_add(probe_cpu_ns),
         };
         let Some(before) = self.before.replace(now) else {
-            // What this process used up to its first snapshot went into loading the probes.
+            // CPU time of this process up to its first snapshot went into loading the probes.
             return self.policy.charge(Duration::ZERO, Duration::from_nanos(now.cpu_ns));
         };
         let length = Duration::from_nanos(now.at_mono_ns.saturating_sub(before.at_mono_ns));
@@ -158,7 +158,8 @@ mod tests {
             Ok(Box::new(Costly { probes: options.probes, clock: Arc::clone(&clock) }))
         };
         sampler.limit_cpu(limit.parse().unwrap(), &options, Box::new(open));
-        // As at its first snapshot, so that loading took nothing: the test would have to wait for longer intervals.
+        // The value of its first snapshot, so that loading cost nothing: the test would have to wait for longer
+        // intervals.
         sampler.cpu_budget_mut().before = Some(Spent { at_mono_ns: 1_000_000_000, cpu_ns: 300_000_000 });
         sampler
     }
@@ -192,7 +193,7 @@ mod tests {
 
     #[test]
     fn probes_are_switched_off_until_the_rest_fits_the_budget() {
-        // 0.3 of a CPU by the probes; one of them alone fits.
+        // The probes take 0.3 of a CPU; a single one fits.
         let mut sampler = sampler("15%", true);
         let seen = steps(&mut sampler, 16);
         let all = Probes::EXITS | Probes::SCHED | Probes::WAITS | Probes::IRQ;

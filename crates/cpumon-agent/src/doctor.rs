@@ -36,7 +36,7 @@ fn heading(topic: Topic) -> &'static str {
     }
 }
 
-/// Writes the conclusion, and the command that gets what is missing.
+/// Writes the conclusion, and the command that gets the missing data.
 pub fn write_summary(diagnosis: &Diagnosis, columns: usize, out: &mut dyn Write) -> std::io::Result<()> {
     let columns = columns.clamp(*COLUMNS.start(), *COLUMNS.end());
     wrap(&conclusion(diagnosis), columns).iter().try_for_each(|line| writeln!(out, "{line}"))?;
@@ -67,7 +67,7 @@ pub fn write_summary(diagnosis: &Diagnosis, columns: usize, out: &mut dyn Write)
     wrap(&more, columns).iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-/// How to get what is missing, each way once. Of several grants of capabilities the largest is enough.
+/// The remedies, each once. Of several grants of capabilities the largest is enough.
 fn remedies(diagnosis: &Diagnosis) -> Vec<&str> {
     let missing = diagnosis.checks.iter().filter(|check| check.state == CheckState::Missing);
     // The probes only say that the rights are missing, which have a check of their own.

@@ -80,7 +80,7 @@ impl Encoding {
         Ok(())
     }
 
-    /// What did not fit into datagrams so far, as text; `None` if everything did.
+    /// Reports, as text, the values that did not fit into datagrams so far; `None` if all did.
     pub fn misfits(&self) -> Option<String> {
         let counts = match self {
             Self::V1 { totals, .. } => [

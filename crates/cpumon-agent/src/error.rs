@@ -80,7 +80,7 @@ pub struct DataMissing {
     pub failed: u64,
 }
 
-/// What a TLS connection needs could not be opened.
+/// A resource of a TLS connection could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectionError {
@@ -132,7 +132,7 @@ pub enum FlagsError {
     /// `--flight-recorder` of an agent without a directory.
     #[error("--flight-recorder needs a directory for the traces: add --flight-dir DIR")]
     FlightWithoutDir,
-    /// A rule of the flight recorder compares what is not measured.
+    /// A rule of the flight recorder compares a value that is not measured.
     #[error(
         "--flight-when delay>… needs --probes sched, which measures how long threads wait for a CPU; p99>… needs --probes hist"
     )]

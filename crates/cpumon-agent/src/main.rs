@@ -76,7 +76,7 @@ fn doctor(args: &DoctorArgs) -> ExitCode {
     match write(&diagnosis, columns.unwrap_or(COLUMNS), &mut std::io::stdout().lock()) {
         Ok(()) if diagnosis.is_complete() => ExitCode::SUCCESS,
         Ok(()) => ExitCode::from(3),
-        // The reader of the output has what it wanted (`cpumon-agent doctor | head`).
+        // The reader of the output has closed it (`cpumon-agent doctor | head`).
         Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             log::error!("cannot write the report: {error}");
@@ -106,7 +106,7 @@ fn parse() -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&matches)
 }
 
-/// Prints a help text, the version or what is wrong with the command line.
+/// Prints a help text, the version or the error in the command line.
 fn not_run(text: &clap::Error) -> ExitCode {
     match text.print().and_then(|()| std::io::stdout().flush()) {
         Err(error) if !text.use_stderr() && error.kind() != ErrorKind::BrokenPipe => {

@@ -210,7 +210,7 @@ impl OnDemandRecorder {
         RecordingProgress { left: state.left(), ..state.progress.clone() }
     }
 
-    /// The file of a complete recording and what it is about, once.
+    /// The file of a complete recording and its reason, once.
     #[must_use]
     pub fn take_complete(&self) -> Option<(PathBuf, Why)> {
         self.shared.lock().complete.take()

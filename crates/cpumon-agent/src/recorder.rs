@@ -123,7 +123,7 @@ impl Recorder {
         let report = self.encoder.encode(info, step.snapshot, step.interval, &mut self.datagrams);
         self.misfits += report.texts_cut + report.rows_lost;
         self.report = report;
-        // The spool counts what it could not append.
+        // The spool counts the snapshots that it could not append.
         let _ = self.spool.append(step.snapshot.end.wall_ns, is_full, self.datagrams.as_slice());
         RecordingTotals { spool: self.spool.status().clone(), misfits: self.misfits }
     }

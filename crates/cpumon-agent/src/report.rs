@@ -1,4 +1,4 @@
-//! The agent's line of log every minute: its own cost, what it sent, and what went wrong.
+//! The agent's line of log every minute: its own cost, its traffic, and its errors.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};

@@ -23,7 +23,7 @@ pub struct SamplerOptions {
     pub max_cpu: Option<CpuShare>,
 }
 
-/// After so many snapshots of a source all lists have their size: what they outgrew on the way can go.
+/// Snapshots of a source after which all lists have their size: their earlier, smaller buffers can be freed.
 const SETTLED: u64 = 3;
 
 /// Measures this machine at each interval.
@@ -31,7 +31,7 @@ pub struct Sampler {
     source: Box<dyn Source + Send>,
     kind: SourceKind,
     schedule: Schedule,
-    /// As it was asked for.
+    /// The interval as requested.
     wanted_interval: Duration,
     info: HostInfo,
     previous: Snapshot,
@@ -51,8 +51,8 @@ pub struct Step<'a> {
     pub previous: &'a Snapshot,
     /// The snapshot just made.
     pub snapshot: &'a Snapshot,
-    /// What happened between them; at the first step there is none: it is empty and flagged as a restart. Its threads are
-    /// those of [`Sampler::set_rows`].
+    /// The interval between them. At the first step it is empty and flagged as a restart. Its threads are those of
+    /// [`Sampler::set_rows`].
     pub interval: &'a Interval,
     /// Nothing was measured before: `previous` and `interval` are empty.
     pub is_first: bool,
@@ -177,7 +177,7 @@ impl Sampler {
 
     /// Replaces the source. The snapshots are cleared, because the counters of the new source start at another base.
     fn take_over(&mut self, source: Box<dyn Source + Send>) {
-        // The old one is dropped here; what it held would otherwise stay with the C library beside what the new one needs.
+        // The old source is dropped here; its memory would otherwise stay with the C library beside that of the new one.
         self.source = source;
         give_memory_back();
         self.previous.clear();
@@ -228,7 +228,7 @@ impl Sampler {
     }
 }
 
-/// The same source with other probes.
+/// Opens the same source with other probes.
 fn open_again(options: &SourceOptions) -> Result<Box<dyn Source + Send>, CollectError> {
     // Not `Auto`: a fallback to /proc would change the counters. A failure leaves the current source in
     // place.
@@ -329,7 +329,7 @@ mod tests {
         let mut sampler = Sampler::open(&options).unwrap();
         let stop = AtomicBool::new(false);
         let begin = Instant::now();
-        // Windows counts its CPU time in ticks, each of which is more than some snapshots take.
+        // Windows counts its CPU time in ticks, each longer than some snapshots.
         while sampler.cpu_budget_mut().stretch() == 1 {
             assert!(begin.elapsed() < Duration::from_secs(20), "the limit does not hold");
             sampler.step(&stop).unwrap().unwrap();

@@ -127,7 +127,7 @@ pub fn with_yes_and_no(arg: Arg) -> Arg {
 #[must_use]
 pub fn without_unset_variable(arg: Arg) -> Arg {
     let Some(name) = arg.get_env() else { return arg };
-    // Of one that is not there, the help still has the name.
+    // If the variable is not set, the help still shows its name.
     let Some(value) = std::env::var_os(name) else { return arg };
     let is_off = || {
         // The words of `FalseyValueParser`.

@@ -12,7 +12,7 @@ use super::rule::FlightRule;
 use crate::error::FlagsError;
 use crate::platform::HAS_BPF;
 
-/// What to hold, and where to write it.
+/// Length and memory of the flight recorder, and its directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlightSettings {
     /// Time.
@@ -25,7 +25,7 @@ pub struct FlightSettings {
     pub files: u32,
     /// When to write one.
     pub rules: Vec<FlightRule>,
-    /// To keep the time on disk; memory then only has what is not written yet.
+    /// Limits on disk, to keep the time there; memory then has only the unwritten part.
     pub disk: Option<FlightDisk>,
 }
 
@@ -36,7 +36,7 @@ impl FlightSettings {
     }
 }
 
-/// What is held in memory, and when it is written.
+/// Flags for the memory of the flight recorder and its rules.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Flight recorder")]
 pub struct FlightArgs {
@@ -64,7 +64,7 @@ pub struct FlightArgs {
 }
 
 impl FlightArgs {
-    /// What the rules compare must be measured.
+    /// Checks that the values of the rules are measured.
     ///
     /// # Errors
     /// A rule needs another probe than these.
@@ -73,7 +73,7 @@ impl FlightArgs {
         if probes.contains(needed) { Ok(()) } else { Err(FlagsError::RuleWithoutProbe) }
     }
 
-    /// What was asked for, in memory, with windows in `dir`; `None`: no flight recorder.
+    /// The requested settings, in memory, with windows in `dir`; `None`: no flight recorder.
     #[must_use]
     pub fn settings(&self, dir: PathBuf, files: u32) -> Option<FlightSettings> {
         let (length, memory, rules) = (self.flight_recorder?, self.flight_memory, self.flight_when.clone());

@@ -36,7 +36,7 @@ pub use window_file::{FlightError, WindowFile};
 
 use crate::platform::{hurry, on_window_signal};
 
-/// What came right after the moment is part of a window as well.
+/// Time after the moment that a window includes.
 const AFTER: Duration = Duration::from_secs(1);
 /// A window by a rule is followed by no other for this time, or for the time that a window holds if that is longer.
 const PAUSE: Duration = Duration::from_mins(1);
@@ -76,13 +76,13 @@ impl DrainPace {
         self.0 = next.clamp(Self::SHORTEST, Self::LONGEST);
     }
 
-    /// While a copy is being written, which goes on between the passes.
+    /// Called while a copy is being written, which continues between the passes.
     pub fn hasten(&mut self) {
         self.0 = Self::SHORTEST;
     }
 }
 
-/// What the threads share.
+/// State that the threads share.
 struct Shared {
     stop: AtomicBool,
     /// Why a window is to be written.
@@ -245,7 +245,7 @@ impl<'s> Recording<'s> {
         let disk = settings.disk;
         let ring = disk.map(|disk| DiskRing::open(&settings.dir, disk, settings.length, began.mono_ns));
         let ring = ring.transpose()?;
-        // What is in segments leaves memory.
+        // Events in segments leave memory.
         let length_ns = u64::try_from(settings.length.as_nanos()).unwrap_or(u64::MAX);
         let limits =
             WindowLimits { length_ns, bytes: usize::try_from(settings.memory).unwrap_or(usize::MAX) };
@@ -353,7 +353,8 @@ fn make_space(dir: &Path, files: u32) -> io::Result<()> {
     names.into_iter().take(surplus).try_for_each(|name| attachments::remove(&dir.join(name)))
 }
 
-/// Gives up what a thread that records needs no more; it writes to one directory. `recorder`: its name. Says what it is held to.
+/// Drops the privileges that a recording thread does not need; it may write to one directory. `recorder`: its name.
+/// Returns its restrictions in words.
 pub(crate) fn confine_recorder(recorder: &str, dir: &Path, keep: RetainedCapabilities) -> String {
     if let Err(error) = drop_capabilities(SourceKind::Unknown, keep) {
         log::warn!("the {recorder} cannot give up capabilities: {error}");
@@ -365,7 +366,7 @@ pub(crate) fn confine_recorder(recorder: &str, dir: &Path, keep: RetainedCapabil
     })
 }
 
-/// Of a trace of this machine that begins then.
+/// The header of a trace of this machine that begins at `began`.
 pub(crate) fn trace_header(info: &HostInfo, began: Moment) -> FileHeader {
     FileHeader {
         boot: info.boot,

@@ -1,5 +1,5 @@
-//! [`DiskRing`]: the flight recorder on disk. What is recorded goes to segments, files that each can be read alone; the oldest are deleted
-//! when they are too old, or when all files together are too large. A window is a copy of the last segments.
+//! [`DiskRing`]: the flight recorder on disk. Events go to segments, files that each can be read alone; the oldest are
+//! deleted when they are too old, or when all files together are too large. A window is a copy of the last segments.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -18,7 +18,7 @@ use super::window_file::{FlightError, stamp};
 const BUFFER_BYTES: usize = 1 << 18;
 /// How long is written before the ring buffers are emptied again.
 const WRITE_FOR: Duration = Duration::from_millis(5);
-/// A segment is this part of what is kept at most, so that little more than the oldest goes at a time.
+/// A segment is at most this part of the whole ring, so that little more than the oldest data is deleted at a time.
 const PARTS: u32 = 16;
 const MIN_SEGMENT_BYTES: u64 = 64 << 10;
 const MAX_SEGMENT_BYTES: u64 = 32 << 20;
@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// Warnings about the disk come no more often.
 const WARN_EVERY: Duration = Duration::from_mins(1);
 
-/// What is kept on disk, and how much of it a window has.
+/// Limits of the ring on disk and of a window.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct FlightDisk {
     /// Segments and windows together, bytes.
@@ -43,7 +43,7 @@ struct OpenSegment {
     copy: WindowCopy<BufWriter<File>>,
     path: PathBuf,
     began: Instant,
-    /// What is whole of it, bytes.
+    /// Bytes that are complete.
     whole_bytes: u64,
 }
 
@@ -65,9 +65,9 @@ pub(super) struct DiskRing {
     number: u32,
     open: Option<OpenSegment>,
     closed: VecDeque<Closed>,
-    /// What happened before this is in segments, or is lost.
+    /// Events before this time are in segments, or lost.
     after_ns: u64,
-    /// What the names of the tasks took in the last segment.
+    /// Bytes of the tasks' names in the last segment.
     names_bytes: u64,
     paused: Option<Instant>,
     warned: Option<Instant>,
@@ -75,7 +75,7 @@ pub(super) struct DiskRing {
 }
 
 impl DiskRing {
-    /// Goes on in the directory, with what earlier recordings left there. The recording began at `began_ns`.
+    /// Opens the directory, with the segments that earlier recordings left there. The recording began at `began_ns`.
     pub(super) fn open(
         dir: &Path,
         disk: FlightDisk,
@@ -90,7 +90,7 @@ impl DiskRing {
         while found.iter().any(|segment| segment.recording == stamp(wall_ns)) {
             wall_ns += 1_000_000;
         }
-        // Their ages count from here: by a clock that is set wrong, all of them would be too old at once.
+        // Their ages count from here: under a clock that is set wrong, all would be too old at once.
         let end_ns = now.mono_ns.cast_signed();
         let mut closed: Vec<(Option<SystemTime>, Closed)> = found
             .into_iter()
@@ -230,7 +230,7 @@ impl DiskRing {
         self.closed.push_back(Closed { path, bytes, end_ns: until_ns.cast_signed(), is_own: true });
     }
 
-    /// Takes away what is not whole at the end of a segment.
+    /// Removes the incomplete end of a segment.
     fn cut(&mut self, path: &Path, whole_bytes: u64, until_ns: u64) {
         let cut = OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(whole_bytes));
         if whole_bytes == 0 || cut.is_err() {
@@ -245,7 +245,7 @@ impl DiskRing {
         if let Some(open) = self.open.take() {
             let OpenSegment { copy, path, whole_bytes, .. } = open;
             let until_ns = copy.until_ns();
-            // What it has in its buffer is written at the latest when it goes.
+            // Its buffer is written when it is dropped, at the latest.
             drop(copy);
             self.cut(&path, whole_bytes, until_ns);
         }
@@ -264,7 +264,7 @@ impl DiskRing {
         }
     }
 
-    /// Deletes what is too old, and so much that `more` bytes fit.
+    /// Deletes segments that are too old, and as many more as it takes to free `more` bytes.
     fn evict(&mut self, more: u64) {
         let begin_ns = now().mono_ns.cast_signed().saturating_sub(signed_ns(self.length));
         while self.closed.front().is_some_and(|first| first.end_ns < begin_ns) {

@@ -1,4 +1,5 @@
-//! The ring of segments on real directories, with made-up switches: what is kept, what goes, and what a disk that refuses costs.
+//! The ring of segments on real directories, with made-up switches: retention, deletion, and the cost of a disk that
+//! refuses.
 
 use cpumon_collect::now;
 use cpumon_link::attachments::TraceRequests;
@@ -47,7 +48,7 @@ fn bytes_in(dir: &Path) -> u64 {
     dir.read_dir().unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
 }
 
-/// Events of what is in a directory, the spans that are marked as lost, and whether it is whole.
+/// Reads a directory: the number of events, the spans marked as lost, and whether it is whole.
 fn read(path: &Path) -> (usize, Vec<(u64, u64)>, bool) {
     let mut reader = TraceReader::open(TraceInput::open(path).unwrap()).unwrap();
     let (mut events, mut lost) = (0, Vec::new());

@@ -7,7 +7,7 @@ use std::time::Duration;
 use cpumon_collect::parse_interval;
 use cpumon_model::{DelayHistogram, DelayOf, Interval, Probes, ProcessInfo, ProcessInterval, ProcessKey};
 
-/// What is compared with the limit.
+/// The value that is compared with the limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Subject {
     /// All CPUs together, ppm of their capacity.
@@ -24,7 +24,7 @@ enum Subject {
     Delay,
     /// The 99th percentile of all run delays, ns.
     P99,
-    /// What of the capacity the ledger cannot attribute, or has too much, ppm.
+    /// The part of the capacity that the ledger cannot attribute, or has too much, ppm.
     Unattributed,
 }
 
@@ -35,7 +35,7 @@ pub struct FlightRule {
     /// ppm or ns.
     limit: u64,
     lasting: Duration,
-    /// As it was typed.
+    /// The rule as typed.
     text: Box<str>,
 }
 
@@ -128,7 +128,7 @@ impl FlightRule {
         }
     }
 
-    /// Whether an interval is above the limit; of single processes, whether any of them is.
+    /// Whether an interval is above the limit; for single processes, whether any process is.
     fn holds(&self, interval: &Interval) -> bool {
         let value = match &self.subject {
             Subject::Cpu => {
@@ -186,9 +186,9 @@ fn longest_ns(interval: &Interval) -> Option<u64> {
 /// For how long a rule has been fulfilled.
 #[derive(Debug)]
 enum Held {
-    /// By the host, or by a group of processes.
+    /// Fulfilled by the host, or by a group of processes, for this long.
     One(Duration),
-    /// By each of these processes, which are sorted; and space for the next ones.
+    /// Fulfilled by each of these processes, which are sorted; and a buffer for the next ones.
     Each(Vec<(ProcessKey, Duration)>, Vec<(ProcessKey, Duration)>),
 }
 
@@ -395,7 +395,7 @@ mod tests {
         let mut met = |interval: &Interval| rules.check(interval, Duration::from_secs(2));
         let run = [&busy, &busy, &calm, &busy, &busy, &busy].map(&mut met);
         assert_eq!(run, [None, None, None, None, None, Some("cpu>90%/3s".to_owned())]);
-        // Two seconds of pause, of which the first interval ends one.
+        // Two seconds of pause; the first interval ends one.
         let after =
             [interval(0, 0, 30), interval(0, 0, 30), interval(0, 0, 30)].map(|interval| met(&interval));
         assert_eq!(after, [None, Some("delay>20ms".to_owned()), None]);

@@ -15,7 +15,7 @@ const BUFFER_BYTES: usize = 1 << 18;
 /// How long parts of a copy are written before the ring buffers are emptied again.
 const COPY_FOR: Duration = Duration::from_millis(5);
 
-/// The last part of a recording in memory, of which copies are written part by part while it goes on.
+/// The last part of a recording in memory. Copies are written part by part while the recording continues.
 pub struct WindowFile {
     window: TraceWindow,
     copy: Option<(WindowCopy<BufWriter<File>>, PathBuf)>,
@@ -87,7 +87,7 @@ impl WindowFile {
         Ok(())
     }
 
-    /// Goes on with the copy for some milliseconds. Returns what it has and where once it is complete.
+    /// Continues the copy for some milliseconds. Once it is complete, returns its counts and path.
     ///
     /// # Errors
     /// The file cannot be written, or not fast enough: it is removed.
@@ -131,7 +131,7 @@ pub enum FlightError {
     /// The directory cannot be made.
     #[error("cannot use {dir} for --flight-dir")]
     Dir {
-        /// Its name.
+        /// Path of the directory.
         dir: String,
         /// Why.
         #[source]

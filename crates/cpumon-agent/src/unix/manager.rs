@@ -134,7 +134,7 @@ mod tests {
         }
     }
 
-    /// Whether a watchdog has done what it does, and sleeps (proc(5)).
+    /// Whether a watchdog's thread has finished its work and sleeps (proc(5)).
     fn is_watchdog_asleep() -> bool {
         let tasks = std::fs::read_dir("/proc/self/task").unwrap();
         let mut stats = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("stat")).ok());

@@ -30,7 +30,7 @@ pub fn wake_on(signals: &[i32]) -> io::Result<()> {
     let mut caught = signal_hook::iterator::Signals::new(signals)?;
     let sleeper = std::thread::current();
     let wake = move || {
-        // The thread inherited the capabilities of its parent, and needs none of them.
+        // The thread inherited the capabilities of its parent, and needs none.
         if let Err(error) =
             cpumon_collect::drop_capabilities(SourceKind::Unknown, RetainedCapabilities::NAMES)
         {

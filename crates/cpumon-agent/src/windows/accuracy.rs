@@ -59,7 +59,7 @@ pub fn accuracy(args: &AccuracyArgs, program: &str) -> ExitCode {
     };
     let rows = if args.all { usize::MAX } else { ROWS };
     match write_table(&found, rows, &mut std::io::stdout().lock()) {
-        // The reader of the output has what it wanted.
+        // The reader of the output has closed it.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => return failed(&error, 1),
         _ => {}
     }
@@ -107,7 +107,7 @@ fn line(row: &CycleRow) -> [String; 6] {
     ]
 }
 
-/// The table and what it says in sentences; `rows` processes at most.
+/// Writes the table and its summary in sentences; `rows` processes at most.
 fn write_table(found: &CycleComparison, rows: usize, out: &mut dyn Write) -> std::io::Result<()> {
     let mut lines = vec![HEADING.map(str::to_owned)];
     lines.extend(found.rows.iter().take(rows).map(line));

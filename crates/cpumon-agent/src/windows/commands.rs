@@ -200,7 +200,7 @@ fn restart_after_failures(service: &Service) -> windows_service::Result<()> {
         command: None,
         actions: Some(RESTARTS.map(restart).to_vec()),
     })?;
-    // Also where the agent itself reports that it failed, not only when it crashes.
+    // Also when the agent itself reports a failure, not only when it crashes.
     service.set_failure_actions_on_non_crash_failures(true)
 }
 

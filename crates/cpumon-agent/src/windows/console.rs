@@ -1,5 +1,6 @@
-//! Ctrl-C, Ctrl-Break, and the end of the console or the session. The system calls a function of this program for each of them, in a new
-//! thread. When the console or the session ends, it ends the process as soon as that function returns, or after some seconds.
+//! Ctrl-C, Ctrl-Break, and the end of the console or the session. The system calls a function of this program for each,
+//! in a new thread. When the console or the session ends, it ends the process as soon as that function returns, or after
+//! some seconds.
 
 #![expect(unsafe_code, reason = "the standard library has no events of the console")]
 
@@ -15,7 +16,7 @@ use windows_sys::core::BOOL;
 /// The exit code of a shell for what Ctrl-C ended, the same on all systems.
 const INTERRUPTED: i32 = 130;
 
-/// What the first call of [`catch_stop`] was given.
+/// The argument of the first call of [`catch_stop`].
 static STOPPED: OnceLock<Stopped> = OnceLock::new();
 
 struct Stopped {
@@ -24,10 +25,10 @@ struct Stopped {
     sleeper: Thread,
 }
 
-/// What follows from an event.
+/// The consequence of an event.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Next {
-    /// The process goes on, and ends by itself.
+    /// The process continues, and ends by itself.
     Return,
     /// It ends now.
     Exit,

@@ -13,10 +13,10 @@ use crate::process::{Chain, Pulse};
 
 /// The service's name, and that of its messages in the event log.
 pub(super) const NAME: &str = "cpumon-agent";
-/// What the manager may wait for the end: unacknowledged snapshots have 5 s, and the spool is written.
+/// How long the manager may wait for the end: unacknowledged snapshots have 5 s, and the spool is written.
 const STOPS_WITHIN: Duration = Duration::from_secs(20);
 
-/// Of the one service that this process is.
+/// Status of the one service in this process.
 static STATUS: OnceLock<ServiceStatusHandle> = OnceLock::new();
 
 /// From now on every [`Manager`] reports by this handle.
@@ -55,7 +55,7 @@ impl Manager {
     }
 }
 
-/// A watchdog's thread, of which there is none.
+/// The place of a watchdog's thread, which Windows does not need.
 #[derive(Debug, Default)]
 pub struct Watch(());
 

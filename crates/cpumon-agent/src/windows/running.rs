@@ -45,7 +45,7 @@ fn service_main(_arguments: Vec<OsString>) {
     let asked = Arc::clone(&stop);
     let handler = move |control| match control {
         ServiceControl::Stop | ServiceControl::Shutdown => {
-            // Before the agent has woken up: what it must still send may take seconds.
+            // Before the agent has woken up: sending the rest may take seconds.
             report(ServiceState::StopPending, ServiceExitCode::NO_ERROR);
             asked.store(true, Ordering::Relaxed);
             sleeper.unpark();

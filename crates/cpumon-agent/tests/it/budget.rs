@@ -46,7 +46,7 @@ fn wait_for(scene: &Scene, demux: &mut Demux, what: &str, is_wanted: impl Fn(Pro
         let mut found = false;
         let taken = demux.accept(&buffer[..length], from, received, &mut |_, interval| {
             last = interval.health.probes;
-            // What is given up is no data, not 0.
+            // A probe that was switched off is no data, not 0.
             let (probe, field) = (Probes::HISTOGRAMS, Fields::HISTOGRAMS);
             assert_eq!(interval.fields.contains(field), last.contains(probe), "{interval:?}");
             assert!(last.contains(probe) || interval.delays.is_empty());
@@ -72,7 +72,7 @@ fn a_storm_of_switches_makes_it_watch_less_and_the_data_says_so() {
     thread::scope(|scope| {
         let _stop = Stop(&stop);
         scope.spawn(|| storm(&stop));
-        // One at a time or all at once: that depends on what it takes to load the others again.
+        // One at a time or all at once: that depends on the cost of loading the others again.
         wait_for(&scene, &mut demux, "nothing but snapshots is left", |probes| probes == Probes::EXITS);
     });
     let messages = agent.end();

@@ -1,4 +1,4 @@
-//! What a sampler does to the C library's heap.
+//! The effect of a sampler on the C library's heap.
 
 use cpumon_agent::{Sampler, SamplerOptions};
 use cpumon_collect::{SourceChoice, SourceOptions};
@@ -17,7 +17,7 @@ fn anonymous_bytes() -> usize {
 fn lists_that_end_go_back_to_the_system_after_a_larger_one_did() {
     let source = SourceOptions { choice: SourceChoice::Procfs, ..SourceOptions::default() };
     Sampler::open(&SamplerOptions { source, ..SamplerOptions::default() }).unwrap();
-    // As the kernel's type information does when BPF programs are loaded.
+    // As much as the kernel's type information takes when BPF programs are loaded.
     drop(std::hint::black_box(vec![1_u8; 24 << 20]));
     let before = anonymous_bytes();
     let mut small = Vec::new();

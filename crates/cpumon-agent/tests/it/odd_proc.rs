@@ -46,7 +46,7 @@ fn write(root: &Path, file: &str, text: &str) {
 fn stat(root: &Path, random: &mut SeededRng) {
     let mut text = "cpu  1 2 3 4\n".to_owned();
     for _ in 0..=random.below(5) {
-        // In any order, and some of them twice.
+        // In any order, and some modes twice.
         let modes: Vec<String> = (0..random.below(12)).map(|_| odd(random)).collect();
         let cpu = if random.below(9) == 0 { u64::from(u32::MAX) } else { random.below(6) };
         writeln!(text, "cpu{cpu} {}", modes.join(" ")).unwrap();

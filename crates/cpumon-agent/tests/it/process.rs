@@ -148,7 +148,7 @@ fn between_two_snapshots_it_sleeps_and_a_signal_wakes_it() {
     let (socket, to) = sink();
     let agent = Running::start(&mut agent(&["--to", &to, "--interval", "1h"]));
     hear(&socket);
-    // Once it has finished what it does after sending, nothing wakes it for a second.
+    // Once its work after sending is done, nothing wakes it for a second.
     let sleeps_through = |_| {
         let before = sleeps(agent.0.id());
         std::thread::sleep(Duration::from_secs(1));
@@ -203,7 +203,7 @@ fn a_log_alone_sends_nothing_and_is_complete() {
     }
 }
 
-/// Snapshots in a log; all of them are sound, and none is missing.
+/// Number of snapshots in a log; checks that all are sound and none is missing.
 fn logged(dir: &str) -> u64 {
     let reader = cpumon_link::spool::SpoolReader::open(dir.as_ref()).unwrap();
     let report = reader.read(&mut |_| std::ops::ControlFlow::Continue(())).unwrap();
@@ -287,7 +287,7 @@ fn a_help_text_that_cannot_be_written_is_a_failure() {
     assert_eq!(output.status.code(), Some(2), "{}", words(&output));
 }
 
-/// Of flags `true` and `false` were the only words, and an empty variable was an error.
+/// Flags took only the words `true` and `false`, and an empty variable was an error.
 #[test]
 fn variables_are_understood_as_by_the_other_program() {
     let of = |name: &str, value: &str, arguments: &[&str]| {

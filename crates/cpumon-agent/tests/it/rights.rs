@@ -1,5 +1,5 @@
-//! Least privilege: what the agent needs to start, what it still has afterwards, what it says without. Needs root, which
-//! starts it with fewer rights (setpriv).
+//! Least privilege: the privileges that the agent needs to start, those it has afterwards, its messages without. Needs root,
+//! which starts it with fewer rights (setpriv).
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::scene::{Running, Scene};
 const CAP_SYS_PTRACE: u64 = 1 << 19;
 const UNPRIVILEGED_UID: &str = "65534";
 
-/// What every thread of the agent may do: effective, permitted, ambient, inheritable; and whether it could get more.
+/// Capabilities of every thread of the agent: effective, permitted, ambient, inheritable; and whether it could get more.
 fn rights(agent: &Running) -> Vec<(String, [u64; 4], bool)> {
     let tasks = fs::read_dir(format!("/proc/{}/task", agent.0.id())).unwrap();
     tasks
@@ -34,7 +34,7 @@ fn two_capabilities_suffice_and_none_is_left_after_loading() {
     let Some(scene) = Scene::set() else { return };
     let only = unprivileged("--inh-caps=-all,+bpf,+perfmon", "--ambient-caps=-all,+bpf,+perfmon");
     let agent = scene.start(&only, &["--source", "bpf"]);
-    // Each snapshot is a datagram at least: measuring goes on after the rights are gone.
+    // Each snapshot is a datagram at least: measuring continues after the privileges are dropped.
     scene.receive(5);
     let rights = rights(&agent);
     assert!(rights.len() >= 2, "a thread waits for signals, another for the ring buffer: {rights:?}");

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::program::copy_program;
 use crate::skip::skip;
 
-/// What a test waits for takes no longer.
+/// Longest time that a test waits for an event.
 pub const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Receives a datagram; its length.
@@ -88,7 +88,7 @@ impl Scene {
 pub struct Running(pub Child);
 
 impl Running {
-    /// Ends it; what it messages.
+    /// Ends the agent; returns its messages.
     pub fn end(mut self) -> String {
         let pid = rustix::process::Pid::from_child(&self.0);
         // It may have ended by itself: then its messages have the reason.

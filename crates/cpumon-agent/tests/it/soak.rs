@@ -14,7 +14,7 @@ use crate::scene::{PATIENCE, Scene, Stop};
 const WARM_UP: Duration = Duration::from_secs(5);
 const LONG_ENOUGH: Duration = Duration::from_secs(8);
 
-/// What the agent holds.
+/// Memory and descriptors of the agent.
 #[derive(Debug)]
 struct Held {
     rss_kib: u64,

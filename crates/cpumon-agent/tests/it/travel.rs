@@ -1,5 +1,5 @@
-//! The agent in one network namespace, a receiver in another: what is measured here arrives there, by broadcast and by
-//! multicast, in both protocols.
+//! The agent in one network namespace, a receiver in another: measurements of one arrive at the other, by broadcast and
+//! by multicast, in both protocols.
 
 use std::net::IpAddr;
 use std::process::{Command, Stdio};

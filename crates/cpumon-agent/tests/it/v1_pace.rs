@@ -1,4 +1,4 @@
-//! A v1 set has all processes, the idle ones included, whatever the pace leaves of them for one interval.
+//! A v1 set has all processes, the idle ones included, however many of them the pace allows in one interval.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use cpumon_model::{
 
 const PROCESSES: u32 = 450;
 
-/// Processes of one thread each, all of them idle.
+/// Idle processes of one thread each.
 struct Idle {
     pass: u64,
     info: Arc<ProcessInfo>,
