@@ -1,5 +1,5 @@
-//! What a screen of 10,000 threads in 2,000 processes costs, each way of listing them: `cargo bench -p cpumon-tui`.
-//! Out: one line a way, the fastest of 20 runs: arranging the rows, taking in a whole interval, drawing 200 x 60.
+//! Cost of a screen of 10,000 threads in 2,000 processes, for each way of listing them: `cargo bench -p cpumon-tui`. Out:
+//! one line for each way, the fastest of 20 runs: arranging the rows, processing a whole interval, drawing 200 x 60.
 
 #[path = "../examples/synthetic/mod.rs"]
 #[expect(dead_code, reason = "only the demo uses all of it")]
@@ -15,7 +15,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use synthetic::{Kind, interval, status};
 
 const RUNS: u32 = 20;
-/// What it is, and the keys that lead there from the start; `\n` is Enter.
+/// The name of a way, and the keys that lead there from the start; `\n` is Enter.
 const WAYS: [(&str, &str); 5] =
     [("list", ""), ("threads", "H"), ("tree with threads", "tH"), ("groups", "gH"), ("filter", "H\\work\n")];
 

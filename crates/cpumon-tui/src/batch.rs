@@ -132,8 +132,8 @@ fn columns(view: &View) -> Vec<(Col, usize)> {
     Col::of_batch().filter(|(col, _)| is_shown(col)).collect()
 }
 
-/// As wide as the widest cell: one of ten digits would move those behind it out of their columns. Cells are made twice, because all
-/// of a large host's at once would take much memory.
+/// Columns as wide as their widest cell: one of ten digits would shift the following columns. Cells are made twice,
+/// because those of a large host would take much memory at once.
 fn widened<'a>(
     mut columns: Vec<(Col, usize)>,
     items: impl Iterator<Item = Item<'a>>,

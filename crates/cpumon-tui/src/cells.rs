@@ -1,5 +1,5 @@
-//! [`Cells`]: the text of each cell, for the grid and for batch mode, and [`limits_of`], what limits the CPU of a row. No data is `-`, which
-//! is not `0.0`; [`cpumon_model::IntervalView`] decides what is no data.
+//! [`Cells`]: the text of each cell, for the grid and for batch mode, and [`limits_of`], the CPU limit of a row. No data
+//! is `-`, which is not `0.0`; [`cpumon_model::IntervalView`] decides which values are no data.
 
 use cpumon_model::{
     CgroupInterval, ColumnId, CpuLimit, Fields, Flags, GroupLimits, Interval, IntervalView, Life,
@@ -55,7 +55,7 @@ impl<'a> Cells<'a> {
         Self { interval, view, theme, values, limits, seen }
     }
 
-    /// What a row was blocked by most: in words, with the name where a column of this width has space for both.
+    /// The main wait of a row: in words, with the system call where a column of this width has space for both.
     pub(crate) fn wait_text(&self, item: &Item<'_>, columns: usize) -> String {
         let name = self.text(item, Col::Wait);
         let Some(words) = wait_in_words(&name) else { return name };
@@ -112,7 +112,7 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// What limits its control groups; `None`: not known.
+    /// The CPU limit of its control groups; `None`: not known.
     pub(crate) fn limits(&self, item: &Item<'_>) -> Option<GroupLimits> {
         limits_of(&self.limits, self.interval, item)
     }
@@ -148,7 +148,7 @@ impl<'a> Cells<'a> {
         name.map_or_else(|| uid.to_string(), safe)
     }
 
-    /// What runs the script after which a process is named; `None` where the name is the executable's.
+    /// The interpreter of the script after which a process is named; `None` where the name is the executable's.
     pub(crate) fn interpreter(item: &Item<'_>) -> Option<String> {
         let Item::Process(process) = item else { return None };
         let interpreter = &process.info.interpreter;
@@ -214,7 +214,7 @@ impl<'a> Cells<'a> {
         if is_unknown { None } else { self.in_state(item, ColumnId::BlockedNs) }
     }
 
-    /// What it was blocked by most; of a process that only slept, what its main thread waits for.
+    /// Its main wait; for a process that only slept, the open wait of its main thread.
     fn wait(&self, item: &Item<'_>) -> Option<String> {
         if let Value::Text(reason) = self.value(item, ColumnId::WaitReason) {
             return Some(reason.into_owned());
@@ -276,7 +276,7 @@ impl<'a> Cells<'a> {
             Life::Ended => self.theme.ended(),
             Life::BornEnded => self.theme.born_ended(),
         };
-        // First sight is normal at the start of every recording: only what is wrong with the figures is marked.
+        // First sight is normal at the start of every recording: only problems of the figures are marked.
         let odd = flags & (Flags::COUNTER_RESET | Flags::NO_FINAL_COUNTERS | Flags::IMPOSSIBLE);
         format!("{life}{}", if odd.is_empty() { ' ' } else { '!' })
     }

@@ -7,9 +7,10 @@ use cpumon_model::Align;
 
 use crate::view::{Col, Layout, View};
 
-/// From so many terminal columns on, WAIT has the system call too, `I/O events (epoll_wait)`, if all chosen columns still fit.
+/// Terminal columns from which on WAIT also shows the system call, `I/O events (epoll_wait)`, if all chosen columns still
+/// fit.
 const WIDE: u16 = 200;
-/// What that needs beyond words alone, `child process`.
+/// Columns that this takes beyond words alone, `child process`.
 const WAIT_CALL: u16 = 11;
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -28,7 +29,7 @@ impl Col {
             Self::Id if view.is_flat_threads() => "TID",
             Self::Id if view.threads || view.layout == Layout::Groups => "ID",
             Self::Cpu => view.unit.title(),
-            // Where all rows are threads, the title has the unit in place of each cell.
+            // Where all rows are threads, the title has the unit, not each cell.
             Self::Ready if view.is_flat_threads() => "%RDY",
             Self::Blocked if view.is_flat_threads() => "%BLK",
             Self::Name if view.cmdline => "COMMAND",

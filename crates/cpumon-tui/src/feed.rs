@@ -22,8 +22,8 @@ pub struct FeedError(pub String);
 /// How people write moments, and what they type for one: all on screen are in one time zone.
 #[derive(Copy, Clone, Debug)]
 pub struct TimeWords {
-    /// What a user typed to go to a moment (`14:05`, `yesterday 14:05`, `3m ago`) as ns since the UNIX epoch; the text says why it is none.
-    /// The second argument is the end of the interval on screen, for texts that name no day.
+    /// Parses a moment that a user typed (`14:05`, `yesterday 14:05`, `3m ago`) to ns since the UNIX epoch; the error is
+    /// for the user. The second argument is the end of the interval on screen, for texts that name no day.
     pub parse: fn(&str, Option<i64>) -> Result<i64, String>,
     /// Writes a moment: day, clock time and zone.
     pub show: fn(i64) -> String,
@@ -87,7 +87,7 @@ impl Playback {
     }
 }
 
-/// What to do with a recording.
+/// Commands for a recording.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Play {
     /// Play if it is stopped, else stop.
@@ -98,7 +98,7 @@ pub enum Play {
     Slower,
 }
 
-/// What a line of the plot is of.
+/// Subject of a line of the plot.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// All tasks of the selected host together.
@@ -156,7 +156,7 @@ const POINT_NS: i64 = 100_000_000;
 /// Points of an answer at most.
 const MAX_POINTS: i64 = 4000;
 
-/// What answers have of the past of a host, or of one of its tasks.
+/// Points of a host's or a task's past, from the answers.
 fn answered_points(
     answers: &dyn Answers,
     host: HostId,
@@ -177,7 +177,7 @@ fn answered_points(
     };
     match found {
         Ok(points) => Ok(Some(points)),
-        // Nothing is stored of it.
+        // The store does not have it.
         Err(QueryError::UnknownHost | QueryError::NoData { .. }) => Ok(None),
         Err(error) => Err(FeedError(error.to_string())),
     }
@@ -249,7 +249,7 @@ pub trait Feed {
     }
 
     /// How the feed's recording is played; `None` for a feed that is live. A recording stops at [`Feed::seek`], and
-    /// [`Feed::poll`] goes on from there when it plays.
+    /// [`Feed::poll`] continues from there when it plays.
     fn playback(&self) -> Option<Playback> {
         None
     }
@@ -279,7 +279,7 @@ pub trait Feed {
         None
     }
 
-    /// Who answers questions about the past: reports, traces; `None`: nothing is stored. May read a file.
+    /// Answers questions about the past: reports, traces; `None`: nothing is stored. May read a file.
     fn answers(&self) -> Result<Option<Box<dyn Answers>>, FeedError> {
         let Some(store) = self.store() else { return Ok(None) };
         match History::of_store(&store) {
@@ -288,7 +288,7 @@ pub trait Feed {
         }
     }
 
-    /// Who answers for the plot and its marks: they are drawn without being asked for.
+    /// The same for the plot and its marks, which are drawn without a request of the user.
     fn past(&self) -> Result<Option<Box<dyn Answers>>, FeedError> {
         self.answers()
     }
@@ -299,12 +299,13 @@ pub trait Feed {
     }
 }
 
-/// An interval is shown for a moment after it only while the next one is still being measured: up to so many of its lengths,
+/// An interval is shown for a moment after it only while the next one is still being measured: up to this many of its
+/// lengths,
 const RUNNING_INTERVALS: i64 = 3;
 /// and in any case so long, because data waits to be sent and stored.
 const RUNNING_NS: i64 = 3_000_000_000;
 
-/// A moment without data, and what is nearest to it.
+/// A moment without data, with the nearest data.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct NoMoment {
@@ -434,7 +435,7 @@ mod tests {
         assert_eq!(find(&[5, 6, 7], &[8], 15), Ok(8), "it arrived between two questions");
     }
 
-    /// Of this machine without a store the notice was no more than "no data".
+    /// For this machine without a store the notice was only "no data".
     #[test]
     fn a_feed_without_a_past_says_of_when_the_first_data_of_the_screens_is() {
         let mut app = App::new(&Options::default());

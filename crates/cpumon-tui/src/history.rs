@@ -1,6 +1,7 @@
-//! What the screens remember, for feeds without a store: run time of each task over the last minutes ([`RunHistory`], for the plot),
-//! whole intervals to step back to ([`Recent`]), losses ([`LossHistory`]), run time since the start ([`RunTotals`]); and what the feed
-//! answered about the past on the plot ([`PlotState`]). All are bounded and drop the oldest.
+//! Memory of the screens, for feeds without a store: run time of each task over the last minutes ([`RunHistory`], for the
+//! plot), whole intervals to step back to ([`Recent`]), losses ([`LossHistory`]), run time since the start
+//! ([`RunTotals`]); and the feed's answers about the past on the plot ([`PlotState`]). All are bounded and drop the
+//! oldest.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -21,12 +22,12 @@ const MAX_STEPS: usize = 3600;
 const MAX_RECENT: usize = 600;
 /// Memory for these, bytes, unless a caller has another number.
 pub(crate) const PAST_BYTES: usize = 64 << 20;
-/// One byte in so many of it is for the run times that the plot draws,
+/// 1/N of this memory is for the run times that the plot draws,
 const PART_OF_PLOT: usize = 2;
-/// and one for running totals.
+/// and 1/N for running totals.
 const PART_OF_TOTALS: usize = 8;
 
-/// What a feed knows of the past of the host or of a task, as it was asked for.
+/// A feed's answer about the past of the host or of a task, with its question.
 #[derive(Debug)]
 pub(crate) struct FeedHistory {
     pub of: Subject,
@@ -87,7 +88,7 @@ impl RunHistory {
         self.steps.iter().map(|step| step.point).collect()
     }
 
-    /// Run time of some tasks together, from when the first of them began. Where a task has no row it was idle: zero.
+    /// Run time of some tasks together, from the begin of the first one. Where a task has no row it was idle: zero.
     pub(crate) fn tasks(&self, tasks: &[TaskKey]) -> Vec<HistoryPoint> {
         let start_ns = tasks.iter().map(|task| task.start_ns()).min().unwrap_or(0);
         let sum = |step: &Step| {
@@ -151,7 +152,7 @@ impl Recent {
     }
 }
 
-/// What was lost since the start, as of one interval.
+/// Losses since the start, at one interval.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct LossStep {
     end_wall_ns: i64,
@@ -180,7 +181,7 @@ impl LossHistory {
     pub(crate) fn minute_before(&self, interval: &Interval) -> Option<(&LossStep, &LossStep)> {
         let end_wall_ns = interval.end.wall_ns;
         let at = self.steps.iter().rposition(|step| step.end_wall_ns == end_wall_ns)?;
-        // Of a recording that was wound back, what came first may be later.
+        // In a recording that was wound back, an earlier step may have a later time.
         let minute = end_wall_ns.saturating_sub(MINUTE_NS)..end_wall_ns;
         let is_near = |step: &&LossStep| step.boot == interval.boot && minute.contains(&step.end_wall_ns);
         Some((self.steps.iter().take(at).find(is_near)?, self.steps.get(at)?))
@@ -250,8 +251,8 @@ const MAX_HISTORIES: usize = 6;
 pub(crate) struct PlotState {
     /// Which of [`PLOT_MINUTES`].
     choice: usize,
-    /// The window while a moment of the past is shown. It stays while the moment is inside of it, so that the mark moves and not
-    /// the picture.
+    /// The window while a moment of the past is shown. It stays while it contains the moment, so that the mark moves and
+    /// not the picture.
     pub past: Option<Range<i64>>,
     /// The newest answer last.
     histories: VecDeque<FeedHistory>,

@@ -1,4 +1,4 @@
-//! What a caller can ask of the screens ([`Options`]) and of batch mode ([`BatchOptions`]), and how they fail ([`TuiError`]).
+//! Options of the screens ([`Options`]) and of batch mode ([`BatchOptions`]), and their errors ([`TuiError`]).
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,11 +15,11 @@ use crate::view::{Layout, UserFilter, View};
 pub struct RowOptions {
     /// Shows only these pids; empty for all.
     pub pids: Vec<u32>,
-    /// A row a thread: on the screens the threads of all processes, in batch mode in place of the processes.
+    /// Lists threads: on the screens the threads of all processes, in batch mode instead of the processes.
     pub threads: bool,
     /// The column that sorts; `None`: CPU.
     pub sort: Option<SortColumn>,
-    /// Shows so many rows at most.
+    /// Shows at most this many rows.
     pub limit: Option<usize>,
     /// Leaves out rows that did nothing.
     pub active: bool,
@@ -46,7 +46,7 @@ impl RowOptions {
     }
 }
 
-/// Who reads the command lines of processes.
+/// The reader of the command lines of processes.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum CommandLines {
     /// The agent of each host, if it was started so. The screens begin with names.
@@ -66,7 +66,7 @@ pub enum PlotOption {
     Auto,
     /// Not until the user asks for it.
     Off,
-    /// So many minutes, one of [`PLOT_MINUTES`](crate::PLOT_MINUTES), where there is space for it.
+    /// Length in minutes, one of [`PLOT_MINUTES`](crate::PLOT_MINUTES), where there is space for the plot.
     Minutes(i64),
 }
 
@@ -83,11 +83,11 @@ pub struct Options {
     pub rows: RowOptions,
     /// How they are arranged.
     pub layout: Layout,
-    /// What groups are made of at first.
+    /// Initial grouping.
     pub group_by: Option<GroupBy>,
     /// The plot.
     pub plot: PlotOption,
-    /// Who reads command lines.
+    /// Source of command lines.
     pub command_lines: CommandLines,
     /// No colors, whatever the terminal can do. `NO_COLOR` in the environment (not empty) does the same.
     pub no_color: bool,
@@ -114,7 +114,7 @@ pub enum BatchFormat {
     Json,
 }
 
-/// What batch mode prints.
+/// Options of batch mode.
 #[derive(Clone, Debug, Default)]
 pub struct BatchOptions {
     /// Ends batch mode when it becomes true.

@@ -147,7 +147,7 @@ impl<'a> Screens<'a> {
         Ok(())
     }
 
-    /// Stops on Ctrl-Z. The terminal is set up again when the process goes on, also where another program stopped it.
+    /// Stops on Ctrl-Z. The terminal is set up again when the process continues, also where another program stopped it.
     fn suspend_or_continue(&mut self, terminal: &mut DefaultTerminal) -> Result<(), TuiError> {
         if std::mem::take(&mut self.is_suspend_wanted)
             && let Some(suspend) = self.options.suspend

@@ -1,5 +1,5 @@
-//! [`Columns`]: rows as a table of which a narrow terminal shows fewer columns: the less important ones are left out, and long names are
-//! cut. The commands and the report on the screens have the same.
+//! [`Columns`]: rows as a table that leaves out less important columns on a narrow terminal, and cuts long names. The
+//! commands and the report on the screens share it.
 
 use cpumon_query::fields::{Field, Shown};
 
@@ -107,13 +107,13 @@ const NAMES_PART: usize = 3;
 /// A column that wants its place in a line.
 #[derive(Copy, Clone, Debug)]
 struct WantedColumn {
-    /// Of its widest cell.
+    /// Width of its widest cell.
     width: usize,
     /// 0: always shown; a higher one is left out earlier.
     rank: u8,
     /// May be cut, down to ten columns of the terminal.
     is_name: bool,
-    /// Its width with shorter cells, which it gets where a line has no space for all columns; `width` if it has none.
+    /// Its width with shorter cells, which are used where a line has no space for all columns; `width` if it has none.
     short_width: usize,
 }
 
@@ -123,9 +123,9 @@ impl WantedColumn {
     }
 }
 
-/// Widths of the columns that fit into lines of `total`; `None` for those that are left out. Names get up to a third of the line,
-/// then other columns in the order of their rank, then names what is left. What is always shown can be wider than the line. A column
-/// that is no name and is narrower than its `width` has its shorter cells.
+/// Widths of the columns that fit into lines of `total`; `None` for those that are left out. Names get up to a third of
+/// the line, then other columns in the order of their rank, then names the rest. Columns that are always shown can be
+/// wider than the line. A column that is no name and is narrower than its `width` has its shorter cells.
 fn fit_columns(columns: &[WantedColumn], total: usize) -> Vec<Option<usize>> {
     let widths = fit(columns, total);
     let used = widths.iter().flatten().map(|width| width + GAP).sum::<usize>();

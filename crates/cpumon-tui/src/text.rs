@@ -99,11 +99,11 @@ pub(crate) fn wrap(text: &str, columns: usize, most: usize, mark: char) -> Vec<S
 pub(crate) struct Part {
     /// With a mark at each end where something is left out.
     pub text: String,
-    /// The text goes on to the right.
+    /// The text continues to the right.
     pub has_more: bool,
 }
 
-/// The terminal columns `from..from + columns` of a hostile text. What is behind them is not read: it may be long.
+/// The terminal columns `from..from + columns` of a hostile text. The rest behind is not read: it may be long.
 pub(crate) fn part(text: &str, from: usize, columns: usize, mark: char) -> Part {
     let marks = if from > 0 { char_width(mark).min(columns) } else { 0 };
     let mut window = Window { skip: from + marks, space: columns - marks, ..Window::default() };
@@ -159,10 +159,10 @@ impl Write for Window {
     }
 }
 
-/// A number below which so many decimals are shown.
+/// A limit, and the number of decimals below it.
 type Limit = (f64, usize);
 
-/// A number with the decimals of the first limit that it is below; beyond all of them in powers of ten.
+/// A number with the decimals of the first limit that it is below; above all limits, in powers of ten.
 fn fitted(value: f64, limits: &[Limit]) -> String {
     match limits.iter().find(|(limit, _)| value.abs() < *limit) {
         Some((_, digits)) => decimal(value, *digits),

@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 
 use crate::text::{clip, width};
 
-/// What may be used.
+/// Features of the terminal that may be used.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Theme {
     pub color: bool,
@@ -119,7 +119,7 @@ impl Theme {
         }
     }
 
-    /// Tree lines: a level that goes on, a level that does not, a child with siblings below, the last child.
+    /// Tree lines: a level that continues, a level that does not, a child with siblings below, the last child.
     pub(crate) fn guides(self) -> [&'static str; 4] {
         if self.ascii { ["| ", "  ", "|-", "`-"] } else { ["│ ", "  ", "├─", "└─"] }
     }

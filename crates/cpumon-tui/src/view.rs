@@ -21,7 +21,7 @@ pub enum Layout {
     Groups,
 }
 
-/// What the processes of a group have in common, in the order of the key.
+/// Groupings of processes, in the order of the key.
 pub const GROUPINGS: [GroupBy; 4] = [GroupBy::Program, GroupBy::User, GroupBy::Service, GroupBy::Container];
 
 /// The next grouping; `None` after the last.
@@ -47,7 +47,7 @@ impl UserFilter {
         Self { text: text.to_owned(), uid: if text == "root" { Some(0) } else { by_id() } }
     }
 
-    /// As it was written.
+    /// The text as typed.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -77,7 +77,7 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// As in a column's title.
+    /// The unit in a column's title.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::OneCpu => "%CPU",
@@ -112,9 +112,9 @@ pub(crate) struct View {
     pub pids: HashSet<u32>,
     /// Only this user's processes.
     pub user: Option<UserFilter>,
-    /// So many rows at most.
+    /// Most rows.
     pub limit: Option<usize>,
-    /// What groups are made of.
+    /// Grouping.
     pub group_by: GroupBy,
     /// Rows that did nothing are left out.
     pub hide_idle: bool,
@@ -128,7 +128,7 @@ pub(crate) struct View {
     pub wait_names: bool,
     /// A bar a CPU instead of one for all.
     pub per_cpu: bool,
-    /// What is known of the interval on screen.
+    /// Counters of the interval on screen.
     pub known: Fields,
     /// A control group has a CPU limit.
     pub has_limits: bool,
@@ -185,14 +185,14 @@ macro_rules! columns {
             /// From left to right.
             pub(crate) const ORDER: [Self; 24] = [$(Self::$col),*];
 
-            /// Its name in the shared table.
+            /// Name in the shared table.
             fn id(self) -> &'static str {
                 match self {
                     $(Self::$col => $id,)*
                 }
             }
 
-            /// Its terminal columns; 0: as many as an id needs. Names are wider where there is space.
+            /// Width in terminal columns; 0: as many as an id needs. Names are wider where there is space.
             pub(crate) fn width(self) -> u16 {
                 match self {
                     $(Self::$col => $width,)*
@@ -250,7 +250,7 @@ columns! {
     Throttled: "throttled", 6, 6, Some(6), false;
     /// Threads that were blocked on average; of a thread a share of the interval.
     Blocked: "blocked", 6, 16, Some(6), false;
-    /// What it was blocked by most.
+    /// Its main wait.
     Wait: "wait", 13, 8, Some(12), true;
     /// Switches a second, voluntary or not.
     Switches: "csw", 6, 15, Some(7), false;
@@ -282,7 +282,7 @@ const MAX_NAMED: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UserRow {
     pub uid: u32,
-    /// As groups name it: `ann (1000)`; hostile.
+    /// Name as in groups: `ann (1000)`; hostile.
     pub label: String,
     pub processes: usize,
     pub run_ns: i64,

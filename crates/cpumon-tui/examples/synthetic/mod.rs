@@ -153,7 +153,7 @@ fn push(made: &mut Interval, spec: &Spec, number: u64) {
     let key = ProcessKey { pid, start_ns: 1_000_000 * u64::from(pid) };
     let (mut sum, mut sched_sum) = (Delta::default(), SchedDelta::default());
     for nth in 0..threads {
-        // The first thread does half of the work, each other one half of what is left.
+        // The first thread does half of the work, each further one half of the rest.
         let run_ns = wave(permille, number, pid) >> (nth + 1).min(10);
         let delta = Delta {
             user_ns: run_ns * 3 / 4,
@@ -218,7 +218,7 @@ fn delays(delta: &Delta, sched: &SchedDelta) -> Arc<DelayHistogram> {
     Arc::new(counts.into_iter().map(|(ns, count)| (delay_bucket(ns.min(longest)), count)).collect())
 }
 
-/// What a thread waited for while it did not run.
+/// A thread's waits while it did not run.
 fn sched(name: &str, nth: u32, delta: &Delta) -> SchedDelta {
     let blocked_ns = (SECOND - delta.run_ns - delta.run_delay_ns).max(0);
     let calls = [202, 232, 7, 0, 61].map(WaitReason::syscall);
@@ -297,9 +297,9 @@ pub struct MadeUp {
     pub is_silent: bool,
     /// Panics at this interval, so that a test can see the terminal restored.
     pub panics_at: Option<u64>,
-    /// In place of the source of its kind.
+    /// Overrides the source of its kind.
     pub source: Option<SourceKind>,
-    /// In place of the users of all processes.
+    /// Overrides the user of all processes.
     pub uid: Option<u32>,
 }
 

@@ -10,7 +10,7 @@ use crate::rows::{RowId, RowList};
 pub(crate) struct Cursor {
     /// The selected task, in this interval's rows or not.
     pub selected: Option<RowId>,
-    /// Its row, or its last row.
+    /// The selected row, or the last known one.
     pub at: usize,
     /// Whether it is among the rows.
     pub is_present: bool,

@@ -164,14 +164,14 @@ impl App {
     pub fn on_playback(&mut self, playback: Option<Playback>) {
         self.is_dirty |= self.playback != playback;
         let is_playing = |playback: Option<Playback>| playback.is_some_and(|playback| playback.is_playing);
-        // What is played is shown, wherever the user was before.
+        // Playing shows the recording, wherever the user was before.
         if is_playing(playback) && !is_playing(self.playback) {
             self.clock = Clock::Live;
         }
         self.playback = playback;
     }
 
-    /// A recording that was wound back starts over: nothing of it counts twice.
+    /// A recording that was wound back starts over, so that its intervals are not counted twice.
     fn forget_if_rewound(&mut self, interval: &Interval) {
         let is_later = |newest: &Arc<Interval>| newest.end.wall_ns >= interval.end.wall_ns;
         if self.playback.is_some() && self.newest.as_ref().is_some_and(is_later) {
@@ -238,9 +238,9 @@ impl App {
         self.on_notice(format!("{nothing}{}", first.unwrap_or_default()));
     }
 
-    /// Goes to a moment, ns since the UNIX epoch; a request where the intervals at hand do not reach it.
+    /// Goes to a moment, ns since the UNIX epoch; returns a request if the intervals in memory do not reach it.
     pub fn go_to(&mut self, wall_ns: i64) -> Option<Request> {
-        // A recording must seek in the feed: its position there decides what is played next.
+        // A recording must seek in the feed: its position there is where playing continues.
         match self.recent.at(wall_ns).filter(|_| self.playback.is_none()) {
             Some(interval) => {
                 self.show_past(interval);
@@ -321,7 +321,7 @@ impl App {
         self.rebuild();
     }
 
-    /// The column that sorts what is shown: in the past SEEN cannot.
+    /// The sort column on screen: for the past, SEEN has no values.
     pub(crate) fn sorted_by(&self) -> Col {
         if self.view.sort == Col::Seen && self.clock != Clock::Live { Col::Cpu } else { self.view.sort }
     }
@@ -359,7 +359,7 @@ impl App {
     }
 }
 
-/// What the event loop has to do for the state.
+/// Work that the state requests from the event loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Ends the screens.
@@ -374,11 +374,11 @@ pub enum Request {
     GoTo(String),
     /// Adds up a range of time: ask [`Feed::answers`](crate::Feed::answers), then [`App::on_report`].
     Report(ReportQuery),
-    /// The same for the range that this text means: parse it first.
+    /// The same for a range as text: parse it first.
     ReportOf(String),
     /// Names the command that shows a trace: call [`Feed::trace_command`](crate::Feed::trace_command), then [`App::on_notice`].
     ShowTrace {
-        /// Its number.
+        /// Number of the trace.
         id: i64,
         /// When and why it was written; safe on a terminal.
         words: String,
@@ -412,17 +412,17 @@ pub(crate) enum Mode {
     Grid,
     /// The help, scrolled down by some lines.
     Help(u16),
-    /// The list of hosts, at one of them.
+    /// The list of hosts, with the selected one.
     Hosts(usize),
-    /// The users of the interval on screen, at one of them; 0 is everyone.
+    /// The users of the interval on screen, with the selected one; 0 is everyone.
     Users(usize),
-    /// Who used the CPU in a range, see [`ReportScreen`].
+    /// The report of a range, see [`ReportScreen`].
     Report,
     /// A line of text.
     Prompt(Prompt, String),
 }
 
-/// What a line of text is for.
+/// Purpose of a line of text.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Prompt {
     Search,
@@ -434,7 +434,7 @@ pub(crate) enum Prompt {
 /// Which part of the command lines is in view.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CommandPart {
-    /// Terminal columns to the left of it.
+    /// Terminal columns to the left of the part.
     pub from: usize,
     /// One of the rows in view has more to the right, as drawn last.
     pub has_more: bool,

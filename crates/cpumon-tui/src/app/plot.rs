@@ -1,4 +1,4 @@
-//! What the plot draws: its window of time, and the run time of the selected row in it.
+//! Data of the plot: its window of time, and the run time of the selected row in the window.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ impl App {
     pub fn history_wanted(&self) -> Option<(Subject, Range<i64>)> {
         let of = self.subject_of_plot()?;
         let window = self.plot_window()?;
-        // What the screens received themselves needs no request.
+        // The feed is not asked for intervals that the screens received themselves.
         let seen_from = self.seen_points(of).first().map_or(i64::MAX, |point| point.begin_wall_ns);
         let needed_end = window.end.min(seen_from);
         let is_known = self
@@ -42,7 +42,8 @@ impl App {
         self.mark_dirty();
     }
 
-    /// The past whose traces are to be marked: ask [`Feed::answers`](crate::Feed::answers) for it. `again`: what is known is old.
+    /// The past whose traces are to be marked: ask [`Feed::answers`](crate::Feed::answers) for it. `again`: the known
+    /// ones are old.
     #[must_use]
     pub fn traces_wanted(&self, again: bool) -> Option<Range<i64>> {
         // A live window moves with each interval; its traces are asked for when it rests.
@@ -90,7 +91,7 @@ impl App {
         }
     }
 
-    /// One task or the host; `None` for a group, of which the screens know what they received.
+    /// One task or the host; `None` for a group, which has only the history that the screens received.
     fn subject_of_plot(&self) -> Option<Subject> {
         match self.selected_tasks().as_deref() {
             None => Some(Subject::Host),
@@ -106,14 +107,14 @@ impl App {
         }
     }
 
-    /// What the plot draws: the selected row's run time, else the whole host's.
+    /// The plotted points: the selected row's run time, else the whole host's.
     pub(crate) fn plot_points(&self) -> Vec<HistoryPoint> {
         let Some(of) = self.subject_of_plot() else {
             return self.seen_history.tasks(&self.selected_tasks().unwrap_or_default());
         };
         let seen = self.seen_points(of);
         let Some(history) = self.plot.history(of) else { return seen };
-        // The feed adds only what is older than what the screens received.
+        // The feed adds only points older than those that the screens received.
         let first = seen.first().map_or(i64::MAX, |point| point.begin_wall_ns);
         let older = history.points.iter().filter(|point| point.begin_wall_ns < first);
         older.copied().chain(seen).collect()

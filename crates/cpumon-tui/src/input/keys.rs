@@ -233,7 +233,7 @@ fn toggled(layout: Layout, wanted: Layout) -> Layout {
 }
 
 impl App {
-    /// Opens (`Some(true)`), closes or turns over what is below the selected row.
+    /// Opens (`Some(true)`), closes or toggles the rows below the selected one.
     fn fold(&mut self, open: Option<bool>) -> bool {
         let Some(shown) = self.shown.clone() else { return true };
         let Some(row) = self.rows.rows.get(self.cursor.at).copied().filter(|_| self.cursor.is_present) else {

@@ -85,7 +85,7 @@ impl App {
     }
 
     fn step_back(&mut self, before_ns: i64) -> Option<Request> {
-        // A recording must seek in the feed: its position there decides what is played next.
+        // A recording must seek in the feed: its position there is where playing continues.
         match self.recent.before(before_ns).filter(|_| self.playback.is_none()) {
             Some(interval) => self.show_past(interval),
             None => return Some(Request::Seek(Seek::Before(before_ns))),
@@ -111,7 +111,7 @@ impl App {
         None
     }
 
-    /// To the next moment on the plot at which what it shows was busiest.
+    /// To the next peak of the plotted values.
     fn go_to_peak(&mut self, way: Way) -> Option<Request> {
         let (window, shown) = (self.plot_window()?, self.shown_wall_ns()?);
         let mut points = self.plot_points();

@@ -1,4 +1,5 @@
-//! Keys of what is over the grid: a line of text (search, filter, time, range), the report, the help, the lists of hosts and users.
+//! Keys of windows above the grid: a line of text (search, filter, time, range), the report, the help, the lists of hosts
+//! and users.
 
 use std::ops::Range;
 

@@ -253,7 +253,7 @@ fn push_family(input: &Input<'_>, root: u32, family: &Family, threads: &ThreadLi
         let first_thread = out.len();
         input.push_threads(&row, at, threads, out);
         if !children.is_empty() {
-            // The threads' last line goes on down to the children.
+            // The line of the last thread continues down to the children.
             if let Some(thread) = out.get_mut(first_thread..).and_then(<[GridRow]>::last_mut) {
                 thread.is_last = false;
             }

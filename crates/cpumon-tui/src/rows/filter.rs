@@ -1,4 +1,4 @@
-//! What the list, the tree and the groups have in common: which rows the view allows, and the threads of a process.
+//! Functions shared by list, tree and groups: which rows the view allows, and the threads of a process.
 
 use cpumon_model::{Delta, Interval, ProcessInterval, ThreadInterval};
 
@@ -7,7 +7,7 @@ use crate::rows::{Fold, GridRow, RowId, RowKind, index};
 use crate::text::contains;
 use crate::view::{UserFilter, View};
 
-/// What rows are made of.
+/// Data that rows are made from.
 pub(crate) struct Input<'a> {
     pub interval: &'a Interval,
     pub view: &'a View,

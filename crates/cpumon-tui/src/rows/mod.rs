@@ -23,7 +23,7 @@ pub(crate) enum RowId {
     Thread(ThreadKey),
 }
 
-/// What a row shows, as an index into the interval's lists.
+/// The object of a row, as an index into the interval's lists.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RowKind {
     /// In [`RowList::groups`].
@@ -49,11 +49,11 @@ pub(crate) struct GridRow {
     pub kind: RowKind,
     /// Levels above it.
     pub depth: u16,
-    /// Bit n: the line of level n goes on below (first 64 levels).
+    /// Bit n: the line of level n continues below (first 64 levels).
     pub guides: u64,
     /// The last of its siblings.
     pub is_last: bool,
-    /// What is under it.
+    /// State of the rows below it.
     pub fold: Fold,
 }
 
@@ -75,9 +75,9 @@ impl GridRow {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Group {
     pub name: Box<str>,
-    /// Its processes, as places in the interval's list.
+    /// Indexes of its processes in the interval's list.
     pub processes: Vec<u32>,
-    /// Thread rows of all of them.
+    /// Number of their thread rows.
     pub thread_rows: u32,
     /// The sum of their counters.
     pub delta: Delta,
@@ -93,7 +93,7 @@ pub(crate) struct RowList {
     pub groups: Vec<Group>,
 }
 
-/// What a row points to.
+/// The object of a row.
 #[derive(Copy, Clone, Debug)]
 pub(crate) enum Item<'a> {
     Group(&'a Group),
@@ -102,7 +102,7 @@ pub(crate) enum Item<'a> {
 }
 
 impl Group {
-    /// Its processes, as their rows.
+    /// Rows of its processes.
     pub(crate) fn rows<'i>(&self, interval: &'i Interval) -> impl Iterator<Item = &'i ProcessInterval> {
         self.processes.iter().filter_map(|&at| interval.processes.get(at as usize))
     }

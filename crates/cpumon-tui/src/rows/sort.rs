@@ -23,7 +23,7 @@ pub(crate) struct Sorter<'a> {
     has_wait_names: bool,
 }
 
-/// What a row sorts by.
+/// Sort key of a row.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Value {
     Number(i64),
@@ -48,7 +48,7 @@ impl<'a> Sorter<'a> {
         self.sort(places, |at| row(at).map_or(Value::Number(0), |row| self.process(row)));
     }
 
-    /// What a process measured in the column that sorts; `None` where that column cannot be added up.
+    /// A process's value in the sort column; `None` where that column cannot be added up.
     pub(crate) fn measured_of(&self, place: u32) -> Option<i64> {
         let row = self.interval.processes.get(place as usize)?;
         let can_add = matches!(

@@ -118,11 +118,11 @@ enum Length {
     Medium,
     /// Short names and percentages.
     Short,
-    /// The same in one line, without what is a part of another entry.
+    /// The short form in one line, without entries that are part of another one.
     Tiny,
 }
 
-/// The ledger in at most `max_lines` lines, in the longest form that needs no more than two of them.
+/// The ledger in at most `max_lines` lines, in the longest form that fits two.
 pub(super) fn ledger(app: &App, interval: &Interval, columns: usize, max_lines: usize) -> Vec<Line<'static>> {
     if max_lines == 0 {
         return Vec::new();

@@ -250,7 +250,7 @@ fn about_process(app: &App, cells: &Cells<'_>, process: &ProcessInterval) -> Vec
     entries.extend(oddities(process.life, process.flags));
     let names = CgroupNames::of(&info.cgroup);
     let (service, container, pod) = (names.service(), names.container(), names.pod());
-    // Of hosts that send no path, what they call it.
+    // Hosts that send no path have only the container's name.
     let container = if info.cgroup.is_empty() { &*info.container } else { &container };
     for (label, text) in [
         ("runs in", &*info.interpreter),

@@ -99,7 +99,7 @@ fn put(text: &str, place: ColumnPlace, left: u16, y: u16, style: Style, app: &Ap
     }
 }
 
-/// Returns whether its command line goes on to the right.
+/// Returns whether its command line continues to the right.
 fn draw_row(
     app: &App,
     cells: &Cells<'_>,
@@ -123,8 +123,8 @@ fn draw_row(
     has_more
 }
 
-/// Draws the name after its tree lines and fold mark. The command line or the interpreter of a script follows; in a flat list of
-/// threads, the name of the process. Returns whether a command line goes on to the right.
+/// Draws the name after its tree lines and fold mark. The command line or the interpreter of a script follows; in a flat
+/// list of threads, the name of the process. Returns whether a command line continues to the right.
 fn draw_name(
     app: &App,
     cells: &Cells<'_>,

@@ -1,5 +1,5 @@
-//! The header: the moment and the host, what is wrong, CPU bars, the ledger. Its height depends on the size of the window and on
-//! keys only, so that the table below never moves by itself.
+//! The header: the moment and the host, problems, CPU bars, the ledger. Its height depends on the size of the window and
+//! on keys only, so that the table below never moves by itself.
 
 use cpumon_model::{CpuTimes, Fields, Interval, Trust, WRONG_BEYOND_NS, flag_names};
 use ratatui::layout::Rect;
@@ -56,7 +56,7 @@ fn push_padded(lines: &mut Vec<Line<'static>>, block: Vec<Line<'static>>, count:
     lines.resize(end, Line::default());
 }
 
-/// Two lines: the moment with plain facts; what is wrong, and the ledger.
+/// Two lines: the moment with plain facts; problems, and the ledger.
 fn small(app: &App, columns: usize, height: u16) -> Vec<Line<'static>> {
     let Some(shown) = &app.shown else { return vec![clock_line(app, columns, &[])] };
     let mut lines = vec![clock_line(app, columns, &[filters(app), short_facts(app, shown)].concat())];
@@ -146,10 +146,10 @@ fn clock_label(app: &App) -> (String, Style) {
     }
 }
 
-/// What a user must know before the figures: they come first, so that a narrow screen cuts them last.
+/// Problems that affect the figures: they come first, so that a narrow screen cuts them last.
 fn problems(app: &App, shown: &Interval) -> Vec<Part> {
     let mut texts: Vec<String> = Vec::new();
-    // Of the past: a host may have been enrolled since.
+    // Trust of the interval, because a host may have been enrolled since.
     if let Some(status) = app.status()
         && shown.trust.unwrap_or(status.trust) == Trust::Unauthenticated
     {
@@ -165,7 +165,7 @@ fn problems(app: &App, shown: &Interval) -> Vec<Part> {
     texts.into_iter().map(|text| (text, app.theme.warn())).collect()
 }
 
-/// A CPU limit that was reached: nothing is wrong with the figures, and none of them says why the tasks are slow.
+/// A CPU limit that was reached: the figures are correct, but do not show why the tasks are slow.
 fn limits(app: &App, shown: &Interval) -> Vec<Part> {
     used_up_quota(shown, app.theme.cut()).map(|text| (text, Theme::bold())).into_iter().collect()
 }
@@ -216,7 +216,7 @@ fn facts(app: &App, shown: &Interval) -> Vec<Part> {
     texts.into_iter().map(|text| (text, Style::new())).collect()
 }
 
-/// The same for a small screen, with the utilization that a bar would show.
+/// The short form for a small screen, with the utilization that a bar would show.
 fn short_facts(app: &App, shown: &Interval) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     let sum: CpuTimes = sum(&shown.cpus);
@@ -237,7 +237,7 @@ fn short_facts(app: &App, shown: &Interval) -> Vec<Part> {
     parts
 }
 
-/// The error of the device's clock, if the receiver moved the interval because of it.
+/// The error of the device's clock, if the receiver moved the interval because the clock is wrong.
 fn wrong_clock(shown: &Interval) -> Option<String> {
     let way = if shown.wall_shift_ns < 0 { "behind" } else { "ahead" };
     let off = shown.wall_shift_ns.unsigned_abs();

@@ -1,4 +1,4 @@
-//! What is wrong, in words: what measuring costs and what was lost, and CPU limits. A quota that is used up slows its tasks down, and no
+//! Problems in words: the cost of measuring, losses, and CPU limits. A quota that is used up slows its tasks down, and no
 //! run queue shows it.
 
 use cpumon_model::{
@@ -11,7 +11,7 @@ use crate::cells::{Cells, NONE};
 use crate::rows::Item;
 use crate::text::{clip, percent, rate, safe, seconds};
 
-/// What a loss means.
+/// Meaning of a loss.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LossKind {
     /// Data is missing because of each one.
@@ -24,7 +24,7 @@ pub(crate) enum LossKind {
 
 /// Something that can be lost while measuring.
 pub(crate) struct Loss {
-    /// What the count counts.
+    /// Name of the counted events.
     pub name: &'static str,
     count: fn(&LossCounts, &SourceHealth) -> u64,
     pub kind: LossKind,
@@ -73,8 +73,8 @@ losses! {
         "waits without a wakeup event count as blocked, not as ready";
 }
 
-/// What measuring costs: CPU since an earlier interval in percent of one CPU, and memory. The process of cpumon is an ordinary row
-/// too.
+/// Cost of measuring: CPU since an earlier interval in percent of one CPU, and memory. The process of cpumon is an
+/// ordinary row too.
 pub(crate) fn own_cost(app: &App, shown: &Interval) -> Option<String> {
     let health = &shown.health;
     if health.own_rss_bytes == 0 {
@@ -113,7 +113,7 @@ pub(crate) fn no_bpf(app: &App, shown: &Interval) -> Option<String> {
     is_missing.then(|| "no BPF: run as root, or see cpumon doctor".to_string())
 }
 
-/// What the host's source does not see at all: half of the capacity may be *unattributed* then.
+/// Processes that the host's source cannot see: half of the capacity may be *unattributed* then.
 pub(crate) fn hidden_processes(app: &App) -> Option<String> {
     app.status()?.info.hidden_processes().map(str::to_owned)
 }
@@ -138,7 +138,8 @@ pub(crate) fn losses_now(app: &App, shown: &Interval) -> Vec<String> {
     lost
 }
 
-/// What an agent could not measure since its start, in the words of the header: what costs data, and what is normal or made up for.
+/// Losses of an agent since its start, in the words of the header: first those that cost data, then those that are normal
+/// or made up for.
 #[must_use]
 pub fn losses_of_agent(health: &SourceHealth) -> [Vec<String>; 2] {
     [false, true].map(|is_normal| {
@@ -146,7 +147,7 @@ pub fn losses_of_agent(health: &SourceHealth) -> [Vec<String>; 2] {
     })
 }
 
-/// What was lost or not measured since the start, of these kinds, with its count. Zero counts are left out.
+/// Losses of these kinds since the start, with counts. Zero counts are left out.
 pub(crate) fn losses(
     loss: &LossCounts,
     health: &SourceHealth,
@@ -164,7 +165,7 @@ fn seconds_of(ns: u64) -> String {
     format!("{} s", seconds(i64::try_from(ns).unwrap_or(i64::MAX)))
 }
 
-/// What people call the group that has the limit: its container or service, else its path.
+/// Name of the group that has the limit: its container or service, else its path.
 fn name_of(row: &CgroupInterval) -> String {
     let path = row.limiter();
     let name = CgroupNames::of(path).container_or_service();

@@ -1,4 +1,4 @@
-//! What is drawn, and its arrangement: header, grid, plot and details, status line, windows; and what is left out when the screen is small.
+//! Layout and drawing: header, grid, plot and details, status line, windows; and which parts a small screen leaves out.
 
 mod cpu_time;
 mod detail;
@@ -159,12 +159,12 @@ impl App {
                 Prompt::Range => {
                     "report of (1h, 14:00..14:30, yesterday 9:00..10:00; Enter: the time on the plot): "
                 }
-                // The examples are left out where they would take the space of what is typed.
+                // The examples are left out where they would take the space of the typed text.
                 Prompt::GoTo if columns < 60 => "go to time: ",
                 Prompt::GoTo if columns < 90 => "go to time (14:05, 3m ago): ",
                 Prompt::GoTo => "go to time (14:05, yesterday 14:05, 3m ago): ",
             };
-            // Of a long text the end is visible, because the user types there.
+            // The end of a long text is visible, because the user types there.
             let mut shown = safe(text);
             let label = clip(label, columns / 2, ' ');
             while width(&shown) + width(&label) + 1 > columns && !shown.is_empty() {

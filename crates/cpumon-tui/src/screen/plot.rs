@@ -259,7 +259,7 @@ impl DotRows {
     }
 }
 
-/// The dot row of a value, 0 at the bottom. What is below zero lies on the bottom.
+/// The dot row of a value, 0 at the bottom. Negative values are at the bottom too.
 fn height(value: f64, top: f64, rows: usize) -> usize {
     let share = (value / top).clamp(0.0, 1.0);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to a few hundred")]

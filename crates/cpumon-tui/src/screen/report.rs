@@ -17,10 +17,10 @@ use crate::theme::Theme;
 
 /// Lines of what was measured.
 const MAX_HEAD: usize = 3;
-/// Hosts of which a line is shown each.
+/// Most hosts with a line each.
 const SHOWN_HOSTS: usize = 4;
 
-/// What was measured: a sentence a host. `show` writes moments.
+/// Measured time and range, a sentence per host. `show` writes moments.
 #[must_use]
 pub fn report_head(report: &Report, show: fn(i64) -> String) -> Vec<String> {
     let hosts = report.hosts.iter().take(SHOWN_HOSTS).map(|part| {
@@ -44,7 +44,7 @@ pub fn report_head(report: &Report, show: fn(i64) -> String) -> Vec<String> {
     head
 }
 
-/// What its columns mean, and what is not there.
+/// Notes on the meaning of columns, and on missing data.
 #[must_use]
 pub fn report_notes(report: &Report) -> Vec<Cow<'_, str>> {
     let mut notes: Vec<Cow<'_, str>> = Vec::new();

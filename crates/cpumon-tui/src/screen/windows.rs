@@ -18,7 +18,7 @@ use crate::text::{percent, wrap};
 use crate::theme::{self, MODES, Theme};
 use crate::view::{Col, Unit, users_of};
 
-/// Draws an empty window of this size in the middle of the screen, and returns the space inside of it.
+/// Draws an empty window of this size in the middle of the screen, and returns the space inside.
 fn open_window(theme: Theme, title: &str, columns: u16, lines: u16, frame: &mut Frame<'_>) -> Rect {
     let full = frame.area();
     let (width, height) = (columns.min(full.width), lines.min(full.height));

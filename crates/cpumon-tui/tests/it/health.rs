@@ -1,4 +1,4 @@
-//! What the header says about the measuring itself, and that it never moves the table.
+//! Problems of measuring in the header, which never move the table.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ fn a_healthy_machine_shows_nothing_yellow() {
             made.health.sched_missed_switches = 40 * number;
             made.health.permission_denied = number;
             made.health.intervals_late = number / 7;
-            // What was lost long ago.
+            // A loss of long ago.
             made.health.exits_lost = 5;
         });
         assert!(!has_warning(&mut app, size), "{size:?}\n{}", picture(&mut app, size.0, size.1));

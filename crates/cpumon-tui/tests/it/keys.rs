@@ -1,4 +1,4 @@
-//! What keys do: the screen after them.
+//! The effect of keys on the screen.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,7 +101,7 @@ fn what_is_counted_live_sorts_no_moment_of_the_past() {
     press(&mut app, "T");
     assert!(wide(&mut app).contains("SEEN▾"), "{}", wide(&mut app));
     let live = names(&mut app);
-    // Paused, the totals go on: these are not of what is shown.
+    // While paused, the totals continue: they do not belong to the interval on screen.
     press(&mut app, " ");
     assert_eq!(sorted(&mut app), "%CPU▾");
     press(&mut app, "MT");

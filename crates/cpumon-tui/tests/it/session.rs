@@ -105,7 +105,7 @@ fn a_panic_gives_the_terminal_back() {
     let Some(tmux) = start("panic", ("100", "30"), "--panic") else { return };
     let after = tmux.wait_for("ended 101");
     assert!(after.contains("made-up panic"), "{after}");
-    // A terminal in raw mode would not show what is typed, nor run it.
+    // A terminal in raw mode would neither show nor run the typed text.
     tmux.keys(&["echo back $((40+2))", "Enter"]);
     tmux.wait_for("back 42");
 }
