@@ -15,7 +15,7 @@ const FLUSH_BYTES: usize = 32 << 10;
 ///
 /// A text that begins with `=`, `+`, `-` or `@` gets a leading `'`: spreadsheets would run it as a formula. Control and invisible
 /// characters of a text are escaped (`\\n`). Numbers stay as they are, and are not quoted. Fields are not written by the csv crate
-/// because most of them are whole numbers, which need no quotes: a day's threads (6.3 M rows) take 5.3 s this way and 7.5 s with
+/// because most are whole numbers, which need no quotes: a day's threads (6.3 M rows) take 5.3 s this way and 7.5 s with
 /// the crate (`cargo bench -p cpumon-export`).
 pub(crate) struct Csv<'w> {
     out: &'w mut dyn Write,

@@ -40,7 +40,7 @@ pub enum ExportError {
     /// The file could not be written.
     #[error("cannot {operation} {path}", path = path.display())]
     File {
-        /// What failed: `open`, `write`, `put in place`.
+        /// Operation that failed: `open`, `write`, `put in place`.
         operation: &'static str,
         /// Path of the output file.
         path: PathBuf,

@@ -30,7 +30,7 @@ const MAX_GAPS: usize = 100_000;
 const MAX_NOT_STORED: usize = 1000;
 
 impl Format {
-    /// Its writer of rows; the original's layouts have none.
+    /// The writer of rows; the original's layouts have none.
     pub(crate) fn rows(self, out: &mut dyn Write) -> Option<Box<dyn RowSink + '_>> {
         Some(match self {
             Self::Csv => Box::new(Csv::new(out)),
@@ -169,7 +169,7 @@ fn run_kind(
         let label = source.label(host);
         let before = counter.report.intervals;
         source.walk(host, what, &mut counter, &mut |interval, report| {
-            // Of one without limits of groups, no row is no data.
+            // For hosts that measure no limits of groups, no row means no data.
             let is_known = query.kind != Kind::Cgroups || interval.fields.contains(Fields::CGROUPS);
             report.intervals += u64::from(is_known);
             report.rows += write_rows(&label, interval, query, &columns, sink)?;

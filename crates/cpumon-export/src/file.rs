@@ -1,6 +1,6 @@
-//! [`OutputFile`]: a file that a user named. It exists only when it is complete, so that a partial export is never mistaken for a complete one;
-//! only its owner may read it, because what it is made from is private too; and no link of another user is followed, nor a pipe of his
-//! written.
+//! [`OutputFile`]: a file that a user named. It exists only when it is complete, so that a partial export is never
+//! mistaken for a complete one; only its owner may read it, because its data comes from a private file; and neither a
+//! link nor a pipe of another user is written.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -57,19 +57,19 @@ impl OutputFile {
         Ok(Self { path, temporary: None, file: Some(buffered(file)) })
     }
 
-    /// Lets every user read it, for what is no secret. A file that is replaced keeps its mode all the same.
+    /// Lets every user read it, for data that is not secret. A file that is replaced keeps its mode all the same.
     pub fn let_others_read(&self) -> Result<(), ExportError> {
         let Some(file) = self.file.as_ref().filter(|_| self.temporary.is_some()) else { return Ok(()) };
         cpumon_files::let_others_read(file.get_ref()).map_err(failed("let others read", &self.path))
     }
 
-    /// The file that holds what is written until [`OutputFile::finish`]; `None` for a device or a pipe.
+    /// Path of the file that is written until [`OutputFile::finish`]; `None` for a device or a pipe.
     #[must_use]
     pub fn temporary(&self) -> Option<&Path> {
         self.temporary.as_deref()
     }
 
-    /// Writes what is buffered, syncs, and renames the file to its path.
+    /// Writes the buffer, syncs, and renames the file to its path.
     pub fn finish(mut self) -> Result<(), ExportError> {
         if let Some(writer) = self.file.take() {
             let file =
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(mode(&left), 0o600);
     }
 
-    /// Who left it at the path of an export of root read what root exported.
+    /// A user who left a pipe at the path of root's export read the data that root exported.
     #[test]
     fn a_pipe_of_another_user_is_not_written() {
         let dir = tempfile::tempdir().unwrap();

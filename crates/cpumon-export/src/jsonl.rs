@@ -16,7 +16,7 @@ pub(crate) struct Jsonl<'w> {
     array: Option<Array>,
 }
 
-/// What of an array is written.
+/// The part of an array that is written.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Array {
     Nothing,

@@ -24,7 +24,7 @@ const TEXT_BYTES: usize = size_of::<ByteArray>() + 40;
 
 /// The values of one column that wait.
 enum Values {
-    /// Of a column whose first rows show what it has.
+    /// Values of a column whose type the first rows show.
     Any(Vec<Value<'static>>),
     Int(Vec<i64>),
     Real(Vec<f64>),
@@ -34,7 +34,7 @@ enum Values {
 struct Column {
     name: String,
     values: Values,
-    /// Of each row: 1 if it has a value.
+    /// For each row: 1 if it has a value.
     present: Vec<i16>,
 }
 

@@ -67,7 +67,7 @@ pub enum Format {
     Json,
     /// Typed columns, compressed.
     Parquet,
-    /// As the original receiver wrote it.
+    /// The original receiver's layout.
     Legacy(LegacyYear),
 }
 
@@ -115,7 +115,7 @@ pub struct Compared {
 /// Which rows to export, and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportQuery {
-    /// What a row of the export is.
+    /// Kind of rows.
     pub kind: Kind,
     /// Layout of the file on disk.
     pub format: Format,
@@ -129,7 +129,7 @@ pub struct ExportQuery {
     pub process: Option<String>,
     /// Adds up intervals into windows of this length, ns, aligned to the UNIX epoch.
     pub interval_ns: Option<u64>,
-    /// What a column of a pivot or a row of a comparison is.
+    /// Columns of a pivot or rows of a comparison.
     pub group_by: GroupBy,
     /// The value of a pivot's cells.
     pub pivot_value: PivotValue,
@@ -157,13 +157,13 @@ pub struct NotStored {
     pub host: Box<str>,
     /// How many.
     pub intervals: u64,
-    /// What the first of them are behind, ns since the UNIX epoch.
+    /// Start of the first missing time, ns since the UNIX epoch.
     pub since_ns: i64,
     /// Why those were not stored; hostile.
     pub reason: String,
 }
 
-/// What an export wrote.
+/// Result of an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// Hosts that have rows.
@@ -174,7 +174,7 @@ pub struct Report {
     pub rows: u64,
     /// Columns of a pivot or groups of a comparison that were added up as `(other)` because there are too many.
     pub folded: u64,
-    /// What is missing in the range, a line a host, 1000 at most.
+    /// Missing intervals in the range, a line per host and range, 1000 at most.
     pub not_stored: Vec<NotStored>,
 }
 

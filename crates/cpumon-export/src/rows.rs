@@ -1,4 +1,5 @@
-//! What a format writes: columns and rows of [`Value`]s. The kinds of exports write to these traits, the formats implement them.
+//! Interfaces between exports and formats: columns and rows of [`Value`]s. The kinds of exports write to these traits,
+//! the formats implement them.
 
 use std::collections::HashSet;
 use std::io;
@@ -9,9 +10,9 @@ use cpumon_query::fields::Field;
 /// A column of rows.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct SinkColumn<'n> {
-    /// Its name, with its unit.
+    /// Name, with its unit.
     pub name: &'n str,
-    /// What its values are; `None`: the first rows show it.
+    /// Type of its values; `None`: the first rows show it.
     pub kind: Option<ValueKind>,
 }
 
@@ -29,8 +30,8 @@ pub(crate) trait RowSink {
 pub(crate) trait PivotSink {
     /// The data columns, once, before any row.
     fn header(&mut self, columns: &[String]) -> io::Result<()>;
-    /// One interval, with as many cells as the header had columns. The interval has only its wall-clock times, length, boot,
-    /// source, flags and v1 ticks: the pivot does not hold more of it between its two passes.
+    /// One interval, with as many cells as the header had columns. The interval has only its wall-clock times, length,
+    /// boot, source, flags and v1 ticks: the pivot keeps no more between its two passes.
     fn row(&mut self, host: &str, view: &IntervalView<'_>, cells: &[Value<'_>]) -> io::Result<()>;
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Source<'a> {
     pub only_active: bool,
 }
 
-/// What has been done, and the callback that reports it.
+/// Progress, and the callback that reports it.
 pub(crate) struct Counter<'p> {
     pub report: Report,
     read: u64,
@@ -80,7 +80,8 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// As [`Source::walk`], only intervals that end after the first of two times and not after the second. It is a part of a pass.
+    /// Like [`Source::walk`], but only for intervals that end after the first of two times and not after the second. It
+    /// is a part of a pass.
     pub fn walk_range(
         &self,
         host: &HostRecord,

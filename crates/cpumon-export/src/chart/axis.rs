@@ -57,7 +57,7 @@ pub(super) fn nice(largest: f64) -> f64 {
     found.map_or(largest * 1.1, |by| by * step)
 }
 
-/// Values from 0 to `max`, about `count` of them.
+/// About `count` values from 0 to `max`.
 pub(super) fn value_ticks(max: f64, count: f64) -> Vec<(f64, String)> {
     let raw = max / count.max(1.0);
     let power = 10_f64.powf(raw.log10().floor());

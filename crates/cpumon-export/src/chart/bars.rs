@@ -105,7 +105,7 @@ fn names(svg: &mut Svg, frame: &Frame<'_>, bars: &[Bar], grid: Grid, area: Area)
     }
 }
 
-/// What all bars are made of.
+/// The segments of all bars.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Segments<'a> {
     pub(super) parts: &'a [BarPart],

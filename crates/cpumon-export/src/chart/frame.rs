@@ -1,5 +1,5 @@
-//! What all charts share: title, range, unit, time axis, ranges without data with their reasons, notes, and the legend above the values.
-//! No chart can omit why there is no data. Labels that do not fit are counted.
+//! The frame of all charts: title, range, unit, time axis, ranges without data with their reasons, notes, and the legend
+//! above the values. No chart can omit why there is no data. Labels that do not fit are counted.
 
 use std::ops::RangeInclusive;
 
@@ -32,7 +32,7 @@ pub(super) struct Frame<'c> {
     left: f64,
     right: f64,
     has_times: bool,
-    /// Height of what is above the values and their legend.
+    /// Height of everything above the values and their legend.
     pub(super) head: f64,
     notes: Vec<String>,
 }
@@ -61,8 +61,8 @@ impl<'c> Frame<'c> {
         move |width| PAD + 8.0 + widest.min(width * 0.26)
     }
 
-    /// Height of each of so many rows, with `above` pixels between head and rows. Without a given height of the picture it is in a range,
-    /// and `few` rows are stretched to so many pixels together.
+    /// Height of each of `rows` rows, with `above` pixels between head and rows. If the picture's height is not given, it
+    /// is in `range`, and few rows are stretched to `few` pixels together.
     pub(super) fn row_height(&self, rows: usize, above: f64, range: RangeInclusive<f64>, few: f64) -> f64 {
         let (count, around) = (rows.max(1) as f64, self.around() + above);
         let height = self.options.height.map_or_else(
@@ -80,7 +80,7 @@ impl<'c> Frame<'c> {
         (self.width - self.left - self.right).max(10.0)
     }
 
-    /// Height of everything except the values and what is directly above them.
+    /// Height of everything except the values and the parts directly above them.
     pub(super) fn around(&self) -> f64 {
         let times = if self.has_times { TIME_AXIS } else { 0.0 };
         self.head + times + self.notes.len() as f64 * NOTE + 10.0
@@ -241,7 +241,7 @@ impl<'c> Frame<'c> {
     }
 }
 
-/// Of rows this high, every so many has a name, so that two names have this distance.
+/// Every how many rows of this height have a name, so that two names have this distance.
 pub(super) fn every(distance: f64, height: f64) -> usize {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few rows")]
     let every = (distance / height).ceil().max(1.0) as usize;

@@ -226,7 +226,7 @@ pub(super) fn png(document: &str) -> Result<Vec<u8>, ExportError> {
     encode(pixmap).map_err(|error| failed(error.to_string()))
 }
 
-/// As `Pixmap::encode_png`, but without its copy of all pixels.
+/// `Pixmap::encode_png` without its copy of all pixels.
 fn encode(pixmap: Pixmap) -> Result<Vec<u8>, ::png::EncodingError> {
     let mut bytes = Vec::new();
     let mut encoder = ::png::Encoder::new(&mut bytes, pixmap.width(), pixmap.height());

@@ -34,7 +34,7 @@ fn chart(body: Body, count: u32) -> Chart {
     }
 }
 
-/// Six minutes, the fourth of them missing.
+/// Six minutes without the fourth.
 fn stacked() -> Chart {
     let user = [Some(20.0), Some(40.0), Some(40.0), None, Some(10.0), Some(0.0)];
     let system = [Some(5.0), Some(5.0), Some(30.0), None, Some(15.0), Some(0.0)];
@@ -88,7 +88,7 @@ fn a_cell_of_a_task_that_was_not_there_is_blank_and_the_scale_says_so() {
     let drawn = |values| svg(&chart(Body::Heatmap { rows: rows(values), max: 4.0 }, 3), &small(Theme::Light));
     let (there, ended) = (drawn([Some(1.0), Some(0.0), Some(0.0)]), drawn([Some(1.0), None, None]));
     assert!(ended.contains("not running") && !there.contains("not running"));
-    // The colour of 0: one cell of it is left.
+    // Cells in the colour of 0: one is left.
     let zeros = |document: &str| {
         let path = document.split("<path").find(|path| path.contains("z\" fill=\"#eaf0f5\"")).unwrap();
         path.matches('M').count()
@@ -96,7 +96,7 @@ fn a_cell_of_a_task_that_was_not_there_is_blank_and_the_scale_says_so() {
     assert_eq!((zeros(&there), zeros(&ended)), (2, 1));
 }
 
-/// Its chart had blank space and no word for it: only where another row had a value was a point known to be measured.
+/// Its chart had blank time without an explanation: only where another row had a value was a point known to be measured.
 #[test]
 fn the_scale_names_the_time_before_and_after_a_single_row() {
     let row = |values: [Option<f64>; 4]| vec![HeatmapRow { name: "w".into(), values: values.into() }];
@@ -116,7 +116,7 @@ fn the_scale_names_the_time_before_and_after_a_single_row() {
     assert!(!with_holes.contains("not running") && with_holes.contains("no data"));
 }
 
-/// So many CPUs; the second of them, if there is one, reports nothing.
+/// `count` CPUs; the second one, if there is one, reports nothing.
 fn cpus(count: usize) -> Chart {
     let part = |label: &str, color| BarPart { label: label.into(), ink: Ink::Named(color) };
     let bar = |nth: usize| {
@@ -136,7 +136,7 @@ fn cpus(count: usize) -> Chart {
     chart
 }
 
-/// So many hosts over ten minutes; the fourth minute of each third host is missing.
+/// `count` hosts over ten minutes; the fourth minute of each third host is missing.
 fn fleet(count: usize) -> Chart {
     let row = |nth: usize| {
         let value =
@@ -285,7 +285,7 @@ fn nothing_runs_through_the_reason_of_a_hole() {
     let text = svg(&stacked(), &RenderOptions::default());
     let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("no {what} in {text}"));
     let last = |what: &str| text.rfind(what).unwrap();
-    // What is written later lies above: the hole over the grid, the reason on a plate over all.
+    // Elements that are written later lie above: the hole over the grid, the reason on a plate over all.
     let reason = at(">restart</text>");
     assert!(at("url(#hole)") > text.find("<line").unwrap());
     assert!(reason > last("<path") && reason > at("rx=\"4\""));
@@ -383,7 +383,7 @@ fn extremes_stay_within_the_picture() {
     let wild = chart(Body::Lines { lines, max: None }, 6);
     for options in [RenderOptions::default(), small(Theme::Light)] {
         let text = svg(&wild, &options);
-        // The legend says what it leaves out.
+        // The legend reports how many it leaves out.
         assert_eq!(text.contains(" more</text>"), options.width == Some(480), "{text}");
         assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
     }

@@ -1,5 +1,5 @@
-//! What the layouts of the two years are, and which lines they have: numbers, names and times of day. Names come from other machines: one
-//! that would break a line is escaped.
+//! The layouts of the two years and the forms of their lines: numbers, names and times of day. Names come from other
+//! machines: one that would break a line is escaped.
 
 use std::io::{self, Write};
 

@@ -16,7 +16,7 @@ use crate::{ExportError, ExportQuery, Progress, Report};
 /// How many rows are in memory.
 #[derive(Copy, Clone)]
 pub(super) struct Limits {
-    /// A window is made for about so many.
+    /// Approximate number of rows in a window.
     window_rows: u64,
     /// More than these, and those with the highest numbers are put off to the next window.
     most_rows: usize,
@@ -120,7 +120,7 @@ fn write_interval(
     Ok(rows.len() as u64)
 }
 
-/// A line of a window, and what it is sorted by.
+/// A line of a window, and its sort key.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Line {
     idx: i64,
@@ -307,7 +307,7 @@ impl HostNumbers {
 }
 
 impl ImportedOrder {
-    /// Of `hosts` hosts without numbers.
+    /// The order of `hosts` hosts without numbers.
     pub fn none(hosts: usize) -> Self {
         let others = || HostNumbers { intervals: Vec::new(), has_others: true };
         Self { hosts: (0..hosts).map(|_| others()).collect(), ..Self::default() }
@@ -358,7 +358,7 @@ impl ImportedOrder {
         Some(Window { low, high: self.high_from(low) })
     }
 
-    /// A number up to which there are about `window_rows` rows; `None`: there are not so many more.
+    /// A number up to which there are about `window_rows` rows; `None` if fewer are left.
     fn high_from(&self, low: i64) -> Option<i64> {
         let from = self.firsts.partition_point(|(first, _)| *first < low);
         let mut rows = 0_u64;

@@ -25,7 +25,7 @@ struct Slot {
     column: Option<usize>,
 }
 
-/// What [`crate::rows::PivotSink`] and the second pass use of an interval.
+/// The data of an interval that [`crate::rows::PivotSink`] and the second pass use.
 struct Head {
     begin_wall_ns: i64,
     end_wall_ns: i64,

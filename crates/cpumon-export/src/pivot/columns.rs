@@ -1,5 +1,5 @@
-//! The columns of a pivot, and the column of each process. Names are known only after the first pass, and a hostile host may have
-//! any number of them.
+//! The columns of a pivot, and the column of each process. Names are known only after the first pass, and a hostile host
+//! may send any number of names.
 //!
 //! And which processes are alive. The store has no rows of idle processes, but idle (0) is not the same as gone (empty), so a pivot
 //! follows births and ends to know which columns are 0.
@@ -34,7 +34,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// With so many columns at most.
+    /// `max_columns`: most columns before `(other)`.
     pub fn new(by: GroupBy, max_columns: usize) -> Self {
         Self { by, max_columns, ..Self::default() }
     }
@@ -185,7 +185,7 @@ impl EarlyLives {
         for row in &interval.processes {
             let is_known =
                 if row.life.has_ended() { self.alive.remove(&row.key) } else { !self.alive.insert(row.key) };
-            // Its first row does not say that it began, so it was alive and idle before.
+            // Its first row is not flagged as begun, so it was alive and idle before.
             if !is_known && !begins(row) && self.noted < MAX_NOTED {
                 self.noted += 1;
                 self.early.entry(self.stretch.number).or_default().push((row.key, row.info.clone()));

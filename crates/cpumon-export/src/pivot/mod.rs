@@ -23,7 +23,7 @@ use buffer::{BufferedRow, MAX_BUFFER_BYTES, PivotBuffer};
 pub(crate) use columns::MAX_COLUMNS;
 use columns::{Alive, EarlyLives, Names};
 
-/// Writes the cells of each interval of all hosts to `sink`, in so many columns at most.
+/// Writes the cells of each interval of all hosts to `sink`, in at most `max_columns` columns.
 pub(crate) fn run(
     reader: &Reader,
     query: &ExportQuery,
@@ -92,7 +92,7 @@ fn run_within(
     Ok(counter.report)
 }
 
-/// The first pass over each host: when its tasks began, and its rows, as long as all of them fit into `budget` bytes.
+/// The first pass over each host: when its tasks began, and its rows, as long as all rows fit into `budget` bytes.
 fn first_passes(
     source: &mut Source<'_>,
     value: PivotValue,

@@ -74,7 +74,7 @@ fn store(path: &std::path::Path) -> Reader {
     Reader::open(path).unwrap()
 }
 
-/// What is written, the report, and how many intervals were read.
+/// Returns the output, the report, and the number of intervals read.
 fn write(reader: &Reader, query: &ExportQuery, is_csv: bool, budget: usize) -> (String, Report, u64) {
     let (mut out, mut read) = (Vec::new(), 0);
     let mut note = |progress: Progress| read = progress.intervals;

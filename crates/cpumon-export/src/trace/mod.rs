@@ -13,13 +13,13 @@ use cpumon_trace::{Ending, ReadError, TaskNames, Tasks, TraceSource};
 pub use perfetto::trace_perfetto;
 pub use slices::{SLICE_COLUMNS, trace_slices};
 
-/// Ids of threads of which the trace has no name: above the kernel's largest (2^22).
+/// Ids of threads without a name in the trace: above the kernel's largest (2^22).
 const UNNAMED: u32 = 1 << 23;
 
 /// Threads that began in the trace and are known to have. Further ones count as from before it.
 const MAX_BORN: usize = (1 << 22) / 8 * 7;
 
-/// What is known of a trace once it has been read.
+/// Facts about a trace that has been read once.
 pub struct TraceSurvey {
     tasks: Tasks,
     born: HashSet<TraceTask>,
@@ -30,14 +30,14 @@ pub struct TraceSurvey {
 }
 
 impl TraceSurvey {
-    /// Reads a trace. Nothing of it stays in memory but this.
+    /// Reads a trace; only this survey stays in memory.
     pub fn new(mut trace: impl TraceSource) -> Result<Self, ReadError> {
         let (mut born, mut left_out, began_ns) = (HashSet::new(), 0, trace.header().began.mono_ns);
         let mut events = 0;
         let mut ending = trace.read(&mut |event| {
             events += 1;
             let SchedEventKind::Born { task, .. } = event.kind else { return };
-            // What was born before the trace was there when it began.
+            // Tasks born before the trace existed when it began.
             if event.at_ns <= began_ns {
                 return;
             }
@@ -51,7 +51,7 @@ impl TraceSurvey {
         Ok(Self { tasks: std::mem::take(trace.tasks_mut()), born, ending, events })
     }
 
-    /// How a second reading ended, without names: what it lacks of them is what this one lacked.
+    /// How a second reading, which has no names, ended: names that the first one lacked are missing in it too.
     fn ending_of(&self, again: Ending, unfollowed: u64) -> Ending {
         let unfollowed = self.ending.unfollowed.saturating_add(unfollowed);
         Ending { unnamed: self.ending.unnamed, unfollowed, ..again }

@@ -81,7 +81,7 @@ struct Slices<'s> {
 }
 
 impl Slices<'_> {
-    /// Who woke the thread that has been ready since then. A wakeup on the way to sleep comes before.
+    /// The waker of the thread that has been ready since then. A wakeup on the way to sleep comes before.
     fn waker(&self, span: &ThreadSpan) -> Option<TraceTask> {
         if span.state != ThreadState::ReadyWoken {
             return None;

@@ -109,7 +109,7 @@ pub fn thread(of: &ProcessInterval, tid: u32) -> ThreadInterval {
     }
 }
 
-/// Counts what is written.
+/// Counts the bytes written.
 #[derive(Default)]
 pub struct Counted(pub usize);
 

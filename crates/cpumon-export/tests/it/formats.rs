@@ -1,4 +1,4 @@
-//! CSV and JSON lines: what is written can be read back, and means the same.
+//! CSV and JSON lines: the output can be read back, with the same meaning.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -286,7 +286,7 @@ fn scheduler_counters_add_up_in_windows_too() {
     assert_eq!(column(&ledger, "run_delays"), ["4", "4", "2"]);
 }
 
-/// So many µs blocked in futex, and as long a run delay.
+/// Blocked in futex for `us` µs, with as long a run delay.
 fn sched(us: i64) -> SchedDelta {
     let ns = us * 1000;
     let waits = [(WaitReason::syscall(202), ns.cast_unsigned())].into_iter().collect();

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 
 use crate::fixture::{Store, shared};
 
-/// The set of which the original's stored pivot lacks six cells, because their rows came after the pivot was made.
+/// The set for which the original's stored pivot lacks six cells, because their rows came after the pivot was made.
 const LATE_SET: &str = "631770195270860000";
 const NS_PER_S: i64 = 1_000_000_000;
 

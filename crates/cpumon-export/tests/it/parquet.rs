@@ -31,7 +31,7 @@ fn written(store: &Store, query: &ExportQuery, format: Format) -> Vec<u8> {
     out
 }
 
-/// Its rows, as JSON has them.
+/// Rows of a file, as JSON has them.
 fn read(file: Vec<u8>) -> Vec<Map<String, Value>> {
     let reader = SerializedFileReader::new(Bytes::from(file)).unwrap();
     let value = |field: &Field| match field {

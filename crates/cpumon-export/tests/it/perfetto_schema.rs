@@ -1,4 +1,4 @@
-//! What the tests read of Perfetto's public schema.
+//! The part of Perfetto's public schema that the tests read.
 
 use prost::Message;
 

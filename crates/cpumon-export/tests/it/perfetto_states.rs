@@ -18,7 +18,7 @@ const BEGAN_NS: u64 = 1_000_000;
 const CPUS: u16 = 3;
 const TASKS: u32 = 9;
 
-/// What the made machine does with a task.
+/// State of a task of the made machine.
 #[derive(Copy, Clone, PartialEq)]
 enum State {
     Unborn,
@@ -89,7 +89,7 @@ impl Machine {
     }
 }
 
-/// A trace of which events may be missing.
+/// A trace that may lack events.
 fn trace(seed: u64, has_holes: bool) -> Vec<u8> {
     let mut machine = Machine {
         rng: SeededRng(seed),
@@ -221,7 +221,7 @@ fn theirs(trace: &Trace) -> (Times, HashMap<i32, u64>) {
     (times, since)
 }
 
-/// Those of cpumon's slices since then.
+/// Times in cpumon's slices since then.
 fn ours(slices: &[u8], since: &HashMap<i32, u64>) -> Times {
     let mut times = Times::new();
     for row in csv::Reader::from_reader(slices).records() {

@@ -10,7 +10,7 @@ use crate::fixture::{Store, interval, process};
 
 const NAMES: [&str; 4] = ["a", "b", "c", "kworker/0:1"];
 
-/// A process's life: number, first and last interval, name, and what it did in each.
+/// A process's life: number, first and last interval, name, and its run time in each.
 #[derive(Clone, Debug)]
 struct Actor {
     pid: u32,
@@ -51,7 +51,7 @@ fn record(actors: &[Actor], intervals: usize) -> Vec<Interval> {
             for actor in actors.iter().filter(|actor| (actor.start..=actor.end).contains(&at)) {
                 let mut row = process(actor.pid, actor.name, actor.work[at]);
                 row.delta.run_ns = actor.work[at];
-                // Who is there from the first interval on was alive before; who is there in the last lives on.
+                // A process in the first interval was alive before; one in the last lives on.
                 row.life = match (at == actor.start && at > 0, at == actor.end && at + 1 < intervals) {
                     (true, true) => Life::BornEnded,
                     (true, false) => Life::Born,

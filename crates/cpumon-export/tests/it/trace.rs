@@ -139,7 +139,7 @@ fn perfetto_has_the_run_times_of_the_report_and_unknown_time_apart() {
             (0, 0, "swapper", 0),
             (15, 103, "three, \"3\"", 0x100),
             (40, 104, "four", 0x100),
-            // Nothing is known of it from here to where it leaves.
+            // Its state is unknown from here until it leaves.
             (60, 103, "three, \"3\"", 0x10),
             (60, unknown, "unknown", 0x40),
             (61, 103, "three, \"3\"", 0x100),
@@ -167,7 +167,7 @@ fn perfetto_has_the_run_times_of_the_report_and_unknown_time_apart() {
     assert_eq!(sums[&unknown], report.totals().ledger.unknown_ns);
 }
 
-/// By thread, process and name.
+/// Times by thread, process and name.
 type ThreadTimes = BTreeMap<(u32, u32, String), u64>;
 
 /// Run time of each thread, and what each CPU did.

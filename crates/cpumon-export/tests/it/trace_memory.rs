@@ -1,4 +1,4 @@
-//! What exports of traces hold in memory, of traces that were made to cost it.
+//! Memory of exports of traces, for traces that were made to take much.
 
 use cpumon_export::{ExportError, Format, TraceSurvey, trace_perfetto, trace_slices};
 use cpumon_model::{Comm, ProcessKey, ThreadKey, TraceIdentity, TraceTask};
@@ -9,7 +9,7 @@ use crate::held_memory::taken_by;
 
 const THREADS: u32 = 20_000;
 
-/// Threads with programs of 255 bytes each, and none of them in any event.
+/// Threads with programs of 255 bytes each, without any event.
 fn of_long_names() -> Vec<u8> {
     let mut writer = TraceWriter::new(Vec::new(), &FileHeader::default(), Compression::Zstd(1)).unwrap();
     for number in 1..=THREADS {

@@ -1,4 +1,4 @@
-//! What is written of one CPU: `FtraceEventBundle`, with switches and wakeups in the compact form; what is remembered of a thread
+//! Output of one CPU: `FtraceEventBundle`, with switches and wakeups in the compact form; the state of its thread
 //! meanwhile; and the few kinds of protobuf fields that a Perfetto trace needs.
 
 use std::collections::HashMap;
@@ -8,7 +8,8 @@ use cpumon_trace::{CpuState, ThreadState, push_varint};
 
 /// Not a state of a task: it was runnable when it left.
 const PREEMPTED: u64 = 0x100;
-/// *Parked*, for what is unknown: a bit without a meaning counts as an error in Perfetto, and no trace of cpumon has it otherwise.
+/// *Parked*, for unknown states: Perfetto counts a bit without a meaning as an error, and no trace of cpumon has this one
+/// otherwise.
 pub(super) const UNKNOWN: u64 = 0x40;
 /// `CLONE_THREAD` of `task_newtask`.
 const CLONE_THREAD: u64 = 0x10000;
@@ -21,18 +22,18 @@ pub(super) struct Named {
     pub(super) name: String,
 }
 
-/// The events of a CPU that are not written yet, and what it does.
+/// The events of a CPU that are not written yet, and its state.
 #[derive(Debug, Default)]
 pub(super) struct Bundle {
-    /// What it switched to last; `None` before its first event, and where the same thread may come again.
+    /// State after its last switch; `None` before its first event, and where the same thread may come again.
     pub(super) now: Option<CpuState>,
-    /// The place of who came last.
+    /// Slot of the thread that came last.
     pub(super) came: Option<usize>,
-    /// Who was there left with a switch that is not written yet, and when.
+    /// The last thread and when it left, if the switch is not written yet.
     pub(super) left: Option<(TraceTask, u64)>,
-    /// How who is there leaves.
+    /// How the current thread leaves.
     pub(super) leaves: u64,
-    /// Any switch of it was written.
+    /// Whether a switch of this CPU was written.
     pub(super) is_begun: bool,
     /// Events that are not written yet.
     pub(super) events: usize,
@@ -81,11 +82,11 @@ impl Bundle {
         })
     }
 
-    /// Who was there leaves as [`Bundle::leaves`] says; the next one is preempted unless that is changed.
+    /// The current thread leaves as [`Bundle::leaves`] says; the next one counts as preempted unless that is changed.
     pub(super) fn switch(&mut self, at_ns: u64, next: &Named) {
         let index = self.name(next);
         if !self.is_begun {
-            // Perfetto takes nothing from the first compact switch of a CPU but who comes, and begins no slice.
+            // Perfetto reads only `next` from a CPU's first compact switch and opens no slice for it.
             self.is_begun = true;
             self.switches.add(at_ns, [0, next.tid, 0, index]);
         }

@@ -22,9 +22,9 @@ use bundle::{Bundle, Message, Named, Thread, UNKNOWN, state_of};
 const BUNDLE_EVENTS: usize = 4096;
 /// Events of all CPUs that wait for their packets. With more, packets are small: a damaged trace may have any number of CPUs.
 const MAX_WAITING: usize = 1 << 20;
-/// Names that are put into one packet, bytes: all of them may be hundreds of MB.
+/// Bytes of names in one packet: all names may be hundreds of MB.
 const TREE_BYTES: usize = 1 << 20;
-/// Threads that wait for a CPU of which nothing is known. Of more, the oldest keep the state that they had.
+/// Most threads without known state that wait for an unknown CPU. Beyond it, the oldest keep their last state.
 const MAX_FORGOTTEN: usize = 1 << 20;
 /// All packets are of one writer.
 const SEQUENCE: u64 = 1;
@@ -115,18 +115,18 @@ struct Perfetto<'s, 'w> {
     waiting: usize,
     /// Nothing is written behind an error.
     result: io::Result<()>,
-    /// Who leaves with the switch that is being tracked, and how.
+    /// The task that leaves with the current switch, and how.
     prev: Option<(TraceTask, Leaves)>,
-    /// Who begins with the event that is being tracked, and its parent.
+    /// The task that begins with the current event, and its parent.
     birth: Option<(TraceTask, TraceTask)>,
     /// The switch is not of who had come.
     is_hole: bool,
-    /// The place of whom the event that is being tracked made ready, and by how much later than it is written: 1 ns if it fell asleep
+    /// Slot of the thread that the current event woke, and the delay of its wakeup in the output: 1 ns if it fell asleep
     /// at the same time, else 0.
     woken: Option<(usize, u64)>,
     /// Not written yet, all of one time.
     wakings: Vec<Waking>,
-    /// By the place in the tracker.
+    /// Index: slot in the tracker.
     threads: Vec<Thread>,
     /// Parents of those that were not woken yet.
     births: BTreeMap<TraceTask, TraceTask>,
@@ -165,7 +165,7 @@ impl Perfetto<'_, '_> {
         self.write(packet);
     }
 
-    /// Who was there before the trace. Those that begin in it are named when they do.
+    /// Writes the tasks that existed before the trace. Those that begin in it are named then.
     fn threads(&mut self, began_ns: u64) {
         let survey = self.survey;
         let mut tree = Message::default();
@@ -214,7 +214,7 @@ impl Perfetto<'_, '_> {
         Named { task, tid: tid.into(), name }
     }
 
-    /// As time since boot. What is earlier than the trace counts from its begin, for the tracker too.
+    /// Time since boot. Earlier events than the trace count from its begin, in the tracker too.
     fn shifted(&self, at_ns: u64) -> u64 {
         at_ns.max(self.began_ns).wrapping_add(self.shift_ns)
     }
@@ -366,12 +366,12 @@ impl Perfetto<'_, '_> {
         }
     }
 
-    /// From then on nothing is known of a thread. Perfetto has a state of it only from a switch, so it passes a CPU of which nothing
-    /// is known either.
+    /// Makes a thread's state unknown from then on. Perfetto takes states only from switches, so the thread passes an
+    /// unknown CPU.
     fn forget(&mut self, slot: usize, at_ns: u64) {
         let thread = &mut self.threads[slot];
         if std::mem::take(&mut thread.is_known) && !self.births.contains_key(&thread.task) {
-            // At the same time it could come before what it has to follow.
+            // At the same time it could precede the event that it must follow.
             let at_ns = at_ns.saturating_add(u64::from(at_ns == thread.since_ns));
             self.forgotten.insert((at_ns, slot), thread.task);
             if self.forgotten.len() > MAX_FORGOTTEN {
@@ -403,7 +403,7 @@ impl SpanSink for Perfetto<'_, '_> {
     }
 
     fn bytes(&self, threads: usize) -> usize {
-        // What waits of births is as much for each; the rest is limited.
+        // Waiting births take as much for each thread; the rest is limited.
         threads.saturating_mul(size_of::<Thread>() + 2 * size_of::<TraceTask>())
     }
 
