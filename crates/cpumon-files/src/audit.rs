@@ -1,6 +1,6 @@
-//! The audit log of a receiver: who let whom in, who was refused, what was exported. JSON lines in its state directory, appended by
-//! every program that acts there, and bounded: a full file becomes `.1`, and the `.1` before it goes. What others can cause as often
-//! as they like has files of its own.
+//! The audit log of a receiver: enrolments, refusals, logins and exports. JSON lines in its state directory, appended by
+//! every program that acts there, and bounded: a full file becomes `.1`, and the `.1` before it is deleted. Entries that
+//! others can cause at will have files of their own.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -26,7 +26,7 @@ const EXPORTED: &str = "audit-exports.jsonl";
 const MAX_WITHIN: usize = 60;
 const WITHIN: Duration = Duration::from_mins(1);
 
-/// What happened.
+/// The kind of an entry.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum AuditEvent {
     /// An enrolment token was made.
@@ -91,7 +91,7 @@ pub struct AuditLog {
     has_failed: AtomicBool,
 }
 
-/// Entries of which only some are written.
+/// Bounds the entries of a kind that are written.
 #[derive(Debug, Default)]
 struct Limited {
     since: Option<Instant>,

@@ -1,8 +1,8 @@
 //! Files that belong to cpumon alone: mode 0600 in directories of mode 0700, on Windows with rights for their owner, SYSTEM and
 //! administrators only; lock files and the audit log.
 //!
-//! Root writes stores and recordings also into directories where other users may create files. A link or a file that one of them
-//! left under the name of ours must not be written to: every file that is opened for writing here is checked first.
+//! Root writes stores and recordings also into directories where other users may create files. A link or file that
+//! another user left under our name must not be written to: every file that is opened for writing here is checked first.
 
 mod audit;
 mod lock;

@@ -22,7 +22,7 @@ pub enum LockError {
     /// The file cannot be used as a lock.
     #[error("cannot {operation}: {error}")]
     Io {
-        /// What was tried, as in "cannot …".
+        /// Operation that failed, as in "cannot …".
         operation: &'static str,
         /// The system's answer, or why the file was refused.
         error: io::Error,

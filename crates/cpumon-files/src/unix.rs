@@ -1,4 +1,4 @@
-//! unix: files of mode 0600, opened without following a link, and only if a user whom we trust owns them.
+//! unix: files of mode 0600, opened without following a link, and only if a trusted user owns them.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 const FILE_MODE: u32 = 0o600;
 const DIR_MODE: u32 = 0o700;
-/// Of what is no secret.
+/// Mode of files that are not secret.
 const SHARED_FILE_MODE: u32 = 0o644;
 /// Permissions of group and others.
 const OTHERS: u32 = 0o077;
@@ -34,7 +34,7 @@ pub fn create_own_dir(dir: &Path) -> io::Result<()> {
     let dir = resolve(dir)?;
     create_dir(&dir)?;
     let owner = dir.metadata()?.uid();
-    // Who owns the directory above can replace any directory in it anyway.
+    // The owner of the directory above can replace any directory in it anyway.
     if is_us_or_root(owner) || owner == directory_of(&dir).metadata()?.uid() {
         return Ok(());
     }
@@ -51,7 +51,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Of an existing file or directory.
+    /// Owner and group of an existing file or directory.
     #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
         path.metadata().ok().map(|meta| Self { uid: meta.uid(), gid: meta.gid() })
@@ -103,7 +103,7 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 /// The path that is to be written where a user named this one: a symbolic link is followed if this user or root made it.
 ///
 /// # Errors
-/// Another user made it: what it points to might be precious. Or there are too many links.
+/// Another user made the link: its target might be precious. Or there are too many links.
 pub fn resolve(path: &Path) -> io::Result<PathBuf> {
     const MAX_LINKS: usize = 40;
     let mut at = path.to_owned();
@@ -132,8 +132,8 @@ fn check_link(link: &Metadata) -> io::Result<()> {
 /// Opens what a user named and [`resolve`] found to be no regular file: a device or a pipe.
 ///
 /// # Errors
-/// Another user made it, who could read what is written; not so a terminal or a pipe with which this process was started. Or it cannot
-/// be opened.
+/// Another user made it, and could read the output; a terminal or pipe with which this process was started is allowed. Or it cannot be
+/// opened.
 pub fn open_special(path: &Path) -> io::Result<File> {
     let named = std::fs::symlink_metadata(path)?;
     let mut options = OpenOptions::new();
@@ -158,7 +158,7 @@ fn check_special(meta: &Metadata) -> io::Result<()> {
     let (kind, owner) = (meta.file_type(), meta.uid());
     let number = (rustix::fs::major(meta.rdev()), rustix::fs::minor(meta.rdev()));
     let is_plain = kind.is_char_device() && PLAIN_DEVICES.contains(&number);
-    // That a directory cannot be written is reported as it is opened.
+    // An unwritable directory is reported when it is opened.
     if is_us_or_root(owner) || is_plain || kind.is_dir() || is_open_here(meta) {
         return Ok(());
     }
@@ -223,8 +223,8 @@ pub fn check_to_write(path: &Path) -> io::Result<()> {
     check_owner(path, &meta)
 }
 
-/// Who owns the directory can replace any file in it anyway. Without this, root could not import into the store of a service that has a
-/// user of its own.
+/// The owner of the directory can replace any file in it anyway. Without this, root could not import into the store of a
+/// service that has a user of its own.
 fn check_owner(path: &Path, meta: &Metadata) -> io::Result<()> {
     let owner = meta.uid();
     if is_us_or_root(owner) || owner == directory_of(path).metadata()?.uid() {

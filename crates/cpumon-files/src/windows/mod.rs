@@ -11,20 +11,20 @@ use std::path::{Component, Path, PathBuf};
 use self::security::{Access, Descriptor};
 use self::sid::Sid;
 
-/// Whom a new file of a directory belongs to follows from the directory's access list; nothing is given away here.
+/// The owner of a new file follows from the directory's access list; nothing is given away here.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Owner(());
 
 impl Owner {
-    /// None: files need not be given to their directory's owner, whom its access list lets in.
+    /// `None`: files need not be given to their directory's owner, because its access list admits the owner.
     #[must_use]
     pub fn of(_path: &Path) -> Option<Self> {
         None
     }
 }
 
-/// Creates a directory and its missing parents. Those that are new are for this user, SYSTEM and administrators, as is what is made in
-/// them later. An existing one keeps its access list.
+/// Creates a directory and its missing parents. New directories are for this user, SYSTEM and administrators, and so are
+/// later entries. An existing one keeps its access list.
 ///
 /// # Errors
 /// The directory cannot be created, or another user made it in `%ProgramData%`.

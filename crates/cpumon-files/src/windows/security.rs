@@ -32,7 +32,7 @@ use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken}
 
 use super::sid::Sid;
 
-/// What reading a locked file gives.
+/// Error of reading a locked file.
 pub const LOCK_VIOLATION: i32 = ERROR_LOCK_VIOLATION.cast_signed();
 /// Rights that give nothing of a file's content away: its attributes, and waiting for it.
 const HARMLESS: u32 = FILE_READ_ATTRIBUTES | SYNCHRONIZE;
@@ -48,7 +48,8 @@ impl Drop for Descriptor {
 }
 
 impl Descriptor {
-    /// Of what is made for this user, SYSTEM and administrators, and inherits no rights. What is made in such a directory gets the same.
+    /// For objects that are made for this user, SYSTEM and administrators, and inherit no rights. Objects made in such a
+    /// directory get the same list.
     pub fn private(us: &Sid) -> io::Result<Self> {
         let text = format!("D:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)(A;OICI;FA;;;{us})");
         let text: Vec<u16> = text.encode_utf16().chain([0]).collect();
@@ -100,7 +101,7 @@ pub fn open(path: &Path, access: Access, new: Option<&Descriptor>) -> io::Result
             FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE,
             attributes.as_ref().map_or(null(), |attributes| attributes),
             disposition,
-            // Without BACKUP_SEMANTICS a directory would be refused as "access denied", not as what it is.
+            // Without BACKUP_SEMANTICS a directory would be refused as "access denied", not as a directory.
             FILE_FLAG_OPEN_REPARSE_POINT | FILE_FLAG_BACKUP_SEMANTICS,
             null_mut(),
         )
@@ -129,7 +130,7 @@ pub fn link_count(file: &File) -> io::Result<u32> {
     if done == 0 { Err(io::Error::last_os_error()) } else { Ok(about.nNumberOfLinks) }
 }
 
-/// Whom a file belongs to, and who may do what with it.
+/// Owner of a file, and its access list.
 pub struct Rights {
     pub owner: Sid,
     /// Entries that let somebody do something; `None`: anyone everything.
@@ -168,7 +169,7 @@ pub fn rights_of(file: &File) -> io::Result<Rights> {
     unsafe { Ok(Rights { owner: copy(owner)?, allowed: allowed(list)? }) }
 }
 
-/// Whom a directory belongs to.
+/// Owner of a directory.
 pub fn owner_of(path: &Path) -> io::Result<Sid> {
     let name = wide(path);
     let (mut owner, mut descriptor) = (null_mut(), null_mut());
@@ -191,7 +192,7 @@ pub fn owner_of(path: &Path) -> io::Result<Sid> {
     unsafe { copy(owner) }
 }
 
-/// Who an access list lets do anything that is not harmless.
+/// Users with any harmful right in an access list.
 ///
 /// # Safety
 /// `list` is null or a valid access list.
@@ -222,7 +223,7 @@ unsafe fn allowed(list: *const ACL) -> io::Result<Option<Vec<Sid>>> {
                     }
                 }
             }
-            // Entries with conditions or for objects: whom they let in is not decided here.
+            // Entries with conditions or for objects: their users are not determined here.
             other => return Err(io::Error::other(format!("its access list has an entry of type {other}"))),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Its bytes: revision, count of parts, authority, parts of 4 bytes.
+/// The bytes: revision, count of parts, authority, parts of 4 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sid(pub Vec<u8>);
 

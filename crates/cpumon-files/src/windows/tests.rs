@@ -1,4 +1,4 @@
-//! What access lists do, on NTFS or on what Wine makes of them (the modes of the files beneath).
+//! Access lists, on NTFS or on Wine's emulation (the modes of the files beneath).
 
 use std::path::PathBuf;
 
