@@ -1,7 +1,8 @@
-//! What the page asks of a day of one host: 86,400 intervals of a second, 120 or so active threads each (10.4 M thread rows), 40
-//! processes active at a time out of 100 names, with the scheduler's events of each, 2 CPUs. `cargo bench -p cpumon-web --bench history`. The store is made first, in
-//! a temporary directory, or reused: `-- FILE` names a file that is made if it is not there. Times are those of whole requests
-//! over a socket, the first one of each kind (nothing read yet) and the best of five.
+//! The page's questions about a day of one host: 86,400 intervals of a second, 120 or so active threads each (10.4 M
+//! thread rows), 40 processes active at a time out of 100 names, with the scheduler's events of each, 2 CPUs. `cargo
+//! bench -p cpumon-web --bench history`. The store is made first, in a temporary directory, or reused: `-- FILE` names a
+//! file that is made if it does not exist. Times are those of whole requests over a socket, the first one of each kind
+//! (nothing read yet) and the best of five.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -40,7 +41,7 @@ fn mixed(seed: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What a thread that worked so long was blocked by.
+/// The waits of a thread that worked for this long.
 fn sched(work_ns: i64) -> SchedDelta {
     let blocked_ns = SECOND_NS - work_ns.unsigned_abs();
     let waits = [(WaitReason::syscall(202), blocked_ns / 3 * 2), (WaitReason::syscall(232), blocked_ns / 3)];

@@ -28,7 +28,7 @@ const MAX_DEVICE_WAIT: Duration = Duration::from_secs(10);
 /// How a server is set up, beyond its address.
 #[derive(Clone, Debug, Default)]
 pub struct WebOptions {
-    /// The store's file, for the past; `None`: only what is in memory.
+    /// The store's file, for the past; `None`: only the intervals in memory.
     pub store: Option<PathBuf>,
     /// Timelines of traces; `None`: there are no traces.
     pub timelines: Option<Arc<Timelines>>,
@@ -36,7 +36,7 @@ pub struct WebOptions {
     pub web_dir: Option<PathBuf>,
     /// The file of tokens with which one must log in; `None`: anyone may read.
     pub login: Option<PathBuf>,
-    /// What the address must have at first (`?key=…`); `None`: nothing.
+    /// The key that the first address must have (`?key=…`); `None`: no key.
     pub key: Option<String>,
     /// TLS; `None`: plain HTTP.
     pub tls: Option<Tls>,
@@ -46,11 +46,11 @@ pub struct WebOptions {
     pub audit: Option<Arc<AuditLog>>,
 }
 
-/// What all requests of one server share.
+/// State of all requests of one server.
 pub(crate) struct App {
     pub(crate) live: Arc<dyn Live>,
     pub(crate) page: Page,
-    /// Who may read; `None`: anyone.
+    /// Checks who may read; `None`: anyone.
     pub(crate) gate: Option<Arc<Gate>>,
     /// When the receiver started: ids of streams from before mean nothing now.
     pub(crate) epoch: i64,

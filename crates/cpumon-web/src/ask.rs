@@ -62,7 +62,7 @@ impl PastQueries {
         Self { live, pool: Arc::new(pool) }
     }
 
-    /// What answers lacked because it cannot be read.
+    /// Unreadable parts that answers lacked.
     pub(crate) fn damage(&self) -> DamageReport {
         self.pool.damage()
     }

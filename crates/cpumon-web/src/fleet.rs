@@ -30,7 +30,7 @@ use cpumon_query::json::Nanos;
 const STEP: Duration = Duration::from_secs(1);
 /// The list of the store's hosts is read again after this time: a host that reports is known without it.
 const STORED_FOR: Duration = Duration::from_secs(30);
-/// A list that takes longer is left for the next time: a busy store must not stop what is live.
+/// A list that takes longer is left for the next time: a busy store must not delay live data.
 const STORED_WAIT: Duration = Duration::from_millis(500);
 
 /// The message that all readers share until the next one is made.
@@ -41,7 +41,7 @@ struct Encoded {
     body: Bytes,
 }
 
-/// What a file of the fleet lists.
+/// Rows of a file of the fleet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FileOf {
     Hosts,
@@ -100,7 +100,7 @@ impl FleetFeed {
         Ok(history(range, span))
     }
 
-    /// The hosts that are asked for as a file, all pages of them; or their busiest processes.
+    /// The requested hosts as a file, all pages; or their busiest processes.
     pub(crate) async fn file(
         &self,
         query: &FleetQuery,
@@ -156,7 +156,7 @@ impl FleetFeed {
         let stored = self.stored().await;
         // Held while encoding: readers that come meanwhile get this message instead of making their own.
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        // Readers come a little early or late: what is nearly a step old is old.
+        // Readers come a little early or late: data that is nearly a step old counts as old.
         let is_old = last.made.is_none_or(|made| made.elapsed() >= STEP.mul_f32(0.9));
         if is_old {
             last.number += 1;

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::problem::Problem;
 
-/// What this server is called.
+/// Names of this server.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     pub(crate) bound: SocketAddr,

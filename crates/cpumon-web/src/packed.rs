@@ -1,6 +1,6 @@
-//! Answers of the API are packed where they go over TLS: to readers elsewhere, for whom a series of 200 kB is seconds. On this machine
-//! packing would cost more than it saves. Event streams and files are sent as they are made, and are not packed. No answer has a secret
-//! of its reader beside text that others choose, so its length reveals nothing.
+//! Answers of the API are compressed where they go over TLS, to readers elsewhere: a series of 200 kB takes seconds
+//! there. On this machine compression would cost more than it saves. Event streams and files are sent as they are made,
+//! uncompressed. No answer has a secret of its reader beside text that others choose, so its length reveals nothing.
 
 use std::io::Write;
 

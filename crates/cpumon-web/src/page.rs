@@ -11,9 +11,9 @@ use axum::response::{IntoResponse, Response};
 
 #[derive(Debug)]
 struct File {
-    /// Its path, e.g. `assets/index-3f2a.js`.
+    /// Path, e.g. `assets/index-3f2a.js`.
     path: &'static str,
-    /// Its `ETag`, quotes included.
+    /// `ETag`, quotes included.
     tag: &'static str,
     plain: &'static [u8],
     brotli: Option<&'static [u8]>,

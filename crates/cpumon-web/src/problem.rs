@@ -37,7 +37,7 @@ impl Problem {
     }
 }
 
-/// What to do where an error itself does not say it.
+/// The remedy where the error itself has none.
 fn usual_way_out(status: StatusCode) -> &'static str {
     match status {
         StatusCode::BAD_REQUEST => "/api/v1/openapi.json describes every route and its parameters.",
@@ -71,7 +71,7 @@ impl From<QueryError> for Problem {
             }
             error => error.hint(),
         };
-        // What the store says is no answer of ours, so it has no form for programs.
+        // Errors of the store are no answers of ours, so they have no form for programs.
         let for_programs = serde_json::to_value(&error).ok();
         let problem = match error {
             QueryError::Store(error) => error.into(),

@@ -29,7 +29,7 @@ impl Lease {
         Self(Arc::new(Mutex::new(Instant::now() + CONNECTION_TIME + LAST_ANSWER)))
     }
 
-    /// A piece of a long answer was taken: more of it may come.
+    /// The reader took a piece of a long answer: more may follow.
     pub(crate) fn renew(&self) {
         let mut end = lock(&self.0);
         *end = (*end).max(Instant::now() + LAST_ANSWER);
@@ -55,7 +55,7 @@ impl Lease {
 
 /// Exports running at once.
 const MAX_AT_ONCE: usize = 2;
-/// A reader may take nothing for this long, in all: what it saved by taking pieces faster counts.
+/// A reader may take nothing for this long in total: time that it saved by taking pieces faster counts.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// A reader that takes a piece of 64 kB in each such time keeps its turn.
 const PIECE_TIME: Duration = Duration::from_secs(5);
@@ -188,7 +188,7 @@ impl Turn {
     /// Hands a piece to the reader, and waits until there is space for it. On a thread that may block.
     pub(crate) fn send<T>(&self, runtime: &Handle, to: &mpsc::Sender<T>, piece: T) -> io::Result<()> {
         if self.progress.is_lost() {
-            // Also not an error: there is no space for it, and no reader that would take it.
+            // No error either: there is no space for it, and no reader that would take it.
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         self.progress.begin_wait();

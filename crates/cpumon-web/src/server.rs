@@ -22,7 +22,7 @@ use crate::{WebOptions, router};
 
 /// Connections served at once; further ones wait in the kernel's accept queue.
 const MAX_CONNECTIONS: usize = 256;
-/// Of one address that is not this machine's, so that no stranger takes all places.
+/// Connections of one address that is not this machine's, so that no stranger takes all places.
 const MAX_OF_ADDRESS: usize = 64;
 /// Threads that block: questions about the past (4) and about traces (4), exports (2), requests that wait for devices (4), and short work
 /// beside them.
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(all.len(), MAX_OF_ADDRESS + 1 + 3 * MAX_CONNECTIONS);
     }
 
-    /// A file of so many pieces, one each half minute.
+    /// A file of `pieces` pieces, one each half minute.
     fn file(pieces: u32, lease: Option<Lease>) -> Body {
         Body::from_stream(unfold((pieces, lease), |(left, lease)| async move {
             sleep(LAST_ANSWER / 2).await;
@@ -252,7 +252,7 @@ mod tests {
         }))
     }
 
-    /// What a client gets that asks for `path`, and after what time the connection ended.
+    /// The answer to a client that asks for `path`, and the time after which the connection ended.
     async fn ask(path: &str) -> (String, Duration) {
         let slow = || async {
             sleep(CONNECTION_TIME + LAST_ANSWER / 2).await;

@@ -1,8 +1,8 @@
 //! Event streams (Server-Sent Events, WHATWG HTML section 9.2). A reader is asked for its next message when the socket can take
 //! one, so nothing is queued for a slow reader: it gets the newest snapshot later, with the count of those it missed.
 //!
-//! [`Encoder`] encodes an interval once for all of its readers: the processes, and a table of threads for each process. Ten pages on one
-//! host cost one encoding, whichever processes each of them has open.
+//! [`Encoder`] encodes an interval once for all its readers: the processes, and a table of threads for each process. Ten
+//! pages on one host cost one encoding, whichever processes they have open.
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
@@ -36,7 +36,7 @@ pub(crate) trait Messages: Send + 'static {
 struct Sending<M> {
     pieces: VecDeque<Bytes>,
     messages: M,
-    /// Of its connection; `None`: there is none, in tests.
+    /// Lease of its connection; `None` in tests.
     lease: Option<Lease>,
 }
 
@@ -92,15 +92,15 @@ pub(crate) fn number_of(id: &str, epoch: i64) -> Option<u64> {
 pub(crate) const MAX_PROCESSES: usize = 5_000;
 /// Thread rows in a table; likewise.
 pub(crate) const MAX_THREADS: usize = 20_000;
-/// Hosts of which the newest interval is kept encoded.
+/// Most hosts whose newest interval stays encoded.
 const MAX_KEPT: usize = 64;
 
-/// Whose threads a reader wants.
+/// Selection of a reader's threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Threads {
-    /// Of these processes; none is common.
+    /// Those of these processes; none is common.
     Of(Vec<ProcessKey>),
-    /// Of all, in one table.
+    /// All, in one table.
     All,
 }
 

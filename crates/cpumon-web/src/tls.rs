@@ -20,7 +20,7 @@ pub enum TlsError {
     /// A file could not be read or written.
     #[error("cannot {operation} {path}: {reason}", path = path.display())]
     File {
-        /// What was tried.
+        /// Operation that failed.
         operation: &'static str,
         /// On which file.
         path: PathBuf,
@@ -93,8 +93,8 @@ impl Tls {
         Self::load(certificate, key)
     }
 
-    /// Those of `names` (host names or addresses; what is neither is left out) that the certificate is not for: browsers refuse it
-    /// there.
+    /// Those of `names` (host names or addresses; others are left out) that the certificate does not cover: browsers
+    /// refuse it there.
     #[must_use]
     pub fn names_missing<'n>(&self, names: &'n [String]) -> Vec<&'n str> {
         let Ok(certificate) = EndEntityCert::try_from(&self.certificate) else { return Vec::new() };

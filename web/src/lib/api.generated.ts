@@ -245,11 +245,11 @@ export interface components {
         Comm: string | number[];
         /** @description Two spans side by side. */
         Compare: {
-            /** @description Of the second. */
+            /** @description Start and end of the second span, as asked for. */
             after: components["schemas"]["Nanos"][];
             /**
              * Format: int64
-             * @description Of the second.
+             * @description Measured time of the second span, ns; 0: it holds no data.
              */
             after_covered_ns: number;
             /** @description Start and end of the first span, as asked for. */
@@ -722,16 +722,16 @@ export interface components {
         /** @description All hosts, without what differs from reader to reader. */
         FleetBase: {
             /**
-             * @description A row a host: `id`, `hostname`, `trust`, `source`, `address`, `agent`, `kernel`, `arch`, `cpu_count`, `interval_ns`,
-             *     `state` (`reporting`, `late`, `silent`; `stored`: not since the receiver started, the store has its past), `health` (what is odd,
-             *     the heaviest first: `silent`, `stored`, `late`, `loss`, `ledger`, `clock`; empty: nothing), `age_ns` since its last interval arrived, `clock_offset_ns` (its clock less the
-             *     receiver's: by exchanges of time over TLS, which also give `clock_round_trip_ns` and `clock_drift_ppb`; else when that
-             *     interval arrived), `end_ms`, `busy_ratio` (of all CPUs); of the last minute `minute_busy_ratio` (mean),
-             *     `minute_peak_ratio` (highest interval), `minute_ready` (threads ready on average), `minute_run_queue_per_cpu`,
-             *     `minute_unattributed_ratio`,
-             *     `minute_intervals`, `minute_incomplete` (those that lack lost data); `threads`, `processes`, `top_key`, `top_name`,
-             *     `top_cpu_pct`, `top_host_pct`, `capacity_ns`, `unattributed_ns`, `unattributed_ratio`, `ledger_closed`, `lost`, `rejected`,
-             *     `store_dropped`, `flags`.
+             * @description A row a host: `id`, `hostname`, `trust`, `source`, `address`, `agent`, `kernel`, `arch`, `cpu_count`,
+             *     `interval_ns`, `state` (`reporting`, `late`, `silent`; `stored`: not since the receiver started, the store has its
+             *     past), `health` (problems, the most serious first: `silent`, `stored`, `late`, `loss`, `ledger`, `clock`; empty:
+             *     none), `age_ns` since its last interval arrived, `clock_offset_ns` (its clock less the receiver's: by exchanges of
+             *     time over TLS, which also give `clock_round_trip_ns` and `clock_drift_ppb`; else when that interval arrived),
+             *     `end_ms`, `busy_ratio` (of all CPUs); of the last minute `minute_busy_ratio` (mean), `minute_peak_ratio` (highest
+             *     interval), `minute_ready` (threads ready on average), `minute_run_queue_per_cpu`, `minute_unattributed_ratio`,
+             *     `minute_intervals`, `minute_incomplete` (those that lack lost data); `threads`, `processes`, `top_key`,
+             *     `top_name`, `top_cpu_pct`, `top_host_pct`, `capacity_ns`, `unattributed_ns`, `unattributed_ratio`,
+             *     `ledger_closed`, `lost`, `rejected`, `store_dropped`, `flags`.
              */
             hosts: components["schemas"]["Table"];
             /** @description Limits at which a mark or a colour changes. */
@@ -1451,7 +1451,7 @@ export interface components {
              */
             clock_offset_ns: number;
         };
-        /** @description What a person types. */
+        /** @description The token that a person types. */
         Login: {
             /** @description A token that `cpumon login-token add` made. */
             token: string;
@@ -1765,9 +1765,9 @@ export interface components {
         };
         /** @description A process over time. */
         ProcessLine: components["schemas"]["Lines"] & {
-            /** @description What it is. */
+            /** @description Its description. */
             process: components["schemas"]["ProcessThen"];
-            /** @description What it was blocked by, the longest first; empty where waits were not measured (sums of a minute do not keep them). */
+            /** @description Its waits, the longest first; empty where waits were not measured (sums of a minute do not keep them). */
             waits: components["schemas"]["WaitLine"][];
         };
         /** @description A process. */
@@ -2201,7 +2201,7 @@ export interface components {
             /** @description What came together in each point; divided by `covered_ns` it is the mean rate. */
             sum?: (number | null)[] | null;
         };
-        /** @description What this receiver offers to who asks. */
+        /** @description Features of this receiver for its reader. */
         Session: {
             /** @description Limits at which a mark or a colour changes. */
             limits: components["schemas"]["Limits"];
@@ -2257,7 +2257,7 @@ export interface components {
             /** @description Boot id. */
             boot: string;
             /**
-             * @description A row a control group that has a CPU limit on its path, or of which that is not known. Where `CGROUPS` is measured and
+             * @description A row a control group that has a CPU limit on its path, or whose limit is unknown. Where `CGROUPS` is measured and
              *     `cgroups_left_out` is 0, others have none.
              */
             cgroups: components["schemas"]["Table"];
@@ -2275,7 +2275,7 @@ export interface components {
             end_ms: number;
             /** @description End, likewise. */
             end_ns: components["schemas"]["Nanos"];
-            /** @description Which counters were measured; what is not named here is unknown, not zero. */
+            /** @description The measured counters; any other one is unknown, not zero. */
             fields: string[];
             /** @description Oddities of the whole interval. */
             flags: string[];
@@ -2292,7 +2292,7 @@ export interface components {
             number: number;
             /** @description A row a process, most run time first. One that is not listed did nothing. */
             processes: components["schemas"]["Table"];
-            /** @description Who measured: `procfs`, `bpf`, `v1`, … */
+            /** @description Source of the measurement: `procfs`, `bpf`, `v1`, … */
             source: string;
             /** @description Ledger, CPU modes of all CPUs together, counts, health: the columns of table `host`. */
             summary: components["schemas"]["RowOfCell"];
@@ -2681,7 +2681,10 @@ export interface components {
             covered_ns: number;
             /** @description A row a process or a name, most run time first. */
             processes: components["schemas"]["Table"];
-            /** @description What was read: `interval`s, or sums of a `minute` or an `hour`, with single intervals at both ends where these are stored. */
+            /**
+             * @description Resolution of the data: `interval`, or sums of a `minute` or an `hour`, with single intervals at both ends where
+             *     these are stored.
+             */
             resolution: string;
             /** @description The range that was asked for. */
             since_ns: components["schemas"]["Nanos"];

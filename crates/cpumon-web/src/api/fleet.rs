@@ -87,16 +87,16 @@ pub struct FleetBase {
     pub receiver: ReceiverHealth,
     /// Limits at which a mark or a colour changes.
     pub limits: Limits,
-    /// A row a host: `id`, `hostname`, `trust`, `source`, `address`, `agent`, `kernel`, `arch`, `cpu_count`, `interval_ns`,
-    /// `state` (`reporting`, `late`, `silent`; `stored`: not since the receiver started, the store has its past), `health` (what is odd,
-    /// the heaviest first: `silent`, `stored`, `late`, `loss`, `ledger`, `clock`; empty: nothing), `age_ns` since its last interval arrived, `clock_offset_ns` (its clock less the
-    /// receiver's: by exchanges of time over TLS, which also give `clock_round_trip_ns` and `clock_drift_ppb`; else when that
-    /// interval arrived), `end_ms`, `busy_ratio` (of all CPUs); of the last minute `minute_busy_ratio` (mean),
-    /// `minute_peak_ratio` (highest interval), `minute_ready` (threads ready on average), `minute_run_queue_per_cpu`,
-    /// `minute_unattributed_ratio`,
-    /// `minute_intervals`, `minute_incomplete` (those that lack lost data); `threads`, `processes`, `top_key`, `top_name`,
-    /// `top_cpu_pct`, `top_host_pct`, `capacity_ns`, `unattributed_ns`, `unattributed_ratio`, `ledger_closed`, `lost`, `rejected`,
-    /// `store_dropped`, `flags`.
+    /// A row a host: `id`, `hostname`, `trust`, `source`, `address`, `agent`, `kernel`, `arch`, `cpu_count`,
+    /// `interval_ns`, `state` (`reporting`, `late`, `silent`; `stored`: not since the receiver started, the store has its
+    /// past), `health` (problems, the most serious first: `silent`, `stored`, `late`, `loss`, `ledger`, `clock`; empty:
+    /// none), `age_ns` since its last interval arrived, `clock_offset_ns` (its clock less the receiver's: by exchanges of
+    /// time over TLS, which also give `clock_round_trip_ns` and `clock_drift_ppb`; else when that interval arrived),
+    /// `end_ms`, `busy_ratio` (of all CPUs); of the last minute `minute_busy_ratio` (mean), `minute_peak_ratio` (highest
+    /// interval), `minute_ready` (threads ready on average), `minute_run_queue_per_cpu`, `minute_unattributed_ratio`,
+    /// `minute_intervals`, `minute_incomplete` (those that lack lost data); `threads`, `processes`, `top_key`,
+    /// `top_name`, `top_cpu_pct`, `top_host_pct`, `capacity_ns`, `unattributed_ns`, `unattributed_ratio`,
+    /// `ledger_closed`, `lost`, `rejected`, `store_dropped`, `flags`.
     pub hosts: Table,
     /// The busiest processes over all hosts: `host_id`, `hostname`, `key`, `name`, `container`, `cpu_pct`, `host_pct`, `run_ns`.
     pub top: Table,

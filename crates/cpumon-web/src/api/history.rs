@@ -1,4 +1,4 @@
-//! What the page asks of the past beside the answers of `cpumon_query::history`.
+//! The page's questions about the past beside the answers of `cpumon_query::history`.
 
 use cpumon_model::{HostStatus, IntervalView, ProcessInfo, ProcessKey, Value};
 use cpumon_query::TaskKey;
@@ -73,12 +73,12 @@ impl ProcessJson {
 /// A process over time.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct ProcessLine {
-    /// What it is.
+    /// Its description.
     pub process: ProcessJson,
-    /// What it did; one line.
+    /// Its times, in one line.
     #[serde(flatten)]
     pub lines: Lines,
-    /// What it was blocked by, the longest first; empty where waits were not measured (sums of a minute do not keep them).
+    /// Its waits, the longest first; empty where waits were not measured (sums of a minute do not keep them).
     pub waits: Vec<WaitLine>,
 }
 
@@ -90,7 +90,8 @@ pub struct SumJson {
     pub since_ns: Nanos,
     /// Its end.
     pub until_ns: Nanos,
-    /// What was read: `interval`s, or sums of a `minute` or an `hour`, with single intervals at both ends where these are stored.
+    /// Resolution of the data: `interval`, or sums of a `minute` or an `hour`, with single intervals at both ends where
+    /// these are stored.
     pub resolution: &'static str,
     /// Measured time; rates divide by it.
     pub covered_ns: u64,
@@ -149,11 +150,11 @@ impl SumJson {
 pub struct CompareJson {
     /// Start and end of the first span, as asked for.
     pub before: [Nanos; 2],
-    /// Of the second.
+    /// Start and end of the second span, as asked for.
     pub after: [Nanos; 2],
     /// Measured time of the first span, ns; 0: it holds no data.
     pub before_covered_ns: u64,
-    /// Of the second.
+    /// Measured time of the second span, ns; 0: it holds no data.
     pub after_covered_ns: u64,
     /// A row a group, the largest change first, with the columns of `cpumon export compare` (docs/export.md).
     pub rows: Table,

@@ -4,8 +4,8 @@
 //! JavaScript reader needs a parser that keeps 64-bit integers. A value that is absent is zero or empty, unless its
 //! own text says otherwise; `fields` names the counters that were measured at all.
 //!
-//! What the page reads is made for a browser: rows are a [`Table`] (a list a column), tasks have text keys, single moments are
-//! text in ns, and `null` is no data, which is not zero.
+//! Answers for the page are made for a browser: rows are a [`Table`] (a list a column), tasks have text keys, single
+//! moments are text in ns, and `null` is no data, which is not zero.
 
 mod columns;
 mod fleet;

@@ -39,9 +39,9 @@ pub struct SnapshotBase {
     pub wall_shift_ns: i64,
     /// Measured length on the monotonic clock, ns. Rates divide by it.
     pub duration_ns: u64,
-    /// Who measured: `procfs`, `bpf`, `v1`, …
+    /// Source of the measurement: `procfs`, `bpf`, `v1`, …
     pub source: String,
-    /// Which counters were measured; what is not named here is unknown, not zero.
+    /// The measured counters; any other one is unknown, not zero.
     pub fields: Vec<String>,
     /// Oddities of the whole interval.
     pub flags: Vec<String>,
@@ -51,7 +51,7 @@ pub struct SnapshotBase {
     pub cpus: Table,
     /// A row an interrupt line that was handled, most time first; no columns where lines are not measured.
     pub irqs: Table,
-    /// A row a control group that has a CPU limit on its path, or of which that is not known. Where `CGROUPS` is measured and
+    /// A row a control group that has a CPU limit on its path, or whose limit is unknown. Where `CGROUPS` is measured and
     /// `cgroups_left_out` is 0, others have none.
     pub cgroups: Table,
     /// A row a process, most run time first. One that is not listed did nothing.
@@ -143,7 +143,7 @@ fn names<F: bitflags::Flags>(flags: &F) -> Vec<String> {
 }
 
 impl SnapshotBase {
-    /// What happened, with a page of process rows by run time.
+    /// The interval, with a page of process rows by run time.
     #[must_use]
     pub fn new(host: &HostStatus, number: u64, interval: &Interval, page: Page) -> Self {
         let view = IntervalView::new(&host.info.hostname, interval);

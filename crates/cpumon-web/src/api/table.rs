@@ -1,6 +1,5 @@
-//! Tables for a browser as compact JSON, one list for each column. A host has thousands of rows of two dozen
-//! columns, most of them alike: a list a column is a third of the size of an object a row, and is parsed as
-//! fast.
+//! Tables for a browser as compact JSON, one list for each column. A host has thousands of rows of two dozen columns, and
+//! most rows are alike: a list a column is a third of the size of an object a row, and is parsed as fast.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::HashMap;
@@ -47,7 +46,7 @@ pub struct Table {
     pub columns: Named<TableColumn>,
 }
 
-/// A value in an answer: a fraction is rounded to a millionth, and what is no number is no data.
+/// A value in an answer: a fraction is rounded to a millionth, and a value that is not a number is no data.
 pub(super) fn cell(value: Value<'_>) -> Value<'static> {
     match value {
         Value::Real(number) if number.is_finite() => Value::Real((number * 1e6).round() / 1e6),

@@ -23,7 +23,7 @@ pub(crate) use gate::Gate;
 pub(crate) use tokens::write_private;
 pub use tokens::{TokenEntry, TokenError, TokenFile, random_key};
 
-/// Paths that anyone may ask: what the page needs to show a login, and what is about no host.
+/// Paths without a login: those that the page needs to show one, and those about no host.
 pub(crate) const OPEN: [&str; 4] =
     ["/api/v1/session", "/api/v1/login", "/api/v1/columns", "/api/v1/openapi.json"];
 

@@ -25,7 +25,7 @@ pub enum TokenError {
     /// The file could not be read or written.
     #[error("cannot {operation} login tokens in {path}: {error}", path = path.display())]
     File {
-        /// What was tried.
+        /// Operation that failed.
         operation: &'static str,
         /// On which file.
         path: PathBuf,
@@ -60,7 +60,7 @@ pub struct TokenEntry {
     pub id: String,
     /// When it was made, s since the UNIX epoch.
     pub created_s: u64,
-    /// What the user calls it.
+    /// Name given by the user.
     pub label: String,
     hash: String,
 }

@@ -33,19 +33,20 @@ const MAX_TASKS: usize = 32;
 const MAX_VIEWS: usize = 4;
 /// Hosts named in a question at most.
 const MAX_HOSTS: usize = 200;
-/// What came a moment ago is in the store within a second or so; a store that cannot be written is not waited for.
+/// Intervals received a moment ago are in the store within a second or so; a store that cannot be written is not waited
+/// for.
 const MOST_CHECKS: usize = 30;
 const BETWEEN_CHECKS: Duration = Duration::from_millis(100);
 /// A picture is its bytes and nothing more: no script, no style, no other file, even where it is opened on its own.
 const POLICY: &str = "default-src 'none'; sandbox; frame-ancestors 'none'";
 
-/// How a picture is drawn, and of which time.
+/// Range and format of a picture.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Drawn {
-    /// What ends after this, ns since the UNIX epoch; without it an hour before `until`.
+    /// Start: intervals that end after this, ns since the UNIX epoch; without it an hour before `until`.
     since: Option<i64>,
-    /// And not after this; without it the end of what is kept.
+    /// End: intervals that end at this or before; without it the end of the stored data.
     until: Option<i64>,
     /// `svg` (the default) or `png`.
     format: Option<String>,
@@ -74,7 +75,7 @@ pub(super) struct Views {
     resolution: Option<Finest>,
 }
 
-/// What a chart of one host shows.
+/// Options of a chart of one host.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct OfHost {
@@ -98,7 +99,7 @@ pub(super) struct OfHost {
     rows: Option<usize>,
     /// Blocked time is part of the states.
     blocked: Option<bool>,
-    /// What 100 percent are: one `cpu` (the default), or the whole `host`.
+    /// The value of 100 percent: one `cpu` (the default), or the whole `host`.
     percent: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Charts of the fleet over HTTP: a line a host, in which order, of which hosts.
+//! Charts of the fleet over HTTP: a line for each host; order and selection of hosts.
 
 use cpumon_export::chart::PictureForm;
 use cpumon_model::{HostInfo, Interval, Ledger, Trust};
@@ -10,7 +10,7 @@ use super::past_store::{BEGIN_NS, SECOND_NS, Stored};
 use super::tests::ask_raw;
 use super::*;
 
-/// As `/fleet/chart` and its command line.
+/// `/fleet/chart` or its command line.
 fn of_fleet(rest: &str, more: &str) -> String {
     let until = BEGIN_NS + 300 * SECOND_NS;
     format!("/api/v1/fleet/chart{rest}?since={BEGIN_NS}&until={until}&{more}")
@@ -87,7 +87,7 @@ async fn a_fleet_is_a_line_a_host_in_the_order_asked_for() {
     let last = fleet("reverse=true&rows=3&offset=3").await;
     assert_eq!(order_of(&last, &names), [names[2], names[0]], "{last}");
     assert!(last.contains(">Hosts 4 to 5 of 5, by name: 3 are not shown.<"), "{last}");
-    // As they are named, one of them twice, and one without data.
+    // In the order of the names given, one host twice, and one without data.
     let named = fleet("host=past,silent,Beta,past").await;
     assert_eq!(order_of(&named, &names), ["past", "silent", "Beta"], "{named}");
     let one = fleet("host=Beta").await;

@@ -1,4 +1,4 @@
-//! Charts over HTTP, against a store that is made here: what is drawn, what it is served as, what is refused.
+//! Charts over HTTP, against a store that is made here: content, content types, refusals.
 
 use cpumon_export::chart::{PictureForm, RenderOptions, draw};
 use cpumon_model::{
@@ -70,7 +70,7 @@ pub(super) fn host_named(name: &str, id: u8) -> HostInfo {
     HostInfo { host: HostId([id; 16]), hostname: name.into(), cpu_count: 1, ..HostInfo::default() }
 }
 
-/// So many seconds after the store's first interval.
+/// This many seconds after the store's first interval.
 pub(super) fn at(second: i64) -> Moment {
     let ns = ((second + 1000) * SECOND_NS).unsigned_abs();
     Moment { wall_ns: BEGIN_NS + second * SECOND_NS, mono_ns: ns, boot_ns: ns }
@@ -178,7 +178,7 @@ async fn charts_show_what_the_store_holds() {
     assert!(cpu.contains("url(#hole)") && cpu.contains(">no data</text>"), "the missing minute: {cpu}");
     assert!(!cpu.contains(">irq</text>"), "modes that never ran have no place in the legend");
     assert!(svg("run-queue", "").await.contains(">longest of one CPU</text>"));
-    // A name selects all processes of it; a comma in one differs from those between names.
+    // A name selects all its processes; a comma in a name differs from those between names.
     let tasks = svg("tasks", "process=web,a%252Cb,20-9&thread=20-9/21-9&percent=host&zone=%2B05:30").await;
     for label in [">web [20]<", ">web<", ">a,b<", ">worker<", "UTC+05:30", "%host: 100 = all CPUs"] {
         assert!(tasks.contains(label), "{label}: {tasks}");

@@ -92,7 +92,7 @@ fn is_type(name: &str, value: &Value) -> bool {
     }
 }
 
-/// What in `value` is not as the schema says.
+/// The first deviation of `value` from the schema.
 fn fault(document: &Value, schema: &Value, value: &Value) -> Option<String> {
     let schema = resolved(document, schema);
     let each = |name: &str| schema[name].as_array().into_iter().flatten();

@@ -1,6 +1,7 @@
-//! What is made from the description of the routes. It refuses parameters that a route does not take, and names those that it takes: a
-//! misspelled parameter would be ignored, and the answer would be to another question. And it gets the answers that no route gives
-//! itself (refusals of the guard, the login and this check) and how to log in, so that a program made from it knows all answers.
+//! Uses of the description of the routes. It refuses parameters that a route does not take, and names those that it
+//! takes: a misspelled parameter would be ignored, and the answer would be to another question. And it adds the answers
+//! that no route gives itself (refusals of the guard, the login and this check) and how to log in, so that a program made
+//! from it knows all answers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -42,7 +43,7 @@ impl RouteParameters {
         Self(document.paths.paths.iter().map(|(path, item)| (path.clone(), names_of(item))).collect())
     }
 
-    /// What is wrong with a query, read as the routes read it. A route without a description takes nothing.
+    /// The error in a query, read as the routes read it. A route without a description takes nothing.
     fn refuses(&self, path: &str, query: &str) -> Option<Problem> {
         let taken = self.0.get(path).map(Vec::as_slice).unwrap_or_default();
         let mut names = form_urlencoded::parse(query.as_bytes()).map(|(name, _)| name);
@@ -75,14 +76,14 @@ pub(super) async fn check(
     }
 }
 
-/// Of every route.
+/// Answers of every route.
 const OF_ALL: [(&str, &str); 4] = [
     ("400", "A parameter that this route does not take."),
     ("403", "Another site made this request."),
     ("421", "The Host header does not name this server."),
     ("500", "A fault of cpumon."),
 ];
-/// Of those that need a login, where one is asked for.
+/// Answers of routes that need a login, where one is required.
 const OF_CLOSED: [(&str, &str); 2] = [("401", "Not logged in."), ("429", "Too many wrong tokens.")];
 
 fn problem(text: &str) -> response::Response {

@@ -54,7 +54,7 @@ impl CommandLine {
         }
     }
 
-    /// What is binary needs a file, because no terminal takes it.
+    /// A binary format needs a file, because no terminal takes it.
     pub(super) fn format(&mut self, format: &str, what: &str) {
         self.option("format", Some(format.to_owned()));
         self.option("output", (format == "parquet").then(|| format!("cpumon-{what}.parquet")));
@@ -118,9 +118,9 @@ pub(super) fn as_download(what: &str, format: Format, body: Body) -> Response {
 pub(super) struct Wanted {
     /// Only this host, by name or id.
     host: Option<String>,
-    /// What ends after this, ns since the UNIX epoch.
+    /// Start: intervals that end after this, ns since the UNIX epoch.
     since: Option<i64>,
-    /// And not after this.
+    /// End: intervals that end at this or before.
     until: Option<i64>,
     /// Only processes of this name, or of this pid.
     process: Option<String>,
@@ -133,17 +133,19 @@ pub(super) struct Wanted {
     /// Second span of a comparison, likewise.
     #[param(value_type = Option<String>, pattern = r"^-?\d+\.\.-?\d+$")]
     after: Option<Between>,
-    /// What makes a pivot's column, or a comparison's row: `name`, `process`, `program`, `user`, `service`, `container`, `cgroup`.
+    /// Columns of a pivot, or rows of a comparison: `name`, `process`, `program`, `user`, `service`, `container`,
+    /// `cgroup`.
     by: Option<String>,
     /// Values of a pivot: `user`, `system`, `run`, `pct`.
     value: Option<String>,
     /// `csv` (the default), `jsonl`, `json` or `parquet`.
     format: Option<String>,
-    /// Of `threads`: `true` leaves out threads that only waited, which have neither run time nor run delay nor switches.
+    /// For `threads`: `true` leaves out threads that only waited, which have neither run time nor run delay nor switches.
     active: Option<bool>,
     /// The layout of the original receiver instead: `2012` or `2013`.
     legacy: Option<String>,
-    /// `true`: behind the file comes what is missing in it, for programs: JSON, then its length as 32 bits, little-endian.
+    /// `true`: the file is followed by a report of missing data, for programs: JSON, then its length as 32 bits,
+    /// little-endian.
     report: Option<bool>,
 }
 
@@ -277,7 +279,7 @@ impl Write for Pieces {
     }
 }
 
-/// What of a file is still to be sent.
+/// The rest of a file that is being sent.
 struct Rest {
     first: Option<Bytes>,
     receiver: mpsc::Receiver<Piece>,
@@ -291,8 +293,8 @@ fn lost() -> ExportError {
         .into()
 }
 
-/// A body that is made while it is sent, one of few at once; an error breaks the transfer off, so that what is cut never seems
-/// complete. What fails before anything is written is answered with its own status.
+/// A body that is made while it is sent, one of few at once; an error breaks the transfer off, so that a truncated file
+/// never seems complete. An error before the first byte is answered with its own status.
 pub(super) async fn stream(
     app: &Shared,
     lease: Option<Extension<Lease>>,
@@ -333,7 +335,7 @@ pub(super) async fn stream(
         let progress = progress?;
         let (next, progress) = match receiver.recv().await {
             Some(next) => (next, Some(progress)),
-            // What was waiting is sent; a file that ends here must not seem complete.
+            // Sends the rest of the buffer; a file that ends here must not seem complete.
             None if progress.is_lost() => (Err(lost()), None),
             None => return None,
         };
@@ -373,7 +375,8 @@ pub(super) async fn export(
     Ok(as_download(&kind, format, body))
 }
 
-/// The command line that gives the same file as `/api/v1/export/{kind}`; what is refused there is refused here.
+/// The command line that gives the same file as `/api/v1/export/{kind}`; requests that are refused there are refused
+/// here.
 #[utoipa::path(get, operation_id = "export_command", path = "/api/v1/export/{kind}/command",
     params(("kind" = String, Path, description = "`processes`, `threads`, `cgroups`, `pivot`, `ledger` or `compare`."), Wanted),
     responses((status = 200, body = ExportCommand), HostProblems))]

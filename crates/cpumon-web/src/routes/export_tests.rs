@@ -189,7 +189,7 @@ async fn spans_in_memory_are_compared_too() {
     );
 }
 
-/// Goes on for ever, as fast as its reader takes it.
+/// A file without end, as fast as its reader takes it.
 async fn endless(app: &Arc<crate::app::App>) -> Result<BodyDataStream, crate::problem::Problem> {
     let zeros = vec![0; 64 << 10];
     let body = stream(app, None, move |out| {
@@ -219,7 +219,7 @@ async fn two_readers_that_take_nothing_leave_a_third_its_turn() {
     assert_eq!(third.next().await.unwrap().unwrap().len(), 64 << 10);
     let mut lost = 0;
     for slow in &mut slow {
-        // What was waiting for it comes, and then no end as of a whole file.
+        // The pieces that were waiting come, and then no end as of a whole file.
         let mut all = slow.take(20);
         while let Some(piece) = all.next().await {
             lost += usize::from(piece.is_err());

@@ -35,7 +35,7 @@ pub(super) struct Which {
     sort: Option<HostOrder>,
     /// The other way round; what has no data stays last.
     reverse: Option<bool>,
-    /// All hosts as they were at this moment, ns since the UNIX epoch; those of which there is no data then are `stored`.
+    /// All hosts as they were at this moment, ns since the UNIX epoch; hosts without data then are `stored`.
     at: Option<i64>,
     /// Hosts to leave out at the beginning.
     #[param(minimum = 0)]
@@ -127,7 +127,8 @@ pub(super) struct AsFile {
     sort: Option<HostOrder>,
     /// The other way round; what has no data stays last.
     reverse: Option<bool>,
-    /// In place of the hosts the 20 busiest processes of each that reports, the busiest of all first; they have no other order.
+    /// Lists, instead of the hosts, the 20 busiest processes of each that reports, the busiest first; they have no other
+    /// order.
     busiest: Option<bool>,
     /// `csv` (the default), `jsonl`, `json` or `parquet`.
     format: Option<String>,
@@ -200,7 +201,7 @@ pub(super) async fn command(
     Ok(Json(line.into()))
 }
 
-/// The same once a second as Server-Sent Events named `fleet`; data is a `Fleet`.
+/// Answers of `/api/v1/fleet` once a second as Server-Sent Events named `fleet`; data is a `Fleet`.
 #[utoipa::path(get, operation_id = "fleet_live", path = "/api/v1/fleet/live", params(LastId), responses(
     (status = 200, body = String, content_type = "text/event-stream"),
     (status = 400, body = api::Problem, content_type = "application/problem+json"),

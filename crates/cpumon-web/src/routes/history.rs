@@ -131,7 +131,7 @@ pub(super) async fn lines(
     answer.await.map(Json)
 }
 
-/// One process over time, and what it is.
+/// One process over time, with its description.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/processes/{process}",
     params(("host" = String, Path, description = "Id, or a name that only one host has."),
         ("process" = String, Path, description = "Key, `PID-STARTNS`."), Span),
@@ -154,7 +154,7 @@ pub(super) async fn process(
     Ok(Json(api::ProcessLine { process: ProcessJson::new(key, &info, parent_pid), lines, waits }))
 }
 
-/// What makes a row of a sum.
+/// Grouping of a sum's rows.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum MatrixBy {
@@ -207,7 +207,7 @@ pub(super) async fn threads(
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Grouped {
-    /// What makes a row: all processes of a name (the default), or each process.
+    /// Grouping of the rows: all processes of a name (the default), or each process.
     #[param(inline)]
     by: Option<MatrixBy>,
 }
@@ -215,11 +215,12 @@ pub(super) struct Grouped {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct LandscapeRows {
-    /// What makes a row: `name` (the default: all processes of a name), `process`, `program`, `user`, `service`, `container`, `cgroup`.
+    /// Grouping of the rows: `name` (the default: all processes of a name), `process`, `program`, `user`, `service`,
+    /// `container`, `cgroup`.
     by: Option<String>,
 }
 
-/// The busiest processes of a host over time, or groups of them, as a matrix of run time.
+/// The busiest processes of a host over time, or groups of processes, as a matrix of run time.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/landscape",
     params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, MatrixRows, LandscapeRows),
     responses((status = 200, body = history::Matrix), HostProblems))]
@@ -285,11 +286,11 @@ pub(super) struct TwoSpans {
     /// The second span.
     #[param(value_type = String, pattern = r"^-?\d+\.\.-?\d+$")]
     after: Between,
-    /// What makes a row: `name` (the default), `process`, `program`, `user`, `service`, `container`, `cgroup`.
+    /// Grouping of the rows: `name` (the default), `process`, `program`, `user`, `service`, `container`, `cgroup`.
     by: Option<String>,
 }
 
-/// Two spans side by side: which processes grew. `/api/v1/export/compare` gives all of it as a file.
+/// Two ranges side by side: which processes grew. `/api/v1/export/compare` gives all rows as a file.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/compare",
     params(("host" = String, Path, description = "Id, or a name that only one host has."), TwoSpans, Paging),
     responses((status = 200, body = api::CompareJson), HostProblems))]

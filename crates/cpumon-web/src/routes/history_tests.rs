@@ -288,7 +288,7 @@ async fn a_spike_of_a_second_is_in_a_matrix_whatever_its_points() {
     let stored = Stored::made(true, spike);
     let body = stored.of_all("processes/10-9/threads", "points=5&sort=highest").await;
     assert_eq!(body["rows"][0]["max"], serde_json::json!([1, 230_000, null, 1, 1]));
-    // The picture of it has the row first, and says what its colours are.
+    // Its picture has the row first, and explains its colours.
     let chart = |more: &str| {
         format!("charts/landscape?{}&since={BEGIN_NS}&until={}{more}", "rows=2", BEGIN_NS + 300 * SECOND_NS)
     };

@@ -59,9 +59,9 @@ impl WithThreads {
     }
 }
 
-/// A host's intervals as they come, as Server-Sent Events named `snapshot`; data is a `Snapshot`. A reader that comes back
-/// with the id of its last message gets what it missed, as far as memory reaches; one that is too slow gets the newest and
-/// the count of those it missed.
+/// A host's intervals as they come, as Server-Sent Events named `snapshot`; data is a `Snapshot`. A reader that comes
+/// back with the id of its last message gets the ones that it missed, as far as memory reaches; one that is too slow gets
+/// the newest and the number of those it missed.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/live",
     params(("host" = String, Path, description = "Id, or a name that only one host has."), WithThreads, LastId),
     responses((status = 200, body = String, content_type = "text/event-stream"), HostProblems))]

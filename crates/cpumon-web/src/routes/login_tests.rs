@@ -1,4 +1,4 @@
-//! Who is let in: cookies, tokens, other sites, guessing.
+//! Logins: cookies, tokens, other sites, guessing.
 
 use axum::body::{Body, BodyDataStream, to_bytes};
 use axum::http::{Request, header};
@@ -55,7 +55,7 @@ impl Guarded {
         self.ask("GET", path, headers, "").await.0
     }
 
-    /// A stream of all hosts, of which something has come.
+    /// A stream of all hosts that has sent something.
     async fn open(&self, header: (&str, &str)) -> BodyDataStream {
         let request = Request::get("/api/v1/fleet/live").header(header::HOST, "localhost");
         let request = request.header(header.0, header.1).body(Body::empty()).unwrap();

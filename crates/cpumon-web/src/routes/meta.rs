@@ -54,7 +54,7 @@ pub(super) async fn columns() -> Json<api::Columns> {
     Json(api::Columns::all())
 }
 
-/// What this receiver offers to who asks.
+/// Features of this receiver for its reader.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(super) struct Session {
     /// The receiver's version.
@@ -73,7 +73,7 @@ pub(super) struct Session {
     wait_words: BTreeMap<&'static str, &'static str>,
 }
 
-/// What this receiver offers, and whether a login is needed.
+/// Features of this receiver, and whether a login is needed.
 #[utoipa::path(get, path = "/api/v1/session", responses((status = 200, body = Session)))]
 pub(super) async fn session(State(app): State<Shared>, headers: HeaderMap) -> Json<Session> {
     Json(Session {
@@ -90,7 +90,7 @@ pub(super) async fn session(State(app): State<Shared>, headers: HeaderMap) -> Js
 /// A login is no larger than this.
 const MAX_BYTES: usize = 4096;
 
-/// What a person types.
+/// The token that a person types.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct Login {
     /// A token that `cpumon login-token add` made.

@@ -22,7 +22,7 @@ use crate::problem::Problem;
 /// Rows of a table at most.
 pub(super) const MAX_ROWS: usize = 20_000;
 
-/// What can go wrong with any route that names a host, for the description.
+/// Errors of any route that names a host, for the description.
 #[derive(utoipa::IntoResponses)]
 #[expect(dead_code, reason = "only described; the answers are made by `Problem`")]
 pub(super) enum HostProblems {
@@ -119,12 +119,12 @@ pub(super) fn word<T: FromStr<Err = ChoiceError>>(text: Option<&str>, usual: T) 
     text.map_or(Ok(usual), |text| text.parse().map_err(|error: ChoiceError| bad(error.to_string())))
 }
 
-/// A word of a few; without one that of them which is the default.
+/// One of a few words; without a text the default word.
 pub(super) fn choice<T: FromStr<Err = ChoiceError> + Default>(text: Option<&str>) -> Result<T, Problem> {
     word(text, T::default())
 }
 
-/// What is separated by commas, at most `max` of it.
+/// Items separated by commas, at most `max`.
 pub(crate) fn list<T>(
     text: Option<&str>,
     max: usize,
@@ -173,7 +173,7 @@ impl TryFrom<String> for Between {
 }
 
 impl Between {
-    /// As `cpumon export` takes it.
+    /// The parameter in the form of `cpumon export`.
     pub(super) fn for_shell(&self) -> String {
         format!("{}..{}", Utc(self.0.since_ns), Utc(self.0.until_ns))
     }
@@ -189,10 +189,10 @@ const LIFE_POINTS: usize = 60;
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Span {
-    /// What ends after this, ns since the UNIX epoch; without it an hour before `until`, in a series not before the first data.
-    /// Without both a process is shown over its life, and a silent host in its last hour.
+    /// Start: intervals that end after this, ns since the UNIX epoch; without it an hour before `until`, in a series not
+    /// before the first data. Without both a process is shown over its life, and a silent host in its last hour.
     since: Option<i64>,
-    /// And not after this; without it the receiver's clock.
+    /// End: intervals that end at this or before; without it the receiver's clock.
     until: Option<i64>,
     /// Points that fit the picture.
     #[param(minimum = 1, maximum = 4000)]
@@ -223,8 +223,8 @@ impl Span {
         Ok(PlotRange { since_ns, until_ns, points })
     }
 
-    /// What was not asked for fits what there is: the end of a host that is silent for long or whose clock was ahead, and the start of
-    /// a young one.
+    /// Ends that were not given are fitted to the data: the end for a host that is silent for long or whose clock was
+    /// ahead, and the start for a young one.
     pub(super) fn fitted(&self, range: PlotRange, available: Available) -> PlotRange {
         if self.since.is_some() {
             return range;

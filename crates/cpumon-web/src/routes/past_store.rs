@@ -1,4 +1,4 @@
-//! A store for the tests of the past: five minutes of a host, the third of them missing.
+//! A store for the tests of the past: five minutes of a host without the third.
 
 use std::ops::ControlFlow;
 
@@ -16,7 +16,7 @@ use super::*;
 pub(super) const SECOND_NS: i64 = 1_000_000_000;
 pub(super) const BEGIN_NS: i64 = 1_800_000_000 * SECOND_NS;
 
-/// Blocked for 4 ms, half of it in futex, and a longest delay of 7 µs.
+/// Blocked for 4 ms, half of this in futex, and a longest delay of 7 µs.
 fn sched() -> SchedDelta {
     let waits = [(WaitReason::syscall(202), 2_000_000), (WaitReason::DISK, 2_000_000)].into_iter().collect();
     SchedDelta {
@@ -33,7 +33,7 @@ fn run_queue() -> CpuSched {
     CpuSched { run_queue_ns: 1_500_000_000, run_queue_max: 3, ..CpuSched::default() }
 }
 
-/// What happened in one second of the host.
+/// The interval of one second of the host.
 pub(super) fn interval(second: i64) -> Interval {
     let at = |second: i64| Moment {
         mono_ns: (second * SECOND_NS).unsigned_abs(),
@@ -141,7 +141,7 @@ impl Stored {
         (status, serde_json::from_slice(&body).unwrap_or_else(|_| panic!("{path}: {body:?}")))
     }
 
-    /// Of the whole five minutes.
+    /// The answer about the whole five minutes.
     pub(super) async fn of_all(&self, path: &str, query: &str) -> Value {
         let until = BEGIN_NS + 300 * SECOND_NS;
         let path = format!("/api/v1/hosts/past/{path}?since={BEGIN_NS}&until={until}&{query}");

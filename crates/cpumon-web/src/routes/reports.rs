@@ -30,16 +30,16 @@ const MAX_ROWS: usize = 10_000;
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ReportParams {
-    /// What ends after this, ns since the UNIX epoch; without it an hour before `until`.
+    /// Start: intervals that end after this, ns since the UNIX epoch; without it an hour before `until`.
     since: Option<i64>,
-    /// And not after this; without it the end of the data.
+    /// End: intervals that end at this or before; without it the end of the data.
     until: Option<i64>,
-    /// What makes a row: `program` (the default), `name`, `process`, `thread`, `user`, `service`, `container`,
-    /// `cgroup`, `host`.
+    /// Grouping: `program` (the default), `name`, `process`, `thread`, `user`, `service`, `container`, `cgroup`, `host`.
     by: Option<String>,
     /// Which rows come first: `cpu` (the default), `ready`, `blocked`, `switches`; with `compare` also `change`.
     sort: Option<String>,
-    /// What to compare with: `before` (the range of the same length before), `yesterday` (a day earlier), or `SINCE..UNTIL` in ns.
+    /// Range to compare with: `before` (the range of the same length before), `yesterday` (a day earlier), or
+    /// `SINCE..UNTIL` in ns.
     compare: Option<String>,
     /// Only rows with this in their name or container, in any case, or of this user id or pid; what else there is counts as others.
     filter: Option<String>,

@@ -96,7 +96,7 @@ impl Receiver {
 
 #[test]
 fn clients_that_read_slowly_hold_no_thread() {
-    // Two threads in place of the server's sixteen.
+    // Two threads, not the server's sixteen.
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().max_blocking_threads(2).build().unwrap();
     runtime.block_on(async {
@@ -134,7 +134,7 @@ async fn few_requests_wait_for_devices_at_once() {
     while live.waiting.lock().unwrap().0 < 4 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    // Those whose clients went away still hold their turns.
+    // Requests whose clients went away still hold their turns.
     asking[..4].iter().for_each(tokio::task::JoinHandle::abort);
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(live.waiting.lock().unwrap().1, 4);

@@ -431,7 +431,7 @@ async fn a_reader_that_comes_back_gets_what_it_missed() {
     }
     let by_query = Messages::open(&live, &format!("{LIVE}?last_event_id=0-7"), None).await.number().await;
     assert_eq!(by_query, (8, 0));
-    // What left memory, and what is too much, is counted.
+    // Intervals that left memory, and those that are too many, are counted.
     live.shown.lock().unwrap().retain(|shown| shown.number >= 5);
     assert_eq!(Messages::open(&live, LIVE, Some("0-2")).await.number().await, (5, 2));
     (10..=300).for_each(|number| live.put(shown(number)));

@@ -35,7 +35,7 @@ const MAX_PARTS: usize = 60_000;
 /// Threads whose antagonists are added up, where threads are named.
 const MAX_NAMED: usize = 256;
 
-/// What can go wrong with any route of a trace.
+/// Errors of any route of a trace.
 #[derive(utoipa::IntoResponses)]
 #[expect(dead_code, reason = "only described; the answers are made by `Problem`")]
 pub(super) enum TraceProblems {
@@ -86,7 +86,7 @@ pub(super) struct Part {
     part: Option<u64>,
 }
 
-/// A trace: when and where it was recorded, how long it is, its CPUs, what it lacks.
+/// A trace: when and where it was recorded, its length, its CPUs, its missing parts.
 #[utoipa::path(get, operation_id = "trace", path = "/api/v1/traces/{id}",
     params(("id" = String, Path, description = "Its id."), Part),
     responses((status = 200, body = traces::TraceHead), TraceProblems))]
@@ -162,7 +162,7 @@ pub(super) struct Picture {
     all: Option<bool>,
 }
 
-/// What is drawn of a window: CPUs and threads as single slices where these fit, else as shares of buckets.
+/// Slices or shares to draw of a window: CPUs and threads as single slices where these fit, else as shares of buckets.
 #[utoipa::path(get, operation_id = "trace_tracks", path = "/api/v1/traces/{id}/tracks",
     params(("id" = String, Path, description = "Its id."), Picture, Rows, Part),
     responses((status = 200, body = traces::TraceTracks), TraceProblems))]
@@ -207,7 +207,7 @@ pub(super) async fn tracks(
     .await
 }
 
-/// A figure of which a thread that has most comes first.
+/// A figure; the thread with most comes first.
 type Figure = fn(&ThreadTotals) -> u64;
 
 /// Orders of the list of threads, beside that by name.
@@ -280,7 +280,7 @@ pub(super) async fn threads(
     .await
 }
 
-/// One thread in a window: blocked time by reason, and whom it waited behind.
+/// One thread in a window: blocked time by reason, and the threads it waited behind.
 #[utoipa::path(get, operation_id = "trace_thread", path = "/api/v1/traces/{id}/threads/{number}",
     params(("id" = String, Path, description = "Its id."), ("number" = u32, Path, description = "Of the thread."), Window, Part),
     responses((status = 200, body = traces::TraceThreadPage), TraceProblems))]
@@ -304,7 +304,7 @@ pub(super) async fn thread(
     .await
 }
 
-/// What an area adds up to: CPUs, states of threads, blocked time by reason, who ran while others waited, idle while overloaded.
+/// Sums of an area: CPUs, states of threads, blocked time by reason, who ran while others waited, idle while overloaded.
 #[utoipa::path(get, operation_id = "trace_sums", path = "/api/v1/traces/{id}/sums",
     params(("id" = String, Path, description = "Its id."), Window, Rows, Part),
     responses((status = 200, body = traces::TraceSums), TraceProblems))]
@@ -338,7 +338,7 @@ pub(super) async fn sums(
     .await
 }
 
-/// Who delayed whom in an area, by program: which ones ran while others waited for their CPUs.
+/// Delays between programs in an area: which ones ran while others waited for their CPUs.
 #[utoipa::path(get, operation_id = "trace_delays", path = "/api/v1/traces/{id}/delays",
     params(("id" = String, Path, description = "Its id."), Window, Rows, Paging, Part),
     responses((status = 200, body = traces::TraceDelays), TraceProblems))]
@@ -373,7 +373,7 @@ pub(super) struct Moment {
     cpu: Option<u16>,
 }
 
-/// One slice: how long, who woke it, what it waited behind, whom it woke.
+/// One slice: its length, its waker, the threads it waited behind, the threads it woke.
 #[utoipa::path(get, operation_id = "trace_slice", path = "/api/v1/traces/{id}/slice",
     params(("id" = String, Path, description = "Its id."), Moment, Part),
     responses((status = 200, body = traces::TraceSlice), TraceProblems))]
@@ -401,7 +401,7 @@ pub(super) async fn slice(
     .await
 }
 
-/// Stops the reading of a trace when what it becomes has no reader any more.
+/// Stops the reading of a trace when no reader is left.
 struct Stopping<'o> {
     out: &'o mut dyn Write,
     stop: &'o AtomicBool,

@@ -178,7 +178,7 @@ async fn a_window_is_a_file_and_wrong_questions_are_refused() {
     let (status, headers, body) = ask_raw(made.router.clone(), path, "localhost").await;
     let text = String::from_utf8(body.to_vec()).unwrap();
     assert_eq!((status, headers[header::CONTENT_TYPE].to_str().unwrap()), (200, "text/csv; charset=utf-8"));
-    // Each thread: blocked, ready, running, and what goes on behind the window.
+    // Each thread: blocked, ready, running, and the slice that continues behind the window.
     assert_eq!(text.lines().filter(|line| line.contains("\"db\",\"db\"")).count(), 4, "{text}");
     let log = cpumon_files::AuditLog::in_dir(made.dir.path());
     let audit: String = log.files().iter().filter_map(|path| std::fs::read_to_string(path).ok()).collect();

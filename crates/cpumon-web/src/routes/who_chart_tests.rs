@@ -25,7 +25,7 @@ fn areas(chart: &Chart) -> Vec<&Line> {
     lines.iter().filter(|line| line.stroke == Stroke::Area).collect()
 }
 
-/// What an area of a row is called.
+/// Label of a row's area.
 fn label(row: &ReportRow, by: ReportBy) -> String {
     match row.tid.or(row.pid).filter(|_| matches!(by, ReportBy::Process | ReportBy::Thread)) {
         Some(number) => format!("{} {number}", row.name),
