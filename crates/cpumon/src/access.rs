@@ -1,6 +1,6 @@
-//! Who gets in, and who did: `cpumon login-token` for people and programs, `cpumon key` for the group keys that encrypt datagrams, and
-//! `cpumon audit` for the audit log. They use the receiver's state directory and work beside a running receiver, which reads the file of
-//! its keys once a second.
+//! Access control: `cpumon login-token` for people and programs, `cpumon key` for the group keys that encrypt datagrams,
+//! and `cpumon audit` for the audit log. They use the receiver's state directory and work beside a running receiver,
+//! which reads the file of its keys once a second.
 
 use std::fs;
 use std::io::{ErrorKind, Write};

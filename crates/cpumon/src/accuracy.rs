@@ -113,7 +113,7 @@ struct Findings {
     rows: Vec<ThreadAccuracy>,
     /// All threads.
     summary: Summary,
-    /// What this machine does to each figure.
+    /// Effects of this machine on each figure.
     notes: Vec<String>,
 }
 
@@ -123,7 +123,7 @@ const ROWS: usize = 20;
 /// Sentences are no longer and no shorter than this.
 const SENTENCE: std::ops::RangeInclusive<usize> = 40..=100;
 
-/// Text for people; `limit` rows of it at most, no wider than `columns` if the names allow.
+/// Text for people; at most `limit` rows, no wider than `columns` if the names allow.
 fn text(findings: &Findings, limit: usize, columns: usize, out: &mut dyn Write) -> anyhow::Result<()> {
     let shown = &findings.rows[..findings.rows.len().min(limit)];
     write_columns(&fields(), shown, columns, out)?;

@@ -62,7 +62,7 @@ pub enum ClientError {
     NotAReceiver {
         /// URL of the request.
         url: String,
-        /// What is wrong with the answer.
+        /// The fault of the answer.
         reason: String,
     },
     /// No host of this name or id.
@@ -169,7 +169,7 @@ impl Client {
         query: &[(&str, impl AsRef<str>)],
     ) -> Result<Option<(T, usize)>, ClientError> {
         let Some((url, body)) = self.bytes(path, query)? else { return Ok(None) };
-        // What it does not understand it names, and that is the answer's own.
+        // The error names the field that it does not understand, a text of the answer's own.
         let not_a_receiver = |error: serde_json::Error| ClientError::NotAReceiver {
             url,
             reason: escape(&error.to_string()).to_string(),
@@ -177,7 +177,7 @@ impl Client {
         serde_json::from_slice(&body).map(|answer| Some((answer, body.len()))).map_err(not_a_receiver)
     }
 
-    /// What was asked, and the answer. `None`: 204, nothing new.
+    /// Returns the address and the answer. `None`: 204, nothing new.
     fn bytes(
         &self,
         path: &str,
@@ -213,7 +213,7 @@ impl Client {
         Err(self.wrong(path, "an empty answer"))
     }
 
-    /// What answers at a path is no receiver.
+    /// The error for an answer that is not of a receiver.
     fn wrong(&self, path: &str, reason: impl Into<String>) -> ClientError {
         ClientError::NotAReceiver { url: format!("{}{path}", self.base), reason: reason.into() }
     }
@@ -363,7 +363,7 @@ fn words(error: &ureq::Error, silence: Duration) -> String {
     }
 }
 
-/// What to write where the other side answers without TLS.
+/// The remedy where the other side answers without TLS.
 fn without_tls(error: &ureq::Error) -> Option<String> {
     let is_plain = error.to_string().contains("InvalidContentType");
     is_plain.then(|| "it answers without TLS: write http:// in place of https://".to_owned())

@@ -1,4 +1,4 @@
-//! What of a store could not be read, as lines on standard error. The rest was written, so the command did not fail.
+//! Unreadable parts of a store, as lines on standard error. The rest was written, so the command did not fail.
 
 use std::collections::HashMap;
 use std::path::Path;

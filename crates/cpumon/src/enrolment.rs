@@ -61,7 +61,7 @@ pub fn token(args: &TokenArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Whom the token lets in. A name of an enrolled host means its id, which its machine keeps.
+/// The hosts that the token admits. A name of an enrolled host means its id, which its machine keeps.
 fn scope_of(authority: &Authority, args: &TokenArgs) -> anyhow::Result<TokenScope> {
     let Some(wanted) = &args.host else { return Ok(TokenScope::default()) };
     let known = match authority.registry.named(wanted) {

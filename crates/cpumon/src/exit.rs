@@ -53,7 +53,7 @@ pub fn finish(result: &anyhow::Result<Outcome>) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Prints a message on standard error. It may be closed: the exit code still reports what is wrong.
+/// Prints a message on standard error. It may be closed: the exit code still reports the error.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(io::stderr(), "cpumon: {text}");
 }
@@ -97,7 +97,7 @@ pub(crate) const ASKS_TO_STOP: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 /// the process at once: a query that has no row yet would not notice a flag.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
-    /// Its name while there is one. Held by the signal until the process has ended.
+    /// Path of the unfinished file while there is one. The signal's handler holds it until the process has ended.
     temporary: Arc<Mutex<Option<PathBuf>>>,
 }
 

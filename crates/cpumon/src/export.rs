@@ -96,7 +96,7 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
         report.map(|report| damage::report(&reader, judge(query.kind, &report)))
     };
     match written {
-        // The reader closed the output (`cpumon export … | head`): it has what it wanted.
+        // The reader closed the output (`cpumon export … | head`).
         Err(error) if error.is_broken_pipe() => Ok(Outcome::Done),
         Err(error @ (ExportError::ManyHosts { .. } | ExportError::NoLegacyLayout { .. })) => {
             Err(Usage(error.to_string()).into())
@@ -117,7 +117,7 @@ fn written(
     }
 }
 
-/// Whether a receiver refuses what is asked for.
+/// Whether a receiver refuses the request.
 fn is_refused_question(error: &ExportError) -> bool {
     let ExportError::Receiver(error) = error else { return false };
     matches!(error.downcast_ref(), Some(ClientError::Refused { status: 400, .. }))
@@ -213,7 +213,7 @@ fn chart(args: &ChartArgs) -> anyhow::Result<Outcome> {
 mod tests {
     use super::*;
 
-    /// Of control groups it was 0.
+    /// For control groups it was 0.
     #[test]
     fn an_export_without_rows_has_an_exit_code_of_its_own() {
         let report = |rows| Report { intervals: 3, rows, ..Report::default() };

@@ -72,7 +72,7 @@ fn no_match(words: &str, is_busiest: bool) -> String {
     format!("no {what} matches {}", escape(words))
 }
 
-/// What the receiver is asked for: it filters and sorts.
+/// Parameters for the receiver, which filters and sorts.
 fn query<'a>(args: &'a HostsArgs, format: &'a str) -> Vec<(&'a str, &'a str)> {
     let mut query = vec![("format", format), ("search", args.search.as_deref().unwrap_or_default())];
     query.extend(args.sort.map(|sort| ("sort", sort.name())));
@@ -151,12 +151,12 @@ fn last_ns(row: &Value) -> i64 {
     row.get("received_ns").and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// What the receiver's list of hosts has beside its status.
+/// Columns of the receiver's list of hosts that its status lacks.
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
     /// A row a host.
     rows: Vec<Value>,
-    /// What they are sorted by, if the user chose it.
+    /// Their order, if the user chose it.
     sort: Option<HostOrder>,
     /// The table has these hosts alone, in their order. Else it is by name, and those of the store come last.
     has_order: bool,
@@ -169,7 +169,7 @@ impl Listed {
     }
 }
 
-/// What a table has of a host.
+/// The data of a host in a table.
 #[derive(Debug)]
 struct Line<'l> {
     id: String,
@@ -237,7 +237,7 @@ pub fn write_hosts(
 ) -> io::Result<()> {
     let lines = Line::all(status, listed);
     let sort = listed.and_then(|listed| listed.sort);
-    // What the lines are sorted by is always shown.
+    // The column of the order is always shown.
     let rank = |order, rank| if sort == Some(order) { 0 } else { rank };
     let none = || ["-"; 2].map(str::to_owned);
     let clock = |line: &Line<'_>| line.host.map_or_else(none, show_clock);
@@ -328,7 +328,7 @@ fn ip_of(text: &str) -> Option<IpAddr> {
     ip.ok().map(|ip: IpAddr| ip.to_canonical())
 }
 
-/// What was refused of the address that a host sends from, because it sent more than one may.
+/// Datagrams refused from a host's address because it exceeded the rate limit.
 fn over_limit(host: &HostStatus, rejected_by: &[status::Rejects]) -> u64 {
     let from = ip_of(&host.address);
     let of_host = rejected_by.iter().filter(|rejects| from.is_some() && ip_of(&rejects.source) == from);
@@ -395,7 +395,7 @@ fn show_clock(host: &HostStatus) -> [String; 2] {
 /// A column: the title, and the cell of a row of the receiver's list.
 type Figure = (&'static str, fn(&Value) -> String);
 
-/// The figure that the list is sorted by; `None`: the table has a column of it.
+/// The figure of the list's order; `None`: the table has a column for it.
 fn figure_of_order(order: HostOrder) -> Option<Figure> {
     Some(match order {
         // BUSY is of the last interval.

@@ -199,7 +199,7 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Hosts of which two boots measured at the same time: machines that were cloned with their id.
+    /// Hosts with two boots that measured at the same time: machines that were cloned with their id.
     fn twins(&self) -> Result<Vec<String>> {
         let reader = Reader::open(self.writer.path())?;
         let ids: BTreeSet<HostId> = self.hosts.iter().map(|(host, _)| *host).collect();

@@ -1,4 +1,4 @@
-//! [`KnownHosts`]: the hosts that a receiver knows, with those that no longer report and those of which it only has the past.
+//! [`KnownHosts`]: the hosts that a receiver knows, those that no longer report and those with only a past included.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -8,12 +8,12 @@ use cpumon_query::fleet::HostState;
 
 use crate::client::{Client, ClientError};
 
-/// What a receiver knew at some moment.
+/// The hosts of a receiver at some moment.
 #[derive(Clone, Debug, Default)]
 pub struct KnownHosts {
-    /// Those that reported since the receiver started, by name.
+    /// Hosts that reported since the receiver started, by name.
     reporting: Vec<HostStatus>,
-    /// The others of its store. `received_wall_ns` is the end of what is stored.
+    /// The other hosts of its store. `received_wall_ns` is the end of the stored data.
     stored: Vec<HostStatus>,
     /// The receiver's clock, and when it was read.
     now_ns: i64,
@@ -38,7 +38,7 @@ impl KnownHosts {
         Ok(Self { reporting, stored, now_ns, read: Some(Instant::now()) })
     }
 
-    /// All of them; those that report come first.
+    /// All hosts; those that report come first.
     pub fn all(&self) -> impl Iterator<Item = &HostStatus> {
         self.reporting.iter().chain(&self.stored)
     }

@@ -76,7 +76,7 @@ fn received(args: &LedgerArgs, wanted: &str, length: Duration) -> anyhow::Result
     let signals = Signals::install()?;
     let mut sum = LedgerSum::new(&host.info.hostname, args.worst);
     let mut left_ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
-    // What ended before now is not asked for.
+    // Intervals that ended before now are not requested.
     let (mut last, mut missed, mut silent, mut sequence) = (0, 0_u64, 0, None);
     if known.is_reporting(host.info.host) {
         last = client.newer(host.info.host, 0)?.map_or(0, |newest| newest.serial);
@@ -176,7 +176,7 @@ fn one(ledger: &LedgerSum, columns: usize, out: &mut dyn Write) -> io::Result<()
     notes(ledger).iter().try_for_each(|note| paragraph(note, columns, out))
 }
 
-/// What the host's system calls its lines.
+/// The names of the lines on the host's system.
 fn terms(ledger: &LedgerSum) -> Terms {
     if ledger.is_windows { Terms::WINDOWS } else { Terms::LINUX }
 }
@@ -190,7 +190,7 @@ struct Line {
     ns: fn(&LedgerLines) -> Option<i64>,
 }
 
-/// The lines in order; behind [`SHARE_AT`] of them is the share of the capacity that is not attributed.
+/// The lines in order; behind [`SHARE_AT`] lines is the share of the capacity that is not attributed.
 static LINES: [Line; 9] = [
     Line { title: |_| "CAPACITY".to_owned(), name: "capacity_ns", ns: |of| Some(of.capacity_ns) },
     Line { title: |_| "THREADS".to_owned(), name: "ledger_threads_ns", ns: |of| Some(of.threads_ns) },
@@ -220,7 +220,7 @@ fn row(table: &mut Table, first: &str, lines: &LedgerLines) {
     cells(table, first, lines, share, &|ns| seconds(ns as f64));
 }
 
-/// The same lines in percent of the capacity.
+/// Adds the same lines in percent of the capacity.
 fn share(table: &mut Table, lines: &LedgerLines) {
     let percent = |ns: i64| decimal(ns as f64 * 100.0 / lines.capacity_ns as f64, 3) + " %";
     cells(table, "", lines, String::new(), &percent);

@@ -38,7 +38,7 @@ pub(crate) fn needs_file(path: Option<&Path>, what: &str) -> Result<(), Usage> {
     Err(Usage(format!("{what} is binary; give a file with -o")))
 }
 
-/// Runs a command that writes a file. Where there is no data for it, and not even a heading, what is there stays.
+/// Runs a command that writes a file. Where there is no data for it, and not even a heading, an existing file stays.
 fn to_file_with_rows(
     path: &Path,
     command: impl FnOnce(&mut dyn Write) -> anyhow::Result<Outcome>,
@@ -84,7 +84,7 @@ pub(crate) fn to_stdout(
     Ok(outcome)
 }
 
-/// Writes the file at `path`, which appears when it is complete; after Ctrl-C nothing is left of it.
+/// Writes the file at `path`, which appears when it is complete; after Ctrl-C nothing is left.
 pub(crate) fn to_file<T, E: From<ExportError>>(
     path: &Path,
     write: impl FnOnce(&mut OutputFile) -> Result<T, E>,
@@ -176,7 +176,7 @@ pub(crate) fn stdout() -> BufWriter<Box<dyn Write>> {
     BufWriter::with_capacity(BUFFER_BYTES, to)
 }
 
-/// Escapes what is written, except line ends. A line is written once it is complete, or at a flush.
+/// Escapes its input, except line ends. A line is written once it is complete, or at a flush.
 struct ForTerminal<W: Write> {
     to: W,
     line: Vec<u8>,

@@ -14,7 +14,7 @@ use crate::exit::{Outcome, Usage};
 use crate::paths::explain;
 use crate::when;
 
-/// Who answers.
+/// Source of answers.
 pub(crate) enum Past {
     /// A store, by its path.
     Store(Box<History>, PathBuf),
@@ -54,7 +54,7 @@ impl Deref for Past {
     }
 }
 
-/// What is wrong with a question is wrong usage, with what to do about it; no data is reported and ends with code 3.
+/// An invalid question is wrong usage, with a remedy; no data is reported and ends with code 3.
 pub(crate) fn answered<T>(result: Result<T, QueryError>) -> anyhow::Result<Option<T>> {
     match result {
         Ok(answer) => Ok(Some(answer)),

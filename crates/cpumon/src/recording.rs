@@ -47,7 +47,7 @@ pub(crate) struct RefusedFrames {
 }
 
 impl RefusedFrames {
-    /// What to report of them; `None`: there are none.
+    /// A message about the refused frames; `None`: there are none.
     pub(crate) fn describe(&self) -> Option<String> {
         let Self { count, last } = self;
         last.map(|last| {
@@ -112,7 +112,7 @@ fn decode(
 
 /// Most decoded segments in memory.
 const MAX_LOADED: usize = 8;
-/// Most rows of them (about 120 bytes each); the current segment stays in memory whatever its size.
+/// Most rows in loaded segments (about 120 bytes each); the current segment stays in memory whatever its size.
 const MAX_LOADED_ROWS: usize = 1_000_000;
 /// Most segments that are read for the intervals of a time.
 const MAX_SEGMENTS: usize = 32;
@@ -166,7 +166,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// One host, of which all is in memory.
+    /// One host, with all intervals in memory.
     pub(crate) fn of_intervals(status: HostStatus, intervals: Vec<Arc<Interval>>) -> Self {
         let mut header = SegmentHeader::default();
         header.origin.host = status.info.host;

@@ -85,7 +85,7 @@ pub fn find(args: &FindArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     Ok(past.end(outcome))
 }
 
-/// What this terminal shows: the locale says whether that is more than ASCII.
+/// Capabilities of this terminal: the locale says whether it shows more than ASCII.
 pub(crate) fn screen() -> Screen {
     Screen { clock: when::show_clock, is_ascii: !cpumon_tui::is_utf8_locale() }
 }

@@ -32,8 +32,8 @@ const CHECK_EVERY: Duration = Duration::from_millis(50);
 /// A receiver without datagrams counts as alive for so long after each check.
 const HANGS: Duration = Duration::from_secs(20);
 const PROGRAM: &str = "cpumon";
-/// Memory of `cpumon run` for the newest intervals of this machine, bytes: a view of what is older asks the store. Three quarters of it are
-/// for trusted hosts.
+/// Memory of `cpumon run` for the newest intervals of this machine, bytes: views of older ones ask the store. Three
+/// quarters of it are for trusted hosts.
 const LOCAL_PAST_BYTES: usize = 8 << 20;
 /// For the same intervals on its screens.
 const LOCAL_SCREEN_BYTES: usize = 6 << 20;
@@ -88,7 +88,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
     let ended = wait(&serving, &signals, args.log_each_second, None);
     drop(watch);
     manager.stopping();
-    // Before the result of the wait: what is queued must reach the store even if a thread has failed.
+    // Before the result of the wait: queued intervals must reach the store even if a thread has failed.
     serving.finish()?;
     ended?;
     Ok(signals.outcome())

@@ -1,5 +1,5 @@
-//! [`Serving`]: starts a receiver with its HTTP server, and describes both in lines for people and programs. Here are also the options of
-//! both: what is measured and stored, and how the web server lets people in.
+//! [`Serving`]: starts a receiver with its HTTP server, and describes both in lines for people and programs. It also has
+//! the options of both: measuring, storing, and access to the web server.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -77,12 +77,12 @@ fn made_certificate(names: &[String], http: SocketAddr) -> anyhow::Result<Tls> {
     Ok(Tls::load_or_make(&certificate, &key, &all)?)
 }
 
-/// What people must know to get in, a line each.
+/// How to log in, a line for each fact.
 fn login_lines(options: &WebOptions) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(tls) = &options.tls {
         lines.push(format!("certificate SHA-256 {}", tls.fingerprint()));
-        // Of the names that were given: a certificate of one's own need not have this machine's.
+        // Only the given names: a certificate of one's own need not have this machine's.
         let own = hostname();
         let given: Vec<String> = options.names.iter().filter(|name| **name != own).cloned().collect();
         let missing = tls.names_missing(&given);
@@ -108,7 +108,7 @@ pub struct Serving {
     receiver: Receiver,
     /// Where HTTP is answered, `https` with TLS.
     http_url: String,
-    /// What people must know to log in.
+    /// Lines about access that people need.
     access: Vec<String>,
 }
 
@@ -124,7 +124,7 @@ impl Serving {
         // The login file is replaced as a whole, so the sandbox must allow its directory, not the file.
         let reads = web.login.iter().map(|path| directory_of(path)).chain(web.web_dir.clone()).collect();
         let server = HttpServer::bind(http, web).map_err(|error| anyhow!("{error}{}", bind_hint(&error)))?;
-        // The thread of the server consumes it, so what is needed later is taken out before.
+        // The server's thread consumes it, so the parts that are used later are taken out before.
         let (address, shutdown) = (server.local_addr(), server.shutdown());
         let frontend = Frontend {
             address,
@@ -142,7 +142,7 @@ impl Serving {
         &self.receiver
     }
 
-    /// What it does, for people: a line each.
+    /// The settings of the receiver for people, a line each.
     #[must_use]
     pub fn start_lines(&self) -> Vec<String> {
         let state = &self.receiver.state;
@@ -206,7 +206,7 @@ fn directory_of(path: &Path) -> PathBuf {
     }
 }
 
-/// What to do about an address that cannot be listened on.
+/// The remedy for an address that cannot be listened on.
 fn bind_hint(error: &WebError) -> &'static str {
     let WebError::Bind { error, .. } = error else { return "" };
     match error.kind() {

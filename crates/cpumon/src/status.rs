@@ -31,7 +31,7 @@ pub fn status(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
     Ok(Outcome::Done)
 }
 
-/// What measuring costs a host, and what it could not do, by its newest interval.
+/// Cost and losses of measuring a host, by its newest interval.
 #[derive(Debug, serde::Serialize)]
 struct Agent {
     host: String,
@@ -43,7 +43,7 @@ struct Agent {
     events_per_sec: Option<f64>,
     /// Counts since its start of what was lost or could not be measured, by name; null where nothing watches for it.
     drops: BTreeMap<&'static str, Option<u64>>,
-    /// The same in words, for the table: what costs data, and what is normal.
+    /// The same in words, for the table: losses of data, and normal ones.
     #[serde(skip)]
     losses: [Vec<String>; 2],
 }

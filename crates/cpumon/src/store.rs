@@ -211,7 +211,7 @@ pub(crate) fn forget(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<O
     Ok(Outcome::Done)
 }
 
-/// What is there of a host, for the question.
+/// The host's data, for the question.
 fn data_of(host: &HostRecord) -> String {
     match (host.first_wall_ns, host.last_wall_ns) {
         (Some(first), Some(last)) => {

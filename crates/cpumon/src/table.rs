@@ -1,5 +1,5 @@
-//! What a command prints: rows as a table of the columns that fit (on a narrow terminal the less important ones are left out, and long
-//! names are cut) or in a format for programs, JSON documents, and paragraphs.
+//! Output of a command: rows as a table of the columns that fit (on a narrow terminal the less important ones are left
+//! out, and long names are cut) or in a format for programs, JSON documents, and paragraphs.
 
 use std::io::{self, Write};
 

@@ -227,7 +227,7 @@ fn remote_or_store(args: &TopArgs, name: &str) -> anyhow::Result<Box<dyn Feed + 
     }
 }
 
-/// A host that no longer reports, of which batch mode has nothing new to print.
+/// A host that no longer reports, so batch mode has nothing new to print.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Silent(String);
@@ -250,7 +250,7 @@ impl Silent {
     }
 }
 
-/// Says what is missing, and where the nearest data is.
+/// Reports the missing data, and where the nearest data is.
 fn missing(nothing: &dyn Display) -> Outcome {
     say(&nothing.to_string());
     Outcome::DataMissing
@@ -275,7 +275,7 @@ fn batch(
     };
     let to: Box<dyn Write> = match path {
         Some(path) => {
-            // As it comes: a batch may run for ever, and others read the file meanwhile.
+            // In place: a batch may run without end, and others read the file meanwhile.
             Box::new(OutputFile::in_place(path)?)
         }
         None => Box::new(io::stdout().lock()),

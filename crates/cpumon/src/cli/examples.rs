@@ -2,7 +2,7 @@
 
 use clap::Command;
 
-/// What a command line does, and the command line.
+/// The purpose of a command line, and the command line.
 #[derive(Copy, Clone, Debug)]
 pub struct Example {
     /// A sentence without a full stop.

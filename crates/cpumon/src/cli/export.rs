@@ -93,7 +93,7 @@ impl ExportArgs {
         }
     }
 
-    /// Refuses options that have no effect on what is exported.
+    /// Refuses options that have no effect on this kind of export.
     pub fn check_parts(&self, kind: Kind) -> Result<(), Usage> {
         for (name, part) in PARTS.iter().filter(|(_, part)| self.has(*part)) {
             if !part.kinds().contains(&kind) {

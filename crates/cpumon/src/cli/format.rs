@@ -35,7 +35,7 @@ impl Format {
         }
     }
 
-    /// Its rows; `None`: it is a table for people.
+    /// The format for rows; `None`: a table for people.
     #[must_use]
     pub fn file(self) -> Option<cpumon_export::Format> {
         match self {
@@ -71,7 +71,7 @@ impl FormatArgs {
     }
 }
 
-/// Formats of exported rows, of which there may be millions.
+/// Formats for exports with up to millions of rows.
 pub(super) static ROWS: [Word<Format>; 4] = [
     Word(
         "csv",

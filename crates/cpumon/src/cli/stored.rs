@@ -39,7 +39,7 @@ impl StoreArgs {
     }
 }
 
-/// Who is asked about the past: a store, or a receiver.
+/// The source of answers about the past: a store, or a receiver.
 #[derive(Clone, Debug, Args)]
 pub struct PastArgs {
     /// The store.

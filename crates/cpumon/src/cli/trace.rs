@@ -15,7 +15,7 @@ use crate::units::{duration, size, whole_number};
 /// `cpumon trace`.
 #[derive(Clone, Debug, Args)]
 pub struct TraceArgs {
-    /// What to do.
+    /// Subcommand.
     #[command(subcommand)]
     pub command: TraceCommand,
 }
@@ -181,7 +181,7 @@ pub struct TraceRecordArgs {
     pub command: Vec<OsString>,
 }
 
-/// What a row of a trace's report is; `None`: a CPU.
+/// The rows of a trace's report; `None`: CPUs.
 pub type TraceRowBy = Option<ReportBy>;
 
 const CONTAINER: &str =
@@ -206,7 +206,7 @@ static DURATIONS: [Word<DurationOf>; 4] = [
     Word("run", "From coming to a CPU to leaving it", DurationOf::Run),
 ];
 
-/// A trace, the part of it that counts, and what becomes of that.
+/// A trace, the range of interest, and the output.
 #[derive(Clone, Debug, Args)]
 pub struct TraceInputArgs {
     /// A trace of cpumon (also while it is recorded) or Perfetto, perf.data, trace.dat or .etl
@@ -229,7 +229,7 @@ pub struct TraceInputArgs {
 /// `cpumon trace report`.
 #[derive(Clone, Debug, Args)]
 pub struct TraceReportArgs {
-    /// What of which trace.
+    /// Trace, range and output.
     #[command(flatten)]
     pub input: TraceInputArgs,
     /// What to group by
@@ -243,7 +243,7 @@ pub struct TraceReportArgs {
 /// `cpumon trace wakers`.
 #[derive(Clone, Debug, Args)]
 pub struct TraceWakersArgs {
-    /// What of which trace.
+    /// Trace, range and output.
     #[command(flatten)]
     pub input: TraceInputArgs,
     /// What to group wakers and woken by
@@ -257,7 +257,7 @@ pub struct TraceWakersArgs {
     limit.help("Number of waits").default_value("20").value_parser(whole_number::<u32>(1..=100_000))
 }))]
 pub struct TraceDelaysArgs {
-    /// What of which trace.
+    /// Trace, range and output.
     #[command(flatten)]
     pub input: TraceInputArgs,
 }
@@ -311,7 +311,7 @@ pub struct TraceTopArgs {
 /// `cpumon trace histogram`.
 #[derive(Clone, Debug, Args)]
 pub struct TraceHistogramArgs {
-    /// What of which trace.
+    /// Trace, range and output.
     #[command(flatten)]
     pub input: TraceInputArgs,
     /// What to measure

@@ -30,7 +30,7 @@ fn with_variables(command: Command, typed: Option<&ArgMatches>, is_top: bool) ->
             return arg.env(Resettable::Reset);
         }
         let with = with_variable(arg, is_top);
-        // Without a command line to parse, help and man pages name all of them.
+        // Without a command line to parse, help and man pages name all variables.
         if typed.is_some() { without_unset_variable(with) } else { with }
     })
 }

@@ -73,7 +73,8 @@ struct Part<T> {
     bytes: usize,
 }
 
-/// Asks for a page in as many parts as a receiver makes of it. `too_long`: more rows came than were asked for, or parts without end.
+/// Asks for a page in as many parts as the receiver splits it into. `too_long`: more rows came than were requested, or
+/// parts without end.
 fn in_parts<T, E>(
     page: Page,
     mut ask: impl FnMut(Parameters) -> Result<Part<T>, E>,
@@ -179,7 +180,7 @@ impl Client {
         Ok(all.hosts)
     }
 
-    /// Every host of the receiver's store, by name: what it is, and the end of what is stored of it.
+    /// Every host of the receiver's store, by name, with the end of its stored data.
     pub fn stored(&self) -> Result<Vec<HostStatus>, ClientError> {
         let hosts = self.host_records()?.into_iter().filter(|host| host.last_wall_ns.is_some());
         Ok(hosts.map(HostRecord::status).collect())
@@ -220,7 +221,7 @@ impl Client {
         wanted.map(|host| ask(&host).map_err(QueryError::from)).collect()
     }
 
-    /// Writes what a query selects, as it comes, and gives what was written and what is missing.
+    /// Writes the rows that a query selects as they arrive, and returns the counts of rows and of missing data.
     pub fn export(&self, query: &ExportQuery, out: &mut dyn Write) -> Result<ExportReport, ExportError> {
         let of_receiver = |error: ClientError| ExportError::Receiver(Box::new(error));
         let (kind, parameters) = (query.kind.name(), export_parameters(query));

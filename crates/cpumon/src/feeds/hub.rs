@@ -34,7 +34,7 @@ impl HubFeed {
     }
 }
 
-/// The end is cut where there is little space, so what is wrong comes first.
+/// The end is cut where there is little space, so problems come first.
 fn title(store_error: Option<&str>, lost: u64, page_url: &str, udp: &str) -> String {
     let mut title = String::new();
     if store_error.is_some() {
@@ -72,7 +72,7 @@ impl Feed for HubFeed {
     fn poll(&mut self) -> Result<Option<Arc<Interval>>, FeedError> {
         self.choose_first();
         let Some(host) = self.selected else { return Ok(None) };
-        // The first interval is the newest: the screens begin with now, not with what is in memory.
+        // The first interval is the newest: the screens begin with now, not with the oldest in memory.
         let next = if self.handed_out == 0 {
             self.hub.newest(host)
         } else {

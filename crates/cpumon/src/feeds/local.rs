@@ -16,7 +16,7 @@ use cpumon_tui::{Feed, FeedError};
 use super::{Shared, Waiting};
 use crate::paths::store_for_reading;
 
-/// The measuring thread and what it shares with the screens.
+/// The measuring thread and the state that it shares with the screens.
 #[derive(Debug)]
 pub struct LocalFeed {
     shared: Arc<Shared<Inner>>,
@@ -31,8 +31,8 @@ struct Inner {
 }
 
 impl LocalFeed {
-    /// What the source does not see, and why: it is procfs although BPF would be taken where it is permitted, or /proc hides processes.
-    /// `None` otherwise.
+    /// The data that the source cannot see, and why: it is procfs although BPF would be used where it is permitted, or
+    /// /proc hides processes. `None` otherwise.
     #[must_use]
     pub fn what_is_missing(&self) -> Option<String> {
         let info = &self.shared.lock().status.info;
@@ -128,7 +128,7 @@ impl Feed for LocalFeed {
         Err(FeedError("`cpumon trace record --for 10s` in another terminal records this machine".to_owned()))
     }
 
-    /// What `cpumon serve` stored of this machine: these screens alone keep minutes only.
+    /// The store of `cpumon serve` for this machine: these screens alone keep minutes only.
     fn store(&self) -> Option<PathBuf> {
         Some(store_for_reading(None)).filter(|store| store.exists())
     }

@@ -15,7 +15,7 @@ use crate::known_hosts::KnownHosts;
 
 /// Time between two requests for the list of hosts.
 const HOSTS_EVERY: Duration = Duration::from_secs(2);
-/// The API's moments of what is stored are rounded to less than that.
+/// The API rounds moments of stored data to less than this.
 const NEAR_NS: i64 = 1_000_000;
 /// Pause after a failed request, and between two questions whether a silent host reports again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -65,7 +65,7 @@ struct Asker {
     host: HostId,
     /// Serial number of the newest interval that is known; 0: none.
     after: u64,
-    /// The end of what is stored was shown, because the host does not report.
+    /// The end of the stored data was shown, because the host does not report.
     has_shown_stored: bool,
     next_hosts: Instant,
 }

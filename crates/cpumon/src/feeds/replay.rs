@@ -31,7 +31,7 @@ pub enum TraceFeedError {
     /// It cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// Its intervals do not fit.
+    /// Its intervals do not fit into memory.
     #[error("more than {MAX_ROWS} rows; choose a longer --interval, or a part with --from and --to")]
     TooMany,
     /// It has no time.
@@ -61,7 +61,7 @@ impl ReplayFeed {
         Ok(Self { is_paced, ..Self::new(format!("recording {}", dir.display()), recording) })
     }
 
-    /// Reads a trace twice; `again` is the same one. `title`: where it is from. Its end says what it lacks.
+    /// Reads a trace twice; `again` is the same one. `title`: where it is from. Its end reports missing parts.
     pub fn of_trace(
         title: String,
         trace: &mut impl TraceSource,

@@ -1,4 +1,4 @@
-//! Tables of hosts: what is shown at which width, of which host, in which words.
+//! Tables of hosts: columns by width, hosts, and words.
 
 use cpumon_model::{HostId, HostInfo, LossCounts, SourceKind, Trust};
 use cpumon_query::status;
@@ -17,7 +17,7 @@ fn lines_of(text: &str) -> Vec<u8> {
     ids.fold(text.to_owned(), |text, id| text.replace(&format!("${id}"), &id.repeat(16))).into_bytes()
 }
 
-/// As the list has them.
+/// The lines as the list has them.
 fn listed(lines: &[u8], sort: Option<HostOrder>) -> Listed {
     Listed { rows: rows_of(lines).collect(), sort, has_order: true }
 }
@@ -154,7 +154,7 @@ fn a_sorted_list_and_the_busiest_processes_are_tables_for_people() {
     assert_eq!(String::from_utf8(text).unwrap(), expected);
 }
 
-/// A host had no LOSS exactly where there was much of it.
+/// A host showed no LOSS exactly where the losses were large.
 #[test]
 fn losses_are_shown_at_every_width_whatever_the_order() {
     let loss = LossCounts {

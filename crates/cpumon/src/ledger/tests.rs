@@ -1,4 +1,4 @@
-//! Tables and rows of a ledger: what is shown of which host, and that programs get the same numbers.
+//! Tables and rows of a ledger by host, and that programs get the same numbers.
 
 use cpumon_model::{CpuInterval, CpuSched, CpuTimes, Interval, Ledger, SourceKind};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// Two CPUs for one second, `lost` ms of them unattributed.
+/// Two CPUs for one second, with `lost` ms unattributed.
 fn interval(second: i64, lost: i64, fields: Fields, irq_in_run_time: bool) -> Interval {
     const MS: i64 = 1_000_000;
     let mut one = Interval { fields, source: SourceKind::Bpf, ..Interval::default() };
@@ -104,7 +104,7 @@ fn where_threads_are_hidden_the_lines_of_the_cpus_say_what_they_have_more() {
         tables(&[&ledger], usize::MAX, &mut out).unwrap();
         String::from_utf8(out).unwrap().contains("threads that BPF does not see")
     };
-    // The two CPUs have 500 us of it.
+    // The threshold for the two CPUs is 500 us.
     assert_eq!([has_note(500_000), has_note(499_999)], [false, true]);
 }
 

@@ -1,5 +1,6 @@
-//! `cpumon trace`: records context switches, reports where the time went in a recording, shows it in the browser and on the screens, and
-//! exports it for other programs. Here is what the reports have in common: the file, the part of it that counts, and how values are shown.
+//! `cpumon trace`: records context switches, reports where the time went in a recording, shows it in the browser and on
+//! the screens, and exports it for other programs. The reports share this file's code: opening the trace, its range, and
+//! the format of values.
 
 mod path;
 mod record;
@@ -48,7 +49,7 @@ impl<'a> TraceFile<'a> {
         Ok(Self { name, began_ns: trace.header().began.mono_ns, trace })
     }
 
-    /// The trace, and the part of it that counts.
+    /// Opens the trace, and determines the range of interest.
     fn of(args: &'a TraceInputArgs) -> anyhow::Result<(Self, TraceRange)> {
         let range = range(args.from, args.to)?;
         Ok((Self::open(&args.file)?, range))
@@ -136,7 +137,7 @@ fn missing(ending: &Ending, marked: u64) -> Outcome {
     if lacks.is_empty() { Outcome::Done } else { Outcome::DataMissing }
 }
 
-/// A result with so many rows. One without any says why, and is no success.
+/// The outcome of a result with this many rows. One without any reports why, and is no success.
 fn found(rows: usize, what: &str, outcome: Outcome) -> Outcome {
     if rows > 0 {
         return outcome;
@@ -155,7 +156,7 @@ fn title(by: ReportBy) -> &'static str {
     }
 }
 
-/// Who a cell is about.
+/// Task of a cell.
 #[derive(Clone, Debug)]
 struct Who {
     /// Hostile.
@@ -177,7 +178,7 @@ impl Who {
         Self { name: name.to_owned(), pid, tid, kind }
     }
 
-    /// Who woke a thread.
+    /// The task that woke a thread.
     fn of_waker(waker: Waker, file: &TraceFile<'_>) -> Self {
         match waker {
             Waker::Task(TraceTask::IDLE) => Self::idle(),
@@ -227,7 +228,7 @@ fn who_fields<'f, R: 'f>(names: [&'static str; 4], who: impl Fn(&R) -> Who + Cop
     ]
 }
 
-/// What identifies a row, in a table: its ids, where it has some.
+/// Title of the column with a row's ids in a table, if it has ids.
 fn ids_title(by: ReportBy) -> Option<&'static str> {
     match by {
         ReportBy::Thread => Some("PID/TID"),
@@ -256,7 +257,7 @@ fn share(part: u64, whole: u64) -> String {
     decimal(percent(part, whole), 2)
 }
 
-/// `a 1.500, b 0.300`: the first of those behind whom a thread waited, ms.
+/// `a 1.500, b 0.300`: the first tasks behind which a thread waited, ms.
 fn behind(culprits: &[(TraceTask, u64)], file: &TraceFile<'_>, most: usize) -> String {
     let one = |(task, ns): &(TraceTask, u64)| format!("{} {}", file.thread(*task).shown(), millis(*ns));
     culprits.iter().take(most).map(one).collect::<Vec<_>>().join(", ")

@@ -1,4 +1,4 @@
-//! `cpumon trace path`: what a thread waited for before a moment, and whom.
+//! `cpumon trace path`: the waits of a thread before a moment, and the threads it waited for.
 
 use std::collections::HashMap;
 use std::io::{self, Write};

@@ -1,4 +1,5 @@
-//! `cpumon trace record`: from the kernel's ring buffers to a file at once, or into memory of which the last part can be written.
+//! `cpumon trace record`: from the kernel's ring buffers to a file at once, or into memory, from which the last part can
+//! be written.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -169,7 +170,7 @@ fn spawn(args: &TraceRecordArgs) -> anyhow::Result<Option<Child>> {
     child.map(Some).with_context(|| format!("cannot run {}", program.display()))
 }
 
-/// What ends a recording.
+/// Conditions that end a recording.
 struct Run<'r> {
     args: &'r TraceRecordArgs,
     signals: &'r Signals,
@@ -320,7 +321,7 @@ impl Sink {
         Ok(())
     }
 
-    /// What a recording of this length has so far.
+    /// The state of a recording of this length so far.
     fn progress(&self, length: Duration, lost: u64) -> String {
         let seconds = length.as_secs_f64();
         match self {

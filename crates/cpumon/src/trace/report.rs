@@ -53,7 +53,7 @@ pub(crate) fn report(args: &TraceReportArgs, out: &mut dyn Write) -> anyhow::Res
             write_columns(&fields, &rows.collect::<Vec<_>>(), terminal_columns(), out)?;
             say_left_out(groups.len().saturating_sub(limit), out)?;
         }
-        // Of a trace of idle CPUs there are no threads, and nothing is missing.
+        // A trace of idle CPUs has no threads, and nothing is missing.
         groups.len().max(report.cpus().count())
     } else {
         let cpus: Vec<_> = report.cpus().collect();
@@ -99,12 +99,12 @@ fn head(totals: &Totals, has_interrupts: bool, out: &mut dyn Write) -> io::Resul
     writeln!(out)
 }
 
-/// What the times of rows relate to.
+/// Reference for the times of rows.
 #[derive(Copy, Clone, Debug)]
 struct Scale {
-    /// Of the range; 100 % are one CPU.
+    /// Length of the range; 100 % are one CPU.
     length_ns: u64,
-    /// Of the trace.
+    /// Begin of the trace.
     began_ns: u64,
     has_interrupts: bool,
 }

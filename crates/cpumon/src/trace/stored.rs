@@ -29,7 +29,7 @@ pub(crate) fn list(args: &TraceListArgs, out: &mut dyn Write) -> anyhow::Result<
     let mut all: Vec<(&TraceRecord, &str)> =
         hosts.iter().flat_map(|host| host.traces.iter().map(move |trace| (trace, &*host.name))).collect();
     all.sort_by_key(|(trace, _)| (trace.wall_ns, trace.id));
-    // As with `find`: standard error has why.
+    // As with `find`: standard error has the reason.
     let outcome = if all.is_empty() { Outcome::NothingFound } else { Outcome::Done };
     if all.is_empty() {
         say(if args.host.is_some() || args.range.is_given() {
@@ -73,7 +73,7 @@ pub(crate) fn get(args: &TraceGetArgs, out: &mut dyn Write) -> anyhow::Result<Ou
     Ok(Outcome::Done)
 }
 
-/// Copies a trace, and reads it as one meanwhile: what is none, or not whole, is an error.
+/// Copies a trace and parses it meanwhile: a file that is no trace, or not whole, is an error.
 fn copy_whole(from: &mut dyn Read, to: &mut dyn Write) -> anyhow::Result<()> {
     let mut copied = Copied { from, to, unwritten: None };
     let summary = summarise(&mut copied);
@@ -86,7 +86,7 @@ fn copy_whole(from: &mut dyn Read, to: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes what is read.
+/// Writes all bytes that are read.
 struct Copied<'t> {
     from: &'t mut dyn Read,
     to: &'t mut dyn Write,

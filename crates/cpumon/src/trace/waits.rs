@@ -1,5 +1,5 @@
-//! Waits of a trace. `cpumon trace delays`: the longest single waits for a CPU. `cpumon trace histogram`: how long waits and slices are.
-//! `cpumon trace wakers`: who wakes whom.
+//! Waits of a trace. `cpumon trace delays`: the longest single waits for a CPU. `cpumon trace histogram`: how long waits
+//! and slices are. `cpumon trace wakers`: which threads wake which.
 
 use std::io::{self, Write};
 use std::ops::RangeInclusive;

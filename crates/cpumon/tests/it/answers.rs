@@ -1,4 +1,5 @@
-//! The same question has the same answer, byte for byte, whether a store is read (`--store`) or a receiver is asked for it (`--url`).
+//! The same question has the same answer, byte for byte, whether a store is read (`--store`) or a receiver is asked
+//! (`--url`).
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -168,7 +169,7 @@ fn a_receiver_that_is_asked_for_what_it_cannot_give_says_so() {
         let both = run(&[command, "--url", &serve.url, "--store", "x.db"]);
         assert_eq!(both.status.code(), Some(2), "{both:?}");
     }
-    // No name is no host, and not all of them.
+    // An empty name is no host, and does not mean all hosts.
     let nameless = run(&["find", "x", "--url", &serve.url, "--host", ""]);
     assert!(
         nameless.status.code() == Some(1) && text(&nameless.stderr).contains("no such host"),

@@ -45,7 +45,7 @@ impl Group {
         group
     }
 
-    /// What the kernel counted, ns.
+    /// CPU time by the kernel's count, ns.
     fn usage_ns(&self) -> i64 {
         let text = std::fs::read_to_string(self.dir.join("cpu.stat")).unwrap();
         let us = text.lines().find_map(|line| line.strip_prefix("usage_usec ")).unwrap();
@@ -56,7 +56,7 @@ impl Group {
         self.shell.stdin.take().unwrap().write_all(b"go\n").unwrap();
     }
 
-    /// Ends all of it; it may be starting another process just now.
+    /// Ends all its processes; it may be starting another one just now.
     fn stop(&mut self) {
         let procs = self.dir.join("cgroup.procs");
         eventually("an empty cgroup", || {

@@ -113,7 +113,7 @@ fn rows_are_chosen_sorted_and_limited() {
     let mine = top(&["--filter", "cpumon", "--active", "--json"]);
     let listed: serde_json::Value = serde_json::from_str(text(&mine.stdout).trim()).unwrap();
     let rows = listed["rows"].as_array().unwrap();
-    // What has only waited for a CPU so far counts too: its run time is added at the next tick.
+    // A thread that has only waited for a CPU so far counts too: its run time is added at the next tick.
     let figures =
         ["run_ns", "user_ns", "system_ns", "run_delay_ns", "voluntary_switches", "involuntary_switches"];
     let is_active = |row: &serde_json::Value| figures.iter().any(|name| row[name].as_i64() != Some(0));

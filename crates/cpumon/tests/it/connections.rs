@@ -128,7 +128,7 @@ fn what_came_before_enrolment_stays_unauthenticated() {
     let after =
         eventually("intervals by TLS are stored", || Some(ends("authenticated")).filter(|all| all.len() > 3));
     drop(agent);
-    // One host: what is known of it now does not change what was known then.
+    // One host: its trust now does not change that of earlier data.
     let hosts = ok(&["hosts", "--store", serve.store()]);
     assert!(hosts.lines().count() == 2 && hosts.contains("authenticated"), "{hosts}");
     for (end, trust) in [(&before[2], "trust unauthenticated"), (&after[2], "trust authenticated")] {
@@ -211,7 +211,7 @@ fn a_device_that_another_process_revokes_is_cut_off_and_the_audit_log_says_so() 
 fn an_agent_of_a_wanted_count_ends_when_all_of_it_is_on_the_receivers_disk() {
     let (receiver, keys) = (RunningReceiver::start(), tempfile::tempdir().unwrap());
     receiver.enroll(&keys, "device");
-    // What waits in memory is lost if it ends before it is connected: it has eight seconds for that.
+    // Snapshots in memory are lost if it ends before it is connected: it has eight seconds for that.
     let mut agent = agent(&receiver.address, &keys, &["--count", "8", "--interval", "1s"]);
     assert!(wait(&mut agent.0, "agent").success());
     // Already committed: no waiting for it.

@@ -19,12 +19,13 @@ use crate::trace_analyses::write as write_trace;
 const SECOND_NS: i64 = 1_000_000_000;
 /// 2026-01-01 00:00:00 UTC.
 const BEGIN_NS: i64 = 1_767_225_600 * SECOND_NS;
-/// Readers guess from the first rows, at most 20,480: so many seconds have only plain names.
+/// Readers guess types from the first rows, at most 20,480: this many seconds have only plain names.
 const PLAIN_SECONDS: i64 = 110;
 const PLAIN_PROCESSES: u32 = 190;
 const SECONDS: i64 = PLAIN_SECONDS + 4;
 
-/// What breaks a table: quotes, separators, line ends, formulas, numbers and dates, blanks, nothing, other scripts, control characters.
+/// Texts that break a table: quotes, separators, line ends, formulas, numbers and dates, blanks, nothing, other scripts,
+/// control characters.
 const NAMES: [&str; 24] = [
     "=cmd()",
     "+1",

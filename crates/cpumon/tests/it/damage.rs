@@ -47,7 +47,7 @@ fn store(path: &Path) {
     writer.compact_host(info.host).unwrap();
 }
 
-/// The same with a page of zeros in a chunk.
+/// A store with a page of zeros in a chunk.
 fn damaged(path: &Path) -> PathBuf {
     let sound = std::fs::read(path).unwrap();
     let damaged = path.with_file_name("damaged.db");

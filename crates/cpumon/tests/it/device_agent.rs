@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::support::{Serve, clean, cpumon, eventually_within, ok, output_within, text};
 
-/// Of this test alone: a receiver that begins again finds its port free.
+/// An address of this test alone: a receiver that begins again finds its port free.
 const ADDRESS: &str = "127.0.43.1:0";
 
 /// A kind of device: how its agent is run, and how exactly it measures.
@@ -112,7 +112,7 @@ impl Drop for Agent {
 /// A process that uses CPU time when asked, and reports how much it used.
 pub struct Load {
     child: Child,
-    /// As the agent knows it.
+    /// Pid as the agent knows it.
     pub pid: u32,
     ask: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
@@ -133,12 +133,12 @@ impl Load {
         answer.trim().to_owned()
     }
 
-    /// Works for so long; what it used since its begin, ns.
+    /// Works for this long; returns the CPU time since its begin, ns.
     pub fn work(&mut self, ms: u32) -> u64 {
         self.ask(&ms.to_string()).parse().unwrap()
     }
 
-    /// What Linux counts to the nanosecond for each living thread of the process that was started, the largest first.
+    /// Run time by Linux' count, to the nanosecond, for each living thread of the started process, the largest first.
     pub fn thread_run_times_of_linux(&self) -> Vec<u64> {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
         let run_ns = |dir: std::path::PathBuf| {
@@ -194,7 +194,7 @@ pub fn assert_that_queued_data_survives_a_kill(device: &Device) {
             (contents(&spool) != before).then_some(())
         });
     }
-    // What has ended cannot be measured again.
+    // A process that has ended cannot be measured again.
     load.end();
     drop(agent);
     let serve = receive(&address);

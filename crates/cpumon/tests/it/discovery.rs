@@ -109,7 +109,7 @@ impl Scene {
     }
 }
 
-/// Ends an agent; what it messaged.
+/// Ends an agent; returns its messages.
 fn end(mut agent: KillOnDrop) -> String {
     let mut messages = String::new();
     agent.end("agent");

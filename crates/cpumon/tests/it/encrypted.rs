@@ -1,5 +1,5 @@
-//! Encrypted datagrams with the real binary: trust in every frontend, rotation beside a running receiver, a recording sent again, what is
-//! refused without encryption, and a broadcast from one network namespace to another.
+//! Encrypted datagrams with the real binary: trust in every frontend, rotation beside a running receiver, a recording
+//! sent again, refusals without encryption, and a broadcast from one network namespace to another.
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -162,7 +162,8 @@ fn a_recording_sent_again_is_refused_also_by_the_next_receiver() {
     let is_readable = |datagram: &Vec<u8>| datagram.windows(name.len()).any(|part| part == name.as_bytes());
     assert!(!recorded.iter().any(is_readable), "readable");
     let count = recorded.len() as u64;
-    // Datagrams of others may reach the port too, of an agent whose receiver had it before: only what is encrypted is counted.
+    // Datagrams of others may reach the port too, of an agent whose receiver had it before: only encrypted ones are
+    // counted.
     let send = |serve: &Serve, datagrams: &[Vec<u8>], all: [u64; 3]| {
         for datagram in datagrams {
             tap.send_to(datagram, serve.udp).unwrap();
@@ -196,8 +197,9 @@ fn a_recording_sent_again_is_refused_also_by_the_next_receiver() {
     assert!(serve.host(name).is_none(), "a dead host does not come to life");
 }
 
-/// Two devices that encrypt, one whose clock is in 2003 and one whose is right, are recorded, then the receiver is killed before it noted
-/// what it received. A replay of the recording must store nothing twice, or move what the devices send next.
+/// Two devices that encrypt, one with its clock in 2003 and one with a right clock, are recorded, then the receiver is
+/// killed before it noted the datagrams that it received. A replay of the recording must store nothing twice, nor move
+/// the devices' next snapshots.
 #[test]
 fn a_recording_of_the_second_before_a_kill_is_known_by_the_store_whatever_the_clocks_say() {
     let receiver = RunningReceiver::start(&[]);
@@ -241,7 +243,7 @@ fn a_recording_of_the_second_before_a_kill_is_known_by_the_store_whatever_the_cl
     // A kill -9.
     drop(serve);
     let _ = std::fs::remove_file(dir.path().join("sealed.heard"));
-    // By its arrival what is sent again now would be of another time than what was stored.
+    // By its arrival, a datagram sent again now would have another time than the stored one.
     std::thread::sleep(Duration::from_secs(6));
     let serve = start(dir.path(), &[]);
     for datagram in &recorded {

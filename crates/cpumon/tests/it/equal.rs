@@ -1,5 +1,6 @@
-//! The figures of a range are the same wherever they are asked for: `cpumon report`, `cpumon sql`, `cpumon export compare`, and the
-//! API's report, sum and comparison; and the terminal has every digit that `cpumon report` prints. Ranges end within intervals, minutes and hours, most of them compacted into sums.
+//! The figures of a range are the same from every source: `cpumon report`, `cpumon sql`, `cpumon export compare`, and the
+//! API's report, sum and comparison; and the terminal has every digit that `cpumon report` prints. Ranges end within
+//! intervals, minutes and hours, mostly compacted into sums.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,7 +24,7 @@ use crate::support::{Serve, cpumon, ok};
 
 const SECOND_NS: i64 = 1_000_000_000;
 const HOUR_NS: i64 = 3600 * SECOND_NS;
-/// Neither a minute nor an hour is a multiple of it.
+/// Neither a minute nor an hour is a multiple of this.
 pub const LENGTH_NS: i64 = 37 * SECOND_NS;
 /// 18.5 hours.
 const COUNT: i64 = 1_800;
@@ -140,7 +141,7 @@ pub fn store(path: &Path) {
     let mut writer = Writer::open(path, &options).unwrap();
     for at in 1..=COUNT {
         writer.put(&host, Trust::Local, None, &interval(at, &infos)).unwrap();
-        // What comes later stays fresh.
+        // Later intervals stay fresh.
         if at == COUNT - 150 {
             writer.commit().unwrap();
             writer.compact_host(host.host).unwrap();
@@ -208,7 +209,7 @@ fn pair(seed: i64) -> ([i64; 2], &'static str) {
 /// SQL of the same question over single intervals.
 fn sql(store: &str, [since_ns, until_ns]: [i64; 2], by: &str) -> Figures {
     let group = match by {
-        // The only user of whom every host has the same name.
+        // The only user with the same name on every host.
         "user" => "iif(uid = 0, 'root', CAST(uid AS TEXT)) AS name",
         "container" => "iif(coalesce(container, '') = '', '(none)', container) AS name",
         "process" => "name, iif(pid = 105, NULL, pid) AS pid",

@@ -1,4 +1,4 @@
-//! What goes wrong: kill -9 while writing, a full disk, no privileges, a reader that goes away.
+//! Faults: kill -9 while writing, a full disk, no privileges, a reader that goes away.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -134,7 +134,7 @@ fn a_full_disk_stops_storing_not_showing_and_storing_resumes() {
             .then_some(())
     });
     assert!(serve.status()["store"]["dropped"].as_u64().unwrap() >= dropped);
-    // The file itself says what is missing from it.
+    // The file itself records its gaps.
     let missing = eventually("a recorded gap", || {
         let mut inside = Command::new("nsenter");
         crate::support::clean(&mut inside);
@@ -208,7 +208,7 @@ fn hidden_processes_are_named_where_their_time_is_missing() {
         })
     };
     let words = "/proc hides other users' processes (hidepid), their time is unattributed";
-    // 2 hides processes, 1 what is in their folders.
+    // 2 hides processes, 1 the contents of their directories.
     for (level, args) in [
         (2, "top -b -n 1 -d 100ms"),
         (2, "top -b -n 1 -d 100ms --source procfs"),
@@ -275,7 +275,8 @@ const DAC_OVERRIDE: u64 = 1 << 1;
 const PERFMON: u64 = 1 << 38;
 const BPF: u64 = 1 << 39;
 
-/// No thread has a right beyond `most`, but the one that measures sees names, and the one that records on request loads its programs. All of them run as `uid`, with a filter of calls.
+/// No thread has a right beyond `most`, but the one that measures sees names, and the one that records on request loads
+/// its programs. All run as `uid`, with a filter of calls.
 fn assert_rights(serve: &Serve, uid: u32, most: u64) {
     for task in std::fs::read_dir(format!("/proc/{}/task", serve.pid)).unwrap() {
         let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
@@ -322,7 +323,7 @@ fn a_receiver_that_root_starts_runs_as_the_owner_of_its_store_without_rights() {
         let meta = entry.unwrap().metadata().unwrap();
         assert_eq!(meta.uid(), 65_534);
     }
-    // Of something that belongs to root it needs the right to write all the same.
+    // Writing a file of root needs the right to write all the same.
     chown(&store, Some(0), Some(0)).unwrap();
     let serve = storing(dir.path());
     assert_rights(&serve, 0, DAC_OVERRIDE);

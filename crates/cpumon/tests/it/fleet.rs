@@ -1,5 +1,5 @@
-//! Devices on TLS connections in one process, on a clock that the test sets. In: moments. Out: snapshots of threads that run a
-//! fixed share of the time, in a spool or on their way to a receiver; and what a store must have of them.
+//! Devices on TLS connections in one process, on a clock that the test sets. In: moments. Out: snapshots of threads that
+//! run a fixed share of the time, in a spool or on their way to a receiver; and the data that a store must have.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use cpumon_wire::Datagrams;
 use cpumon_wire::spool::Origin;
 use cpumon_wire::v2::{Encoder, EncoderOptions};
 
-/// A thread runs one ns of so many.
+/// A thread runs one ns of this many.
 const SHARE: u64 = 50;
 /// Enrolling: a receiver lets one address try ten times a second.
 const BETWEEN_HANDSHAKES: Duration = Duration::from_millis(120);
@@ -51,7 +51,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Enrolled with the receiver of `state`; what it sees waits in a spool.
+    /// Enrolled with the receiver of `state`; its snapshots wait in a spool.
     pub fn enroll(number: u8, dir: &Path, address: &str, state: &Path, threads: u32) -> Self {
         let (host, boot) = (HostId([number + 1; 16]), BootId([number + 100; 16]));
         let (name, dir) = (format!("device-{number}"), dir.join(number.to_string()));

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::support::{KillOnDrop, Serve, cpumon, eventually_within, ok, report_of, run, text, traces};
 
-/// Of this test alone: a receiver that begins again finds its port free.
+/// An address of this test alone: a receiver that begins again finds its port free.
 const ADDRESS: &str = "127.0.41.1:0";
 
 /// A device whose receiver is not ready for a trace offers it again a minute later, and this can happen more than once.
@@ -20,7 +20,7 @@ fn eventually<T>(what: &str, get: impl FnMut() -> Option<T>) -> T {
     eventually_within(Duration::from_mins(5), what, get)
 }
 
-/// A trace of about so many bytes, made of events.
+/// A trace of about `bytes` bytes, made of events.
 fn made(bytes: usize, seed: u64) -> Vec<u8> {
     use cpumon_model::{Moment, SchedEvent, SchedEventKind, TraceTask};
     use cpumon_trace::{Compression, FileHeader, TraceWriter};
@@ -181,7 +181,7 @@ impl Receiver {
         self.serve.as_ref().unwrap().status()["traces"].clone()
     }
 
-    /// Bytes of what is under way.
+    /// Bytes of the transfer under way.
     fn part_bytes(&self) -> u64 {
         let entries = std::fs::read_dir(traces_of(&self.store())).into_iter().flatten().flatten();
         let parts = entries.filter(|entry| entry.path().extension().is_some_and(|end| end == "part"));

@@ -307,7 +307,7 @@ impl Replay {
             return;
         }
         self.woken_early.remove(&task);
-        // Its first event: a trace knows nothing of it before.
+        // Its first event: the trace has no earlier data of it.
         if self.seen.insert(task) {
             self.accounts.born(at_ns, task);
         }
@@ -346,8 +346,8 @@ fn check_ledger(both: &Both, report: &Report, rows: &[GroupRow]) {
     assert_eq!(rows.iter().map(|row| row.run_ns).sum::<u64>(), totals.ledger.run_ns);
 }
 
-/// The same events, the same times, to the ns. Some virtual machines hide the switches of the init process: what that makes
-/// unknown, the one leaves open, and the other takes from the kernel's counters.
+/// The same events, the same times, to the ns. Some virtual machines hide the switches of the init process: the resulting
+/// unknown time stays open on one side, and comes from the kernel's counters on the other.
 fn check_replayed(both: &Both, rows: &[GroupRow]) {
     let replayed = both.replayed();
     let is_whole = |row: &&GroupRow| row.unknown_ns == 0 && row.counts.unknown_wakeups == 0;
@@ -362,7 +362,7 @@ fn check_replayed(both: &Both, rows: &[GroupRow]) {
     assert!(of_load >= 3, "{of_load} threads of the load in {} rows", rows.len());
 }
 
-/// What the BPF programs have of the load's threads is what the trace has. Returns what differs.
+/// The BPF programs' data about the load's threads must equal the trace's. Returns the differences.
 fn compare_live(both: &Both, rows: &[GroupRow]) -> Vec<String> {
     let of: BTreeMap<_, _> = rows.iter().filter_map(|row| Some((key(row)?, row))).collect();
     // Live accounts take it out of the thread, a trace leaves it in.

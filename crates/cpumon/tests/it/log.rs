@@ -66,7 +66,7 @@ fn place() -> tempfile::TempDir {
 /// A recorder; killed when dropped.
 struct Recorder {
     child: Child,
-    /// What it messages: sequence and run time.
+    /// Its messages: sequence and run time.
     messages: BTreeMap<u64, i64>,
 }
 
@@ -84,7 +84,7 @@ impl Recorder {
         Self { child: child.unwrap(), messages: BTreeMap::new() }
     }
 
-    /// Lets it make this many snapshots, then kills it with SIGKILL and reads what it still messages.
+    /// Lets it make this many snapshots, then kills it with SIGKILL and reads its last messages.
     fn kill_after(&mut self, snapshots: u64) {
         let mut lines = BufReader::new(self.child.stdout.take().unwrap()).lines();
         while self.messages.len() < usize::try_from(snapshots).unwrap() {
@@ -159,7 +159,7 @@ fn kill_and_import(gathers: bool) {
         let sums = stored(&store, boot);
         let (&last_acked, _) = recorder.messages.last_key_value().unwrap();
         let &last = sums.last_key_value().unwrap().0;
-        // Written together: what a kill may cost is what is gathered in that time.
+        // Written together: a kill may cost the snapshots gathered in that time.
         let may_wait = if gathers { GATHERED.as_millis() / INTERVAL.as_millis() + 1 } else { 0 };
         assert!(u128::from(last) + may_wait >= u128::from(last_acked), "{last} of {last_acked}: {messages}");
         assert_eq!(sums.keys().copied().collect::<Vec<_>>(), (1..=last).collect::<Vec<_>>());
@@ -197,7 +197,8 @@ fn what_a_full_log_dropped_is_a_hole_in_the_store_noted_once() {
     assert_eq!(all.len() as u64, last - first + 1);
     // The snapshots 0 to first − 2 are gone; first − 1 is where the remaining ones begin.
     assert_eq!(missing, [first - 1]);
-    // The recorder goes on and drops more, some of it imported already: only what was never imported is missing.
+    // The recorder continues and drops more, some of it imported already: only snapshots that were never imported are
+    // missing.
     let mut recorder = Recorder::start(&log, 2, false, 64 << 10);
     recorder.kill_after(40);
     import(&log, &store);

@@ -67,7 +67,7 @@ impl MadeUp {
         self
     }
 
-    /// Its snapshots are so far apart, though they are made at once.
+    /// Sets the distance of its snapshots, though they are made at once.
     pub fn every(mut self, step_ns: i64) -> Self {
         self.step_ns = step_ns;
         self

@@ -11,11 +11,11 @@ use crate::support::{KillOnDrop, Serve, cpumon, eventually, ok, run, wait};
 const SCRIPT: &str =
     "#!/bin/sh\nwhile [ -e \"${0%/*}/go-on\" ]; do i=0; while [ $i -lt 9999 ]; do i=$((i+1)); done; done\n";
 
-/// What runs the script, by the system.
+/// The system's interpreter for the script.
 const SHELLS: [&str; 4] = ["dash", "bash", "sh", "busybox"];
 
-/// Runs the script beside a receiver until the store has CPU time of it under one of these names, and to its end. Out: the receiver, and
-/// the script's directory.
+/// Runs the script beside a receiver until the store has CPU time for it under one of these names, and to its end. Out:
+/// the receiver, and the script's directory.
 fn serve_and_run(more: &[&str], names: &[&str]) -> (Serve, String) {
     let mut all = vec!["--source", "procfs", "--interval", "100ms"];
     all.extend(more);

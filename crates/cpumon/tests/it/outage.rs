@@ -70,7 +70,7 @@ fn after_an_outage_everything_is_stored_beside_the_present() {
         device.drain(LIMIT);
     }
     eventually("no more in the queue", || (serve.status()["store"]["queue"] == 0).then_some(()));
-    // The first snapshot of all of them comes before each had its turn.
+    // The first snapshot of all devices comes before each had its turn.
     let oldest = ages.iter().skip(1).max().copied().unwrap_or_default();
     println!(
         "{count} devices of {threads} threads, {seconds} s away: the past was there after {:.1} s, the present of all after {:.1} s; \

@@ -65,7 +65,7 @@ fn a_moment_in_a_hole_is_no_data_with_its_neighbours_and_not_another_moment() {
     store(&path, &[(1, "vm", Trust::Local)]);
     let store = path.to_str().unwrap();
     assert!(ok(&["top", "--store", store, "--at", &at(10), "-b"]).contains("burner"));
-    // (moment, what stderr has, what it has not)
+    // (moment, text that stderr has, text that it has not)
     let cases = [
         (30, "(10 s earlier), after: ", ""),
         (-3600, "nearest data after: ", "before: "),

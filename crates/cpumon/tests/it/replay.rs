@@ -1,4 +1,4 @@
-//! A log that is played: every interval in order, any moment of it, the same as a store that took it over shows.
+//! Playing a log: every interval in order, any moment, with the same result as a store that imported it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -110,7 +110,8 @@ fn it_stops_steps_and_goes_on_from_where_it_is() {
 fn it_plays_in_its_own_time_and_faster() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
-    // At the lowest speed it takes minutes until the second one, and at the highest all of it less than a second.
+    // At the lowest speed it takes minutes until the second interval, and at the highest the whole takes less than a
+    // second.
     let source = MadeUp::new(5, BootId([1; 16])).every(10_000_000_000);
     write_log_of(source, "made-up", &path, 40, 64 << 20);
     let mut feed = ReplayFeed::open(&path, true).unwrap();

@@ -1,4 +1,4 @@
-//! `cpumon report` and `cpumon find`: which host, what is printed where there is no data, and that names are safe to show.
+//! `cpumon report` and `cpumon find`: choice of the host, output without data, and names that are safe to show.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -195,7 +195,7 @@ fn no_data_is_reported_with_what_there_is() {
     }
 }
 
-/// `cpumon sql` called what it could not write an export.
+/// `cpumon sql` called an unwritable output an export.
 #[test]
 fn a_full_disk_under_the_output_is_reported_as_that() {
     let dir = tempfile::tempdir().unwrap();

@@ -13,7 +13,7 @@ fn words(cells: impl Iterator<Item = String>) -> Vec<String> {
     cells.flat_map(|cell| cell.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect()
 }
 
-/// What a feed answers about its host.
+/// The answer of a feed about its host.
 pub fn answered(feed: &dyn Feed, query: &ReportQuery) -> Result<Report, cpumon_query::QueryError> {
     feed.answers().unwrap().unwrap().report(&[feed.host().unwrap().to_string()], query)
 }
@@ -24,7 +24,7 @@ pub fn cells(report: &Report) -> Vec<String> {
     words(Columns::new(&report.fields(screen), &report.rows).lines(usize::MAX, '…').into_iter())
 }
 
-/// What `cpumon report` prints on a terminal that has space for all columns, and the words of its table.
+/// The output of `cpumon report` on a terminal that has space for all columns, and the words of its table.
 pub fn printed(store: &Path, args: &[&str]) -> (String, Vec<String>) {
     let mut command = cpumon();
     command.args(["report", "--store", store.to_str().unwrap(), "--limit", "100"]).args(args);

@@ -117,7 +117,7 @@ fn a_host_without_bpf_is_listed_with_its_idle_processes_live_and_past() {
     serve.stop();
 }
 
-/// What the receiver serves, its command line writes: the same bytes, and what cannot be written says so.
+/// The command line writes the same bytes as the receiver serves, and reports a picture that cannot be written.
 #[test]
 fn a_chart_is_the_same_from_the_receiver_and_from_its_command_line() {
     let serve = Serve::start(&["--no-agent"]);
@@ -183,7 +183,8 @@ fn a_chart_is_the_same_from_the_receiver_and_from_its_command_line() {
 fn a_flood_of_garbage_costs_the_good_host_nothing() {
     const SETS: u32 = 20;
     const FLOOD: usize = 20_000;
-    /// With what is sent until the status is read again, the buffer of the receiver's socket holds it twice.
+    /// With the datagrams sent until the status is read again, the buffer of the receiver's socket holds this number
+    /// twice.
     const UNDER_WAY: usize = 2_000;
     let serve = Serve::start(&["--no-agent"]);
     let (to, drops_before) = (serve.udp, backlog_drops());
@@ -328,7 +329,7 @@ fn the_command_line_of_an_export_writes_what_was_downloaded() {
         let ns = |name: &str| series["kept"][name].as_str()?.parse::<i64>().ok();
         ns("first_ns").zip(ns("last_ns")).filter(|(first, last)| last - first > 1_000_000_000)
     });
-    // A range of the past: what is still to come does not change it.
+    // A range of the past: later intervals do not change it.
     let query = format!("since={}&until={}&interval_ns=300000000", kept.0 - 1, kept.1);
     for kind in ["processes", "threads", "pivot", "ledger"] {
         let command: serde_json::Value =
@@ -379,7 +380,7 @@ fn the_hosts_of_a_receiver_are_the_same_file_from_page_and_command_line() {
         let file = || fetch(&format!("/api/v1/fleet/export?{query}"));
         let before = file();
         let written = ok(&words[1..]);
-        // Its state changes after some seconds of silence: the command has the file of before or of after that.
+        // Its state changes after some seconds of silence: the command has the file of before or after that.
         assert!(written == before || written == file(), "{query}: {written}");
         assert!(written.contains("received_ns") && written.contains("127.0.0.5"), "{written}");
     }
@@ -388,7 +389,7 @@ fn the_hosts_of_a_receiver_are_the_same_file_from_page_and_command_line() {
 
 #[test]
 fn off_loopback_only_who_has_a_token_gets_in() {
-    // What is bound to the wildcard is open to the network; it is asked over loopback here.
+    // A wildcard address is open to the network; it is asked over loopback here.
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().to_str().unwrap();
     let (tokens, store) = (dir.path().join("tokens"), dir.path().join("s.db"));

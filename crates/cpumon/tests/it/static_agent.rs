@@ -1,6 +1,7 @@
-//! An agent that is one static file, of this machine or of another kind, which an emulator runs: what it measures, sends and queues, by the real
-//! receiver. `scripts/test-agents.sh` builds it and runs these tests; `STATIC_AGENT` is its command line, in words apart by spaces.
-//! An emulated agent reads the /proc of this machine, so the load is a program of this machine in each case.
+//! An agent that is one static file, of this machine or of another kind, which an emulator runs: measuring, sending and
+//! queueing, by the real receiver. `scripts/test-agents.sh` builds it and runs these tests; `STATIC_AGENT` is its command
+//! line, in words apart by spaces. An emulated agent reads the /proc of this machine, so the load is a program of this
+//! machine in each case.
 
 use std::process::Command;
 use std::time::Duration;
@@ -12,7 +13,8 @@ const DEVICE: Device = Device {
     variable: "STATIC_AGENT",
     source: "procfs",
     load,
-    // What a load runs between the call that reads its time and its wait, and how old `sum_exec_runtime` of a thread that just ran can be.
+    // Run time of a load between the call that reads its time and its wait, and the age that `sum_exec_runtime` of a
+    // thread that just ran can have.
     tolerance_ns: 8_000_000,
     // An emulated agent that was built without optimization takes 90 ms of CPU time for a snapshot.
     patience: Duration::from_mins(3),

@@ -1,4 +1,4 @@
-//! Starts the binary, reads what it says, ends it by its pid. Everything waits for a bounded time only.
+//! Starts the binary, reads its messages, ends it by its pid. Everything waits for a bounded time only.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
@@ -252,8 +252,8 @@ impl Drop for Serve {
     }
 }
 
-/// Reads standard output up to the line for programs; later lines are read and dropped.
-/// What it says before it is ready, and the line with which it is.
+/// Reads standard output up to the line for programs; later lines are read and dropped. Returns the messages before that,
+/// and the line.
 fn ready_line(child: &mut Child) -> (String, String) {
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let (send, receive) = mpsc::channel();

@@ -81,9 +81,9 @@ fn keys_work_and_the_terminal_is_restored() {
         screen.contains("before") && screen.trim_end().ends_with("prompt>")
     });
     assert!(!after.contains("capacity"), "the screen of before is back:\n{after}");
-    // Echo and line mode are on again: what is typed shows, and Enter runs it.
+    // Echo and line mode are on again: typed text shows, and Enter runs it.
     tmux.keys(&["echo af''ter", "Enter"]);
-    // What is typed ahead of the prompt is echoed in front of it.
+    // Text typed ahead of the prompt is echoed in front of it.
     tmux.wait_for("a working shell", |screen| {
         screen.lines().any(|line| line.trim_start_matches("prompt> ") == "after")
     });
@@ -96,7 +96,7 @@ fn the_screen_of_a_receiver_says_where_its_page_is() {
     let cpumon = env!("CARGO_BIN_EXE_cpumon");
     let run = format!("{cpumon} run --udp 127.0.0.1:0 --http 127.0.0.1:0 --store {}", store.display());
     let Some(tmux) = Tmux::start(&run) else { return };
-    // What lies behind it shows that all of it is there.
+    // The text behind it shows that the title is complete.
     let address = |screen: &str| Some(screen.split("page http://").nth(1)?.split_once(',')?.0.to_owned());
     let screen = tmux.wait_for("the address of the page", |screen| address(screen).is_some());
     let address = address(&screen).unwrap();

@@ -19,7 +19,7 @@ use cpumon_wire::v2::{Encoder, EncoderOptions};
 use crate::fleet::wall_now_ns;
 use crate::support::{PATIENCE, Serve, cpumon, eventually, ok, run, text};
 
-/// Of this test alone: a receiver that begins again finds its port free.
+/// An address of this test alone: a receiver that begins again finds its port free.
 const ADDRESS: &str = "127.0.42.1:0";
 
 /// How far a clock of 2003 is behind, ns.
@@ -33,7 +33,7 @@ pub fn boot_ns() -> u64 {
     (wall_now_ns() - BOOTED_NS).unsigned_abs()
 }
 
-/// What a device sees: one thread that always runs.
+/// A device with one thread that always runs.
 pub struct Device {
     info: HostInfo,
     encoder: Encoder,
@@ -79,7 +79,7 @@ impl Device {
     }
 }
 
-/// What lies between two snapshots of a device.
+/// Waits between two snapshots of a device.
 pub fn pause() {
     std::thread::sleep(Duration::from_millis(50));
 }
@@ -103,7 +103,8 @@ pub fn exported(serve: &Serve, host: &str) -> Vec<(i64, i64)> {
     lines.map(row).collect()
 }
 
-/// All intervals are there, each in its time, but for so much, and in order; the first so many were stamped in 2003, the rest rightly.
+/// All intervals are there in order, each within `most_wrong_ns` of its time; the first `in_2003` were stamped in 2003,
+/// the rest rightly.
 fn check(rows: &[(i64, i64)], begun_ns: i64, in_2003: i64, most_wrong_ns: &RangeInclusive<i64>) {
     assert_eq!(i64::try_from(rows.len()), Ok(SNAPSHOTS - 1), "{rows:?}");
     assert!(rows.windows(2).all(|pair| pair[0].0 < pair[1].0), "in order: {rows:?}");
@@ -169,7 +170,7 @@ fn over_tls_what_waited_is_in_its_time_and_comes_again_to_the_same_place() {
     let address = serve.status()["stream"]["address"].as_str().unwrap().to_owned();
     let (mut device, begun_ns) = (Device::new(3, "spooled"), wall_now_ns());
     let identity = identity(&keys, &address, &state, &device);
-    // All of it waits before there is a connection.
+    // All snapshots wait before there is a connection.
     let snapshots: Vec<(Datagrams, i64)> = (0..SNAPSHOTS)
         .map(|_| {
             let frames = device.snapshot(-BEHIND_NS);

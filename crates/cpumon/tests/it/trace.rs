@@ -215,7 +215,7 @@ fn check_damaged(file: &Path, bytes: &mut [u8]) {
     assert!(text.contains(&format!("the trace is damaged, first at byte {events}: ")), "{text}");
     assert!(!text.contains("no end mark"), "{text}");
     assert!(!rows.is_empty());
-    // The other CPU's are all there, and may begin before the recording does: then nothing of it is unknown.
+    // All events of the other CPU are there, and may begin before the recording does: then none of its time is unknown.
     let (_, cpus) = report(file, "cpu");
     let damaged = cpus.iter().find(|cpu| number(cpu, "cpu") == damaged_cpu);
     assert!(number(damaged.unwrap(), "unknown_ns") > 0, "{cpus:?}");
@@ -416,7 +416,7 @@ fn a_flight_recorder_on_disk_survives_a_kill() {
         return skip(format!("needs root for BPF: {first}"));
     }
     assert!(first.contains("the last 3600s of context switches are in"), "{first}");
-    // Its segments are as long as a window.
+    // Segments are as long as a window.
     let killed = kill_within_a_segment(agent, &load, &segments);
     let (output, rows) = report(&flights, "program");
     assert_eq!(output.status.code(), Some(3), "its last segment has no end: {output:?}");

@@ -84,7 +84,7 @@ fn record_once(file: &Path) -> std::io::Result<Option<String>> {
 struct Line {
     cpu: u32,
     at_ns: u64,
-    /// Of a switch: who leaves and who comes.
+    /// For a switch: the thread that leaves and the one that comes.
     switch: Option<(u32, u32)>,
 }
 
@@ -103,8 +103,8 @@ fn parse(line: &str) -> Option<Line> {
     Some(Line { cpu, at_ns, switch })
 }
 
-/// Run time of each thread in ns, and how much of it is after the last switch of its CPU. What a CPU did before its first switch, and before
-/// a switch from a thread that it had not switched to, is unknown.
+/// Run time of each thread in ns, and the part after the last switch of its CPU. The time of a CPU before its first
+/// switch, and before a switch from a thread that it had not switched to, is unknown.
 fn sums(text: &str, instance: &str) -> HashMap<u32, (u64, u64)> {
     let mut sums: HashMap<u32, (u64, u64)> = HashMap::new();
     let mut current: HashMap<u32, (u32, u64)> = HashMap::new();

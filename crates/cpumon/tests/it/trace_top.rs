@@ -94,7 +94,7 @@ fn the_screen_shows_it() {
     write(&file);
     let top = format!("{} trace top {} -d 2ms", env!("CARGO_BIN_EXE_cpumon"), file.display());
     let Some(tmux) = Tmux::start(&top) else { return };
-    // At the end: spin and the last program ran half of it and more.
+    // At the end spin and the last program ran half of the time and more.
     let screen = tmux.wait_for("the end of the trace", |screen| {
         screen.contains("device1") && screen.contains("END") && screen.contains("spin")
     });

@@ -1,4 +1,4 @@
-//! `cpumon trace view`: the page's server for one trace, until Ctrl-C, and what it refuses.
+//! `cpumon trace view`: the page's server for one trace, until Ctrl-C, and its refusals.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

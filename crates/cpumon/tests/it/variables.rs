@@ -54,7 +54,7 @@ fn two_typed_arguments_still_contradict_each_other() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
 
-/// Of each option of the view, so that a user can keep it in the shell's profile. A variable of `top` has no say in other commands.
+/// Each option of the view has a variable for the shell's profile. A variable of `top` has no effect on other commands.
 #[test]
 fn what_top_shows_can_be_kept_in_the_profile() {
     let batch = ["top", "-b", "-n", "1", "-d", "100ms", "--source", "procfs"];
@@ -76,7 +76,7 @@ fn what_top_shows_can_be_kept_in_the_profile() {
     assert!(rows(&[("CPUMON_TOP_FILTER", "cpumon")]).len() < all.len());
     assert!(rows(&[("CPUMON_TOP_USER", "0")]).len() > 1);
     assert!(rows(&[("CPUMON_TOP_THREADS", "1")])[0].contains("TID"));
-    // Of the screen: batch output is what it was.
+    // The variables are for the screen: batch output is unchanged.
     let screen = [("CPUMON_TOP_GROUP_BY", "user"), ("CPUMON_TOP_TREE", "1"), ("CPUMON_TOP_PLOT", "15")];
     // Columns are as wide as their widest cell.
     let titles = |row: &String| row.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
@@ -144,7 +144,7 @@ fn an_empty_variable_is_not_set() {
         let stderr = text(&output.stderr);
         assert!(output.status.code() != Some(2) && !stderr.contains("invalid value"), "{args:?}: {stderr}");
     }
-    // Not that of the key: an agent would send what it measures to everyone.
+    // The variable of the key is the exception: without it an agent would send its data to everyone.
     assert!(names.iter().any(|name| is_key(name)));
     let plain = with(&[("CPUMON_GROUP_KEY", "")], &["agent", "--to", "127.0.0.1:9", "--count", "1"]);
     assert_eq!(plain.status.code(), Some(2), "{plain:?}");

@@ -1,6 +1,7 @@
-//! The agent for Windows, run by Wine, and the real receiver: what it measures, sends and queues. `scripts/test-windows.sh` builds it and runs
-//! these tests, with its Wine prefix in the environment; `WINDOWS_AGENT` is the agent's command line, `WINDOWS_LOAD` that of
-//! `testing/wine/load.c`, in words apart by spaces. The programs run in the same prefix, so the agent measures the load.
+//! The agent for Windows, run by Wine, and the real receiver: measuring, sending and queueing. `scripts/test-windows.sh`
+//! builds it and runs these tests, with its Wine prefix in the environment; `WINDOWS_AGENT` is the agent's command line,
+//! `WINDOWS_LOAD` that of `testing/wine/load.c`, in words apart by spaces. The programs run in the same prefix, so the
+//! agent measures the load.
 
 use std::process::Command;
 use std::time::Duration;
@@ -35,7 +36,7 @@ fn load_of(words: &[String]) -> Load {
     load
 }
 
-/// What a load reports: times of the process and of its threads by their ids, ns.
+/// Report of a load: times of the process and of its threads by their ids, ns.
 struct Report {
     process_ns: u64,
     threads: Vec<(u32, u64)>,
@@ -200,7 +201,7 @@ impl Service {
         service
     }
 
-    /// By the service manager's own command.
+    /// State by the service manager's own command.
     fn state() -> String {
         let mut command = Command::new("wine");
         command.args(["sc", "query", "cpumon-agent"]);

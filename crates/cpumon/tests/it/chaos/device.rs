@@ -26,12 +26,12 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::support::{KillOnDrop, clean, eventually};
 
 pub const THREADS: u32 = 200;
-/// A thread runs one ns of so many.
+/// A thread runs one ns of this many.
 const SHARE: u64 = 50;
 const INTERVAL: Duration = Duration::from_millis(100);
 const BEGIN_WALL_NS: i64 = 1_700_000_000_000_000_000;
 
-/// What all threads together had run at a moment.
+/// Run time of all threads together at a moment.
 pub fn run_ns_at(mono_ns: u64) -> u64 {
     mono_ns / SHARE * u64::from(THREADS)
 }
@@ -218,7 +218,7 @@ impl Device {
         true
     }
 
-    /// What its agents noted.
+    /// The runs that its agents noted.
     pub fn runs(&self) -> Vec<Run> {
         let mut runs = Vec::new();
         for line in std::fs::read_to_string(self.dir.join("ledger")).unwrap().lines() {

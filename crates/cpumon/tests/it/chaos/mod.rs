@@ -25,7 +25,7 @@ use crate::support::{Serve, cpumon, eventually};
 use device::{Device, run_ns_at, wall_ns_at};
 use network::Network;
 
-/// Of this test alone: a receiver that begins again finds its port free.
+/// An address of this test alone: a receiver that begins again finds its port free.
 const ADDRESS: &str = "127.0.40.1:0";
 
 /// How long faults are injected in one run.
@@ -153,7 +153,7 @@ impl Scene {
     }
 }
 
-/// What the store has of a host: run time by the moment at which each interval ends, and the holes.
+/// The host's data in the store: run time by the moment at which each interval ends, and the holes.
 fn stored(reader: &Reader, device: &Device, what: &str) -> BTreeMap<u64, (u64, i64)> {
     let mut stored = BTreeMap::new();
     reader

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What is wrong with it.
+/// Faults of the network.
 #[derive(Debug, Default)]
 pub struct Trouble {
     /// Counts up: connections of before are cut.

@@ -1,4 +1,4 @@
-//! What a running receiver uses, from /proc: memory, CPU time.
+//! Memory and CPU time of a running receiver, from /proc.
 
 use std::path::{Path, PathBuf};
 
@@ -12,17 +12,17 @@ fn kib(pid: u32, name: &str) -> u64 {
     line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// What a process had in memory at most, KiB.
+/// Peak memory of a process, KiB.
 pub fn peak_kib(pid: u32) -> u64 {
     kib(pid, "VmHWM")
 }
 
-/// What it has in memory, KiB.
+/// Resident memory, KiB.
 pub fn resident_kib(pid: u32) -> u64 {
     kib(pid, "VmRSS")
 }
 
-/// Of that, what it allocated: pages of the program that were used for the first time are no cost of what came in, KiB.
+/// Allocated part of it, KiB: pages of the program that were used for the first time are no cost of the input.
 pub fn allocated_kib(pid: u32) -> u64 {
     kib(pid, "RssAnon")
 }

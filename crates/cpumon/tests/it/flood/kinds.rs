@@ -46,7 +46,7 @@ fn v1(process: ProcessDatagram) -> Vec<u8> {
     bytes
 }
 
-/// All of them.
+/// All kinds.
 pub fn kinds() -> Vec<Kind> {
     let no_text = vec![0xff; 60_000];
     let snapshots = [

@@ -68,7 +68,7 @@ fn flood(part: u64, count: u64, rate: u64, to: SocketAddr) {
     }
 }
 
-/// What the good host of the next test lost, and how many datagrams it sent.
+/// Snapshots that the good host of the next test lost, and datagrams that it sent.
 fn send_beside(serve: &Serve, device: &mut crate::time_line::Device, running: &AtomicU64) -> u64 {
     let (socket, mut sent) = (UdpSocket::bind("127.0.0.1:0").unwrap(), 0);
     while running.load(Ordering::Relaxed) > 0 || sent < 20 {
@@ -76,7 +76,7 @@ fn send_beside(serve: &Serve, device: &mut crate::time_line::Device, running: &A
             assert_eq!(socket.send_to(frame, serve.udp).unwrap(), frame.len());
             sent += 1;
         }
-        // As often as it says that it measures: a receiver refuses what comes much more often.
+        // At the rate of its stated interval: a receiver refuses snapshots that come much more often.
         pause();
     }
     sent
@@ -116,7 +116,7 @@ fn one_source_that_floods_takes_nothing_from_another_host() {
     assert!(lost <= kernel_dropped, "{lost} lost, {kernel_dropped} of all dropped by the kernel");
     assert_eq!(host["loss"]["rejected"], 0);
     assert!(kernel_dropped > 0 || host["loss"]["datagrams"].as_u64() == Some(good), "{host}, {good} sent");
-    // Within the limit its garbage is read, and refused for what it is; beyond, it is not even read.
+    // Within the limit its garbage is read and refused for its content; beyond, it is not even read.
     let refused = receiver["rejected_for"]["rate_limit"].as_u64().unwrap();
     let read = receiver["rejected_for"]["malformed"].as_u64().unwrap();
     let most = MAY * (begin.elapsed().as_secs() + 1 + 2);
@@ -142,7 +142,7 @@ fn a_receiver_without_free_descriptors_waits_for_one() {
     let more = ["--no-agent", "--tls", "127.0.0.1:0", "--state", state.to_str().unwrap()];
     let serve = Serve::start_with(cpumon(), &store, &more);
     let address: SocketAddr = serve.status()["stream"]["address"].as_str().unwrap().parse().unwrap();
-    // What it has open, and a little for what it does beside TLS.
+    // Its open descriptors, and a few for its work beside TLS.
     let open = std::fs::read_dir(Path::new("/proc").join(serve.pid.to_string()).join("fd")).unwrap().count();
     let limit = Some(open as u64 + 4);
     let pid = rustix::process::Pid::from_raw(i32::try_from(serve.pid).unwrap());
@@ -199,7 +199,7 @@ fn devices_on_tls_lose_nothing_while_garbage_floods_in() {
                 running.fetch_sub(1, Ordering::Relaxed);
             });
         }
-        // Seldom, so that the receiver's own memory of the last intervals is small beside what is measured.
+        // Seldom, so that the receiver's own memory of the last intervals is small beside the measured memory.
         while running.load(Ordering::Relaxed) > 0 {
             take_snapshots(&mut devices);
             std::thread::sleep(Duration::from_millis(250));
@@ -243,7 +243,7 @@ fn devices_on_tls_lose_nothing_while_garbage_floods_in() {
 #[test]
 fn the_worst_valid_datagrams_of_one_source_keep_memory_bounded() {
     use crate::tables::{Head, exits, processes, threads, totals};
-    // The account bounds 12 MiB of hosts and 16 MiB of the hub; the rest is what the datagram and the interval at hand take.
+    // The account bounds 12 MiB of hosts and 16 MiB of the hub; the rest is for the current datagram and interval.
     const MOST_KIB: u64 = if cfg!(debug_assertions) { 96 << 10 } else { 64 << 10 };
     const AFTERWARDS_KIB: u64 = 16 << 10;
     // The store's queue has limits of its own.
@@ -253,7 +253,7 @@ fn the_worst_valid_datagrams_of_one_source_keep_memory_bounded() {
     let rows = 16_000;
     let tables = [threads(rows, 32), processes(rows, 32), exits(15_000, 33)];
     let (mut sent, mut bytes) = (0, 0);
-    // Of 24 hosts three whole snapshots, one of each kind, and three that never become whole.
+    // From 24 hosts three whole snapshots, one of each kind, and three that never become whole.
     for host in 0..24 {
         for sequence in 0..6_u64 {
             let table = tables[usize::try_from(sequence).unwrap() % 3].clone();

@@ -12,17 +12,17 @@ use super::{backlog_drops, is_counted, number};
 use crate::fleet::{Device, wall_now_ns};
 use crate::support::{PATIENCE, Serve, cpumon, eventually};
 
-/// The first datagrams of a flood, bytes: what they cost is measured apart, because a receiver takes all of them.
+/// The first datagrams of a flood, bytes: their cost is measured apart, because a receiver takes all of them.
 const FIRST_BYTES: usize = 256 << 10;
-/// What one source may send a second: the receiver's own limits.
+/// Bytes that one source may send a second: the receiver's own limits.
 const BYTES_PER_S: usize = 64_000_000;
 const DATAGRAMS_PER_S: usize = 20_000;
-/// A receiver's memory above what it had before, at most: with one source, and with any number. Without optimization more waits for
-/// the store.
+/// A receiver's memory above its memory before, at most: with one source, and with any number. Without optimization more
+/// waits for the store.
 const MOST_KIB: u64 = if cfg!(debug_assertions) { 96 << 10 } else { 64 << 10 };
 const MOST_OF_MANY_KIB: u64 = 320 << 10;
-/// Memory that is kept for each byte of the first datagrams, and beside that for what this machine and the device take meanwhile. Without
-/// optimization more of it is still on its way.
+/// Memory that is kept for each byte of the first datagrams, and a constant for the input of this machine and the device
+/// meanwhile. Without optimization more data is still on its way.
 const KEPT_OF_BYTE: u64 = if cfg!(debug_assertions) { 160 } else { 64 };
 const KEPT_KIB: u64 = 8 << 10;
 /// CPU time for each of their bytes, and beside that for whatever is new, ns. Without optimization ten times as much.
@@ -36,15 +36,15 @@ const ACKNOWLEDGED: Option<Duration> =
 /// waiting.
 const AT_ONCE: usize = if cfg!(debug_assertions) { 4 } else { 1 };
 
-/// What a kind of datagrams cost.
+/// Cost of a kind of datagrams.
 struct Figures {
     name: &'static str,
     sent: u64,
     bytes: u64,
-    /// Of the first ones.
+    /// Memory kept for each byte of the first ones.
     kept_of_byte: f64,
     ns_of_byte: f64,
-    /// Of all.
+    /// Bytes taken in all.
     taken_bytes: u64,
     cpu_ns: u64,
     seconds: f64,
@@ -109,7 +109,7 @@ impl<'a> Sender<'a> {
         self.socket.send_to(&datagram, self.to).unwrap()
     }
 
-    /// As fast as one source may, for so long.
+    /// Sends as fast as one source may, for this long.
     pub fn flood(&mut self, time: Duration) {
         let (begin, mut bytes, mut count) = (Instant::now(), 0, 0);
         while begin.elapsed() < time {
@@ -198,7 +198,7 @@ fn run(kind: &Kind, time: Duration) -> Figures {
     let figures = std::thread::scope(|scope| {
         let _stop = Stop(&stop);
         scope.spawn(|| report(device, &stop, &longest_us));
-        // What the device and the store take without a flood.
+        // CPU time for the device and the store without a flood.
         let before_ns = intake_cpu_ns(pid);
         std::thread::sleep(Duration::from_secs(1));
         // A thread that ended takes its time with it.
