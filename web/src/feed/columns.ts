@@ -33,7 +33,7 @@ export interface GridColumn extends Omit<ScreenColumn, 'source' | 'align'> {
   isSeldom?: boolean;
 }
 
-/** What only this page decides. */
+/** Layout, which only this page decides. */
 const LAYOUT: Record<(typeof TASK_COLUMNS)[number]['id'], Pick<GridColumn, 'width' | 'rank' | 'isSeldom'>> = {
   name: { width: 200, rank: 0 },
   process: { width: 140, rank: 1.5, isSeldom: true },
@@ -102,7 +102,7 @@ export const NUMBERS = NUMBER_COLUMNS.length;
 
 /** Columns whose values a view carries as text. */
 export const TEXT_COLUMNS = GRID_COLUMNS.filter((column) => column.format === 'text');
-/** What runs a script is shown beside its name, in no column of its own. */
+/** The interpreter of a script is shown beside its name, in no column of its own. */
 export const INTERPRETER = 'interpreter';
 export const TEXT_IDS: readonly string[] = [...TEXT_COLUMNS.map((column) => column.id), INTERPRETER];
 export const TEXT_AT = new Map(TEXT_IDS.map((id, at) => [id, at]));

@@ -1,5 +1,5 @@
 // The work beside the page: stream, parse, keep, sort, filter. In: orders. Out: reports with flat arrays.
-// Why: a snapshot of 10,000 threads is more than a frame's work; the page only draws what is on screen.
+// Why: a snapshot of 10,000 threads is more than a frame's work; the page only draws the visible part.
 import { apiUrl, ask, hostPath, ownShare, refusalOf, type Fleet, type Snapshot, type Spark } from '../lib/api';
 import { COUNTER } from './columns';
 import { headOf, joinable, roll } from './head';
@@ -26,7 +26,7 @@ export class FeedWorker {
   private durationNs = 0;
   private spark: Spark | undefined;
   private subject: { live: string } | { host: string; endNs: string } | null = null;
-  /** What the open stream or the shown moment asks for. */
+  /** The question of the open stream or of the moment on screen. */
   private asked = '';
   /** End of the interval on screen. */
   private shownNs = '';

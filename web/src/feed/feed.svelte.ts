@@ -40,7 +40,7 @@ class Feed {
   /** Where a text was found, or how far the search went. */
   private sought = { text: '', of: [] as string[], place: -1, searched: 0 };
   private readonly listeners = new Set<(report: SnapshotReport) => void>();
-  /** What the stream brings is shown. */
+  /** Whether the view follows the stream. */
   private isLive = false;
   private worker: Worker | null = null;
 
@@ -71,7 +71,7 @@ class Feed {
         this.show(report.view);
         return;
       case 'snapshot':
-        // It was on its way when a moment was asked for: what is on screen stays until that comes.
+        // It was on its way when a moment was requested: the old view stays until the moment comes.
         if (report.live && !this.isLive && !report.view.restart) {
           this.keepTexts(report.view);
           return;
@@ -110,7 +110,7 @@ class Feed {
     return now.place;
   }
 
-  /** What changes nothing on screen by itself; what does has a method of its own. */
+  /** Orders without an effect on screen; the others have methods of their own. */
   order(order: Order): void {
     this.start().postMessage(order);
   }
@@ -132,14 +132,14 @@ class Feed {
     this.order({ do: 'live', host });
   }
 
-  /** What is shown stays until the answer comes. */
+  /** The old view stays until the answer comes. */
   openMoment(host: string, seek: 'at' | 'before' | 'after', ns: string): void {
     this.problem = null;
     this.isLive = false;
     this.order({ do: 'moment', host, seek, ns });
   }
 
-  /** Goes on from what is on screen, or from what is being fetched: no press of a key is lost. */
+  /** Continues from the view on screen, or from the one being fetched: no press of a key is lost. */
   step(host: string, seek: 'before' | 'after'): void {
     this.problem = null;
     this.isLive = false;

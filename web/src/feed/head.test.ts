@@ -18,7 +18,7 @@ const fleetOf = (hosts: { id: string; age: number; busy: number }[]): Fleet =>
 it('joins the first live value to the sparkline without a hole', () => {
   const fleet = fleetOf([{ id: 'a', age: 0.4, busy: 0.5 }]);
   const first = joinable({ step_ns: STEP, host_ids: ['a'], busy_ratio: [[0.1, null, 0.3, null]] }, fleet);
-  // The hole that was measured stays; what is still on its way is none.
+  // The measured hole stays; a second on its way is none.
   expect(first.busy_ratio).toEqual([[null, 0.1, null, 0.3]]);
   expect(roll(first, fleet).busy_ratio).toEqual([[0.1, null, 0.3, 0.5]]);
 });

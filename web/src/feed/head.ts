@@ -1,4 +1,4 @@
-// What a snapshot has beside the rows of the grid. In: the receiver's JSON. Out: plain data for the page.
+// The part of a snapshot beside the rows of the grid. In: the receiver's JSON. Out: plain data for the page.
 import type { Fleet, Snapshot, Spark } from '../lib/api';
 import { has, numbers, rowsOf, texts } from '../lib/table';
 import { COUNTERS, OF_LIMITS } from './columns';
@@ -45,7 +45,7 @@ function readyMeanOf({ processes, duration_ns }: Snapshot): number | null {
   return sumNs / duration_ns;
 }
 
-/** What did not fit of processes and threads. */
+/** Processes and threads that did not fit. */
 function cutOf({ processes, threads = [] }: Snapshot): Head['cut'] {
   const tables = [processes, ...threads].filter((table) => (table.total ?? table.rows) > table.rows);
   if (tables.length === 0) return null;
@@ -73,7 +73,7 @@ function irqsOf(snapshot: Snapshot): Head['irqs'] {
   });
 }
 
-/** Seconds that have no interval yet, of which the newest is still on its way: no hole. */
+/** Newest seconds without an interval that is still on its way: no hole. */
 const ON_ITS_WAY = 3;
 
 function hostsOf({ hosts }: Fleet): { id: string; age: number; busy: number }[] {

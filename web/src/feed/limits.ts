@@ -1,5 +1,6 @@
-// CPU limits of control groups. In: a snapshot's table of them. Out: the limit of tasks by the paths of their groups, and whose quota is
-// used up. Why: rows below one limit share its counters, so that a sum must count them once.
+// CPU limits of control groups. In: a snapshot's table of groups. Out: the limit of tasks by the paths of their groups,
+// and the groups whose quota is used up. Why: rows below one limit share its counters, so that a sum must count them
+// once.
 import type { Snapshot } from '../lib/api';
 import { numbers, rowsOf, texts } from '../lib/table';
 
@@ -14,7 +15,7 @@ export interface GroupLimit {
   throttledNs: number;
 }
 
-/** Of some tasks: the tightest limit in CPUs, `Infinity` without one; throttled time. NaN: not known. */
+/** For some tasks: the tightest limit in CPUs, `Infinity` without one; throttled time. NaN: not known. */
 export interface TaskLimit {
   cpus: number;
   throttledNs: number;
@@ -43,12 +44,12 @@ export class Limits {
     for (const limit of limits) this.rows.set(limit.path, limit);
   }
 
-  /** Of tasks in one group. */
+  /** The limit of tasks in one group. */
   of(path: string): TaskLimit {
     return this.rows.get(path) ?? this.others;
   }
 
-  /** Of tasks in several groups; each limit counts once. */
+  /** The limit of tasks in several groups; each limit counts once. */
   ofAll(paths: Iterable<string>): TaskLimit {
     const found = new Map<string, GroupLimit>();
     let [cpus, isUnknown] = [Infinity, false];
@@ -63,7 +64,7 @@ export class Limits {
     let throttledNs = NaN;
     for (const row of found.values())
       if (!Number.isNaN(row.throttledNs)) throttledNs = (throttledNs || 0) + row.throttledNs;
-    // What is not known could be a limit.
+    // An unknown limit could be one.
     return { cpus: isUnknown && cpus === Infinity ? NaN : cpus, throttledNs };
   }
 
@@ -75,12 +76,12 @@ export class Limits {
   }
 }
 
-/** Those whose quota was used up in the interval. */
+/** The groups whose quota was used up in the interval. */
 export function usedUp(limiters: readonly GroupLimit[]): GroupLimit[] {
   return limiters.filter((row) => row.throttledPeriods > 0);
 }
 
-/** What the group that has the limit is called: the last part of its path, of a container the first digits of its id. */
+/** Name of the group that has the limit: the last part of its path, or the first digits of a container's id. */
 export function nameOfGroup(path: string): string {
   const last = path.split('/').findLast((part) => part !== '') ?? '/';
   const id = /^(?:[a-z-]+-)?([0-9a-f]{12})[0-9a-f]{52}(?:\.scope)?$/.exec(last);

@@ -1,9 +1,9 @@
-// What page and worker say to each other. In and out: plain data. Why: both sides compile against one list.
+// Messages between page and worker. In and out: plain data. Why: both sides compile against one list.
 import type { Fleet, Refusal, Snapshot } from '../lib/api';
 import type { GroupLimit } from './limits';
 import type { Spec, View } from './view';
 
-/** What a live stream is doing. */
+/** State of a live stream. */
 export type Link =
   | { state: 'connecting' }
   | { state: 'live' }
@@ -15,7 +15,7 @@ export type Link =
 export type Order =
   | { do: 'live'; host: string }
   | { do: 'moment'; host: string; seek: 'at' | 'before' | 'after'; ns: string }
-  /** One interval back or forth from what is on screen, or from what is being fetched. */
+  /** One interval back or forth from the view on screen, or from the one being fetched. */
   | { do: 'step'; host: string; seek: 'before' | 'after' }
   | { do: 'fleet' }
   | { do: 'close' }
@@ -30,7 +30,7 @@ export interface CpuModes {
   modes: Record<string, number>;
 }
 
-/** What the page takes as it came. */
+/** Fields that the page takes unchanged. */
 type Same =
   | ('host' | 'hostname' | 'trust' | 'skipped' | 'source' | 'flags' | 'summary')
   | ('begin_ns' | 'end_ns' | 'end_ms' | 'wall_shift_ns' | 'duration_ns');

@@ -80,7 +80,7 @@ export class Stream {
   }
 }
 
-/** What a stream is, by the status of the answer to the same question. */
+/** State of a stream by the status of the answer to the same question. */
 const REFUSED: Readonly<Record<number, Extract<Link, { detail: string }>['state']>> = {
   401: 'login',
   403: 'forbidden',

@@ -5,7 +5,7 @@ import { Tasks, type Thread } from './tasks';
 
 const SECOND = 1_000_000_000;
 
-/** A second of a process with two threads, of which only the listed ones have rows. */
+/** A second of a process with two threads; only the listed threads have rows. */
 function snapshot(fields: string[], listed: { tid: number; open: string | null; flags?: string }[]): Snapshot {
   const column = <T>(of: (thread: (typeof listed)[number]) => T) => listed.map(of);
   return {
@@ -53,7 +53,7 @@ it('a thread of a remote host that has no row went on with what it waited for', 
     ]),
     false,
   );
-  // Only one of them ran: the other was blocked for the whole second, and that one never waited.
+  // Only one thread ran: the other was blocked for the whole second, and the first never waited.
   tasks.apply(snapshot(fields, [{ tid: 9, open: null }]), true);
   tasks.apply(snapshot(fields, []), true);
   const [waits, ready] = threadsOf(tasks);

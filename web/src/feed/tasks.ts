@@ -1,5 +1,5 @@
-// What is known of a host's tasks. In: snapshots of a stream or of one past moment. Out: processes and threads with their
-// counters of the newest snapshot. Why: a row that is missing did nothing, it is not gone; only its `life` ends a task.
+// The tasks of a host. In: snapshots of a stream or of one past moment. Out: processes and threads with their counters of
+// the newest snapshot. Why: a task without a row did nothing, it is not gone; only its `life` ends a task.
 import type { Snapshot, Table } from '../lib/api';
 import { getter, has, numbers, texts } from '../lib/table';
 import { COUNTER, COUNTERS } from './columns';
@@ -16,14 +16,14 @@ export interface Task {
   id: number;
   name: string;
   marks: number;
-  /** What is odd about it, in the receiver's words. */
+  /** Anomalies, in the receiver's words. */
   flags: string;
   /** Counters of the newest interval in the order of COUNTERS; NaN is no data. */
   counters: Float64Array;
   state: string;
-  /** What it was blocked by for most of the time, and for how long; of a group by reason, the longest first. */
+  /** Its main wait, with the time; for a group all waits by reason, the longest first. */
   waits: [string, number][];
-  /** What it waited for when it was last listed; processes have none. */
+  /** Its open wait when it was last listed; processes have none. */
   open: string;
   /** BPF observes it; of others some columns are no data. */
   isWatched: boolean;
@@ -52,7 +52,7 @@ export interface Thread extends Task {
 type Measured = Uint8Array;
 const NOTHING: Measured = new Uint8Array(COUNTERS.length);
 
-/** What is known of rows that a snapshot leaves out. */
+/** Known data of rows that a snapshot leaves out. */
 interface Left {
   known: Measured;
   durationNs: number;
@@ -70,7 +70,7 @@ const OF_SCHED = new Set<number>([
 
 export class Tasks {
   readonly processes = new Map<string, Process>();
-  /** Of the newest snapshot. */
+  /** Limits in the newest snapshot. */
   limits = new Limits();
   private turn = 0;
   private boot = '';
@@ -199,7 +199,7 @@ function limit(process: Process, limits: Limits): void {
   }
 }
 
-/** A thread without a row went on with what it waited for; an agent sends it again only when it has run. */
+/** A thread without a row continued its wait; an agent sends it again only when it has run. */
 function waitOn(thread: Thread, { durationNs, hasWaits }: Left): void {
   const { counters } = thread;
   if (Number.isNaN(counters[COUNTER.blocked_ns])) return;

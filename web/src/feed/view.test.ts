@@ -71,7 +71,7 @@ it('counts what ended; a row of summed children is no process', () => {
 });
 
 describe('a storm', () => {
-  /** So many processes of one name, each there for a moment; one of them with a name of its own. */
+  /** `count` processes of one name, each alive for a moment; one has a name of its own. */
   const storm = (count: number): Tasks => {
     const all = Array.from({ length: count + 1 }, (_, nth) => nth);
     const tasks = new Tasks();

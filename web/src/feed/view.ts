@@ -30,7 +30,7 @@ export interface View {
   rows: number;
   /** Processes and threads that pass the filter. */
   tasks: number;
-  /** Those of them that ended in the interval, and those alive at its end; rows without a process id are no processes. */
+  /** Processes that ended in the interval, and those alive at its end; rows without a process id are no processes. */
   ended: number;
   alive: number;
   /** Places in the page's list of texts, as are `owners`, `texts` and `flags`. */
@@ -86,7 +86,7 @@ interface Node {
   process: Process | null;
   kind: number;
   children: Node[];
-  /** Sum over what is below, for sorting and for groups. */
+  /** Sum over the rows below, for sorting and for groups. */
   total: Float64Array;
 }
 
@@ -221,7 +221,7 @@ export class ViewMaker {
       (above && parent && !isBelow(process, parent, byPid) ? above.children : roots).push(node);
     }
     roots.forEach((root) => addUp(root, 0));
-    // Sums are made: what is folded counts once.
+    // Sums are made, so folded rows count once.
     const { limits } = this.tasks;
     for (const node of nodes.values()) node.children = folded(node.children, limits, `${node.task.key}:`);
     return folded(roots, limits);
@@ -344,7 +344,7 @@ function groups(nodes: Node[], layout: Layout, limits: Limits): Node[] {
   return Array.from(byName, ([name, children]) => groupOf(`group:${layout}:${name}`, name, children, limits));
 }
 
-/** So many processes of one name that began and ended are one row, which opens. */
+/** From this many processes of one name that began and ended, they are one row, which opens. */
 const FOLD_FROM = 4;
 
 /** `below`: key of their parent in the tree, where only those without children are folded. */
@@ -383,12 +383,12 @@ function groupName(process: Process, layout: Layout): string {
   return process.marks & KERNEL ? (process.name.split('/')[0] ?? process.name) : process.name;
 }
 
-/** Of agents that send no names only uid 0 is known: it is root on every host. */
+/** For agents that send no names only uid 0 is known: it is root on every host. */
 function userName({ uid, user }: Process): string {
   return user !== '' ? user : uid === 0 ? 'root' : Number.isNaN(uid) ? '' : String(uid);
 }
 
-/** As `report --by user` has it: `root`, `ann (1000)`, or the id where no name is known. */
+/** As in `report --by user`: `root`, `ann (1000)`, or the id where no name is known. */
 function userLabel(uid: number, name: string): string {
   if (Number.isNaN(uid)) return 'user unknown';
   if (uid === 0) return 'root';
@@ -425,7 +425,7 @@ function comparer(spec: Spec): (a: Node, b: Node) => number {
 /** Names sort without regard to case. */
 const IGNORES_CASE = ['name', 'process'];
 
-/** What is on screen decides: two system calls with the same words are side by side. */
+/** Sorts by the text on screen: two system calls with the same words are side by side. */
 function textOf({ sort: id, waitWords = {} }: Spec): ((node: Node) => string) | null {
   const read = TEXT_OF[id];
   if (!read) return null;

@@ -53,7 +53,8 @@ export function numberOf(summary: Summary, name: string): number | null {
   return typeof value === 'number' ? value : null;
 }
 
-/** What the agent itself used in an interval, from its sums at the end of it and of the one before: percent, 100 = one CPU. */
+/** CPU use of the agent itself in an interval, from its sums at the end of this one and of the one before: percent, 100 =
+ * one CPU. */
 export function ownShare(
   before: Pick<Snapshot, 'end_ns' | 'summary'> | null,
   now: Pick<Snapshot, 'begin_ns' | 'duration_ns' | 'summary'>,
@@ -105,14 +106,14 @@ export async function fetchBlob(url: string, signal: AbortSignal | null = null):
   return (await answerOf(url, { signal })).blob();
 }
 
-/** What to do about it, for people: a clause that names an address of the API is for programs. */
+/** The remedy, for people: a clause that names an address of the API is for programs. */
 export function adviceOf(how: string): string {
   const clauses = how.split(/(?<=[.;]) +/).filter((clause) => !clause.includes('/api/'));
   return clauses.join(' ').replace(/;$/, '.');
 }
 
 async function problemOf(answer: Response): Promise<Problem> {
-  // What is no problem document has a status that says what there is to say.
+  // Without a problem document, the status alone is the message.
   const body = (await answer.json().catch(() => ({}))) as Record<string, unknown>;
   const text = (name: string): string => (typeof body[name] === 'string' ? body[name] : '');
   const [title, why, how] = [text('title') || `HTTP ${answer.status}`, text('detail'), adviceOf(text('how'))];

@@ -1,5 +1,5 @@
-// What a change of the view keeps. In: where the user is, where a tab leads. Out: the settings of its link. Why: filter, grouping, unit
-// and moment are the user's, not the view's.
+// The settings that stay when the view changes. In: the current place, the target of a tab. Out: the settings of its
+// link. Why: filter, grouping, unit and moment are the user's, not the view's.
 import type { Place, ViewName } from './route.svelte';
 
 type Query = Record<string, string | undefined>;
@@ -27,7 +27,7 @@ export class Carried {
     const query: Query = { ...place.query };
     delete query['find'];
     const isExport = view === 'export';
-    // What Compare calls "of" is another thing in Export.
+    // The parameter "of" of Compare has another meaning in Export.
     if (isExport !== (place.view === 'export')) for (const name of ['of', 'process', 'kind']) delete query[name];
     if (isExport && place.process !== '') query['process'] = place.process.split('-')[0];
     if (view === place.view) return query;

@@ -43,7 +43,7 @@ export const groupKey = (by: string, id: string): string => `${by}:${id}`;
 export class GroupColors {
   private readonly places = new Map<string, number>();
 
-  /** Gives each of these groups a colour of its own: the one that it had, else one that none of them has. */
+  /** Gives each of these groups a colour of its own: its former one, else an unused one. */
   assign(keys: readonly string[]): ReadonlyMap<string, number> {
     const places = new Map<string, number>();
     const isFree = (place: number): boolean => ![...places.values()].includes(place);

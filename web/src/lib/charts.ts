@@ -1,4 +1,4 @@
-// What a saved chart is asked for with. In: what is on screen. Out: parameters of `/charts`; an empty one is not sent.
+// Parameters of a saved chart. In: the view on screen. Out: parameters of `/charts`; an empty one is not sent.
 import type { Query } from './api';
 
 /** The unit, if it is not the usual one. */
@@ -20,7 +20,8 @@ export function lineTasksOf(keys: readonly string[]): Query {
   return { processes, threads };
 }
 
-/** Which export holds the lines of chosen tasks, and what it is asked for: of one process its own rows, of several those of all. */
+/** The export that holds the lines of chosen tasks, and its parameters: for one process its own rows, for several those
+ * of all. */
 export function rowsOf(keys: readonly string[]): { kind: 'processes' | 'threads' | 'ledger'; process: string } {
   const owners = new Set(keys.map((key) => key.split('/')[0]!));
   const [only = ''] = owners;

@@ -1,5 +1,5 @@
-// Colours for what is drawn on a canvas. In: a name, or the number of a line. Out: a plain colour, as it is on the screen or paper. What
-// asks for one is drawn again when the scheme changes.
+// Colours for canvases. In: a name, or the number of a line. Out: a plain colour, as it is on the screen or paper. A
+// caller draws again when the scheme changes.
 import charts from '../charts.json';
 import { display } from './display.svelte';
 

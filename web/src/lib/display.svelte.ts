@@ -14,7 +14,7 @@ class Display {
   /** Paper is white, and as wide as it is. */
   isPrinting = $state(false);
 
-  /** As wide as the styles' own turn from one column to more. */
+  /** The width at which the styles change from one column to more. */
   isNarrow = $state(false);
 
   /** Less than a picture with many names needs. */
@@ -22,7 +22,7 @@ class Display {
 
   constructor() {
     this.apply();
-    // What is drawn on a canvas is drawn again before the browser takes the page: it waits for nothing that comes later.
+    // Canvases are drawn again before the browser takes the page: it waits for nothing that comes later.
     const print = (is: boolean): void => {
       this.isPrinting = is;
       flushSync();
@@ -48,12 +48,12 @@ class Display {
     return !this.isPrinting && this.isScreenDark;
   }
 
-  /** The same for what cannot be drawn again for paper. */
+  /** The same for parts that cannot be drawn again for paper. */
   get isScreenDark(): boolean {
     return this.theme === 'system' ? this.isSystemDark : this.theme === 'dark';
   }
 
-  /** A window in which what is seldom needed is folded. Paper folds nothing. */
+  /** A window in which seldom-used parts are folded. Paper folds nothing. */
   get isPhone(): boolean {
     return this.isNarrow && !this.isPrinting;
   }
@@ -67,13 +67,13 @@ class Display {
     return route.query['tz'] === 'utc' ? 'utc' : 'local';
   }
 
-  /** What links carry on. */
+  /** Settings that links carry. */
   get keep(): { tz?: string } {
     return this.zone === 'utc' ? { tz: 'utc' } : {};
   }
 }
 
-/** What a media query says, now and from now on. */
+/** Follows the result of a media query, now and from now on. */
 function follow(query: string, set: (is: boolean) => void): void {
   const media = matchMedia(query);
   set(media.matches);

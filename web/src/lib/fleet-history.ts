@@ -15,7 +15,7 @@ interface SpanRow {
   figures: readonly string[];
 }
 
-/** What the figures of a row are; all shares are of the same whole. */
+/** Figures of a row; all shares are of the same whole. */
 export const SPAN_FIGURES = [
   { id: 'mean', title: 'mean %', help: 'Busy share of all CPUs of the host, mean of the span' },
   { id: 'peak', title: 'peak %', help: 'The highest busy share of a single interval' },

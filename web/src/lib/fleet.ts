@@ -10,7 +10,7 @@ export function called(name: string, id: string): string {
   return name.trim() === '' ? id : name;
 }
 
-/** What the page knows of a host, by the names of the receiver's columns. */
+/** The columns of a host, by the receiver's names. */
 function columnsOf({ hosts: table, spark }: Pick<Fleet, 'hosts' | 'spark'>) {
   const text = (name: string) => texts(table, name);
   const number = (name: string): ((row: number) => number | null) => {
@@ -33,15 +33,15 @@ function columnsOf({ hosts: table, spark }: Pick<Fleet, 'hosts' | 'spark'>) {
     /** End of its newest interval. */
     endMs: number('end_ms'),
     offsetNs: number('clock_offset_ns'),
-    /** What is odd, in the receiver's words, the heaviest first. */
+    /** Problems, in the receiver's words, the most serious first. */
     health: (row: number) => (health(row) === '' ? HEALTHY : health(row).split(', ')),
-    /** Of the last minute, shares of all CPUs: mean and highest interval. */
+    /** Shares of all CPUs in the last minute: mean and highest interval. */
     busy: number('minute_busy_ratio'),
     peak: number('minute_peak_ratio'),
     /** Threads ready on average, and threads running or ready for each CPU. */
     ready: number('minute_ready'),
     queue: number('minute_run_queue_per_cpu'),
-    /** Intervals of the last minute, and how many of them lack lost data. */
+    /** Intervals of the last minute, and how many lack lost data. */
     intervals: number('minute_intervals'),
     incomplete: number('minute_incomplete'),
     threads: number('threads'),
@@ -60,7 +60,7 @@ export function hostsOf(fleet: Pick<Fleet, 'hosts' | 'spark'>): HostRow[] {
   return rowsOf<HostRow>(fleet.hosts.rows, columnsOf(fleet));
 }
 
-/** What rows are sorted by and searched for. */
+/** Order and search of rows. */
 export interface Order {
   readonly sort: string;
   readonly descending: boolean;
@@ -87,7 +87,7 @@ export function sortHosts(hosts: readonly HostRow[], { sort, descending, filter 
   });
 }
 
-/** Of our own agents the version alone: space is short. */
+/** For cpumon's own agents the version alone: space is short. */
 export function shortAgent(agent: string): string {
   return agent.replace(/^cpumon (?=\d)/, '');
 }
@@ -95,7 +95,7 @@ export function shortAgent(agent: string): string {
 type Key = (host: HostRow) => number | string | null;
 
 const byName: Key = (host) => host.name.toLowerCase() || null;
-/** By the name of a column: the receiver's word for it, whether that puts its largest first, and what rows are sorted by here. */
+/** By the name of a column: the receiver's word for it, whether that puts its largest first, and the sort key here. */
 const COLUMNS: Readonly<Record<string, readonly [word: string, isLargestFirst: boolean, key: Key]>> = {
   name: ['name', false, byName],
   busy: ['busy', true, (host) => host.busy],
@@ -125,7 +125,7 @@ const MOST_NAMED = 200;
 /** Length of the sparklines. */
 const SPARK_NS = 120_000_000_000n;
 
-/** Up to when all reporting hosts have data: what is still on its way would be in one file and not in the next. */
+/** The time up to which all reporting hosts have data: later data would be in one file and not in the next. */
 function reportedUntil(hosts: readonly HostRow[], now: bigint): bigint {
   const ends = hosts
     .filter((host) => host.state === 'reporting' && host.endMs !== null)
@@ -135,8 +135,8 @@ function reportedUntil(hosts: readonly HostRow[], now: bigint): bigint {
 
 const namesHosts = ({ sort, filter }: Order): boolean => filter.trim() !== '' || (sort !== 'name' && sort !== 'busy');
 
-/** How the receiver is asked for the sparklines as a chart. What it can order itself by is asked for so, anything else by naming the
- * hosts that are shown. */
+/** Parameters that ask the receiver for the sparklines as a chart. An order that the receiver has is asked for, any other one by naming
+ * the hosts that are shown. */
 export function chartOf(hosts: readonly HostRow[], order: Order, nowNs: string): Query {
   const { sort, descending } = order;
   const until = reportedUntil(hosts, BigInt(nowNs));
@@ -149,7 +149,7 @@ export function chartOf(hosts: readonly HostRow[], order: Order, nowNs: string):
   return { ...range, sort: sort === 'busy' ? 'busy' : '', reverse: isTurned ? 'true' : '' };
 }
 
-/** What such a chart leaves out without knowing it. */
+/** Hosts that such a chart leaves out without notice. */
 export function leftOut(hosts: readonly HostRow[], order: Order): string {
   return namesHosts(order) && hosts.length > MOST_NAMED
     ? `The first ${MOST_NAMED} of the ${hosts.length} hosts that are shown.`
@@ -224,7 +224,7 @@ export class Losses {
   }
 }
 
-/** What is odd about a host, in words; a mark that a healthy machine has too says nothing. */
+/** A problem of a host in words; a mark that a healthy machine has too says nothing. */
 export interface HealthMark {
   text: string;
   kind: 'bad' | 'warn' | 'dim';

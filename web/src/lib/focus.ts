@@ -1,5 +1,6 @@
-// The keyboard's place. In: what has the focus, and what is taken from the page. Out: the focus on what is there instead. Why: a browser
-// gives the focus of a removed element to the body, and who has no mouse begins again at the top of the page.
+// The keyboard's place. In: the focused element, and removed elements. Out: the focus on the nearest element that is
+// left. Why: a browser gives the focus of a removed element to the body, and users without a mouse would begin again at
+// the top of the page.
 
 const FOCUSABLE =
   'a[href], button:not(:disabled), input:not(:disabled), select:not(:disabled), [tabindex]:not([tabindex="-1"])';
@@ -8,7 +9,7 @@ const WAIT_MS = 60_000;
 
 interface Held {
   element: HTMLElement;
-  /** Its ancestors, the nearest first, and its place among what can have the focus in each. */
+  /** Its ancestors, the nearest first, and its place among the focusable elements of each. */
   around: readonly { box: Element; nth: number }[];
 }
 
@@ -60,7 +61,7 @@ class Focus {
     };
   }
 
-  /** Where the focus was on an element that is gone or disabled: what is there instead, else the view. */
+  /** If the focused element is gone or disabled: focuses the one in its place, else the view. */
   keep(): void {
     const { last } = this;
     if (!last || document.activeElement !== document.body) return;

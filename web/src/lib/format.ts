@@ -42,7 +42,7 @@ const LARGE = [
   [1e6, 'M'],
 ] as const;
 
-/** Percent without the sign: 12.3; what is far beyond any machine is cut short, so that it covers nothing beside it. */
+/** Percent without the sign: 12.3; a value far beyond any machine is cut short, so that it covers nothing beside it. */
 export function share(value: number | null | undefined, digits = 1): string {
   return isNumber(value) && Math.abs(value) >= 1e5 ? count(value) : fixed(value, digits);
 }
@@ -50,7 +50,7 @@ export function share(value: number | null | undefined, digits = 1): string {
 export function count(value: number | null | undefined): string {
   if (!isNumber(value)) return NO_DATA;
   const size = Math.abs(value);
-  // What no machine does, but a datagram may say.
+  // Sizes that no machine has, but a datagram may claim.
   if (size >= 1e15) return value.toExponential(1);
   if (size >= 1e6) {
     const [unit, sign] = LARGE.find(([least]) => size >= least)!;
@@ -96,7 +96,7 @@ export type Zone = 'local' | 'utc';
 
 const formats = new Map<string, Intl.DateTimeFormat>();
 
-/** As sv-SE has them: 2026-11-21 and 14:05:03. */
+/** In the forms of sv-SE: 2026-11-21 and 14:05:03. */
 function formatted(ms: number, zone: Zone, options: Intl.DateTimeFormatOptions): string {
   const key = zone + JSON.stringify(options);
   let format = formats.get(key);
@@ -195,7 +195,7 @@ const INVISIBLE = new RegExp(
   'gu',
 );
 
-/** No language puts more marks on a letter; a hundred of them would lie over the lines above and below. */
+/** No language puts more marks on a letter; a hundred marks would lie over the lines above and below. */
 const MARKS = /(\p{M}{4})\p{M}+/gu;
 
 /** Control and direction characters of names from other machines, made visible; layout cannot be broken by them. */
@@ -206,7 +206,7 @@ export function visible(text: string): string {
   });
 }
 
-/** What a search is for. */
+/** The words of a search. */
 export function wordsOf(text: string): string[] {
   return text.toLowerCase().split(/\s+/).filter(Boolean);
 }

@@ -26,7 +26,7 @@ it('what was found leads to its life, with it alone', () => {
     by: 'process',
     in: 'name:nightly-report',
   });
-  // Of two hosts with one name, and of one without a name, it is the right one.
+  // With two hosts of one name, and one without a name, it is the right one.
   expect([user, service, pod].map((row) => new URL(placeOf(row, {}), 'http://x').pathname)).toEqual(
     ['00bb', '00cc', '00aa'].map((id) => `/host/${id}/history`),
   );

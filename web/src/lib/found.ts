@@ -1,5 +1,5 @@
-// What a search over all stored time found. In: a row of the receiver's answer. Out: where it leads. Why: "when did it run?" is asked by
-// name, and the answer is a place in History.
+// Results of a search over all stored time. In: a row of the receiver's answer. Out: the place that it leads to. Why:
+// "when did it run?" is asked by name, and the answer is a place in History.
 import type { Found } from './api';
 import { msOf } from './format';
 import { href } from './route.svelte';

@@ -3,7 +3,7 @@
 
 import charts from '../charts.json';
 
-/** What a cell shows: the mean of its time, or the highest single interval in it. */
+/** Value of a cell: the mean of its time, or the highest single interval in it. */
 export type Cells = 'mean' | 'highest';
 
 const [LIGHT, DARK] = charts.heat as [number[][], number[][]];
@@ -20,8 +20,8 @@ export function mostOf(rows: Rows, cells: Cells): number {
 }
 
 /**
- * Draws a row of cells on whole device pixels, without seams. Cells narrower than a pixel share it, and it shows the highest of them: a
- * busy second alone is seen.
+ * Draws a row of cells on whole device pixels, without seams. Cells narrower than a pixel share it, and it shows the
+ * highest value: a busy second alone is seen.
  */
 export function drawCells(
   values: readonly (number | null)[],

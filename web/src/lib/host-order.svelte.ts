@@ -3,7 +3,7 @@
 import type { Order } from './fleet';
 import { route } from './route.svelte';
 
-/** Columns of which the smallest comes first. */
+/** Columns that sort the smallest value first. */
 const RISING: readonly string[] = ['name', 'top', 'agent', 'seen'];
 
 class HostOrder implements Order {
@@ -50,7 +50,7 @@ export class SteadyOrder {
       this.places = new Map(rows.map((row, at) => [row.id, at]));
       return rows;
     }
-    // What is new comes last, in its own order.
+    // New hosts come last, in their own order.
     rows.forEach((row) => {
       if (!this.places.has(row.id)) this.places.set(row.id, this.places.size);
     });

@@ -16,7 +16,7 @@ export function hasModifier(
   return event.metaKey || ((event.ctrlKey || event.altKey) && !typesSign);
 }
 
-/** What keys do; `false`: nothing now, and the key is left to others. */
+/** Actions of keys; `false`: no action now, and the key is left to others. */
 export type Keys = Readonly<Record<string, () => false | void>>;
 
 /** Does what a key is for, and nothing that the browser would do with it. */

@@ -1,5 +1,5 @@
-// What the plot above the grid shows. In: the last minutes of a host and of chosen tasks, the unit. Out: lines, their title, their unit and
-// the end of the axis.
+// The plot above the grid. In: the last minutes of a host and of chosen tasks, the unit. Out: lines, their title, their
+// unit and the end of the axis.
 import type { PlotLine } from '../parts/plot';
 import type { Line } from './api';
 import { cssColor, lineColor } from './colors';
@@ -16,7 +16,7 @@ export interface PlotChoice {
   cpus: number;
   /** Chosen tasks. */
   tasks: number;
-  /** What measures the host decides on the words for its modes. */
+  /** The source of the host's data decides the words for its modes. */
   source?: string;
 }
 

@@ -1,5 +1,5 @@
-// The last minutes of a host and of chosen tasks. In: the receiver's memory of them, then each snapshot. Out: lines for a plot.
-// Why: a plot that opens shows the past at once and goes on without asking again.
+// The last minutes of a host and of chosen tasks. In: the receiver's memory, then each snapshot. Out: lines for a plot.
+// Why: a plot that opens shows the past at once and continues without another request.
 import { feed } from '../feed/feed.svelte';
 import type { Head } from '../feed/messages';
 import { ask, hostPath, type Line, type Lines, type Series } from './api';
@@ -12,9 +12,9 @@ import { busiest, holesOf, keptOf, queueOf, shareOf, timesOf, type Hole } from '
 
 /** Points of the past. */
 const MOST_POINTS = 720;
-/** The store commits twice a second: what it has not yet when the plot opens, it has a little later. */
+/** The store commits twice a second: data that it lacks when the plot opens, it has a little later. */
 const ASK_AGAIN_MS = 1_500;
-/** What comes live is kept one by one, up to this many. */
+/** Most live points that are kept one by one. */
 const MOST_LIVE = 3_700;
 export const MOST_LINES = 8;
 
@@ -25,7 +25,7 @@ export const QUEUE = { mean: 'run_queue_mean', longest: 'run_queue_max' } as con
 
 export class LiveLines {
   times = $state.raw<number[]>([]);
-  /** By name of a mode or a task in percent of one CPU, of the run queue in tasks; null where it is not measured. */
+  /** By name of a mode or a task in percent of one CPU, for the run queue in tasks; null where it is not measured. */
   values = $state.raw<Readonly<Record<string, Line>>>({});
   gaps = $state.raw<Hole[]>([]);
   private serial = 0;
@@ -37,7 +37,7 @@ export class LiveLines {
     readonly tasks: readonly PlottedTask[],
   ) {}
 
-  /** `untilMs`: a past moment to end at; null: goes on live. */
+  /** `untilMs`: a past moment to end at; null: continues live. */
   start(untilMs: number | null): void {
     this.serial += 1;
     const { head } = feed;
@@ -45,8 +45,8 @@ export class LiveLines {
       void this.fill(untilMs, this.serial);
       return;
     }
-    // The interval in the header is the newest point: the past may not have it yet, and would mix it with the one before. Of tasks
-    // nothing is known of it.
+    // The interval in the header is the newest point: the past may not have it yet, and would mix it with the one before.
+    // It has no data of tasks.
     const isShown = head !== null && this.tasks.length === 0;
     if (isShown) this.append(head, new Map());
     void this.fill(isShown ? msOf(head.begin_ns) : (head?.end_ms ?? Date.now()), this.serial);
@@ -103,7 +103,7 @@ export class LiveLines {
     for (const { key } of this.tasks) past[key] = pasts.get(key.split('/').at(-1)!) ?? none;
     this.values = byName(past, (line, name) => [...line, ...(this.values[name]?.slice(kept) ?? after.map(() => null))]);
     const holes = holesOf(series, keptOf(series.kept, receiver.limits));
-    // Of what came live, the page knows the holes itself.
+    // The page itself knows the holes of its live points.
     const known = holes
       .map((gap) => ({ ...gap, end_ms: Math.min(gap.end_ms, until) }))
       .filter((gap) => gap.end_ms > gap.begin_ms);
@@ -118,7 +118,7 @@ export class LiveLines {
     let drop = this.times.findIndex((at) => at >= oldest);
     if (drop < 0) drop = this.times.length;
     drop = Math.max(drop, this.times.length + 1 - MOST_LIVE);
-    // As the receiver finds them: less than half an interval between two cannot be a missing one.
+    // The rule of the receiver: less than half an interval between two cannot be a missing one.
     const durationS = head.duration_ns / 1e9;
     const hole = this.times.length > 0 && time - durationS - this.times.at(-1)! > durationS / 2;
     const number = (value: unknown): number | null =>

@@ -18,7 +18,7 @@ function head(endS: number, user: number): Head {
   } as unknown as Head;
 }
 
-/** A past of buckets of two seconds, the last of which has only a part of one interval, with 1.4 % in all of them. */
+/** A past of buckets of two seconds; the last one has only a part of one interval. All have 1.4 %. */
 function series(url: string): unknown {
   const query = new URL(url, 'http://x').searchParams;
   const sinceMs = Number(BigInt(query.get('since')!) / 1_000_000n);
@@ -61,7 +61,7 @@ async function opened(spanS: number): Promise<LiveLines> {
 }
 
 it('the newest point is the interval that the header shows, not a bucket of two intervals', async () => {
-  // 61 s: the past has half a bucket more, which reaches behind what is shown.
+  // 61 s: the past has half a bucket more, which reaches behind the shown range.
   const lines = await opened(61);
   expect(lines.times.at(-1)).toBe(NOW_S);
   expect(lines.values['user_ns']!.at(-1)).toBeCloseTo(52.2);

@@ -37,12 +37,12 @@ export function busyPercent(cpus: readonly Readonly<Record<string, number>>[]): 
 /** Capacity is their sum. */
 export const LEDGER: readonly Part[] = charts.ledger;
 
-/** The same parts in the words of the system that a source measures: DPC in place of softirq on Windows. */
+/** The same parts in the words of the source's system: DPC, not softirq, on Windows. */
 export function termed(parts: readonly Part[], source: string): readonly Part[] {
   return WINDOWS_SOURCES.includes(source) ? inWindowsTerms(parts) : parts;
 }
 
-/** The same parts as Windows calls them. */
+/** The same parts by their Windows names. */
 export function inWindowsTerms(parts: readonly Part[]): readonly Part[] {
   const terms: Readonly<Record<string, { label: string; help: string }>> = TERMS.windows;
   return parts.map((part) => ({ ...part, ...terms[part.name.replace('ledger_', '')] }));

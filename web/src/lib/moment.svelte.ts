@@ -1,5 +1,5 @@
-// Which moment a view shows. In: the address (`at`), steps and clicks. Out: requests to the feed, and the address again.
-// Why: Live and History share the rules of who moves whom, and every moment has a link.
+// The moment that a view shows. In: the address (`at`), steps and clicks. Out: requests to the feed, and the address
+// again. Why: Live and History share the rules for moving it, and every moment has a link.
 import { untrack } from 'svelte';
 import { feed } from '../feed/feed.svelte';
 import type { Head } from '../feed/messages';
@@ -71,7 +71,7 @@ export class MomentController {
     const isFirst = this.requested === null;
     if (at !== this.requested) {
       this.requested = at;
-      // What is on screen belongs to the view before.
+      // The view on screen is the previous one.
       if (isFirst && this.options.newest) feed.forget();
       if (at !== '') feed.openMoment(this.host, 'at', at);
       else if (!this.options.newest) feed.openLive(this.host);

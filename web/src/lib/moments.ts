@@ -1,6 +1,6 @@
-// Moments that a person types or a link has. In: fields of date and time, `now`, `now-1h`, ms since 1970. Out: milliseconds, or what is
-// wrong with them. Why: a view of the past goes to "yesterday 03:12" in the zone that is shown, a link to the last hour moves along, and
-// what cannot be read is reported instead of another span being shown.
+// Moments that a person types or a link has. In: fields of date and time, `now`, `now-1h`, ms since 1970. Out:
+// milliseconds, or an error. Why: a view of the past goes to "yesterday 03:12" in the zone that is shown, a link to the
+// last hour moves along, and an unreadable moment is reported instead of showing another span.
 import { clock, day, type Zone } from './format';
 
 /** The last moment that the receiver's nanoseconds can hold, in 2262. */
@@ -9,11 +9,11 @@ export const LAST_MS = 9_223_372_036_854;
 export interface Field {
   /** From, To, or Moment. */
   name: string;
-  /** What it begins with. */
+  /** The moment when it began. */
   ms: number;
 }
 
-/** As `<input type="datetime-local">` takes it: 2026-11-21T03:12:00. */
+/** In the form of `<input type="datetime-local">`: 2026-11-21T03:12:00. */
 export function wallOf(ms: number, zone: Zone): string {
   return `${day(ms, zone)}T${clock(ms, zone)}`;
 }
@@ -25,7 +25,7 @@ export function momentOf(wall: string, zone: Zone): number {
     : NaN;
 }
 
-/** What was typed, or what is wrong and in which field. An unchanged field keeps its fraction of a second, and its hour of two. */
+/** The typed moments, or the error and its field. An unchanged field keeps its fraction of a second, and its hour of two. */
 export function readMoments(
   fields: readonly Field[],
   walls: readonly string[],

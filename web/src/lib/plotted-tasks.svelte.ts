@@ -1,5 +1,6 @@
-// What is in the plot: tasks, and in Live how long a time and whether it is the run queue. In: the address and the grid. Out: keys with
-// names. Why: Live and History share the selection, and it is part of the link. A thread's key is `process/thread`.
+// The content of the plot: tasks, and in Live its length and whether it shows the run queue. In: the address and the
+// grid. Out: keys with names. Why: Live and History share the selection, and it is part of the link. A thread's key is
+// `process/thread`.
 import { route } from './route.svelte';
 
 export interface PlottedTask {
@@ -27,7 +28,7 @@ export class PlottedTasks {
     route.set({ span: seconds === USUAL_SPAN ? undefined : String(seconds) });
   }
 
-  /** The run queue in place of CPU use. */
+  /** Whether it shows the run queue, not CPU use. */
   get asQueue(): boolean {
     return route.query['chart'] === 'queue';
   }

@@ -1,4 +1,4 @@
-// What the page of a process shows besides its charts. In: the receiver's answers. Out: sums and marks.
+// Figures on the page of a process besides its charts. In: the receiver's answers. Out: sums and marks.
 import type { Line, MatrixRow, ProcessPage, TaskLine, WaitLine } from './api';
 import { count, duration, fixed, isNumber, mean, msOf, NO_DATA } from './format';
 import { beginsOf } from './shares';

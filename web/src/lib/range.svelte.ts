@@ -32,7 +32,7 @@ interface Fitting {
 export class Range {
   /** When the view was opened; the end of a span that no link names. */
   private readonly openedMs = Date.now();
-  /** What `now` is in a link. */
+  /** The moment of `now` in a link. */
   private nowMs = $state(this.openedMs);
   private fitted = $state.raw<Span | null>(null);
 
@@ -74,7 +74,7 @@ export class Range {
     return isRelative(route.query['until']) && route.query['until'] === 'now';
   }
 
-  /** What of the link cannot be read; empty: nothing. */
+  /** The unreadable part of the link; empty: none. */
   get problem(): string {
     const wrong = (['since', 'until'] as const).find((name) => {
       const text = route.query[name];
@@ -143,20 +143,20 @@ export class Range {
     route.set({ since: String(Math.round(since)), until: String(Math.round(since + length)) }, push);
   }
 
-  /** The last so many ms before the present end. */
+  /** The last `ms` before the present end. */
   last(ms: number): void {
     if (this.isFollowing) route.set({ since: beforeNow(ms) }, true);
     else this.set(this.untilMs - ms, this.untilMs);
   }
 
-  /** The same length up to now, and on with the clock. */
+  /** The same length up to now, moving with the clock. */
   toNow(): void {
     const since = beforeNow(this.lengthMs);
     this.nowMs = Date.now();
     route.set({ since, until: 'now' }, true);
   }
 
-  /** By a share of the span; -0.5 is half a span back. */
+  /** Moves by a share of the span; -0.5 is half a span back. */
   move(share: number): void {
     const by = this.lengthMs * share;
     this.set(this.sinceMs + by, this.untilMs + by);
@@ -167,7 +167,8 @@ export class Range {
   }
 }
 
-/** What is stored of a host, for a view whose own answer does not have it: a range that no link names becomes the newest hour of that. */
+/** The stored times of a host, for a view whose own answer does not have them: a range that no link names becomes the
+ * newest stored hour. */
 export class StoredSpan {
   private readonly series = new LatestAnswer<Series>();
   readonly kept = $derived(keptOf(this.series.answer?.kept, receiver.limits));

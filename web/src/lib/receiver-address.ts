@@ -11,7 +11,7 @@ const isLoopback = (host: string): boolean => /^(127\.|\[::1\]$|localhost$)/.tes
 const isAny = (host: string): boolean => host === '0.0.0.0' || host === '[::]';
 
 export interface AgentLine {
-  /** What to enter on the device. */
+  /** The command for the device. */
   command: string;
   /** Whether it reaches the receiver from this machine only. */
   isLocal: boolean;

@@ -1,5 +1,6 @@
-// What every view knows of the receiver. In: its answer to /session, and whether it answers. Out: limits, words, one state. Why: command
-// line, exports and page must draw the line at the same value, and views of the past have no stream whose loss would show it.
+// Facts about the receiver that every view shares. In: its answer to /session, and whether it answers. Out: limits,
+// words, one state. Why: command line, exports and page must draw the line at the same value, and views of the past have
+// no stream whose loss would show it.
 import { on, type Limits } from './api';
 import { visible } from './format';
 

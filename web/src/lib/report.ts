@@ -1,9 +1,9 @@
-// Who used the CPU in a span. In: rows of the receiver's report. Out: groupings, orders, and what a row is called. Why: table, plot and
-// links name groups alike.
+// Who used the CPU in a span. In: rows of the receiver's report. Out: groupings, orders, and names of rows. Why: table,
+// plot and links name groups alike.
 import type { ReportRow } from './api';
 import { count, isNumber, nameText, visible } from './format';
 
-/** What a row can be: as in addresses, in the API, and in words for one and for several. */
+/** Groupings of rows: as in addresses, in the API, and in words for one and for several. */
 export const GROUPINGS = [
   ['program', 'Programs', 'program'],
   ['process', 'Processes', 'process'],
@@ -69,12 +69,12 @@ export function switchesOf(row: ReportRow): number | null {
   return isNumber(voluntary) && isNumber(involuntary) ? voluntary + involuntary : null;
 }
 
-/** Whether a row is one group, and not what is left over. */
+/** Whether a row is one group, and not the rest. */
 export function isGroup(row: ReportRow): boolean {
   return row.kind === 'group' || row.kind === 'short-lived';
 }
 
-/** What a group is called on screen. */
+/** Name of a group on screen. */
 export function nameOf(row: ReportRow, by: Grouping): string {
   // `(49000 others)`
   if (row.kind === 'rest') return visible(row.name).replace(/\d+/, (digits) => count(Number(digits)));

@@ -3,7 +3,7 @@ import { feed } from '../feed/feed.svelte';
 import { receiver, waitWords } from './receiver.svelte';
 import { ask, login, logout, on, refusalOf, type Session } from './api';
 
-/** What the page needs of a session. */
+/** The facts of a session that the page needs. */
 type Known = Pick<Session, 'version' | 'login_required' | 'logged_in'>;
 
 const LOGGED_OUT: Known = { version: '', login_required: true, logged_in: false };

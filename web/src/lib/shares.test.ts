@@ -18,7 +18,7 @@ test('what is after the last data of a host that has stopped is not awaited, and
   expect(holes(20_000)).toEqual([{ begin_ms: 1000, end_ms: 2000, reason: NOT_YET }]);
   expect(holes(60_000)).toEqual([{ begin_ms: 1000, end_ms: 2000, reason: AFTER, lastMs: 1000 }]);
   expect(holesOf({ gaps: [{ ...hole, reason: 'restart' }] })[0]!.reason).toBe('restart');
-  // A minute between two intervals: nothing is missing before ten of them.
+  // A minute between two intervals: nothing is missing before ten intervals.
   const slow = (nowMs: number) => keptOf({ ...stored, interval_ns: 60e9 }, silent, nowMs)?.sends;
   expect([60_000, 600_000, 610_000].map(slow)).toEqual([true, true, false]);
   // Before the receiver has reported how long a host is silent at most.

@@ -60,7 +60,7 @@ const ON_THE_WAY_MS = 5_000;
 /** Reasons of holes in which nothing is missing. */
 export const [BEFORE, AFTER, NOT_YET] = ['before the first data', 'after the last data', 'no data yet'];
 
-/** What is stored of a host, as an answer has it. */
+/** The stored times of a host, as an answer has them. */
 export interface Kept {
   firstMs: number;
   lastMs: number;
@@ -78,8 +78,8 @@ export interface Hole extends ChartHole {
 const SILENT_MS = 30_000;
 
 /**
- * Called once for an answer: a host that reported then did not stop because the page is older now. One with long intervals sends
- * nothing between two of them.
+ * Called once for an answer: a host that reported then did not stop because the page is older now. One with long
+ * intervals sends nothing between two intervals.
  */
 export function keptOf(stored: Series['kept'], limits: Limits | null, nowMs = Date.now()): Kept | null {
   if (!stored) return null;
@@ -90,7 +90,7 @@ export function keptOf(stored: Series['kept'], limits: Limits | null, nowMs = Da
   return { firstMs: msOf(stored.first_ns), lastMs, sends: nowMs - lastMs <= silentMs + ON_THE_WAY_MS };
 }
 
-/** Holes of an answer as they are shown: what is after the last data of a host that goes on is not there yet. */
+/** Holes of an answer as they are shown: time after the last data of a host that still reports is no hole. */
 export function shownHoles(holes: readonly ChartHole[], kept: Kept | null): Hole[] {
   const after = kept && !kept.sends ? { lastMs: kept.lastMs } : { reason: NOT_YET };
   return holes.map((hole) => (hole.reason === AFTER ? { ...hole, ...after } : hole));
@@ -107,13 +107,13 @@ export function holesOf({ gaps }: { gaps: readonly Gap[] }, kept: Kept | null = 
 }
 
 export interface QueueScale {
-  /** Undefined: all of it fits. */
+  /** Undefined: everything fits. */
   max: number | undefined;
   /** The highest value that is cut off; null: none is. */
   peak: number | null;
 }
 
-/** What is at most this much higher than the p99 of the mean is no outlier. */
+/** A value up to this many times the p99 of the mean is no outlier. */
 const OUTLIER = 8;
 
 /** The value that 99 % of the points are not above. */

@@ -1,4 +1,5 @@
-// Spans in addresses. In: `SINCE-UNTIL` in ms. Out: moments, and back. Why: a selection and what it is compared with are parts of a link.
+// Spans in addresses. In: `SINCE-UNTIL` in ms. Out: moments, and back. Why: a selection and its comparison are parts of a
+// link.
 import { nsOf } from './format';
 
 export interface Span {
@@ -10,7 +11,7 @@ const WEEK_MS = 604_800_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 
-/** What a span is compared with: presets in the order of the list, or another span. */
+/** Spans to compare with: presets in the order of the list, or another span. */
 export const PRESETS = [
   ['before', 'the span before'],
   ['yesterday', 'yesterday'],
@@ -45,7 +46,7 @@ export function comparedSpan(of: Span, compare: string | undefined): Span | null
   }
 }
 
-/** As links carry it. */
+/** The form in links. */
 export function spanQuery({ sinceMs, untilMs }: Span): { since: string; until: string } {
   return { since: String(Math.round(sinceMs)), until: String(Math.round(untilMs)) };
 }
@@ -56,7 +57,7 @@ export function lastHour(endMs: number): Span {
   return { sinceMs: untilMs - HOUR_MS, untilMs };
 }
 
-/** As the API takes two moments. */
+/** The form of two moments in the API. */
 export function rangeText({ sinceMs, untilMs }: Span): string {
   return `${nsOf(sinceMs)}..${nsOf(untilMs)}`;
 }

@@ -13,7 +13,8 @@ export function sparkline(canvas: HTMLCanvasElement, spark: Spark): { update: (s
   return { update: (next) => draw(canvas, next) };
 }
 
-/** A canvas of so many px, in pixels of the screen. A new size clears it and costs: it gets one only where it is one. */
+/** A canvas of this size in px, in pixels of the screen. Setting the size clears it and costs time, so it is set only if
+ * it changed. */
 export function scaled(
   canvas: HTMLCanvasElement,
   width: number,

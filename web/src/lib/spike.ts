@@ -23,7 +23,8 @@ export function pieceAt(chart: Chart, ms: number): Span | null {
   return isMeasured(chart)[nth] ? { sinceMs, untilMs: sinceMs + width } : null;
 }
 
-/** Where the values are highest: an interval longer than a point gives several the same value, and the middle of them is returned. */
+/** The peak of the values: an interval longer than a point gives several points the same value, and their middle is
+ * returned. */
 export function highest(buckets: Times, values: Line): Span | null {
   const most = values.reduce<number>((max, value) => Math.max(max, value ?? -1), -1);
   if (most < 0) return null;
@@ -50,7 +51,8 @@ export function envelope(lines: readonly Line[]): Line {
 const MOST_ROUNDS = 4;
 const MOST_POINTS = 4000;
 
-/** The middle of the interval with the highest use within a piece. `read` returns the highest of so many points of a piece. */
+/** The middle of the interval with the highest use within a piece. `read` returns the highest value at each of this many
+ * points of a piece. */
 export async function findPeak(
   piece: Span,
   intervalMs: number,

@@ -7,7 +7,7 @@ import { RETRY_MS } from './receiver.svelte';
 /** Seconds that the button records. */
 export const RECORD_SECONDS = 10;
 const POLL_MS = 400;
-/** A device writes the second after the request too, and sends what it wrote. */
+/** A device writes the second after the request too, and then sends the trace. */
 const TAKE_LIMIT_MS = 90_000;
 
 export type TraceProgress =
@@ -23,7 +23,7 @@ export class TraceRecorder {
   progress = $state.raw<TraceProgress>({ state: 'none' });
   private timer: ReturnType<typeof setTimeout> | undefined;
   private isGone = false;
-  /** A recording goes on, or its trace is being stored. */
+  /** A recording is running, or its trace is being stored. */
   private isFollowing = false;
   /** Recordings up to this one ended before this page was there. */
   private seen: number | null = null;
@@ -58,7 +58,7 @@ export class TraceRecorder {
       this.awaitTrace(new Set(known), Date.now() + TAKE_LIMIT_MS);
     } catch (error) {
       this.fail(error);
-      // What it runs may be known now.
+      // The receiver may know its offers now.
       this.sources = await this.offered().catch(() => this.sources);
     }
   }
@@ -86,7 +86,7 @@ export class TraceRecorder {
     try {
       this.takeIn(await this.offered());
     } catch (error) {
-      // The receiver is away: a recording goes on, unless it was the receiver that ended.
+      // The receiver is away: the recording continues, unless the receiver itself ended.
       if (refusalOf(error).status === 0) this.followLater(RETRY_MS);
       else if (this.progress.state !== 'none') this.fail(error);
     }

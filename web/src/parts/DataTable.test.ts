@@ -21,7 +21,7 @@ const COLUMNS: readonly Column<Row>[] = [
   },
   figure<Row>('Share', 'of all', () => '1 %', { least: 5_000 }),
 ];
-// As jsdom knows no type parameters of components.
+// A cast, as jsdom knows no type parameters of components.
 const show = (more: object): unknown => render(DataTable as never, { columns: COLUMNS, rows: ROWS, ...more } as never);
 
 it('has titles with their help, cells by column, and a name for each row', () => {

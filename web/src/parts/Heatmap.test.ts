@@ -58,7 +58,7 @@ it('keeps the moment that is pointed at when other columns come', async () => {
   const { container, rerender } = render(Heatmap, usual);
   await press('End', 'ArrowLeft', 'ArrowLeft');
   expect(left(container)).toBe('25%');
-  // Twice as many columns in another order of rows: the middle of 110 to 120 is in the fourth of them.
+  // Twice as many columns in another order of rows: the middle of 110 to 120 is in the fourth column.
   const values = Array.from({ length: 8 }, () => 1);
   const over = { ...usual.over, width_ns: 5e9, covered_ns: values };
   await rerender({ ...usual, over, rows: [row('b', values), row('a', values)] });

@@ -30,10 +30,10 @@ export interface RowText {
   /** `+` began, `†` ended, `‡` both in this interval, `!` odd figures. */
   mark: string;
   markHelp: string;
-  /** What runs the script after which the row is named. */
+  /** The interpreter of the script after which the row is named. */
   beside: string;
   ended: boolean;
-  /** `more`: the text with what is behind it. */
+  /** `more`: the text with its hidden part. */
   cells: { text: string; isNone: boolean; isZero: boolean; more?: string }[];
   /** 0..1, of the %CPU bar. */
   share: number;
@@ -126,7 +126,7 @@ function groupId(column: GridColumn, marks: number): string {
   return column.id === 'pid' && marks & IS_GROUP ? '×' : '';
 }
 
-/** What began and ended in the interval: a sign, and words. */
+/** Tasks that began and ended in the interval: a sign, and words. */
 const LIVES: Readonly<Record<number, readonly [sign: string, words: string]>> = {
   [BORN]: ['+', 'began in this interval'],
   [ENDED]: ['†', 'ended in this interval'],
@@ -168,7 +168,7 @@ export function csvOf({ view, texts, columns, divide }: GridFile): string {
   return `${lines.join('\r\n')}\r\n`;
 }
 
-/** What the rows of a grid are, for one and for several. */
+/** Names of a grid's rows, for one and for several. */
 const NOUNS: Partial<Record<Layout, readonly [string, string]>> = {
   list: ['process', 'processes'],
   tree: ['process', 'processes'],
@@ -181,7 +181,8 @@ export interface Counted extends Pick<View, 'tasks' | 'ended' | 'alive'>, Pick<S
   threads: number | undefined;
 }
 
-/** Idle tasks that have no row: the past has none of idle threads, and of idle processes only where a list of them was stored. */
+/** Idle tasks without a row: the past has no rows of idle threads, and those of idle processes only where a list was
+ * stored. */
 export function withoutRow({ layout, alive, filter, hideIdle, processes, threads }: Counted): number {
   if (filter !== '' || hideIdle) return 0;
   const all = layout === 'threads' ? threads : layout === 'list' || layout === 'tree' ? processes : undefined;

@@ -27,7 +27,7 @@ interface Row {
   element: HTMLElement;
   cells: Cell[];
   name: NameCell | null;
-  /** What is on screen; null: nothing yet. */
+  /** The rows on screen; null: none yet. */
   shown: RowText | null;
   share: number;
 }

@@ -18,7 +18,7 @@ export const LAYOUTS: readonly [Layout, string][] = [
   ['container', 'By container'],
 ];
 
-/** Columns of numbers of which the smallest comes first: of limits the tightest. */
+/** Columns of numbers that sort the smallest first: for limits the tightest. */
 const RISING: readonly string[] = ['pid', 'uid', 'limit'];
 
 class GridSpec {
@@ -51,7 +51,7 @@ class GridSpec {
     return (route.query['unit'] ?? remembered.get('unit')) === 'host' ? 'host' : 'cpu';
   }
 
-  /** What the user chose; else those of the usual ones that the source measures. */
+  /** The user's columns; else the usual ones that the source measures. */
   get columns(): GridColumn[] {
     const wanted = (route.query['cols'] ?? remembered.get(this.memory) ?? '')
       .split(',')

@@ -76,7 +76,7 @@ export function open(
   const resize = new ResizeObserver(() => chart.resize());
   resize.observe(box);
   let isOnBar = false;
-  /** What the pointer is on, as it was reported. */
+  /** The bar under the pointer, as last reported. */
   let bar: { key: string; seconds: number } | null = null;
   chart.on('mousemove', (event) => {
     const value = (event as { value?: unknown }).value;
@@ -103,7 +103,8 @@ export function open(
   let down: { x: number; y: number } | null = null;
   const press = (event: PointerEvent): void => void (down = { x: event.clientX, y: event.clientY });
   box.addEventListener('pointerdown', press, { capture: true, signal });
-  // Of the box: when the chart draws again below a pointer at rest, it forgets which bar that is on and reports no click.
+  // A click on the box: when the chart draws again below a pointer that does not move, it forgets the bar there and
+  // reports no click.
   const click = (event: MouseEvent): void => {
     const moved = down ? Math.hypot(event.clientX - down.x, event.clientY - down.y) : 0;
     if (bar && Number.isFinite(bar.seconds) && moved <= STILL_PX) on.pick(bar.key, bar.seconds);

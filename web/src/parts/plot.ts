@@ -8,7 +8,7 @@ import { isNumber, type Zone } from '../lib/format';
 import { timeLabels } from '../lib/round-ticks';
 import uPlot from 'uplot';
 
-/** Of a task or a group if it has a key. An area is drawn on the one before it, and what is dashed is thin. */
+/** A line of a task or a group if it has a key. An area is drawn on the one before it, and a dashed line is thin. */
 export interface PlotLine extends Pick<ChartLine, 'key' | 'label' | 'stroke'> {
   color: string;
   values: readonly (number | null)[];
@@ -22,7 +22,7 @@ export interface PlotData {
   lines: readonly PlotLine[];
   /** Times without data, hatched. */
   gaps: readonly Hole[];
-  /** Times at which what is drawn was not there: blank, with a word. */
+  /** Times at which the task was absent: blank, with a word. */
   absences?: readonly Hole[];
 }
 
@@ -78,10 +78,10 @@ interface PlotSetup {
   left: number;
   zone: Zone;
   unit: string;
-  /** What is on screen when it is drawn. */
+  /** The interval on screen when it is drawn. */
   now: () => Now;
   max?: number | undefined;
-  /** What no line can exceed: an axis that nearly reaches it ends there. */
+  /** The value that no line can exceed: an axis that nearly reaches it ends there. */
   full?: number | undefined;
   onpick?: ((seconds: number) => void) | undefined;
   onbrush?: ((from: number, to: number) => void) | undefined;
@@ -179,7 +179,7 @@ export function fade(color: string, alpha: number): string {
 /** The end of the axis: a little above the largest value, and never a flat zero. */
 export function nice(max: number | null, full = NaN): number {
   if (max === null || !Number.isFinite(max) || max <= 0) return 1;
-  // By rounding it may be a little more than all; an axis from 2/3 on is that of all.
+  // By rounding it may be a little more than the whole; an axis from 2/3 on is that of the whole.
   if (max > full / 1.5 && max <= full * 1.01) return full;
   const step = 10 ** Math.floor(Math.log10(max));
   for (const factor of [1, 1.5, 2, 3, 4, 5, 6, 8, 10]) if (factor * step >= max * 1.02) return factor * step;
@@ -237,7 +237,7 @@ function widthOf(ctx: CanvasRenderingContext2D, text: string): number {
   return width;
 }
 
-/** What is not selected lies under a veil, and the selection between two lines. */
+/** Time outside of the selection lies under a veil, and the selection between two lines. */
 function drawSelected(plot: uPlot, setup: PlotSetup): void {
   const { selected } = setup.now();
   if (!selected) return;

@@ -17,7 +17,7 @@ export interface Scene {
   rows: readonly Row[];
   isDark: boolean;
   names: ReadonlyMap<number, TraceThread>;
-  /** Those that have colours of their own. */
+  /** Programs with colours of their own. */
   programs: readonly Program[];
 }
 
@@ -27,7 +27,7 @@ const FONT = '11px Inter, system-ui, sans-serif';
 /** Narrower slices have no name. */
 const NAMED_PX = 26;
 const QUEUE_PX = 5;
-/** So many waiting threads fill the stripe. */
+/** Waiting threads that fill the stripe. */
 const QUEUE_FULL = 400;
 
 const UNKNOWN = -1;
@@ -159,7 +159,7 @@ class Painter {
         return;
       }
       context.fillStyle = state === 3 ? reasonColor(reason) : colors[state]!;
-      // What sleeps is low: what runs or waits for a CPU is seen first.
+      // Sleeping threads are low: running and waiting ones are seen first.
       const tall = state === 3 ? high / 3 : high;
       context.fillRect(x, top + high - tall, wide, tall);
       if (state === 0 && wide > 44) this.text(`CPU ${track.cpu[at]}`, x, top, Math.min(end, scene.width) - x, high);
@@ -191,7 +191,7 @@ class Painter {
     hatchScaled(this.context, [x, top, wide, high], cssColor('unknown'));
   }
 
-  /** As many letters as fit: measured once for all. */
+  /** As many letters as fit, measured once for all. */
   private text(text: string, x: number, top: number, wide: number, high: number): void {
     const { context, scene } = this;
     const fits = Math.floor((wide - 6) / 6.2);

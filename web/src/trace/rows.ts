@@ -57,7 +57,7 @@ export function rangesOf(numbers: readonly number[]): string {
   return parts.map(([from, until]) => (from === until ? `${from}` : `${from}-${until}`)).join(',');
 }
 
-/** The numbers of `all` that `0-3,7` names; all of them where it names none. */
+/** The numbers of `all` in a list such as `0-3,7`; all if the list has none. */
 export function chosenOf(text: string, all: readonly number[]): number[] {
   const ranges = text.split(',').flatMap((part) => {
     const match = /^\s*(\d+)\s*(?:-\s*(\d+)\s*)?$/.exec(part);
@@ -70,7 +70,8 @@ export function chosenOf(text: string, all: readonly number[]): number[] {
 /** Space between a name and its number, px. */
 export const BEFORE_NUMBER = 6;
 
-/** What of a row's name and number fits into `space` px. A number that is cut would be another number: it is left out. */
+/** The part of a row's name and number that fits into `space` px. A number is never cut, because a cut one would be
+ * another number: it is left out. */
 export function fitting(
   name: string,
   number: string,

@@ -1,5 +1,5 @@
-// A trace on screen. In: its id, the address. Out: the window, its rows, what is selected and added up, and how to change them. Why:
-// timeline, tables and details show one window, and all of it is in the link.
+// A trace on screen. In: its id, the address. Out: the window, its rows, the selection and its sums, and how to change
+// them. Why: timeline, tables and details show one window, and its whole state is in the link.
 import { ask, type TraceDelays, type TraceHead, type TraceSlice, type TraceSums, type TraceThreads } from '../lib/api';
 import { isNumber } from '../lib/format';
 import { latest, LatestAnswer } from '../lib/latest-answer.svelte';
@@ -35,12 +35,12 @@ export class TraceView {
   readonly sums: LatestAnswer<TraceSums>;
   readonly delays: LatestAnswer<TraceDelays>;
   readonly sliced: LatestAnswer<TraceSlice>;
-  /** Of the rows without their names, px. */
+  /** Width of the rows without their names, px. */
   width = $state(0);
   /** Moves with each turn of the wheel; the address follows when it is still. */
   span = $state.raw<Span>({ from: 0, until: 1 });
   private still = $state.raw<Span | null>(null);
-  /** Of the list's answer. */
+  /** Span of the list's answer. */
   listed = $state.raw<Span>({ from: 0, until: 1 });
   private limit = $state(PAGE);
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -75,7 +75,7 @@ export class TraceView {
     const cpus = acpus === undefined ? [] : chosenOf(acpus, this.head.answer?.cpus ?? []);
     return times && { ...times, cpus, threads: numbersOf(athreads) };
   });
-  /** What is added up. */
+  /** The span and rows of the sums. */
   private readonly summed = $derived.by(() => {
     const { area, part } = this;
     const window = area ?? this.still;
@@ -207,7 +207,7 @@ export class TraceView {
     route.set({ filter: text || undefined });
   }
 
-  /** Closes what is selected; false: nothing is. */
+  /** Closes the selection; false: there is none. */
   close(): false | void {
     if (!this.picked && !this.area) return false;
     route.set({ slice: undefined, area: undefined, ...wordsOf(null) });

@@ -1,5 +1,6 @@
-// What is drawn: the answer for the window, and behind it one for the whole trace. In: windows as they change. Out: the newest answers.
-// Why: a picture is never empty while the next answer is on its way, and one question is on its way at a time.
+// Data of the picture: the answer for the window, and behind it one for the whole trace. In: windows as they change. Out:
+// the newest answers. Why: a picture is never empty while the next answer is on its way, and one question is on its way
+// at a time.
 import { apiUrl, ask, refusalOf, type Refusal, type TraceThread, type TraceTracks } from '../lib/api';
 import { questionFor, serves, type Question, type Span } from './window';
 
@@ -29,7 +30,7 @@ export class Tracks {
     private readonly part: string | undefined,
   ) {}
 
-  /** What is on screen now. Returns at once; the answer comes later. */
+  /** Requests the current window. Returns at once; the answer comes later. */
   want(wanted: Wanted): void {
     this.wanted = wanted;
     if (!this.isAsking) void this.follow();

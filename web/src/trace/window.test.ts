@@ -1,4 +1,4 @@
-// Windows of a trace: they stay within it, and what is pointed at stays where it is.
+// Windows of a trace: they stay within it, and the point under the pointer stays in place.
 import { describe, expect, it } from 'vitest';
 import { around, momentText, moved, questionFor, serves, ticksOf, within, zoomed } from './window';
 

@@ -22,7 +22,7 @@ export function within(span: Span, bounds: Span): Span {
   return { from, until: from + length };
 }
 
-/** Longer or shorter by a factor; what is at `at` stays where it is. */
+/** Longer or shorter by a factor; the moment `at` stays in place. */
 export function zoomed(span: Span, at: number, factor: number, bounds: Span): Span {
   const longest = lengthOf(bounds) / lengthOf(span);
   const most = Math.max(SHORTEST_NS / lengthOf(span), Math.min(factor, longest));
