@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 #[cfg(target_os = "linux")]
 fn compile(probe: &str, object: &Path) -> Result<(), Box<dyn Error>> {
     let source = Path::new("src/linux/bpf").join(probe).join(format!("{probe}.bpf.c"));
-    // v3: atomic operations that return what was there.
+    // v3: atomic operations that return the old value.
     let mut arguments = vec!["-Wall".to_owned(), "-Werror".to_owned(), "-mcpu=v3".to_owned()];
     arguments.extend(kernel_api_headers().map(|dir| format!("-I{}", dir.display())));
     let mut builder = libbpf_cargo::SkeletonBuilder::new();

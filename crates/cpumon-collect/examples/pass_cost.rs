@@ -1,5 +1,5 @@
-//! What a pass over 10,000 threads costs. In: nothing. Out: CPU time per thread of a snapshot by each source, beside a
-//! plain open-read-close loop over /proc/PID/task/TID/stat in the same run.
+//! Cost of a pass over 10,000 threads. In: nothing. Out: CPU time per thread of a snapshot by each source, beside a plain
+//! open-read-close loop over /proc/PID/task/TID/stat in the same run.
 //!
 //! `cargo run --release -p cpumon-collect --example pass_cost -- [THREADS] [PASSES]`
 
@@ -74,7 +74,7 @@ fn measure(pid: u32, passes: u32) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// What tools do that read a file for each thread. Lists the directory again each time, as they must.
+/// The loop of tools that read a file for each thread. Lists the directory again each time, as they must.
 fn open_read_close(pid: u32, files: &mut Vec<String>) -> Result<(), Box<dyn std::error::Error>> {
     files.clear();
     for entry in std::fs::read_dir(format!("/proc/{pid}/task"))? {

@@ -1,6 +1,7 @@
-//! What the probes cost the watched processes. In: nothing; root. Out: how much longer `perf bench sched pipe` on one CPU takes
-//! with each set of probes, median of alternating runs, and what the kernel measured for each program (ns an event); then what an
-//! exec costs of a program and of an interpreter, with and without names of scripts. With 0 runs, only the latter.
+//! Cost of the probes for the watched processes. In: nothing; root. Out: how much longer `perf bench sched pipe` on one
+//! CPU takes with each set of probes, median of alternating runs, and the kernel's measurement for each program (ns an
+//! event); then the cost of an exec of a program and of an interpreter, with and without names of scripts. With 0 runs,
+//! only the latter.
 //!
 //! `cargo run --release -p cpumon-collect --example probe_cost -- [RUNS] [LOOPS]`
 
@@ -75,7 +76,7 @@ fn with_statistics(measure: impl FnOnce() -> Result<(), Failure>) -> Result<(), 
     measured
 }
 
-/// What an exec and the end of a process cost.
+/// Cost of an exec and of the end of a process.
 fn execs() -> Result<(), Failure> {
     for words in [&["/bin/true"][..], &["/bin/sh", "-c", ":"]] {
         for script_names in [false, true] {

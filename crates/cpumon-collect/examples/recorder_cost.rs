@@ -1,5 +1,6 @@
-//! What the recorder costs the watched processes, without the file. In: nothing; root. Out: how much longer `perf bench sched pipe` on
-//! CPU 1 takes, median of pairs, what the kernel measured for each program (ns an event), and what the reader took for an event.
+//! Cost of the recorder for the watched processes, without the file. In: nothing; root. Out: how much longer `perf bench
+//! sched pipe` on CPU 1 takes, median of pairs, the kernel's measurement for each program (ns an event), and the reader's
+//! time per event.
 //!
 //! `cargo run --release -p cpumon-collect --example recorder_cost -- [RUNS] [LOOPS]`
 

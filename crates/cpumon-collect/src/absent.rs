@@ -27,7 +27,7 @@ pub fn drop_capabilities(_kind: SourceKind, _keep: RetainedCapabilities) -> std:
 /// The C library's own affair.
 pub fn give_memory_back() {}
 
-/// Likewise.
+/// Does nothing: other systems have no such allocator setting.
 pub fn give_large_lists_back() {}
 
 /// Cannot be made: there are no clocks to read.

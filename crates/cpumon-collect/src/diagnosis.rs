@@ -106,7 +106,7 @@ pub enum Topic {
     Kernel,
     /// The kernel's events that the probes attach to.
     Tracepoints,
-    /// Where the kernel runs, and what that does to the figures.
+    /// Where the kernel runs, and its effect on the figures.
     Surroundings,
 }
 
@@ -133,7 +133,7 @@ pub enum CheckState {
     Missing,
     /// It cannot be determined from here.
     Unknown,
-    /// Neither good nor bad: it shapes what the figures mean.
+    /// Neither good nor bad: a fact that shapes the meaning of figures.
     Note,
 }
 

@@ -34,7 +34,7 @@ impl std::fmt::Display for SourceChoice {
     }
 }
 
-/// Which capabilities outlive the opening of a source, where there are any. What shows the names of other users' programs
+/// Capabilities that outlive the opening of a source. The one that shows the names of other users' programs
 /// (`CAP_SYS_PTRACE`) always does.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RetainedCapabilities {
@@ -47,13 +47,13 @@ pub struct RetainedCapabilities {
 }
 
 impl RetainedCapabilities {
-    /// Only what shows the names of other users' programs.
+    /// Only the names of other users' programs.
     pub const NAMES: Self = Self { names: true, files: false, probes: false };
     /// Names, and files in other users' directories.
     pub const FILES: Self = Self { names: true, files: true, probes: false };
 }
 
-/// Which files and ports a thread needs from now on, beside reading what belongs to the system.
+/// Files and ports that a thread needs from now on, beside reading the system's files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedPaths {
     /// Whether it finds the addresses of names, whose configuration may be anywhere in /etc and /run.
@@ -193,7 +193,7 @@ impl ThreadPattern {
     }
 }
 
-/// Goes back to the last star when what follows it does not fit.
+/// Goes back to the last star when the text behind it does not fit.
 fn is_match(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut from, mut star) = (0, 0, None);
     while from < name.len() {

@@ -1,5 +1,5 @@
-//! Parsers of /proc files (proc(5)). They are pure, so that a fuzzer can drive them; none panics on any bytes, and what makes no sense
-//! is `None`.
+//! Parsers of /proc files (proc(5)). They are pure, so that a fuzzer can drive them; none panics on any bytes, and
+//! malformed input is `None`.
 
 use cpumon_model::{CgroupNames, Comm, TaskState};
 
@@ -65,8 +65,8 @@ pub struct Status {
     pub involuntary_switches: u64,
 }
 
-/// Number and name of a line of /proc/interrupts: the number, a count for each CPU, what the controller is, the name of
-/// each handler. `None` for lines that are not numbered.
+/// Number and name of a line of /proc/interrupts: the number, a count for each CPU, the controller, the name of each
+/// handler. `None` for lines that are not numbered.
 #[must_use]
 pub fn irq_name(line: &[u8]) -> Option<(u32, &[u8])> {
     let line = line.trim_ascii();
@@ -177,7 +177,7 @@ pub fn parse_cpu_stat(
             if count == 0 {
                 continue;
             }
-            // The cpu lines are the first ones; what follows can be long.
+            // The cpu lines are the first ones; the others can be long.
             break;
         };
         let mut columns = rest.strip_suffix(b"\n")?.split(|&b| b == b' ').filter(|column| !column.is_empty());
@@ -229,7 +229,7 @@ pub fn container_name(path: &str) -> String {
     CgroupNames::of(path).container_or_service().into_owned()
 }
 
-/// Runs every parser on `bytes` and checks what must hold whatever they are. For fuzzers; panics if something does not.
+/// Runs every parser on `bytes` and checks the invariants that hold for any input. For fuzzers; panics if one does not.
 #[doc(hidden)]
 pub fn exercise(bytes: &[u8]) {
     if let Some(stat) = parse_stat(bytes) {

@@ -36,7 +36,7 @@ pub enum IntervalError {
 
 /// Reads an interval: a number (a decimal fraction is allowed) and `ms`, `s`, `m` or `h`; without a unit, seconds.
 pub fn parse_interval(text: &str) -> Result<Duration, IntervalError> {
-    // An error repeats what was typed; a bound keeps it to one line.
+    // An error repeats the typed text; a bound keeps it to one line.
     let shown = || text.chars().take(64).collect::<String>();
     let trimmed = text.trim();
     let unit_at = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
@@ -131,7 +131,7 @@ impl Schedule {
         Tick { late_ns: 0, skipped, stopped: true }
     }
 
-    /// Adds what came late or was skipped so far to a snapshot's counts.
+    /// Adds late and skipped intervals so far to a snapshot's counts.
     pub fn count_into(&self, health: &mut SourceHealth) {
         health.intervals_late = self.late;
         health.intervals_skipped = self.skipped;

@@ -1,5 +1,5 @@
-//! Command lines without secrets: what resembles a secret is shown as `***`, because command lines travel over networks and stay in
-//! stores. In doubt it hides: after a secret, the rest of that argument goes too.
+//! Command lines without secrets: a word that resembles a secret is shown as `***`, because command lines travel over
+//! networks and stay in stores. In doubt it hides: after a secret, the rest of that argument goes too.
 
 /// Programs, by how their names begin, whose options of one letter are secrets: the value follows the letter (`-pVALUE`) or is the
 /// next argument.
@@ -139,7 +139,7 @@ impl Scrubber {
         }
     }
 
-    /// A program that runs another one in its arguments (`sudo mysql -psecret`) hides what that one would.
+    /// A program that runs another one in its arguments (`sudo mysql -psecret`) hides the same words as that one would.
     fn note_program(&mut self, index: usize, argument: &str) {
         let is_of_windows = self.options == Options::WithSlash;
         let program =

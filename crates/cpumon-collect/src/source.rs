@@ -20,14 +20,14 @@ use crate::CollectError;
 
 /// Something that measures a machine.
 pub trait Source {
-    /// Makes one collection pass and replaces what `into` holds.
+    /// Makes one collection pass and replaces the content of `into`.
     ///
     /// Buffers of `into` are reused: a steady state allocates nothing. Its data from an earlier pass of this source may
     /// be reused, so it must come unchanged or cleared. All lists come out sorted. `sequence` counts passes from 0. The
     /// interval counts of `into.health` stay 0: [`crate::Schedule::count_into`] sets them.
     fn snapshot(&mut self, into: &mut Snapshot) -> Result<(), CollectError>;
 
-    /// CPU time of what runs inside the kernel for this source, ns, cumulative: measured where the kernel measures it
+    /// CPU time of code inside the kernel for this source, ns, cumulative: measured where the kernel measures it
     /// (`kernel.bpf_stats_enabled`), else estimated from the events. It is not in this process's own CPU time.
     fn probe_cpu_ns(&self) -> u64 {
         0
@@ -57,7 +57,7 @@ impl std::fmt::Debug for Opened {
     }
 }
 
-/// Mixed into every hash, so that a host id cannot be compared with what other programs derive from the machine id.
+/// Mixed into every hash, so that a host id cannot be compared with other programs' hashes of the machine id.
 #[cfg(any(target_os = "linux", target_os = "windows"))]
 const HASH_CONTEXT: &[u8] = b"cpumon host id 1\0";
 

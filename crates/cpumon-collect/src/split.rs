@@ -22,7 +22,8 @@ impl Split {
         let sum = u128::from(user) + u128::from(system);
         // ns times ns overflow 64 bits after some seconds of run time.
         let share = (u128::from(run_ns) * u128::from(system)).checked_div(sum).unwrap_or(0);
-        // Neither part may fall, or a rate would be negative: the share is clamped between what both parts were before.
+        // Neither part may fall, or a rate would be negative: the share is clamped between the former values of both
+        // parts.
         let highest = run_ns - before.user_ns;
         let system_ns = u64::try_from(share).unwrap_or(u64::MAX).clamp(before.system_ns, highest);
         Self { user_ns: run_ns - system_ns, system_ns }
@@ -41,7 +42,7 @@ mod tests {
         assert_eq!(split, Split { user_ns: 750, system_ns: 250 });
         // No tick has hit it yet: all time counts as user time, as in the kernel.
         assert_eq!(Split::default().advance(0, 0, 77), Split { user_ns: 77, system_ns: 0 });
-        // The proportion swings to user, but what was system time once stays so.
+        // The proportion swings to user, but earlier system time stays.
         assert_eq!(split.advance(9, 0, 1100), Split { user_ns: 850, system_ns: 250 });
     }
 

@@ -3,7 +3,7 @@
 
 use cpumon_model::{SchedEvent, TraceGroup, TraceIdentity};
 
-/// Takes what a [`TraceRecorder`](crate::TraceRecorder) reads.
+/// Receives the records that a [`TraceRecorder`](crate::TraceRecorder) reads.
 pub trait TraceSink {
     /// An event. Those of one CPU come in the order of their time, except that one may be some µs early or late.
     fn event(&mut self, event: SchedEvent);
@@ -16,8 +16,8 @@ pub trait TraceSink {
 /// Options of a [`TraceRecorder`](crate::TraceRecorder).
 #[derive(Copy, Clone, Debug)]
 pub struct TraceRecorderOptions {
-    /// Memory in the kernel for what has not been read yet, bytes a CPU. Rounded to a power of two, and less where that would come
-    /// to more than 512 MiB on all CPUs. Three quarters are for events of 24 bytes each, the rest is for the names of tasks.
+    /// Memory in the kernel for unread records, bytes a CPU. Rounded to a power of two, and less where the sum would
+    /// exceed 512 MiB on all CPUs. Three quarters are for events of 24 bytes each, the rest is for the names of tasks.
     pub buffer_bytes: u32,
     /// Interrupts as well: an event for each.
     pub has_interrupts: bool,

@@ -1,5 +1,5 @@
-//! Puts the accounts of a session into a snapshot of the system's lists. The lists are read some time after the instant of the accounts, so
-//! what began or ended in between is brought back to that instant.
+//! Puts the accounts of a session into a snapshot of the system's lists. The lists are read some time after the instant
+//! of the accounts, so tasks that began or ended in between are brought back to that instant.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use cpumon_model::{
 
 use super::session::{Ended, Session};
 
-/// A thread in the list that is so much older than the instant began before it, though no event reported it.
+/// A listed thread that is this much older than the instant began before it, though no event reported it.
 const SURELY_OLDER_NS: u64 = 1_000_000_000;
 /// Passes for which a thread without an end event may be missing from the lists.
 const MAX_MISSED: u8 = 2;
@@ -29,7 +29,8 @@ impl Cut {
         self.at.boot_ns.saturating_sub(self.at.mono_ns.saturating_sub(mono_ns))
     }
 
-    /// The start of what no list has shown. That clock has coarse steps: what began after the previous instant must not seem older.
+    /// The start of a task that no list has shown. That clock has coarse steps: a task that began after the previous
+    /// instant must not seem older.
     fn start_ns(self, began_ns: Option<u64>) -> u64 {
         let Some(began_ns) = began_ns else { return 0 };
         let least_ns = if began_ns >= self.previous.mono_ns { self.previous.boot_ns } else { 0 };
@@ -118,7 +119,7 @@ impl Session {
         }
     }
 
-    /// Replaces what the list says by the account. False: it began after the instant.
+    /// Replaces the listed values by the account. False: the thread began after the instant.
     fn complete_thread(
         &mut self,
         thread: &mut ThreadSample,

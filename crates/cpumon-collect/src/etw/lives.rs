@@ -14,7 +14,7 @@ use crate::split::Split;
 
 /// Threads that are followed at one time. Further ones have the counters of the system's list.
 pub(super) const MAX_THREADS: usize = 1 << 16;
-/// Likewise, processes.
+/// Processes that are followed at one time.
 const MAX_PROCESSES: usize = 1 << 16;
 /// User id of processes whose user is unknown.
 const UNKNOWN_UID: u32 = 65_534;
@@ -277,7 +277,7 @@ impl Base {
         let [irq_ns, softirq_ns] = if has_interrupts {
             [grown(now.irq_ns, then.irq_ns), grown(now.softirq_ns, then.softirq_ns)]
         } else {
-            // Ticks may run ahead of the run time, and what was shown may not fall.
+            // Ticks may run ahead of the run time, and the shown values may not fall.
             let split_ns = self.split.user_ns + self.split.system_ns;
             let mut left = run_ns.saturating_sub(split_ns).saturating_sub(self.aside[0] + self.aside[1]);
             let wanted = [ticks(|times| times.irq_ns), ticks(|times| times.softirq_ns)];

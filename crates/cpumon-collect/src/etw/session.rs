@@ -15,11 +15,12 @@ use super::lives::{CpuBases, Held, HeldEvent, Lives, ThreadLife};
 /// `RTLostEvent`: events or buffers did not reach this session.
 const LOST: Provider =
     [0xe0, 0x9a, 0x39, 0x6a, 0xc6, 0x4b, 0xe9, 0x4d, 0x87, 0x0b, 0x36, 0x57, 0xf8, 0x94, 0x7e, 0x7e];
-/// Threads that ended since the last pass, with a row of their own. What further ones ran is in the sum of ended threads.
+/// Threads that ended since the last pass, with a row of their own. Run time of further ones is in the sum of ended
+/// threads.
 const MAX_ENDED: usize = 1 << 16;
 /// A timer's deferred procedure call, and one with a thread of its own.
 const TIMER_DPC: u16 = 0x45;
-/// Places of [`cpumon_model::SOFTIRQ_KINDS`]: `timer`, and `tasklet`, which is what else a driver defers.
+/// Indexes into [`cpumon_model::SOFTIRQ_KINDS`]: `timer`, and `tasklet` for other work that a driver defers.
 const TIMER: u16 = 1;
 const TASKLET: u16 = 6;
 
@@ -83,7 +84,7 @@ pub(super) struct EndedProcess {
     pub(super) began_ns: Option<u64>,
     /// `None`: no list had it up to then.
     pub(super) listed: Option<(ProcessKey, Arc<ProcessInfo>)>,
-    /// Otherwise, what its events say.
+    /// Otherwise the description in its events.
     pub(super) info: Option<Arc<ProcessInfo>>,
 }
 
@@ -177,7 +178,7 @@ impl Session {
         self.newest_ns = self.newest_ns.max(at_ns);
         self.counts.late += u64::from(at_ns < self.now_ns);
         self.held.push(at_ns, cpu, event);
-        // Between the cut and the snapshot, what happened after the cut waits, however much it is.
+        // Between the cut and the snapshot, all events after the cut wait, however many there are.
         if self.held.is_full() && !self.is_cut {
             let mut held = std::mem::take(&mut self.held);
             held.take_half(&mut |event| self.apply(event));
@@ -185,7 +186,7 @@ impl Session {
         }
     }
 
-    /// The time of the newest event: what happened before has come, but for what a CPU still buffers.
+    /// The time of the newest event: all earlier events have come, except those that a CPU still buffers.
     #[must_use]
     pub fn newest_ns(&self) -> u64 {
         self.newest_ns

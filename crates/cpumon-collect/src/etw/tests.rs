@@ -1,4 +1,4 @@
-//! Sequences of events as bytes, and what they add up to.
+//! Sequences of events as bytes, and their sums.
 
 use cpumon_model::{Fields, Flags, Interval, Life, Probes, Snapshot, WaitReason};
 use proptest::prelude::*;
@@ -56,7 +56,7 @@ fn interrupts_are_taken_out_of_the_thread_they_interrupted_and_of_one_another() 
     let line = &interval.irqs[0];
     assert_eq!((line.irq, &*line.name, line.time_ns / MS, line.count), (0x91, "vector 0x91", 10, 1));
     assert_eq!(interval.ledger.threads_ns + interval.ledger.idle_ns, 355 * 1_000_000);
-    // Without their events, what the ticks say is shown out of the run time.
+    // Without their events, the ticks' interrupt time is shown out of the run time.
     assert!(!second.irq_in_run_time);
     let mut without = Machine::new(1, Probes::SCHED);
     assert!(without.pass(1_100).irq_in_run_time);
@@ -262,7 +262,7 @@ fn what_comes_between_an_instant_and_its_lists_is_of_the_next_interval() {
     let second = machine.pass(1_200);
     assert_eq!(times(&Interval::between(&first, &second), 10), (50, 0, 50, (1, 0)));
     assert_eq!(machine.session.counts(), Counts::default());
-    // A loss there changes nothing of the snapshot, but what follows.
+    // A loss there changes only later snapshots.
     machine.pass_beside(1_300, &mut third, &mut |machine| {
         machine.event((1_310, 0), LOST, 32, &[]);
         machine.switch(1_320, 0, (0, 10), (READY, 0));

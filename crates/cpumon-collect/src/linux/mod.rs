@@ -56,7 +56,7 @@ fn what_helps() -> &'static str {
 
 /// With the probes that do load, if those are some and not all.
 fn open_less(options: &SourceOptions, refused: CollectError) -> Result<Opened, CollectError> {
-    // There is nothing to leave out: every snapshot needs what was refused.
+    // Nothing can be left out: every snapshot needs the refused feature.
     if options.probes.is_empty() || ProcIds::of(&options.proc_root) == ProcIds::Others {
         return Err(refused);
     }
@@ -116,9 +116,9 @@ struct Loads {
     without: String,
 }
 
-/// Finds out what of `wanted` loads, one probe after the other.
+/// Finds out which of the `wanted` probes load, one after the other.
 ///
-/// Errors: not even what every snapshot needs loads.
+/// Errors: even the part that every snapshot needs does not load.
 fn find_loads(
     wanted: Probes,
     mut try_loading: impl FnMut(Probes) -> Result<(), CollectError>,

@@ -14,7 +14,7 @@ use rustix::thread::{
 use super::host::{self, Version};
 use crate::RetainedCapabilities;
 
-/// Names of what may be kept, and what for.
+/// Names of the capabilities that may be kept, and their purpose.
 const KEPT: [(CapabilitySet, &str); 4] = [
     (CapabilitySet::SYS_PTRACE, "CAP_SYS_PTRACE (names of other users' programs)"),
     (CapabilitySet::DAC_OVERRIDE, "CAP_DAC_OVERRIDE (files in other users' directories)"),

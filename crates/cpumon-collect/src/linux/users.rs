@@ -50,7 +50,7 @@ impl UserNames {
         self.known(uid)
     }
 
-    /// The name of a user by what was read last.
+    /// The name of a user in the file as last read.
     pub(crate) fn known(&self, uid: u32) -> Option<&str> {
         // User 0 is root on every Linux, whatever the file has.
         if uid == 0 { Some("root") } else { self.names.get(&uid).map(|name| &**name) }

@@ -1,5 +1,6 @@
-//! CPU time of processes by their CPU cycles, beside that by ticks. In: two passes over the processes. Out: [`CycleComparison`], or
-//! [`NoComparison`], which says why there is none. Why a check of the sum: Windows says nowhere at what rate its cycles count.
+//! CPU time of processes by their CPU cycles, beside that by ticks. In: two passes over the processes. Out:
+//! [`CycleComparison`], or [`NoComparison`] with the reason. Why a check of the sum: Windows does not document the rate
+//! of its cycles.
 //!
 //! On x86-64 they are those of the time stamp counter, whose rate is measured here by the system's clock. If that is right and none are
 //! missing, the cycles of all processes, the idle one's and the time of interrupts, which no process has, add up to the CPUs' time.
@@ -99,7 +100,7 @@ impl CycleRow {
     }
 }
 
-/// Processes by both, and what makes the figures credible.
+/// Processes by both measures, with the checks of credibility.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CycleComparison {
     /// Length of the span.
@@ -175,8 +176,8 @@ impl CycleComparison {
         Ok(Self { span_ns, rate_hz: cycles_per_ns * 1e9, sum_pct, rows })
     }
 
-    /// CPU time that the ticks gave to the wrong process or to none. What one process has too much another one lacks, so it is
-    /// the sum of the errors of one sign, the larger one.
+    /// CPU time that the ticks gave to the wrong process or to none. Surplus of one process is missing in another one, so
+    /// it is the sum of the errors of one sign, the larger one.
     #[must_use]
     pub fn misplaced_ns(&self) -> u64 {
         let of_sign = |is_more: bool| {
@@ -208,8 +209,9 @@ pub const CPU_BYTES: usize = 48;
 
 /// Adds the times of each CPU to `into`; the first has number `first`.
 ///
-/// Idle time is part of the kernel's, as are deferred procedure calls (DPC) and interrupts. The system does not charge those two to
-/// threads. A DPC is what a soft interrupt is on Linux. Times that cannot be are no data; returns how many there are.
+/// Idle time is part of the kernel's, as are deferred procedure calls (DPC) and interrupts. The system does not charge
+/// those two to threads. A DPC corresponds to a soft interrupt of Linux. Impossible times are no data; returns their
+/// number.
 ///
 /// Errors: a cut answer.
 pub fn read_cpus(bytes: &[u8], first: u32, into: &mut Vec<CpuSample>) -> Result<u64, NtError> {
@@ -262,7 +264,7 @@ mod tests {
         }
     }
 
-    /// Two CPUs, each with so much time in interrupts.
+    /// Two CPUs, each with this much time in interrupts.
     fn pass(at_ms: u64, irq_ms: u64, processes: &[MadeProcess]) -> CycleSnapshot {
         let times =
             CpuTimes { irq_ns: irq_ms * 400_000, softirq_ns: irq_ms * 600_000, ..CpuTimes::default() };

@@ -1,5 +1,5 @@
-//! [`Passes`]: rows of processes and threads, from whichever call of Windows, into a [`Snapshot`]. It keeps what a process *is*, so
-//! that a pass in which nothing begins or ends allocates nothing.
+//! [`Passes`]: rows of processes and threads, from whichever call of Windows, into a [`Snapshot`]. It caches the
+//! descriptions of processes, so that a pass in which nothing begins or ends allocates nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub struct ProcessRow {
     pub created: u64,
     /// Time in user mode, its ended threads included.
     pub user: u64,
-    /// Time in kernel mode, likewise.
+    /// Time in kernel mode, its ended threads included.
     pub kernel: u64,
     /// Session, where the call reports it.
     pub session: Option<u32>,
@@ -98,8 +98,8 @@ impl From<ThreadRecord> for ThreadRow {
 }
 
 impl ThreadRow {
-    /// Without times if it cannot have run so long by `now`, since 1601. Wine reports the times of the whole process for a thread that does
-    /// not run yet; charged to the thread, they would count twice.
+    /// Without times if they exceed the time from its start to `now`, since 1601. Wine reports the times of the whole
+    /// process for a thread that does not run yet; charged to the thread, they would count twice.
     #[must_use]
     pub fn if_possible(self, now: u64) -> Self {
         /// The clock, too, goes in steps; 10 ms.
@@ -164,7 +164,8 @@ impl Passes {
         self
     }
 
-    /// Says in [`SchedTimes::open_wait`] what each waiting thread waits for, though nothing measures for how long: for who knows that.
+    /// Fills [`SchedTimes::open_wait`] with each waiting thread's reason, though nothing measures its length: for callers
+    /// that do.
     #[must_use]
     pub fn with_reasons(mut self) -> Self {
         self.has_reasons = true;
@@ -237,7 +238,7 @@ impl Passes {
         }
     }
 
-    /// After the last process and the CPUs: counts, sorts, and forgets who is gone.
+    /// Called after the last process and the CPUs: counts, sorts, and forgets processes that ended.
     pub fn finish(&mut self, into: &mut Snapshot) {
         let Self { known, pass, exited, gone, unseen, .. } = self;
         let (mut living, mut total) = (Counters::default(), Counters::default());
@@ -405,7 +406,7 @@ mod tests {
         assert_eq!((second.processes[0].ended_threads.run_ns, second.exited_total.run_ns), (4_500, 1_500));
         let interval = Interval::between(&first, &second);
         assert_eq!(interval.processes[0].delta.run_ns, 2_500, "20 live, 5 of the ended one");
-        // A thread that is read a tick after its process does not take back what ended ones ran.
+        // A thread that is read a tick after its process does not reduce the time of ended ones.
         let third = pass(&mut passes, 125, &[thread(12, 81, 0)]);
         assert_eq!(third.processes[0].ended_threads, second.processes[0].ended_threads);
     }

@@ -1,5 +1,5 @@
-//! Product names of executables: each image is read once, beside the passes and at most a few for each, and what was read is kept in
-//! bounded memory. A product is a text that the program's author chose, so nothing is grouped or found to be the same by it.
+//! Product names of executables: each image is read once, beside the passes and at most a few for each, and results stay
+//! in bounded memory. A product is a text that the program's author chose, so it is no key for grouping or identity.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -24,10 +24,10 @@ pub trait Images {
     /// Path of the image of a process. `None`: the process is gone, or the system refuses.
     fn path(&self, pid: u32) -> Option<Vec<u16>>;
 
-    /// Asks for the product name in an image. False: what reads them is busy, and the path was not taken.
+    /// Requests the product name in an image. False: the reader is busy, and the path was not taken.
     fn ask(&mut self, path: &[u16]) -> bool;
 
-    /// An answer that has come: the path, and the product. Empty: there is none, or the image is not to be read.
+    /// An answer that has arrived: the path, and the product. Empty: there is none, or the image must not be read.
     fn answer(&mut self) -> Option<(Vec<u16>, String)>;
 }
 

@@ -54,9 +54,9 @@ pub struct ProcessRecord<'a> {
     pub created: u64,
     /// Time in user mode, its ended threads included.
     pub user: u64,
-    /// Time in kernel mode, likewise.
+    /// Time in kernel mode, its ended threads included.
     pub kernel: u64,
-    /// CPU cycles, likewise. 0 under Wine.
+    /// CPU cycles, its ended threads included. 0 under Wine.
     pub cycles: u64,
     /// Name of its image, UTF-16 in little-endian bytes; hostile. Empty for the idle process.
     pub name: &'a [u8],
@@ -112,12 +112,12 @@ fn read_thread(bytes: &[u8]) -> Option<ThreadRecord> {
 pub struct Processes<'a> {
     bytes: &'a [u8],
     address: u64,
-    /// Where the next record begins; `None`: there is none.
+    /// Start of the next record; `None`: there is none.
     next: Option<usize>,
 }
 
 impl<'a> Processes<'a> {
-    /// `bytes` is what the system wrote at `address`, and no more.
+    /// `bytes` must be exactly the system's output at `address`.
     #[must_use]
     pub fn new(bytes: &'a [u8], address: u64) -> Self {
         Self { bytes, address, next: Some(0) }

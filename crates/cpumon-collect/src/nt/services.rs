@@ -54,7 +54,7 @@ impl Services {
     }
 
     /// Replaces `into` by the services of a process, as a unit of systemd is written: `Dnscache.service`,
-    /// `BFE+mpssvc.service`; empty if it is none.
+    /// `BFE+mpssvc.service`; empty if it has none.
     pub fn name_of(&self, pid: u32, into: &mut String) {
         into.clear();
         let first = self.rows.partition_point(|row| row.0 < pid);

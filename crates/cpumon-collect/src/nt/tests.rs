@@ -9,7 +9,7 @@ use crate::counting::allocations;
 /// A second in the system's units.
 const SECOND: u64 = 10_000_000;
 
-/// A process of one thread with so much user time.
+/// A process of one thread with this user time.
 fn process(pid: u32, created: u64, user: u64) -> MadeProcess {
     let thread = MadeThread { tid: u64::from(pid) + 1, created, user, ..MadeThread::default() };
     MadeProcess {

@@ -36,8 +36,8 @@ impl Unseen {
         into.exited_total += &self.highest;
     }
 
-    /// CPUs and processes are read one after the other, so their difference goes up and down by a tick for each CPU. A counter may not
-    /// fall; the ledger shows what the difference is below it as unattributed.
+    /// CPUs and processes are read one after the other, so their difference goes up and down by a tick for each CPU. A
+    /// counter may not fall; the ledger shows a smaller difference as unattributed.
     fn raise(&mut self, total: &Counters, from: &Snapshot) {
         let cpus = from.cpus.iter().map(|cpu| [cpu.times.user_ns, cpu.times.system_ns].map(i128::from));
         let ran = cpus.fold([0; 2], |sum, cpu| [sum[0] + cpu[0], sum[1] + cpu[1]]);
@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
 
-    /// Two CPUs that share the times, and processes that ran so much.
+    /// Two CPUs that share the times, and processes with this run time.
     fn raise(unseen: &mut Unseen, cpus: [u64; 2], processes: [u64; 2]) -> (u64, u64, u64) {
         let times = CpuTimes { user_ns: cpus[0] / 2, system_ns: cpus[1] / 2, ..CpuTimes::default() };
         let cpus = [0, 1].map(|cpu| CpuSample { cpu, times, ..CpuSample::default() }).to_vec();

@@ -22,7 +22,7 @@ pub(super) struct Letters {
     pub(super) value: &'static str,
     /// Their value is the next word, and letters may follow (`bash -eou pipefail`).
     pub(super) next: &'static str,
-    /// Their value is the next word; what a letter behind them means depends on the program of this name (`sh`).
+    /// Their value is the next word; the meaning of a letter behind them depends on the program of this name (`sh`).
     pub(super) last: &'static str,
     /// Their value is the rest of the word, also where that is empty.
     pub(super) rest: &'static str,
@@ -107,7 +107,7 @@ enum Word {
     IsArchive,
     /// No option any more.
     EndOfOptions,
-    /// It is code, a console, or an option that is not known: what follows may be anything.
+    /// It is code, a console, or an unknown option: the following words may be anything.
     Nothing,
     /// The script is in the same word.
     ScriptAt(usize),
@@ -298,7 +298,7 @@ pub fn is_path(word: &[u8]) -> bool {
     word.iter().all(|&b| is_plain(b)) && !word.starts_with(b"-")
 }
 
-/// The path that a word is; of an address, what follows the host and is no question to it.
+/// The path in a word; for an address, the part behind the host without the query.
 fn path_of(word: &[u8]) -> Option<&[u8]> {
     let Some(at) = word.windows(3).position(|three| three == b"://") else {
         return is_path(word).then_some(word);

@@ -12,7 +12,7 @@ pub use self::interpreter::is_path;
 use self::interpreter::{Interpreter, Name, base_name};
 use self::table::INTERPRETERS;
 
-/// Longest name, bytes; what travels is cut there, too.
+/// Longest name, bytes; names on the wire are cut there, too.
 const MAX_NAME_BYTES: usize = 255;
 /// Names of main threads that a runtime sets, and that say nothing of the program.
 const RUNTIME_NAMES: [&[u8]; 3] = [b"MainThread", b"node-MainThread", b"main"];
@@ -110,7 +110,8 @@ impl Command<'_> {
         if Comm::new(self.executable.as_bytes()) == self.comm {
             return None;
         }
-        // Beyond what `comm` has of the name, only a path with a directory is trusted: the kernel's nearly always has one.
+        // Beyond the part of the name in `comm`, only a path with a directory is trusted: the kernel's nearly always has
+        // one.
         let is_long = |word: &[u8]| base_name(word).len() > self.comm.as_bytes().len();
         let is_named = |word: &&[u8]| Comm::new(base_name(word)) == self.comm && is_path(word);
         let mut words = self.words().skip(1).take(2).filter(is_named);

@@ -231,7 +231,7 @@ fn a_cut_command_line_gives_no_cut_name() {
     assert_eq!(cut(b"python3 without an end"), None);
 }
 
-/// The value was taken where there is none, or none was taken where there is one: what came next was the name.
+/// The value was taken where there is none, or none was taken where there is one: the next word was the name.
 #[test]
 fn an_option_whose_value_may_be_missing_makes_no_argument_a_name() {
     assert_eq!(named(&["julia", "--min-optlevel", "app.jl", "hunter2"]).as_deref(), Some("app.jl"));
@@ -247,7 +247,7 @@ fn an_option_whose_value_may_be_missing_makes_no_argument_a_name() {
     }
 }
 
-/// `-Xhunter2` was taken for an unknown option of java, and what followed for its value.
+/// `-Xhunter2` was taken for an unknown option of java, and the next word for its value.
 #[test]
 fn an_option_that_begins_as_a_known_one_is_no_unknown_one() {
     exercise(&[231, 0, 254, 97, 0, 133, 0, 73, 88]);

@@ -14,7 +14,7 @@ pub(super) const IDLE_PID: u32 = 0;
 /// The kernel's own process.
 const SYSTEM_PID: u32 = 4;
 
-/// Describes processes that are new, and remembers what that takes.
+/// Describes new processes, and caches the data that this needs.
 pub(super) struct About {
     users: Users,
     services: RunningServices,
@@ -140,7 +140,7 @@ impl RunningServices {
         (is_due && self.read()).then_some(&self.list)
     }
 
-    /// Services of a process that is new, empty if it is none.
+    /// Services of a new process, empty if it has none.
     pub(super) fn of_new(&mut self, pid: u32) -> &str {
         self.is_stale = true;
         self.list.name_of(pid, &mut self.name);
@@ -160,8 +160,8 @@ impl RunningServices {
     }
 }
 
-// The images of this machine. A thread of its own opens and reads them: anyone who has a file open can keep the one that opens it waiting for any time
-// (an oplock), as a slow disk can. The passes go on then, without further product names.
+// The images of this machine. A thread of its own opens and reads them: anyone who has a file open can delay its next
+// opener for any time (an oplock), as a slow disk can. The passes then continue without further product names.
 
 /// Paths on their way to the thread, and answers on their way back.
 const MOST_ON_THE_WAY: usize = 4;

@@ -11,7 +11,7 @@ use crate::nt::{self, CycleSnapshot};
 /// `SystemProcessInformation` and `SystemProcessorPerformanceInformation`.
 pub(super) const PROCESSES: i32 = 5;
 const CPUS: i32 = 8;
-/// First size of an answer's memory; it grows to what the machine needs, and stays.
+/// First size of an answer's memory; it grows as the machine needs, and stays.
 pub(super) const FIRST_BYTES: usize = 256 << 10;
 
 /// Adds all CPUs: one answer for each group of up to 64; the numbers go on from group to group. Returns how many times cannot be.

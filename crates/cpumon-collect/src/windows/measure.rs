@@ -35,7 +35,7 @@ pub(super) struct WindowsSource {
 }
 
 impl WindowsSource {
-    /// Makes one pass, to see that the system answers. `probes`: what events are needed for.
+    /// Makes one pass, to check that the system answers. `probes`: the probes that need events.
     pub(super) fn open(
         method: Method,
         probes: Probes,
@@ -46,7 +46,7 @@ impl WindowsSource {
         let source = if is_nt { SourceKind::Nt } else { SourceKind::Toolhelp };
         let template = Snapshot { host: host::host_id(boot), boot, source, ..Snapshot::default() };
         let passes = Passes::new(host::base());
-        // Wine's CPUs run the rest of Linux as well, and of processes that may not be opened nothing is known.
+        // Wine's CPUs run the rest of Linux as well, and processes that may not be opened are unknown.
         let is_wine = sys::is_wine();
         let sees_all = is_nt && !is_wine;
         let has_events = !probes.is_empty();

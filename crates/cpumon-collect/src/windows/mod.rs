@@ -1,5 +1,5 @@
-//! Windows: one call of the kernel for all processes and threads (`nt`), or the documented lists with one call for each thread
-//! (`toolhelp`). Both give the same rows; what neither measures is no data.
+//! Windows: one call of the kernel for all processes and threads (`nt`), or the documented lists with one call for each
+//! thread (`toolhelp`). Both make the same rows; counters that neither measures are no data.
 
 use cpumon_model::{HostInfo, Probes, SourceKind};
 

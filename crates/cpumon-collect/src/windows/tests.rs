@@ -188,7 +188,7 @@ fn cpu_time_of_a_pass_over_five_thousand_threads() {
         command.args(["--ignored", "--nocapture", "threads_that_wait_for_the_end"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
     });
-    // Kept: what the processes print at their end needs a reader.
+    // The handles stay open, because the processes' last output needs a reader.
     let outputs = processes.each_mut().map(|process| {
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         assert!(lines.by_ref().map_while(Result::ok).any(|line| line.ends_with("ready")));
@@ -341,7 +341,8 @@ fn what_windows_has_not_is_refused_and_the_host_has_a_stable_id() {
     );
 }
 
-/// Wine has none, and says so; on Windows an administrator's session gives run time by switches, and another user's error says what helps.
+/// Wine has none, and reports so; on Windows an administrator's session gives run time by switches, and another user's
+/// error names the remedy.
 #[test]
 fn events_of_the_kernel_need_an_administrator_and_a_real_windows() {
     let with = |choice| open(&SourceOptions { choice, probes: Probes::WAITS, ..SourceOptions::default() });

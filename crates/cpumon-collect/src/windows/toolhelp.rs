@@ -7,7 +7,7 @@ use super::about::{About, IDLE_PID};
 use super::sys::{self, ListedProcess, ListedThread, Miss};
 use crate::nt::{self, Passes, ProcessRow, ThreadNames, ThreadRow};
 
-/// Lists that are used again in each pass, and what could not be read so far.
+/// Lists that are used again in each pass, and the processes that could not be read so far.
 #[derive(Default)]
 pub(super) struct Toolhelp {
     processes: Vec<ListedProcess>,
@@ -57,8 +57,8 @@ impl Toolhelp {
             };
             rows.push((at, row));
         }
-        // Only now: what a thread ran that is in its process's times but not in the list would count as that of an ended one, and
-        // again as its own in the next pass.
+        // Only now: run time of a thread that is in its process's times but not in the list would count as that of an
+        // ended one, and again as its own in the next pass.
         sys::list_threads(threads)?;
         threads.sort_unstable_by_key(|thread| (thread.pid, thread.tid));
         for (at, row) in rows.iter() {

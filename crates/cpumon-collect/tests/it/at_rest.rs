@@ -1,4 +1,4 @@
-//! Threads of this process that have come to rest.
+//! Waits until threads of this process are idle.
 
 use std::fs;
 

@@ -56,7 +56,7 @@ pub fn when_calm(test: impl Fn()) {
             drop(waited);
             resume_unwind(failure);
         }
-        // Not `eprintln!`: what that says is kept back while the test passes.
+        // Not `eprintln!`: its output is kept back while the test passes.
         let name = std::thread::current().name().unwrap_or("test").to_owned();
         let line = format!("again: {name}: failed while CPU time was stolen from this machine\n");
         let _ = std::io::stderr().write_all(line.as_bytes());

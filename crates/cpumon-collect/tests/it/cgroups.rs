@@ -1,4 +1,4 @@
-//! Limits of control groups: what the kernel counts in a group that uses up its quota, and passes that allocate nothing.
+//! Limits of control groups: the kernel's counts for a group that uses up its quota, and passes that allocate nothing.
 
 use std::process::{Child, Command};
 use std::time::Duration;

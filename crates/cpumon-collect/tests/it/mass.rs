@@ -126,7 +126,7 @@ fn check(interval: &Interval, passes_ns: u64) {
     let most_ns =
         ran_ns + ledger.irq_ns + ledger.softirq_ns + ledger.steal_ns + ledger.unattributed_ns().max(0);
     let tasks = |ns: i64| ns as f64 / interval.duration_ns() as f64;
-    // A fiftieth of each of two CPUs, and what all tasks do while they are read.
+    // A fiftieth of each of two CPUs, and the time of all tasks during the pass.
     let slack = 0.04 + mean.max(tasks(most_ns + ready_ns)) * tasks(passes_ns.cast_signed());
     let (least, most) = (tasks(ran_ns + ready_ns) - slack, tasks(most_ns + ready_ns) + slack);
     assert!(

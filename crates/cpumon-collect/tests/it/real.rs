@@ -62,7 +62,7 @@ fn a_spinner_runs_under_its_name() {
                 .unwrap();
             let tid: u32 = receiver.recv().unwrap();
             let spinner = format!("self/task/{tid}");
-            // The kernel's own figure read around each pass: what the row holds lies between, however busy the machine is.
+            // The kernel's own figure read around each pass: the row's value lies between, however busy the machine is.
             let first_ns = run_ns_of(&spinner);
             let before = pass(&mut source);
             let second_ns = run_ns_of(&spinner);
@@ -212,7 +212,7 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// Starts threads that run in bursts, calls `during`, lets them come to rest, and calls `after` with their ids.
+/// Starts threads that run in bursts, calls `during`, waits until they are idle, and calls `after` with their ids.
 fn with_bursty_threads(count: usize, during: impl FnOnce(&[u32]), after: impl FnOnce(&[u32])) {
     let (stop, gate, arrived) = (AtomicBool::new(false), Mutex::new(()), AtomicUsize::new(0));
     std::thread::scope(|scope| {
@@ -228,7 +228,7 @@ fn with_bursty_threads(count: usize, during: impl FnOnce(&[u32]), after: impl Fn
                     std::thread::sleep(Duration::from_millis(1 + nth as u64 % 40));
                 }
                 arrived.fetch_add(1, Ordering::SeqCst);
-                // At rest until the test has made its pass.
+                // Idle until the test has made its pass.
                 drop(gate.lock());
             });
         }

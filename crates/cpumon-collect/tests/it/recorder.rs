@@ -1,5 +1,5 @@
-//! The recorder of switches when it is not read: what does not fit is marked with count and span, and nothing else is lost, round after
-//! round through its rings.
+//! The recorder of switches when it is not read: events that do not fit are marked with count and span, and nothing else
+//! is lost, round after round through its rings.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};

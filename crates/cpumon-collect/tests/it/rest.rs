@@ -1,4 +1,4 @@
-//! Threads that rest: sent in one word, and still reported unchanged. Against this very kernel; needs root.
+//! Idle threads: sent in one word, and still reported unchanged. Against this very kernel; needs root.
 
 use std::fs;
 use std::sync::mpsc::{self, Sender};
@@ -13,7 +13,7 @@ use crate::at_rest::wait_until_at_rest;
 use crate::bpf::{ALL, bpf};
 use crate::eventually::eventually;
 
-/// A thread that rests until it is sent a time to run.
+/// A thread that is idle until it is sent a time to run.
 struct Rester {
     tid: Pid,
     wake: Sender<Duration>,

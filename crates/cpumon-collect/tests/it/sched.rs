@@ -119,8 +119,8 @@ fn watch(threads: usize, load: Load, passes: usize, mut each: impl FnMut(&Snapsh
     true
 }
 
-/// Time on which no thread, CPU mode or known cause lays claim, as a part of the capacity. (On some virtual machines the
-/// kernel hides the threads of process 1: what they run is missed, counted and known as such.)
+/// The part of the capacity that no thread, CPU mode or known cause accounts for. (On some virtual machines the kernel
+/// hides the threads of process 1: their run time is missed, counted and known as such.)
 fn open_part(interval: &Interval) -> f64 {
     let ledger = &interval.ledger;
     (ledger.unattributed_ns() - ledger.unknown_ns) as f64 / ledger.capacity_ns as f64

@@ -1,4 +1,4 @@
-//! Loads and attaches a compiled probe, or says which step failed, with what errno, and what to grant.
+//! Loads and attaches a compiled probe, or reports which step failed, with which errno, and what to grant.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -30,7 +30,7 @@ pub(crate) fn load(probe: &'static str, object: OpenObject) -> Result<Object, Co
     object.load().map_err(|error| refused(probe, "load the probe", &error))
 }
 
-/// Why the source cannot run: step, probe, the kernel's error, what would help.
+/// Why the source cannot run: step, probe, the kernel's error, the remedy.
 pub(crate) fn refused(probe: &str, step: &str, error: &libbpf_rs::Error) -> CollectError {
     let help = match error.kind() {
         ErrorKind::PermissionDenied => {
@@ -58,7 +58,7 @@ pub(crate) fn route_messages() {
 /// Below /sys.
 const FILE: &str = "kernel/btf/vmlinux";
 
-/// Why there is no type information, and what to do about it.
+/// Why there is no type information, and the remedy.
 #[derive(Debug)]
 pub(crate) struct NoBtf {
     pub(crate) finding: String,

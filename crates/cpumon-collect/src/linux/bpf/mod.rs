@@ -1,14 +1,14 @@
-//! The BPF source: complete snapshots from the kernel's task iterator and its events, in which no thread's CPU time is missing or
-//! counted twice. It costs a fraction of reading /proc, and sees what lived and died between two passes.
+//! The BPF source: complete snapshots from the kernel's task iterator and its events, in which no thread's CPU time is
+//! missing or counted twice. It costs a fraction of reading /proc, and sees tasks that lived and died between two passes.
 //!
 //! # One pass
 //! 1. Where the switches are watched, a cut is made: every counter is reported for one instant T (`sched/cut.h`).
 //! 2. The iterator reads every thread that has not made its last switch.
 //! 3. `/proc/stat` is read.
 //! 4. The ring buffer is emptied, and the pass is over: every thread that made its last switch before now has left an
-//!    event in it. What happened after T waits for the next pass; who ended after T has left how it stood then.
-//! 5. The tracker puts both together: who is in both ended in between and counts as ended; who is in neither, though it
-//!    was there last time, is ending this very moment: it is kept as it was until its event comes.
+//!    event in it. Events after T wait for the next pass; a thread that ended after T has left its state at T.
+//! 5. The tracker puts both together: a thread in both ended in between and counts as ended; one in neither, though it
+//!    was in the last pass, is ending right now: it stays as it was until its event comes.
 //!
 //! The order matters: were the ring buffer emptied first, a thread that ends right after would be in neither for good
 //! reason or bad, and no pass could know which.
@@ -266,8 +266,8 @@ impl BpfSource {
             | when(Probes::HISTOGRAMS, Fields::HISTOGRAMS)
     }
 
-    /// The threads of the snapshot before the last one, if that is what `into` holds: those that rested since need not be
-    /// written. Where the switches are watched they have times that go on; then, and else, the list is empty.
+    /// The threads of the snapshot before the last one, if `into` still has them: threads that were idle since need not
+    /// be written. Where the switches are watched, blocked times advance; then, and else, the list is empty.
     fn left_threads(&self, into: &mut Snapshot) -> Vec<ThreadSample> {
         // A caller may pass any snapshot: only its end shows that it was made two passes ago.
         let is_own = (into.host, into.boot) == (self.host, self.boot) && into.end == self.last_but_one();

@@ -243,7 +243,7 @@ impl Cgroups {
         }
     }
 
-    /// The tightest limit of a group and those above it, and who has it.
+    /// The tightest limit of a group and those above it, with its owner.
     fn tightest<'a>(&'a self, dir: &'a Dir) -> (CpuLimit, Option<&'a Dir>) {
         let (mut limit, mut limiter) = (CpuLimit::Unlimited, None);
         let mut next = Some(dir);

@@ -76,7 +76,7 @@ impl Machine {
 
 const HALF: CpuLimit = CpuLimit::Millionths(500_000);
 
-/// Path, limit, who has it, throttled and waiting time, ns.
+/// Path, limit, its owner, throttled and waiting time, ns.
 type Row<'a> = (&'a str, CpuLimit, &'a str, Option<u64>, Option<u64>);
 
 fn rows(snapshot: &Snapshot) -> Vec<Row<'_>> {

@@ -10,8 +10,8 @@ mod rights;
 
 use crate::{Diagnosis, DoctorOptions};
 
-/// Says what this machine lets cpumon measure, why, and how to get the rest. Needs no right; without [`DoctorOptions::load`]
-/// it only reads files.
+/// Determines what cpumon can measure on this machine, why, and how to get the rest. Needs no privileges; without
+/// [`DoctorOptions::load`] it only reads files.
 #[must_use]
 pub fn diagnose(options: &DoctorOptions) -> Diagnosis {
     let rights = rights::Rights::read(options);

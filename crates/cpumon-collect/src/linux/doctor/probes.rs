@@ -1,4 +1,4 @@
-//! Checks of the probes: whether each loads here, and why not. Files say what should work; only the kernel's verifier decides. BPF
+//! Checks of the probes: whether each loads here, and why not. Files are only a hint; the kernel's verifier decides. BPF
 //! features, the kernel's accounting options and each tracepoint are checked by the kernel's type information
 //! (`kernel/btf/vmlinux` of sysfs), which needs no right at all.
 
@@ -86,7 +86,7 @@ fn procfs(options: &DoctorOptions) -> Check {
     }
 }
 
-/// Tracepoints with what their events give. Several in a row belong together and are of use only together.
+/// Tracepoints with the data of their events. Several in a row belong together and are useful only together.
 const TRACEPOINTS: [(&str, &[&str], &str); 8] = [
     ("sched_switch", &["sched_switch"], "run time, run delay and blocked time of each thread; who left last"),
     (

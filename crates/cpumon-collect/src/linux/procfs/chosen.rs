@@ -1,5 +1,5 @@
-//! Threads of a few processes, chosen by their ids, read as the procfs source reads them: a process that rests costs one read of its
-//! clock. The BPF source uses it for the processes that are hidden from BPF.
+//! Threads of a few processes, chosen by their ids, read as the procfs source reads them: an idle process costs one read
+//! of its clock. The BPF source uses it for the processes that are hidden from BPF.
 
 use std::mem;
 use std::os::fd::OwnedFd;
@@ -123,14 +123,14 @@ impl Chosen {
         });
     }
 
-    /// Every thread, with what its process's main thread says about the process.
+    /// Every thread, with its main thread's data about the process.
     pub(in super::super) fn threads(&self) -> impl Iterator<Item = (&ThreadSample, &Leader)> {
         self.processes
             .iter()
             .flat_map(|process| process.threads.iter().map(|thread| (&thread.sample, &process.leader)))
     }
 
-    /// Every process, with what its ended threads ran.
+    /// Every process, with the counters of its ended threads.
     pub(in super::super) fn processes(&self) -> impl Iterator<Item = (ProcessKey, &Counters)> {
         self.processes.iter().map(|process| (process.key, process.ended.total()))
     }

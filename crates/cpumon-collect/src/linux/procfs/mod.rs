@@ -5,8 +5,8 @@
 //! A pass costs system calls for what ran, not for what exists:
 //! 1. *Idle processes cost one system call.* The CPU clock of a process (`scan::process_ns`) is the sum of its threads'
 //!    run times in ns, ended threads included. If it did not move, no thread ran, began or ended.
-//! 2. *Threads that rest are not read.* In a process that did run, the threads that ran lately are read first; if the sum
-//!    over all threads then equals the CPU clock, the others need no reading (`scan`).
+//! 2. *Idle threads are not read.* In a process that did run, recently active threads are read first; if the sum over all
+//!    threads then equals the CPU clock, the others need no reading (`scan`).
 //! 3. *Files are read by descriptors that stay open*: schedstat by `pread`; stat and status only where schedstat moved.
 //!    The link count of /proc/PID/task shows whether threads began, `ESRCH` that one ended.
 //! 4. */proc is not listed* while the newest pid shows which few pids are new (`visit::NewestPid`).
@@ -111,7 +111,7 @@ impl ProcfsSource {
         if hides_processes {
             reader.denied += 1;
         }
-        // Without clocks no pid could be asked, so the newest one is of no use.
+        // Without clocks no pid could be checked, so the newest one is useless.
         let loadavg = openat(CWD, root.join("loadavg"), flags, Mode::empty()).ok().filter(|_| has_clock);
         Ok(Self {
             proc_root: root.clone(),
@@ -198,7 +198,7 @@ impl ProcfsSource {
                     }
                 }
                 self.listing = listing;
-                // Last: the buffer is back in its place, and what was listed before the error is used.
+                // Last: the buffer is back in its place, and entries listed before the error are used.
                 listed.map_err(CollectError::file("list", &self.proc_root))?;
             }
         }
@@ -230,7 +230,8 @@ impl ProcfsSource {
         }
         let used = self.reader.fds_left - left;
         self.reader.halve_budget(used);
-        // Without an earlier pid to go on from, the next passes list /proc and find what could not be opened.
+        // Without an earlier pid to continue from, the next passes list /proc and find the processes that could not be
+        // opened.
         self.newest = NewestPid::default();
     }
 
@@ -292,7 +293,7 @@ impl Source for ProcfsSource {
         into.clear();
         self.reader.pass += 1;
         into.begin = host::now();
-        // The newest pid is read first: who begins during the pass is found in the next one.
+        // The newest pid is read first: a process that begins during the pass is found in the next one.
         let newest = self.loadavg.as_ref().and_then(NewestPid::read);
         let changed = self.read_known();
         let search = self.newest.search(newest, self.reader.pass, self.processes.len());

@@ -35,7 +35,7 @@ impl Process {
         let is_first = self.threads.is_empty();
         let scanned = self.scan_threads(&dir, clock_ns, reader);
         self.dir = Some(dir);
-        // At first sight nothing is kept yet: most processes rest most of the time.
+        // At first sight no descriptor stays open: most processes are idle most of the time.
         if is_first || reader.fds_left <= 0 {
             reader.close(&mut self.dir);
         }
@@ -45,7 +45,7 @@ impl Process {
                 self.count_ended(proc_dir, clock_ns, reader);
                 self.clock_ns = clock_ns;
             }
-            // `clock_ns` stays as it was, so that the next pass does not take the process for one that rests.
+            // `clock_ns` stays as it was, so that the next pass does not take the process for an idle one.
             Scanned::Some => {}
         }
         Ok(())
@@ -57,7 +57,7 @@ impl Process {
         clock_ns: Option<u64>,
         reader: &mut Reader,
     ) -> Result<Scanned, Miss> {
-        // The link count is read before the threads: who begins later is seen at the next pass.
+        // The link count is read before the threads: a thread that begins later is seen at the next pass.
         let links = fstat(dir).map_err(|errno| reader.miss(errno))?.st_nlink;
         let has_links = |count: usize| usize::try_from(links) == Ok(EMPTY_DIR_LINKS + count);
         let threads =
@@ -357,7 +357,7 @@ impl Ended {
     }
 
     /// How much more run time than known the ended threads had, at least. `process_ns` must have been read before the
-    /// live threads, so that what they run meanwhile makes the answer smaller, not larger.
+    /// live threads, so that their run time meanwhile makes the result smaller, not larger.
     pub(super) fn missing_ns(&self, process_ns: u64, live: &Counters) -> u64 {
         process_ns.saturating_sub(live.run_ns).saturating_sub(self.total.run_ns)
     }

@@ -1,6 +1,6 @@
-//! One thread: makes its sample, whose counters never fall, of its files under a kept task directory.
-//! schedstat alone says whether it ran: stat and status are read only then. [`Reader`]: what every read of a pass shares: buffers,
-//! the budget of kept descriptors, counts of what went wrong.
+//! One thread: makes its sample, whose counters never fall, from its files under an open task directory. schedstat alone
+//! shows whether it ran: stat and status are read only then. [`Reader`]: shared by all reads of a pass: buffers, the
+//! budget of open descriptors, counts of errors.
 
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -45,7 +45,7 @@ pub(in super::super) struct Leader {
 }
 
 impl Thread {
-    /// Reads a thread for the first time. `leader` learns what stat and status say.
+    /// Reads a thread for the first time. `leader` gets the data of stat and status.
     pub(super) fn open(
         dir: &OwnedFd,
         tid: u32,
@@ -147,7 +147,7 @@ impl Thread {
         reader: &mut Reader,
         leader: &mut Leader,
     ) -> Result<(), Miss> {
-        // No descriptor is kept: a thread that rests is read here once in `REFRESH_PASSES`.
+        // No descriptor stays open: an idle thread is read here once in `REFRESH_PASSES`.
         let stat = read_stat(dir, self.sample.key.tid, reader, &mut None, false)?;
         if stat.start_ticks != self.start_ticks {
             return Err(Miss::Gone);
@@ -265,7 +265,7 @@ pub(super) enum Miss {
     Gone,
     /// The kernel refuses to show it.
     Denied,
-    /// Anything else: out of descriptors, not understood. What was known stays.
+    /// Anything else: out of descriptors, malformed. Known values stay.
     Failed,
 }
 

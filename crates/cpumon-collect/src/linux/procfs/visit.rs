@@ -103,7 +103,7 @@ impl Process {
         }
     }
 
-    /// Nothing ran: closes what was kept for long, and refreshes the threads whose turn it is.
+    /// Nothing ran: closes descriptors that were open for long, and refreshes the threads whose turn it is.
     fn rest(&mut self, proc_dir: &OwnedFd, reader: &mut Reader) -> Outcome {
         let pass = reader.pass;
         if self.is_orphaned || self.threads.iter().any(|thread| thread.is_due(pass)) {
@@ -111,7 +111,7 @@ impl Process {
             if self.open_dir(proc_dir, reader).is_ok() {
                 self.refresh(reader);
             }
-            // The process rests, so a directory that was opened for this refresh is not worth a descriptor.
+            // The process is idle, so a directory that was opened for this refresh is not worth a descriptor.
             if !had_dir {
                 reader.close(&mut self.dir);
             }

@@ -129,7 +129,7 @@ impl InfoCache {
         entry.is_settled = due == NEXT_READ && !renamed;
         entry.comm = about.comm;
         entry.read_again_at = if renamed { pass + SECOND_READ } else { read_again_at };
-        // A process that just ended has no files left: what was known stays.
+        // A process that just ended has no files left: its known description stays.
         if !scratch.is_gone && !scratch.says(&entry.info) {
             entry.info = Arc::new(scratch.to_info());
             is_fresh = true;
@@ -229,8 +229,8 @@ impl InfoCache {
         self.denied
     }
 
-    /// Fills the scratch; gives the number of files that were refused, and of those that are not the executable's link.
-    /// `known`: what the process was when it was read last, if it was read twice since its exec.
+    /// Fills the scratch; returns the number of refused files, and of those other than the executable's link. `known`:
+    /// the description of the last read, if the process was read twice since its exec.
     fn read(&mut self, about: &About, exec: Option<&Exec<'_>>, known: Option<&ProcessInfo>) -> (u64, u64) {
         self.scratch.clear(about);
         let Scratch { comm, cgroup, uid, user, .. } = &mut self.scratch;

@@ -30,7 +30,7 @@ pub(crate) struct About {
 pub(crate) struct Exec<'a> {
     /// Base name of the executable.
     pub(crate) program: Cow<'a, str>,
-    /// The first 15 bytes of the base name of what was called, which may be a script.
+    /// The first 15 bytes of the base name of the file passed to exec, which may be a script.
     pub(crate) comm: Comm,
     /// The script in its arguments.
     pub(crate) script: &'a ExecScript,

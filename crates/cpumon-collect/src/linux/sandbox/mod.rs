@@ -17,8 +17,8 @@ use seccompiler::{
 
 use crate::{AllowedPaths, Calls};
 
-// Which system calls a process makes: a seccomp filter (seccomp(2)) that knows what measuring, sending and keeping need, and answers
-// everything else with `ENOSYS`: no program is started, no process is traced, nothing is mounted, no module is loaded.
+// The system calls of a process: a seccomp filter (seccomp(2)) that admits those of measuring, sending and storing, and
+// answers all others with `ENOSYS`: no program is started, no process is traced, nothing is mounted, no module is loaded.
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
@@ -273,8 +273,8 @@ const RESOLVES: [&str; 3] = ["/etc", "/run", "/etc/resolv.conf"];
 /// The version that the rules are written for; an older kernel enforces the ones that it knows.
 const VERSION: ABI = ABI::V6;
 
-/// Takes every file from the calling thread, and from those it starts later, that `allowed` and the system do not have. Says in words
-/// what this kernel holds it to. Not for the thread that measures: it would lose the names of programs.
+/// Denies the calling thread, and those it starts later, every file outside of `allowed` and the system's. Returns this
+/// kernel's restrictions in words. Not for the thread that measures: it would lose the names of programs.
 ///
 /// Errors: the kernel refuses.
 pub fn confine_files(allowed: &AllowedPaths) -> io::Result<String> {

@@ -115,7 +115,7 @@ impl Control {
         result(unsafe { ControlTraceW(self.handle, null(), (&raw mut *self.properties).cast(), code) })
     }
 
-    /// Hands out what the CPUs have buffered.
+    /// Hands out the events that the CPUs have buffered.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.control(EVENT_TRACE_CONTROL_FLUSH)
     }

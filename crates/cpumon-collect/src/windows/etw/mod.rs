@@ -29,7 +29,7 @@ const AGENT: SessionName =
 /// Session of `doctor`, which must not end the agent's.
 const DOCTOR: SessionName =
     SessionName { name: "cpumon-doctor", id: 0x0d5e_7c41_2b96_4e0d_8a3c_17f0_95ce_2ab8 };
-/// How long a pass waits for the events of what happened before it, at most, and how long from one request to the next.
+/// How long a pass waits for earlier events, at most, and how long from one request to the next.
 const MOST_WAITS: u32 = 20;
 const WAIT: Duration = Duration::from_millis(5);
 

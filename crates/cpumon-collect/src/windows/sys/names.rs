@@ -176,7 +176,7 @@ impl CommandLines {
     }
 }
 
-/// A connection to what starts services, and memory for its answers.
+/// A connection to the service manager, and memory for its answers.
 pub(in super::super) struct ServiceManager {
     handle: SC_HANDLE,
     buffer: Vec<u64>,

@@ -1,5 +1,5 @@
-//! Images of processes and the product names in them. A service with the rights of SYSTEM opens here what any user may have put there: only files
-//! on fixed local disks, without a link on the way, held open while they are read.
+//! Images of processes and the product names in them. A service with the rights of SYSTEM opens files here that any user
+//! may have put there: only files on fixed local disks, without a link on the way, held open while they are read.
 
 use std::ffi::{CStr, c_void};
 use std::mem::transmute;
@@ -87,7 +87,7 @@ fn open_file(path: &[u16]) -> Option<Handle> {
     let (no_rights, no_template) = (null_mut(), null_mut());
     // SAFETY: the text ends with 0; nothing else is a pointer.
     Handle::new(unsafe {
-        // Should it be a pipe in spite of all, its server learns who asks, and cannot act in that name.
+        // Should it be a pipe in spite of all, its server learns the client's identity, and cannot act in that name.
         let flags = FILE_FLAG_OPEN_REPARSE_POINT | SECURITY_SQOS_PRESENT | SECURITY_IDENTIFICATION;
         CreateFileW(
             path.as_ptr(),
@@ -141,7 +141,7 @@ impl VersionCalls {
             log::info!("product names are not read: version.dll cannot be loaded");
             return None;
         }
-        // SAFETY: the functions are of these types, as Windows documents them.
+        // SAFETY: the functions have these types, as Windows documents them.
         unsafe {
             Some(Self {
                 size: transmute::<Function, SizeOfVersion>(function(library, c"GetFileVersionInfoSizeExW")?),

@@ -107,7 +107,8 @@ fn exec_from_second_thread(program: &Path, time: Duration) -> Child {
     command.spawn().unwrap()
 }
 
-/// It rests, is passed by as unchanged, and ends before the pass is over: its copy of the cut must not be a second thread.
+/// It is idle, is passed by as unchanged, and ends before the pass is over: its copy of the cut must not be a second
+/// thread.
 fn a_thread_with_another_s_id_that_ends_within_a_pass_is_there_once(probes: Probes) {
     let Some((mut source, _turn)) = bpf(probes) else { return };
     let dir = tempfile::tempdir().unwrap();
@@ -135,7 +136,7 @@ fn a_thread_with_another_s_id_that_ends_within_a_pass_is_there_once(probes: Prob
             pass(&mut source);
         }
         drop(closed);
-        // The scope waits for what they run, not for their ends: 2,000 of these would fill the buffer of the next test.
+        // The scope waits for their work, not for their ends: 2,000 of these would fill the buffer of the next test.
         let all = late.len();
         for thread in late {
             thread.join().unwrap();

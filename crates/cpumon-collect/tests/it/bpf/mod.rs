@@ -1,7 +1,7 @@
-//! The BPF source against this very kernel. Needs root (or `CAP_BPF` and `CAP_PERFMON`): in CI it must run. Here is how a
-//! test opens it, and what holds for every snapshot; the files beside check who ran (`workloads`), who is who (`identity`), in which control group (`groups`), what
-//! short scripts are called (`scripts`), what the
-//! source holds (`memory`) and may do (`rights`).
+//! The BPF source against this very kernel. Needs root (or `CAP_BPF` and `CAP_PERFMON`): in CI it must run. This file has
+//! the way to open it and the checks of every snapshot; the files beside check run times (`workloads`), identities
+//! (`identity`), control groups (`groups`), names of short scripts (`scripts`), memory (`memory`) and permissions
+//! (`rights`).
 
 mod groups;
 mod identity;
@@ -47,7 +47,7 @@ pub fn bpf(probes: Probes) -> Option<(Opened, MutexGuard<'static, ()>)> {
     bpf_for(SourceOptions { probes, ..SourceOptions::default() })
 }
 
-/// Likewise.
+/// The same with these options.
 pub fn bpf_for(options: SourceOptions) -> Option<(Opened, MutexGuard<'static, ()>)> {
     let turn = turn();
     match open(&SourceOptions { choice: SourceChoice::Bpf, ..options }) {

@@ -1,7 +1,7 @@
-//! The accounting of switches as a pure state machine. In: what happens on each CPU, with its time. Out: where the time of each
-//! thread and of each CPU went, as of any instant. Why: the BPF programs of `cpumon-collect` (`linux/bpf/sched/threads.h`,
-//! `cpus.h`) do the same transition by transition, inside the kernel, where no test can reach; here each transition is under
-//! scenario tests (`tests/scenarios-switches`).
+//! The accounting of switches as a pure state machine. In: events of each CPU, with their times. Out: the time of each
+//! thread and of each CPU, at any instant. Why: the BPF programs of `cpumon-collect` (`linux/bpf/sched/threads.h`,
+//! `cpus.h`) do the same transition by transition, inside the kernel, where no test can reach; here each transition is
+//! under scenario tests (`tests/scenarios-switches`).
 //!
 //! Rules that hold after every event: the modes of a CPU add up to the time since it was first seen; run, ready and
 //! blocked time of a thread add up to the time since it was first seen, unless one of its switches was missed
@@ -29,7 +29,7 @@ pub enum Mode {
     Irq,
     /// A soft interrupt.
     Softirq,
-    /// No event says what ran.
+    /// No event shows which thread ran.
     #[default]
     Unknown,
     /// The hypervisor runs another.
@@ -147,7 +147,8 @@ impl CpuAccount {
         self.since_ns = self.since_ns.max(now);
     }
 
-    /// Accounts for everything up to `now`. Returns what of the slice belongs to `current`, and when it came, if that was missed.
+    /// Accounts for everything up to `now`. Returns the part of the slice that belongs to `current`, and when it came, if
+    /// that was missed.
     fn close_slice(
         &mut self,
         now: u64,
@@ -165,7 +166,7 @@ impl CpuAccount {
         own -= stolen;
         match self.task {
             Some(task) if task == current => return (if self.base == Mode::Run { own } else { 0 }, None),
-            // The first event of this CPU: who leaves came unseen.
+            // The first event of this CPU: the thread that leaves came unseen.
             None => return (0, Some(now)),
             Some(_) => {}
         }

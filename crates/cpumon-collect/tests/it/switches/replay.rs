@@ -79,8 +79,8 @@ fn replay(text: &str) -> Replay {
     replay
 }
 
-/// Threads for which the model and the BPF programs made different times of the same events. `steal_ns`: what the hypervisor took
-/// meanwhile; the BPF programs leave it out of the run time, and recorded events do not have it.
+/// Threads for which the model and the BPF programs made different times from the same events. `steal_ns`: time stolen by
+/// the hypervisor meanwhile; the BPF programs leave it out of the run time, and recorded events do not have it.
 pub fn disagreements(text: &str, steal_ns: u64) -> Vec<String> {
     let replay = replay(text);
     let mut found = Vec::new();

@@ -157,7 +157,7 @@ fn is_other(kept: &ProcessInfo, name: &str, exec: &Exec<'_>) -> bool {
     *exec.program != *kept.executable() || (is_script && is_other_script)
 }
 
-/// Name and interpreter of what was started.
+/// Name and interpreter of the started program.
 fn of_exec(exec: &Exec<'_>, infos: &InfoCache) -> (Box<str>, Box<str>) {
     let program: Box<str> = exec.program.as_ref().into();
     match infos.script(exec) {

@@ -66,7 +66,7 @@ impl Renames {
         self.list.push(rename);
     }
 
-    /// Puts the identities on what the iterator saw; `records` must be sorted.
+    /// Puts the identities on the iterator's records; `records` must be sorted.
     pub(crate) fn apply(&self, records: &mut [TaskRecord]) {
         for rename in &self.list {
             if let Ok(at) = records.binary_search_by_key(&rename.kernel_key, TaskRecord::key)

@@ -11,8 +11,8 @@ use super::super::sched::SentKind;
 use super::{Pass, Place};
 use crate::CollectError;
 
-/// Bytes asked for in one read. The kernel hands out at most what fits its own buffer of 8 pages (`bpf_seq_read`), so
-/// more than that brings no fewer reads.
+/// Bytes asked for in one read. The kernel hands out at most the 8 pages of its own buffer (`bpf_seq_read`), so more than
+/// that brings no fewer reads.
 const READ_BYTES: usize = 64 << 10;
 
 /// Irregularities of a pass.
@@ -156,7 +156,8 @@ impl<'a> Take<'a> {
     /// A thread that rested since the last pass.
     fn push_same(&mut self, tid: u32) {
         let Some(at) = self.known(tid) else {
-            // The probe and this program disagree on what was sent: this pass is incomplete, and the next one sends all in full.
+            // The probe and this program disagree on the records that were sent: this pass is incomplete, and the next
+            // one sends all in full.
             self.oddities.malformed += 1;
             return;
         };

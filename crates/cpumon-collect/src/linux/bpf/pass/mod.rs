@@ -1,5 +1,6 @@
-//! [`Pass`]: the records of one pass, and how long each thread has rested at its place. Most threads rest; one that rests at the same
-//! place for some passes has its record and its sample there already, and neither is written or read again.
+//! [`Pass`]: the records of one pass, and for how many passes each has been unchanged at its index. Most threads are
+//! idle; one that stays at the same index for some passes has its record and its sample there already, and neither is
+//! written or read again.
 
 pub(crate) mod iterator;
 pub(crate) mod watch;
@@ -55,7 +56,7 @@ impl Pass {
         &mut self.records
     }
 
-    /// A record, to be changed but for who it is.
+    /// A record to change, except for its identity.
     pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut TaskRecord> {
         self.records.get_mut(at)
     }
@@ -65,7 +66,7 @@ impl Pass {
         (&mut self.records, &mut self.places)
     }
 
-    /// Puts the record at `from` to an earlier place; what was there comes in its stead.
+    /// Moves the record at `from` to an earlier index, in exchange for the record there.
     pub(crate) fn move_up(&mut self, from: usize, to: usize) {
         self.records.swap(from, to);
         if let Some(&place) = self.places.get(from) {

@@ -185,7 +185,7 @@ impl Watch {
         }
     }
 
-    /// Leaves in `events` what happened before the cut, that of the last pass's end first.
+    /// Leaves in `events` those before the cut, starting with the ones left from the last pass.
     fn sort_events(&mut self, cut: Moment, events: &mut Vec<Event>) {
         events.retain(|event| !matches!(event, Event::Cut(_)));
         empty_list(&mut self.spare);
@@ -229,7 +229,7 @@ fn each_open_ending(
     for event in events.iter_mut().rev() {
         let Event::Ending(ending) = event else { continue };
         let key = ending.task.key();
-        // The exits are sorted; what this loop reports is appended behind them.
+        // The exits are sorted; further ones of this loop are appended behind them.
         let (ended, reported) = done.split_at(exits);
         let is_done = ended.binary_search(&key).is_ok() || reported.contains(&key);
         // A listed thread was settled with the records: a second time would count its open slice twice.

@@ -160,8 +160,8 @@ layouts! {
         8 number: u64,
     }
 
-    /// Sums over threads whose exit event did not fit, cumulative since the probe was loaded: what they did since the last snapshot that
-    /// has them. User and system time are whole, their proportion counts.
+    /// Sums over threads whose exit event did not fit, cumulative since the probe was loaded: their counters since the
+    /// last snapshot that has them. User and system time are whole, because only their proportion counts.
     #[derive(Default)]
     LostExits = 64 {
         0 count: u64,
@@ -217,7 +217,7 @@ layouts! {
         284 came_unseen: u32,
     }
 
-    /// A CPU's entry. What only the probe uses is not named.
+    /// A CPU's entry. Fields that only the probe uses are not named.
     CpuEntry = 1024 {
         0 changes: u64,
         8 cut_ns: u64,

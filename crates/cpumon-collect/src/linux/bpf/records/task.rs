@@ -36,8 +36,8 @@ impl TaskRecord {
         self.tid == self.pid
     }
 
-    /// Nothing starts together with its leader: what seems to is a leader whose id another thread took over (exec) before it
-    /// had made its last switch. The kernel gave it the other's id in exchange.
+    /// No thread starts together with its leader: one that seems to is a leader whose id another thread took over (exec)
+    /// before it had made its last switch. The kernel gave it the other's id in exchange.
     pub(crate) fn give_its_id_back(&mut self) {
         if !self.is_leader() && self.start_ns == self.process_start_ns {
             self.tid = self.pid;
@@ -52,8 +52,8 @@ impl TaskRecord {
         read_plain(&whole)
     }
 
-    /// Takes run time, run delay and switches from the switch events, where they are complete; `open_ns` is what of the open
-    /// slice is its own.
+    /// Takes run time, run delay and switches from the switch events, where they are complete; `open_ns` is the thread's
+    /// part of the open slice.
     pub(crate) fn count_by_switches(&mut self, open_ns: u64) {
         if self.times.is_whole() {
             self.run_ns = self.times.run_ns.saturating_add(open_ns);
@@ -90,7 +90,7 @@ impl TaskRecord {
         self.stime_ns = self.run_ns - self.utime_ns;
     }
 
-    /// Takes away what ran under another identity.
+    /// Subtracts the counters under another identity.
     pub(crate) fn subtract(&mut self, base: &Counters, times: &ThreadTimes) {
         self.times.subtract(times);
         self.set_counters(&self.counters().without(base));
@@ -131,7 +131,8 @@ impl TaskRecord {
     }
 }
 
-/// The state of a letter, so that [`state_letter`] gives it back; what /proc never printed yet is taken for running.
+/// The state of a letter, so that [`state_letter`] returns it again; a letter that /proc never printed yet is taken for
+/// running.
 pub(crate) fn state_of(letter: TaskState) -> u32 {
     match letter.0 {
         b'I' => 0x402,

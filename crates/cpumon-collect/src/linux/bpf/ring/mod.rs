@@ -238,7 +238,7 @@ fn spawn_helper(ring: &Arc<Ring>) -> std::io::Result<JoinHandle<()>> {
         let ring_fd = unsafe { BorrowedFd::borrow_raw(ring_fd) };
         while !ring.stops.load(Ordering::SeqCst) {
             if let Err(error) = help(&ring, ring_fd) {
-                // Snapshots go on emptying the buffer without this thread; what does not fit is counted.
+                // Snapshots continue to empty the buffer without this thread; events that do not fit are counted.
                 return log::warn!("the BPF ring buffer is emptied by snapshots only: {error}");
             }
         }
@@ -255,7 +255,8 @@ fn help(ring: &Ring, ring_fd: BorrowedFd<'_>) -> Result<(), CollectError> {
         |operation| move |error: rustix::io::Errno| CollectError::Bpf { operation, error: error.into() };
     let space = lock(&ring.waiting).space();
     let mut fds = [PollFd::new(&ring.wake, PollFlags::IN), PollFd::from_borrowed_fd(ring_fd, PollFlags::IN)];
-    // Without space the buffer stays as it is until a snapshot has taken what waits: polling it would return at once.
+    // Without space the buffer stays as it is until a snapshot has taken the waiting events: polling it would return at
+    // once.
     let polled = if space == 0 { &mut fds[..1] } else { &mut fds[..] };
     match poll(polled, None) {
         Ok(_) => {}
@@ -336,7 +337,7 @@ mod tests {
     fn arguments_are_read_of_interpreters_and_only_for_names() {
         let script = tempfile::NamedTempFile::new().unwrap();
         let name = script.path().file_name().unwrap().to_str().unwrap();
-        // Programs and what their execs say of a script.
+        // Programs, with the scripts in their execs' arguments.
         let execs = |script_names| {
             let opened = Programs::open(Setup { script_names, ..setup(1 << 20) })
                 .and_then(|programs| Ok((EventRing::open_alone(&programs)?, programs)));

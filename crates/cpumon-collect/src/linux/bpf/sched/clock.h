@@ -40,11 +40,11 @@ static __always_inline void compare_clocks(struct run_clock *clock, const struct
 #define CLOCK_READ_EVERY_NS 1000000
 #define COMPARE_EVERY_NS 1000000000
 
-// When this switch happens. Reading the clock is the dearest part of a switch, and where a thread goes to sleep the scheduler has
-// just read it for the run queue: then that counts, and both are compared again after a millisecond. Where the current
-// thread was pushed off, or is the idle one, the run queue's clock may be as old as the wakeup. After a long idle time the
-// difference may have grown by so much that such a clock would pass for a new one: they are compared where no thread has gone to
-// sleep for a second only.
+// Time of this switch. Reading the clock is the most expensive part of a switch, and where a thread goes to sleep the
+// scheduler has just read it for the run queue: then that reading is used, and both clocks are compared again after a
+// millisecond. Where the current thread was pushed off, or is the idle one, the run queue's clock may be as old as the
+// wakeup. After a long idle time the difference may have grown so much that such an old reading would pass for a new one:
+// then they are compared only where no thread has gone to sleep for a second.
 static __always_inline __u64 switch_time(struct run_clock *clock, const struct rq *rq, bool prev_sleeps)
 {
 	__u64 now;

@@ -17,11 +17,11 @@ use crate::CollectError;
 
 /// Distance of T from now when it is set: twenty times the time to write it.
 const FIRST_LEAD_NS: u64 = 5_000;
-/// Doublings of the lead, when this thread was held up so long that T was past before it was written: up to 20 ms.
+/// Doublings of the lead, when this thread was delayed so long that T was past before it was written: up to 20 ms.
 const MAX_ATTEMPTS: u32 = 13;
 /// After T, for a transition on another CPU that was timed just before it.
 const SETTLE_NS: u64 = 2_000;
-/// Passes in which every resting thread is sent in full once. cut.h: `REFRESH_PASSES`.
+/// Passes in which every idle thread is sent in full once. cut.h: `REFRESH_PASSES`.
 const REFRESH_PASSES: u32 = 16;
 
 /// The page shared with the probe.
@@ -113,8 +113,8 @@ impl Control {
     }
 }
 
-// [`Shared`]: an array map of the probe, mapped into memory, with its entries as plain values. What each snapshot reads must cost
-// neither a system call nor an allocation.
+// [`Shared`]: an array map of the probe, mapped into memory, with its entries as plain values. A snapshot must read them
+// without a system call or an allocation.
 
 pub(crate) struct Shared<T> {
     first: NonNull<T>,
@@ -216,7 +216,7 @@ impl<T: Plain> Shared<T> {
 }
 
 impl<T> Shared<T> {
-    /// The 8 bytes at `offset` of an entry, for what both sides touch at the same time.
+    /// The 8 bytes at `offset` of an entry, for fields that both sides write at the same time.
     pub(crate) fn atomic(&self, at: usize, offset: usize) -> Option<&AtomicU64> {
         let is_inside = at < self.count && offset.is_multiple_of(8) && offset < size_of::<T>();
         is_inside.then(|| {

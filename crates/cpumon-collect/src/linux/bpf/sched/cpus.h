@@ -13,7 +13,7 @@ enum {
 	MODE_IOWAIT, // idle while a task of this CPU waits for a disk
 	MODE_IRQ,
 	MODE_SOFTIRQ,
-	MODE_UNKNOWN, // no event says what ran
+	MODE_UNKNOWN, // no event shows which thread ran
 	MODE_STEAL, // taken by the hypervisor
 	MODES = 8, // a power of two
 };
@@ -26,9 +26,9 @@ struct cpu_times {
 	__u64 mode_ns[MODES];
 	__u64 slice_ns; // begin of the current thread's slice
 	__u64 slice_base_ns; // mode_ns[base] at that time
-	__u64 slice_run_ns; // only at a cut: what of the open slice is the thread's
+	__u64 slice_run_ns; // only at a cut: the thread's part of the open slice
 	__u64 steal_clock_ns; // the hypervisor's count, as far as it is booked
-	__u64 slice_exec_ns; // only at a cut: what the kernel had counted of `tid` when it came; 0: no event reported its switch-in
+	__u64 slice_exec_ns; // only at a cut: the kernel's run time of `tid` at its switch-in; 0: no event reported that
 	__u64 busy_ns; // in slices of threads, with all that interrupted them
 	__u64 switches;
 	__u64 breaks; // switches away from another thread than was switched to
@@ -175,8 +175,8 @@ static __noinline __u64 account_break(struct cpu_times *times, struct cpu *cpu, 
 	return current_tid ? rest : 0;
 }
 
-// Accounts for everything up to `now`, when `current_tid` is what the CPU runs; `is_known`: it is the task that was switched to.
-// Returns what of the slice is that thread's.
+// Accounts for everything up to `now`, while the CPU runs `current_tid`; `is_known`: it is the task that was switched to.
+// Returns that thread's part of the slice.
 static __always_inline __u64 close_slice(struct cpu_times *times, struct cpu *cpu, __u64 now, bool is_known,
 					 __u32 current_tid, __u64 steal)
 {
@@ -205,7 +205,7 @@ static __always_inline void copy_times(struct cpu_times *to, const struct cpu_ti
 	__builtin_memcpy(to, from, sizeof(*to));
 }
 
-// Brings a copy to the instant of the cut. `current`: what the CPU runs.
+// Brings a copy to the instant of the cut. `current`: the task that the CPU runs.
 static __noinline int finish_cpu(struct cpu_times *times, struct cpu *cpu, __u64 cut, struct task_struct *current)
 {
 	bool is_known;
@@ -255,7 +255,7 @@ static __always_inline __u8 base_of(__u32 tid, const struct rq *rq)
 	return rq && rq->nr_iowait.counter > 0 ? MODE_IOWAIT : MODE_IDLE;
 }
 
-// A switch. Returns what of the slice that ends is the previous thread's. `came_ns`: 0, or when it came, if that was missed.
+// A switch. Returns the previous thread's part of the slice that ends. `came_ns`: 0, or when it came, if that was missed.
 static __always_inline __u64 switch_cpu(struct cpu *cpu, struct rq *rq, __u64 now, __u64 cut, struct task_struct *prev,
 					struct task_struct *next, __u32 next_tid, bool prev_sleeps, __u64 *came_ns)
 {

@@ -221,8 +221,8 @@ impl CpuAccounts {
 }
 
 impl CpuTotals {
-    /// Brings the modes to the cut. They add up to the time since the first one; what would fall (a span that was shown
-    /// as open and turned out to be another's) does not move until it is made up for, out of the unknown.
+    /// Brings the modes to the cut. They add up to the time since the first one; a mode that would fall (because a span
+    /// that was shown as open turned out to be another's) stays until it has caught up, at the cost of the unknown time.
     fn grow(&mut self, cut_ns: u64, sampled: &CpuTimes, has_irq: bool) {
         let elapsed = cut_ns.saturating_sub(self.first_cut_ns);
         let mut known = 0_u64;

@@ -12,7 +12,7 @@
 
 struct control {
 	__u64 cut_ns; // T, CLOCK_MONOTONIC; also the cut's name
-	__u32 is_reading; // a pass is on: who ends now leaves a copy of how it stood at T
+	__u32 is_reading; // a pass is on: a thread that ends now leaves a copy of its state at T
 	__u32 refresh; // threads whose tid is this modulo REFRESH_PASSES are sent in full
 	__u32 send_all; // every thread is sent in full
 	__u32 cpus; // that the pass shows

@@ -14,7 +14,7 @@
 struct interpreter {
 	__u64 name;
 	__u64 mask; // of the bytes that count
-	__u64 length; // 0: there are no more; above 8: what follows is not compared
+	__u64 length; // 0: there are no more; above 8: the rest is not compared
 };
 
 // In a section of its own, because user space writes the whole table.

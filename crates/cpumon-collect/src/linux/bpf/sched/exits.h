@@ -79,7 +79,7 @@ static __noinline bool send_exit(struct task_struct *task, const struct thread *
 	struct exit_event *event = NULL;
 	__u64 group = 0;
 
-	// Before its exit: who finds the exit has the name of the group.
+	// Before its exit, so that a reader who finds the exit has the name of the group.
 	if (kind == EVENT_EXIT && task->signal->live.counter == 0)
 		group = group_of(task);
 	if (!is_kept_for_others(task))

@@ -1,4 +1,4 @@
-//! The probe that accounts for every context switch: its programs (`sched.bpf.c`), and what user space makes of their maps.
+//! The probe that accounts for every context switch: its programs (`sched.bpf.c`), and the readers of their maps.
 
 mod control;
 mod cpus;

@@ -23,7 +23,7 @@ pub(crate) const PROBE: &str = "sched";
 /// More CPUs than that are not watched (`NR_CPUS` of the largest distribution kernels).
 const MAX_CPUS: u32 = 8192;
 
-/// Programs of sched.bpf.c, and what wants them. Those that nothing wants are not loaded.
+/// Programs of sched.bpf.c, and the probes that need them. Unneeded ones are not loaded.
 const PROGRAMS: [(&str, Probes); 10] = [
     ("on_switch_4", Probes::EXITS),
     ("on_ending", Probes::EXITS),
@@ -41,7 +41,8 @@ const PROGRAMS: [(&str, Probes); 10] = [
 const WAKEUPS: [&str; 2] = ["on_wakeup", "on_wakeup_new"];
 const OWN_WAKEUPS: u32 = 0x1_0000;
 
-/// The kernel's function that gives an address a type without a call, and what says that this kernel has it; reasons.h: `regs_of`.
+/// The kernel's function that gives an address a type without a call, and the check whether this kernel has it;
+/// reasons.h: `regs_of`.
 const CAST: &str = "bpf_rdonly_cast";
 const CAN_CAST: u32 = 0x2_0000;
 
@@ -76,7 +77,7 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Loads and attaches what the probes of `setup` need.
+    /// Loads and attaches the programs for the probes of `setup`.
     ///
     /// Errors: [`CollectError::BpfUnavailable`] says which step was refused and what to grant.
     pub(crate) fn open(setup: Setup) -> Result<Self, CollectError> {
@@ -244,7 +245,7 @@ pub(crate) fn visit_cpus() {
     }
 }
 
-/// Slots for threads that rest: four for each thread there is, so that few share one. They take 48 bytes each in the kernel.
+/// Slots for idle threads: four for each thread there is, so that few share one. They take 48 bytes each in the kernel.
 fn rest_slots() -> u32 {
     // proc_loadavg(5): the fourth field is RUNNABLE/ALL threads.
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -295,7 +296,7 @@ impl InterpreterEntry {
     }
 }
 
-/// Fills the table; what does not fit is not known to the probe.
+/// Fills the table; the probe does not know entries that do not fit.
 fn fill_interpreters(table: &mut [u8]) {
     for (place, executable) in
         table.chunks_exact_mut(size_of::<InterpreterEntry>()).zip(script::executables())
@@ -321,8 +322,8 @@ fn count_processes() -> usize {
     entries.filter_map(Result::ok).filter(|entry| is_pid(entry.file_name())).count()
 }
 
-// CPU time of the probes, cumulative: by the kernel's own measure, where an administrator switched it on, else estimated from the
-// events. Most of what event-driven accounting costs is not in this process's CPU time.
+// CPU time of the probes, cumulative: by the kernel's own measure, where an administrator switched it on, else estimated
+// from the events. Most of the cost of event-driven accounting is not in this process's CPU time.
 
 /// A switch, and an interrupt, everything watched: `run_time_ns` in /proc/PID/fdinfo of the agent with
 /// `kernel.bpf_stats_enabled=1`, beside `perf bench sched pipe` (121 ns) and at the local timer (940 ns), other interrupts 280
@@ -330,7 +331,7 @@ fn count_processes() -> usize {
 const SWITCH_NS: u64 = 120;
 const IRQ_NS: u64 = 600;
 
-/// Adds up what the probes cost.
+/// Adds up the cost of the probes.
 pub(crate) struct ProbeCost {
     /// Where the kernel reports each program's run time.
     infos: Vec<PathBuf>,

@@ -151,7 +151,7 @@ static __always_inline struct thread *thread_of(struct task_struct *task)
 	return task->pid ? bpf_task_storage_get(&threads, task, 0, 0) : NULL;
 }
 
-// prev leaves its CPU. `own`: what of its slice is its own. `thread`: NULL if it is seen for the first time.
+// prev leaves its CPU. `own`: its part of the slice. `thread`: NULL if it is seen for the first time.
 static __always_inline void switch_out(struct thread *thread, struct task_struct *task, __u64 now, __u64 cut, __u64 own,
 				       bool sleeps, __u32 state, __u16 cpu)
 {

@@ -1,6 +1,6 @@
-//! A thread's times, brought to the instant of the cut. The probe accounts for a wait or delay when it ends; a snapshot also shows the
-//! part of an open one that has passed. What the probe notes of a wait in the machine's own numbers (reasons.h) becomes a
-//! [`WaitReason`], which means the same on every machine.
+//! A thread's times, brought to the instant of the cut. The probe accounts for a wait or delay when it ends; a snapshot
+//! also shows the part of an open one that has passed. The reason of a wait, which the probe notes in the machine's own
+//! numbers (reasons.h), becomes a [`WaitReason`], which means the same on every machine.
 
 use cpumon_model::{SchedTimes, WaitReason, Waits};
 
@@ -105,7 +105,7 @@ impl ThreadTimes {
         }
     }
 
-    /// Leaves the longest delay only if it is of the interval since this cut.
+    /// Removes the longest delay if it is of an earlier interval.
     pub(crate) fn forget_earlier_delays(&mut self, previous_cut_ns: u64) {
         if self.longest_cut != lower_half(previous_cut_ns) {
             self.longest_delay_ns = 0;
@@ -155,7 +155,7 @@ impl ThreadTimes {
         }
     }
 
-    /// Takes away what passed under another identity.
+    /// Subtracts the times under another identity.
     pub(crate) fn subtract(&mut self, base: &Self) {
         let take = |from: &mut u64, part: u64| *from = from.saturating_sub(part);
         take(&mut self.run_ns, base.run_ns);

@@ -128,7 +128,7 @@ static __noinline __u64 group_of(struct task_struct *task, __u64 now)
 	return BPF_CORE_READ(node, id) | hierarchy;
 }
 
-// A record that says who the task is; `size`: with what follows. NULL if it does not fit.
+// A record of the task's identity; `size`: with the data behind it. NULL if it does not fit.
 static __always_inline struct task_entry *reserve_task(struct task_struct *task, __u32 number, __u64 size, __u64 now)
 {
 	__u32 cpu = bpf_get_smp_processor_id();

@@ -124,7 +124,7 @@ impl TraceRecorder {
         Ok(fullest.max(most as f64 / f64::from(self.sizes.entry_bytes)))
     }
 
-    /// Ends the recording: detaches the programs, empties the ring buffers, and marks what was lost last.
+    /// Ends the recording: detaches the programs, empties the ring buffers, and marks the last losses.
     pub fn stop(&mut self) -> Result<(), CollectError> {
         self.links.clear();
         self.drain()?;

@@ -1,5 +1,5 @@
-//! The records of trace.bpf.c, as it lays them out, and what they mean; and the rings of events: slots.h writes them, this process reads
-//! them where they are.
+//! The records of trace.bpf.c, with layout and meaning; and the rings of events: slots.h writes them, this process reads
+//! them in place.
 
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
@@ -122,7 +122,7 @@ pub(super) enum Entry {
     Group(TraceGroup),
 }
 
-/// Reads a record of a ring buffer; `None` if it is none.
+/// Decodes a record of a ring buffer; `None` if it is malformed.
 pub(super) fn entry(bytes: &[u8]) -> Option<Entry> {
     match *bytes.get(offset_of!(TaskEntry, kind))? {
         TASK => {
@@ -154,7 +154,7 @@ fn is_written(slot: &[u8], is_odd_round: bool) -> bool {
 pub(super) fn event(slot: &[u8]) -> Option<SchedEvent> {
     let record: EventRecord = read_plain(slot)?;
     let (task, other) = (TraceTask(record.task), TraceTask(record.other));
-    // The upper half is of a loss only.
+    // Only losses use the upper half.
     let value = u16::try_from(record.value & 0xffff).unwrap_or_default();
     let kind = match record.kind & !ODD_ROUND {
         SWITCH => {

@@ -1,5 +1,5 @@
-//! The tracker makes a snapshot's threads, processes and exits of one pass's records and events. What the iterator saw and what the
-//! events report overlap in time; here each thread ends up in exactly one place. Pure but for the names of new processes.
+//! The tracker makes a snapshot's threads, processes and exits from one pass's records and events. Both overlap in time;
+//! here each thread ends up in exactly one place. Pure but for the names of new processes.
 
 use cpumon_model::{Counters, ProcessSample, Snapshot, ThreadSample, born_from_ns, empty_list};
 
@@ -74,8 +74,8 @@ impl Tracker {
         self.ready
     }
 
-    /// Fills the lists, counts and health of `into`, whose threads may be those of the snapshot before the last one, without
-    /// times: what changed is written over. `records` comes back with those of the pass before, and is the
+    /// Fills the lists, counts and health of `into`, whose threads may be those of the snapshot before the last one,
+    /// without times: changed ones are written over. `records` comes back with those of the pass before, and is the
     /// buffer for the next. The iterator ran from `observed_from_ns` (since boot) on. `lost` is cumulative.
     pub(crate) fn track(
         &mut self,
@@ -226,8 +226,7 @@ impl Tracker {
             // Nothing before it was dropped, so the sample of two passes ago is at this index and is this
             // thread's.
             if kept == at && kept < into.threads.len() && self.is_settled(records, at, exit) {
-                // A settled thread had this index in the last pass too: what lies before it there is missing
-                // from this one.
+                // A settled thread had this index in the last pass too: records before it there are missing in this pass.
                 while earlier < at {
                     self.note_missing(earlier, has_lost);
                     earlier += 1;

@@ -1,4 +1,4 @@
-//! Made-up records and events: who lives, who ended, and that nothing is lost or counted twice.
+//! Made-up records and events: which threads live and which ended, and that nothing is lost or counted twice.
 
 use cpumon_model::{Flags, Interval, Life, Moment, ThreadInterval, ThreadKey};
 
@@ -86,7 +86,7 @@ impl Rig {
         snapshot
     }
 
-    /// The next pass and what happened since the last.
+    /// The next pass, and the events since the last one.
     fn next(&mut self, records: &[TaskRecord], events: &[Event]) -> Interval {
         let snapshot = self.snapshot(records, events, LostExits::default());
         let interval = Interval::between(&self.last, &snapshot);
