@@ -224,8 +224,7 @@ impl Agent {
                 self.log_line(&line);
             }
         }
-        // Finishing writes and drains what still waits, so the last line and the exit code report the final
-        // counts.
+        // Finishing writes and drains the queues, so the last line and the exit code report the final counts.
         self.totals.recording = self.recorder.take().map(Recorder::finish);
         self.totals.connection = self.connection.take().map(Connection::finish);
         let line = self.reporter.line(&self.totals, Instant::now());

@@ -29,7 +29,7 @@ const STRETCHES: [u32; 5] = [1, 2, 4, 8, MAX_STRETCH];
 const MAX_STRETCH: u32 = 16;
 /// CPU time above the limit is made up for in this time.
 const MAKE_UP: Duration = Duration::from_mins(1);
-/// Shortest rest of that time to divide by.
+/// Least time that a debt is divided by, so that the end of the time does not stop all snapshots.
 const LEAST_MAKE_UP: Duration = Duration::from_secs(1);
 /// The least part of the limit that is left for snapshots meanwhile.
 const LEAST_RATIO: f64 = 1.0 / 16.0;

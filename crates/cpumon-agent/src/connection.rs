@@ -1,5 +1,5 @@
 //! [`Connection`]: the TLS connection of an agent. It encodes each step into the backlog, from which the uplink thread of
-//! `cpumon-link` sends it to a receiver and removes what the receiver has acknowledged.
+//! `cpumon-link` sends it to a receiver, and removes acknowledged snapshots.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -30,7 +30,7 @@ const LAST_WAIT: Duration = Duration::from_secs(5);
 /// Counts of the TLS connection, cumulative since the agent started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionTotals {
-    /// The connection, what went over it, and what waits.
+    /// State and counts of the connection, and its queue.
     pub uplink: UplinkStatus,
     /// Texts cut and rows left out because they fit no frame.
     pub misfits: u64,

@@ -1,5 +1,5 @@
-//! The report of `doctor`: what a machine lets cpumon measure, as text that fits the terminal. It is in the agent so that the slim
-//! binary can print it too.
+//! The report of `doctor`, as text that fits the terminal: what cpumon can measure on a machine. It is in the agent so
+//! that the slim binary can print it too.
 
 use std::borrow::Cow;
 use std::io::Write;

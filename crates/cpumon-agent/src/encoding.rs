@@ -1,4 +1,5 @@
-//! [`Encoding`]: encodes a step as datagrams of the chosen protocol. What does not fit is counted, and logged the first time.
+//! [`Encoding`]: encodes a step as datagrams of the chosen protocol. Values that do not fit are counted, and logged the
+//! first time.
 
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ pub enum Encoding {
         encoder: Box<Encoder>,
         /// Encrypts them with the group key.
         encryptor: Option<Box<Encryptor>>,
-        /// Sums of what did not fit, and the thread counts of the last snapshot.
+        /// Counts of values that did not fit, and the thread counts of the last snapshot.
         totals: EncodeReport,
     },
 }
@@ -42,7 +43,7 @@ impl Encoding {
         let default = EncoderOptions::default();
         let overhead = if encryptor.is_some() { OVERHEAD_BYTES } else { 0 };
         let options = EncoderOptions {
-            // `AgentArgs::check` ensures that what remains is not below the encoder's minimum.
+            // `AgentArgs::check` ensures that the remaining length is not below the encoder's minimum.
             max_datagram: settings.max_datagram.unwrap_or(default.max_datagram) - overhead,
             refresh_snapshots: settings.refresh.unwrap_or(default.refresh_snapshots),
             agent_start,

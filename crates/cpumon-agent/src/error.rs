@@ -1,4 +1,4 @@
-//! [`AgentError`], [`FlagsError`], [`DiscoverError`] and [`EnrollError`]: what can go wrong, and with what.
+//! Errors of the agent's library: [`AgentError`], [`FlagsError`], [`DiscoverError`] and [`EnrollError`].
 
 use std::io;
 
@@ -99,7 +99,7 @@ pub enum ConnectionError {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlagsError {
-    /// Nothing on this system does what a flag asks for.
+    /// A flag asks for a feature that this system does not have.
     #[error("{flag}: not available on this operating system")]
     NotHere {
         /// The flag.
@@ -169,7 +169,7 @@ pub enum EnrollError {
     /// No receiver has the wanted key.
     #[error("no receiver with key {0} answers; `cpumon-agent discover` lists those that do")]
     UnknownKey(String),
-    /// No receiver answers; the text says what did.
+    /// No receiver answers; the text names the answers that came.
     #[error("{0}")]
     NoAnswer(String),
     /// Several receivers answer; the text lists them.

@@ -92,7 +92,7 @@ pub fn run(args: &AgentArgs, stop: &AtomicBool) -> Result<(), AgentError> {
     log::info!("sandbox: {filter}; {domain}");
     manager.ready();
     let result = {
-        // Ends with the run: a watchdog has nothing to report of what comes after it.
+        // Ends with the run, because a watchdog has nothing to report after it.
         let _watch = manager.watch(agent.pulse()).map_err(AgentError::Watchdog)?;
         agent.run(stop)
     };

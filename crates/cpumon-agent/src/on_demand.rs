@@ -191,7 +191,7 @@ impl OnDemandRecorder {
         result.recv_timeout(OPEN_LIMIT).unwrap_or(Err(RecordError::Silent))
     }
 
-    /// Ends the recording under way; what was recorded is complete then. False: there is none.
+    /// Ends the recording under way, which is complete then. False: there is none.
     pub fn stop(&self) -> bool {
         let is_recording = self.shared.lock().progress.phase == RecordingPhase::Recording;
         if is_recording {
@@ -268,14 +268,14 @@ fn work(shared: &Shared, jobs: &Receiver<Job>) {
             Err(text) => {
                 log::warn!("a recording failed: {text}");
                 state.progress.phase = RecordingPhase::Failed(text);
-                // Without its end it is of no use beside the message.
+                // Without its end the file is useless beside the message.
                 let _ = std::fs::remove_file(part_of(&path));
             }
         }
     }
 }
 
-/// Takes what the recorder reads, once every program is attached.
+/// Receives the recorder's records, once every program is attached.
 #[derive(Default)]
 struct Sink(Option<TraceWriter<BufWriter<File>>>);
 

@@ -20,7 +20,7 @@ pub(crate) const DAY: Duration = Duration::from_hours(24);
 /// Counts of a recording, cumulative since the agent started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordingTotals {
-    /// Snapshots in the recording, in memory and lost, and what was written.
+    /// Snapshots in the recording, in memory and lost, and bytes written.
     pub spool: SpoolStatus,
     /// Texts cut and rows left out because they fit no frame.
     pub misfits: u64,

@@ -44,7 +44,7 @@ pub struct Sampler {
     next: Option<Box<dyn Source + Send>>,
 }
 
-/// One snapshot, and what happened since the one before. The end of one interval is the start of the next.
+/// One snapshot, and the interval since the one before. The end of one interval is the start of the next.
 #[derive(Copy, Clone, Debug)]
 pub struct Step<'a> {
     /// The snapshot before; empty at the first step.
@@ -64,8 +64,8 @@ impl Sampler {
     /// # Errors
     /// A forced source that cannot run, or a machine that cannot be measured at all.
     pub fn open(options: &SamplerOptions) -> Result<Self, CollectError> {
-        // Opening a source frees some 5 MB of the kernel's type information. From then on the C library would put the lists of all
-        // threads on its heap, where what they outgrew stays.
+        // Opening a source frees some 5 MB of the kernel's type information. From then on the C library would put the
+        // lists of all threads on its heap, where their outgrown buffers stay.
         give_large_lists_back();
         let opened = cpumon_collect::open(&options.source)?;
         // Probes that failed to load here are not tried again by the CPU budget.

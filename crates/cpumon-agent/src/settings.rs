@@ -33,7 +33,7 @@ pub struct Settings {
     pub pace: Option<Duration>,
     /// Longest datagram, bytes.
     pub max_datagram: Option<usize>,
-    /// Snapshots between two repetitions of what does not change.
+    /// Snapshots between two repetitions of constant values.
     pub refresh: Option<u32>,
     /// Snapshots to make; `None`: until stopped.
     pub count: Option<u64>,

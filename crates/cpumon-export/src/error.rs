@@ -61,7 +61,7 @@ pub enum ExportError {
     /// A trace could not be read.
     #[error(transparent)]
     Trace(#[from] ReadError),
-    /// A word that is none of the choices.
+    /// A word that is not one of the choices.
     #[error(transparent)]
     Choice(#[from] ChoiceError),
 }

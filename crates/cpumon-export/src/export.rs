@@ -1,6 +1,6 @@
-//! [`export`]: writes what a query selects, in the format that it names. Exports with fixed columns (processes, threads, control groups,
-//! ledger) have those of `cpumon_model::COLUMNS`, in that order; a comparison of two ranges of time has one row a group of processes,
-//! the largest change first.
+//! [`export`]: writes the rows that a query selects, in its format. Exports with fixed columns (processes, threads,
+//! control groups, ledger) have those of `cpumon_model::COLUMNS`, in that order; a comparison of two ranges of time has
+//! one row a group of processes, the largest change first.
 
 use std::borrow::Borrow;
 use std::io::Write;
@@ -142,7 +142,7 @@ pub fn rows<R, B: Borrow<R>>(
     Ok(())
 }
 
-/// The columns of a kind, and how much of an interval it reads.
+/// The columns of a kind, and the part of an interval that it reads.
 fn table_of(kind: Kind) -> (Tables, What) {
     match kind {
         Kind::Processes => (Tables::PROCESS_INTERVAL, What::Processes),

@@ -201,7 +201,7 @@ mod tests {
             assert!(text.contains("link.csv: it is a symbolic link of user 65534"), "{text}");
         }
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
-        // A file that another user left there says nothing about who may read ours.
+        // Another user's file says nothing about who may read ours.
         let left = dir.path().join("left.csv");
         std::fs::write(&left, "").unwrap();
         std::fs::set_permissions(&left, PermissionsExt::from_mode(0o666)).unwrap();

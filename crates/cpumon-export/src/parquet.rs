@@ -44,7 +44,7 @@ pub(crate) struct Parquet<'w> {
     columns: Vec<Column>,
     rows: usize,
     held_bytes: usize,
-    /// Writes into memory, from which it is taken after each group. `None`: what the columns have is not known yet.
+    /// Writes into memory, from which it is taken after each group. `None`: the types of the columns are not known yet.
     file: Option<SerializedFileWriter<Vec<u8>>>,
 }
 

@@ -1,4 +1,4 @@
-//! [`ExportQuery`]: what to export. [`Progress`] and [`Report`]: what was exported.
+//! [`ExportQuery`]: the selection and format of an export. [`Progress`] and [`Report`]: its results.
 
 use std::io::{self, Write};
 use std::str::FromStr;
@@ -191,7 +191,7 @@ impl Report {
         out.write_all(&length.to_le_bytes())
     }
 
-    /// Reads it from the end of what came: the length of the file before it, and the report. `None`: there is none.
+    /// Reads it from the end of a download: the length of the file before it, and the report. `None`: there is none.
     #[must_use]
     pub fn behind(bytes: &[u8]) -> Option<(usize, Self)> {
         let (rest, length) = bytes.split_last_chunk()?;

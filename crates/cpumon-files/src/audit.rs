@@ -18,9 +18,9 @@ const MAX_FILE_BYTES: u64 = 4 << 20;
 /// Longest text of an entry, characters: names come from other machines.
 const MAX_CHARS: usize = 200;
 const DONE: &str = "audit.jsonl";
-/// Refusals have a file of their own: strangers who are refused again and again must not push out the rest.
+/// Refusals have a file of their own: strangers who are refused repeatedly must not push out the rest.
 const REFUSED: &str = "audit-refused.jsonl";
-/// Exports and requests for traces have one, too: anyone who may use the API makes as many as they like.
+/// Exports and requests for traces have one, too: anyone who may use the API can cause any number.
 const EXPORTED: &str = "audit-exports.jsonl";
 /// Refusals that are written within one [`WITHIN`], and exports; the rest is counted.
 const MAX_WITHIN: usize = 60;
@@ -127,8 +127,8 @@ impl AuditLog {
         }
     }
 
-    /// Adds an entry: `by` says who did it (a user of this machine or an address), `subject` to which host, token or data. A log that
-    /// cannot be written is reported once; what was to be done is done all the same.
+    /// Adds an entry: `by` is the actor (a user of this machine or an address), `subject` the host, token or data. A log
+    /// that cannot be written is reported once; the action is carried out all the same.
     pub fn note(&self, event: AuditEvent, by: &str, subject: &str, detail: &str) {
         let entry = entry_of(event, by, subject, detail);
         let (name, limited) = match event {
@@ -210,7 +210,7 @@ fn old(name: &str) -> String {
     format!("{name}.1")
 }
 
-/// All of an entry but its time and what was left out.
+/// All of an entry but its time and the number of omitted ones.
 fn entry_of(event: AuditEvent, by: &str, subject: &str, detail: &str) -> String {
     let mut entry = format!("\"event\":\"{}\"", event.name());
     for (name, text) in [("by", by), ("subject", subject), ("detail", detail)] {

@@ -91,7 +91,7 @@ fn check(file: &mut File) -> io::Result<()> {
     let mut content = Vec::new();
     file.rewind()?;
     file.take(MAX_BYTES + 1).read_to_end(&mut content)?;
-    // NUL: what a power cut may leave of a write.
+    // NUL: a power cut may leave it of a write.
     let is_pid = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'\n' | 0);
     if content.len() as u64 > MAX_BYTES || !content.iter().all(is_pid) {
         return Err(io::Error::other("it is no lock file of cpumon"));

@@ -129,7 +129,7 @@ fn check_link(link: &Metadata) -> io::Result<()> {
     Err(io::Error::other(format!("it is a symbolic link of user {}", link.uid())))
 }
 
-/// Opens what a user named and [`resolve`] found to be no regular file: a device or a pipe.
+/// Opens a file that a user named, if [`resolve`] found it to be no regular file: a device or a pipe.
 ///
 /// # Errors
 /// Another user made it, and could read the output; a terminal or pipe with which this process was started is allowed. Or it cannot be
@@ -166,7 +166,7 @@ fn check_special(meta: &Metadata) -> io::Result<()> {
     Err(io::Error::other(format!("it is a {kind} of user {owner}, who could read what is written")))
 }
 
-/// Whether this process has it open: who started it passed it on, as sudo does with another user's terminal.
+/// Whether this process has it open: its parent passed it on, as sudo does with another user's terminal.
 fn is_open_here(meta: &Metadata) -> bool {
     let Ok(open) = std::fs::read_dir("/proc/self/fd") else { return false };
     let mut open = open.filter_map(|entry| entry.ok()?.path().metadata().ok());

@@ -117,7 +117,7 @@ impl<'a> Cells<'a> {
         limits_of(&self.limits, self.interval, item)
     }
 
-    /// A cell of [`IS_OF_LIMITS`]. What has no limit was not throttled.
+    /// A cell of [`IS_OF_LIMITS`]. A row without a limit was not throttled.
     fn limit_value(&self, item: &Item<'_>, id: ColumnId) -> Value<'static> {
         let Some(GroupLimits { limit, throttle, pressure }) = self.limits(item) else { return Value::Null };
         let throttle = if limit == CpuLimit::Unlimited { GroupLimits::NONE.throttle } else { throttle };

@@ -19,7 +19,7 @@ use crate::text::{ago, utc_seconds};
 #[error("{0}")]
 pub struct FeedError(pub String);
 
-/// How people write moments, and what they type for one: all on screen are in one time zone.
+/// How people write moments, as shown on screen: all are in one time zone.
 #[derive(Copy, Clone, Debug)]
 pub struct TimeWords {
     /// Parses a moment that a user typed (`14:05`, `yesterday 14:05`, `3m ago`) to ns since the UNIX epoch; the error is
@@ -112,7 +112,7 @@ pub enum Subject {
 pub struct HistoryPoint {
     /// Start of the interval, device wall clock, ns since the UNIX epoch.
     pub begin_wall_ns: i64,
-    /// End of the interval, likewise.
+    /// End of the interval, ns since the UNIX epoch.
     pub end_wall_ns: i64,
     /// Measured length of the interval, ns. Rates divide by it.
     pub duration_ns: u64,
@@ -269,7 +269,8 @@ pub trait Feed {
         }
     }
 
-    /// Has the selected host traced: records it, or takes its last seconds. Gives what happens now. May ask a receiver.
+    /// Has the selected host traced: records it, or takes its last seconds. Returns a message for the status line. May
+    /// ask a receiver.
     fn take_trace(&mut self) -> Result<String, FeedError> {
         Err(FeedError("no trace from here; `cpumon trace record --for 10s` records this machine".into()))
     }
@@ -302,7 +303,7 @@ pub trait Feed {
 /// An interval is shown for a moment after it only while the next one is still being measured: up to this many of its
 /// lengths,
 const RUNNING_INTERVALS: i64 = 3;
-/// and in any case so long, because data waits to be sent and stored.
+/// and in any case this long, because data waits to be sent and stored.
 const RUNNING_NS: i64 = 3_000_000_000;
 
 /// A moment without data, with the nearest data.

@@ -119,7 +119,7 @@ impl Recent {
     pub(crate) fn push(&mut self, interval: Arc<Interval>) {
         self.bytes += bytes_of_rows(&interval);
         self.intervals.push_back(interval);
-        // The one before the newest is what losses are counted from.
+        // Losses are counted from the interval before the newest.
         while self.intervals.len() > 2 && (self.intervals.len() > MAX_RECENT || self.bytes > self.max_bytes) {
             let Some(oldest) = self.intervals.pop_front() else { break };
             self.bytes -= bytes_of_rows(&oldest);
@@ -161,14 +161,14 @@ pub(crate) struct LossStep {
     pub health: SourceHealth,
 }
 
-/// Counts of losses over the last minutes, to show what was lost lately.
+/// Counts of losses over the last minutes, for recent losses.
 #[derive(Debug, Default)]
 pub(crate) struct LossHistory {
     steps: VecDeque<LossStep>,
 }
 
 impl LossHistory {
-    /// `loss`: what the receiver counted until now.
+    /// `loss`: the receiver's counts until now.
     pub(crate) fn push(&mut self, interval: &Interval, loss: LossCounts) {
         let (end_wall_ns, boot, health) = (interval.end.wall_ns, interval.boot, interval.health);
         self.steps.push_back(LossStep { end_wall_ns, boot, loss, health });
@@ -246,7 +246,7 @@ pub const PLOT_MINUTES: [i64; 4] = [5, 15, 1, 60];
 /// Answers of the feed that are remembered: the host's and those of the rows selected last.
 const MAX_HISTORIES: usize = 6;
 
-/// The plot's window of time, and what the feed knows about it.
+/// The plot's window of time, and the feed's answers about it.
 #[derive(Debug, Default)]
 pub(crate) struct PlotState {
     /// Which of [`PLOT_MINUTES`].
@@ -292,7 +292,7 @@ impl PlotState {
                 && window.end.saturating_sub(window.start) == length_ns
         };
         self.past = Some(before.filter(is_inside).unwrap_or_else(|| {
-            // Some of what came later is shown too.
+            // Some time after it is shown too.
             let end = wall_ns.saturating_add(length_ns / 4);
             end.saturating_sub(length_ns)..end
         }));

@@ -23,7 +23,7 @@ const POLL: Duration = Duration::from_millis(100);
 const BURST: usize = 64;
 /// How often the list of hosts is fetched.
 const HOSTS_EVERY: Duration = Duration::from_secs(1);
-/// How long a selection must rest before its history is asked for: the feed may have to ask a receiver.
+/// How long a selection must stay before its history is requested: the feed may have to ask a receiver.
 const REST: Duration = Duration::from_millis(300);
 /// How often the traces of the past on screen are fetched: one that was taken arrives some seconds later.
 const TRACES_EVERY: Duration = Duration::from_secs(2);
@@ -64,7 +64,7 @@ pub fn is_utf8_locale() -> bool {
     })
 }
 
-/// Adds what the environment asks for: `NO_COLOR` (no-color.org), a locale without UTF-8.
+/// Adds the settings of the environment: `NO_COLOR` (no-color.org), a locale without UTF-8.
 fn with_environment(options: &Options) -> Options {
     Options {
         no_color: options.no_color || variable("NO_COLOR").is_some(),

@@ -63,8 +63,8 @@ impl Columns {
         Self { columns, rows: rows.len() }
     }
 
-    /// The titles, and a line a row, of the columns that fit into `total` columns of the terminal; what cannot be narrower is longer.
-    /// `mark` ends a name that is cut.
+    /// The titles, and a line a row, of the columns that fit into `total` columns of the terminal; a line that cannot be
+    /// narrower is longer. `mark` ends a name that is cut.
     #[must_use]
     pub fn lines(&self, total: usize, mark: char) -> Vec<String> {
         let wanted: Vec<WantedColumn> = self.columns.iter().map(Column::wanted).collect();

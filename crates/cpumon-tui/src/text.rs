@@ -25,7 +25,7 @@ pub(crate) fn width(text: &str) -> usize {
     text.chars().map(char_width).sum()
 }
 
-/// Escapes a hostile text and leaves out what terminals cannot agree about.
+/// Escapes a hostile text and leaves out characters that terminals draw differently.
 pub(crate) fn safe(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     // At the start of a text no combining character is allowed: it would change the character to its left.

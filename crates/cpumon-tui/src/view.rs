@@ -17,7 +17,7 @@ pub enum Layout {
     List,
     /// Processes under their parents.
     Tree,
-    /// Processes under what they have in common.
+    /// Processes under their group.
     Groups,
 }
 
@@ -278,7 +278,7 @@ impl Col {
 /// Users that a hint names.
 const MAX_NAMED: usize = 8;
 
-/// A user and what all of its processes did in an interval.
+/// A user, with the sums of all of its processes in an interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UserRow {
     pub uid: u32,
@@ -307,7 +307,7 @@ pub(crate) fn users_of(interval: &Interval) -> Vec<UserRow> {
     rows
 }
 
-/// Where no process is of the wanted user: that, and whose the processes are.
+/// The message where no process is of the wanted user, with the users of the processes.
 pub(crate) fn no_such_user(interval: &Interval, wanted: &UserFilter) -> Option<String> {
     if !interval.source.has_users() {
         return Some(format!("a {} host does not send users", interval.source.name()));

@@ -23,7 +23,8 @@ const CONNECT_TIME: Duration = Duration::from_secs(3);
 /// A receiver that sends nothing for this time is given up: a long poll, and 10 s. An answer as a whole has no limit, because how long a
 /// trace takes depends on the network.
 const SILENCE: Duration = LONG_POLL.saturating_add(Duration::from_secs(10));
-/// Likewise, of a question about the past: it waits for its turn, then as long as the reading takes, and nothing is sent meanwhile.
+/// The same for a question about the past: it waits for its turn, then as long as the reading takes, and nothing is sent
+/// meanwhile.
 const PAST_SILENCE: Duration = Duration::from_mins(10);
 /// Largest answer. A host with 100,000 threads takes about 20 MB.
 const MAX_ANSWER_BYTES: u64 = 256 << 20;
@@ -112,7 +113,7 @@ impl Client {
         Self::with_silence(url, access, SILENCE)
     }
 
-    /// Likewise, for questions about the past, which take their time.
+    /// A client for questions about the past, which take their time.
     pub fn of_past(url: &str, access: &AccessArgs) -> Result<Self, String> {
         Self::with_silence(url, access, PAST_SILENCE)
     }
@@ -162,7 +163,7 @@ impl Client {
         Ok(self.ask_sized(path, query)?.map(|(answer, _)| answer))
     }
 
-    /// Likewise, with the length of the answer in bytes.
+    /// Asks, and returns the length of the answer in bytes too.
     fn ask_sized<T: DeserializeOwned>(
         &self,
         path: &str,

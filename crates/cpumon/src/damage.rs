@@ -14,7 +14,7 @@ use crate::when;
 /// Holes that are shown one by one.
 const SHOWN: usize = 20;
 
-/// Reports what a reader left out; the outcome of a command that was done otherwise.
+/// Reports the parts that a reader left out; returns the outcome of a command that was done otherwise.
 pub(crate) fn report(reader: &Reader, outcome: Outcome) -> Outcome {
     report_of(&reader.damage(), reader.path(), outcome)
 }
@@ -26,7 +26,7 @@ pub(crate) fn report_of(damage: &DamageReport, path: &Path, outcome: Outcome) ->
     write(damage, || names(path), &how, outcome)
 }
 
-/// [`report`] of a receiver's store: what its answers lacked since it started.
+/// [`report`] for a receiver's store: the parts that its answers lacked since it started.
 pub(crate) fn report_of_receiver(client: &Client, outcome: Outcome) -> Outcome {
     let store = match client.status() {
         Ok(status) => status.store,

@@ -1,4 +1,4 @@
-//! `cpumon doctor`: what this machine lets cpumon measure. Exit code 3 if something is missing.
+//! `cpumon doctor`: what cpumon can measure on this machine. Exit code 3 if something is missing.
 
 use std::io::Write;
 

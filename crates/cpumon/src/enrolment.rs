@@ -45,7 +45,7 @@ pub fn token(args: &TokenArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let is_new = !dir.join("receiver.identity").exists();
     let authority = open(&args.place)?;
     if is_new {
-        // The token is of no use to a receiver that runs with another directory.
+        // The token is useless for a receiver that runs with another directory.
         let dir = dir.display();
         say(&format!(
             "created a receiver identity in {dir}; `cpumon serve --tls` must use the same --state or --store"
@@ -128,8 +128,8 @@ pub fn enroll(args: &EnrollArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
     Ok(Outcome::Done)
 }
 
-/// The enrolled name of a host that is listed as `NAME@ADDRESS`, because another host has its id. `NAME@ADDRESS` may also be someone
-/// who only claims to be the host, so the store must have it as authenticated.
+/// The enrolled name of a host that is listed as `NAME@ADDRESS`, because another host has its id. `NAME@ADDRESS` may also
+/// be a host that only claims the id, so the store must have it as authenticated.
 fn name_as_enrolled<'a>(authority: &Authority, args: &'a RevokeArgs) -> Option<&'a str> {
     let (name, address) = args.host.rsplit_once('@')?;
     address.parse::<IpAddr>().ok()?;

@@ -114,7 +114,7 @@ impl Unfinished {
         Ok(Self { temporary })
     }
 
-    /// The file's name, for who creates the file and sets it. Once a signal came, this does not return.
+    /// The file's name, for the code that creates the file and sets it. Once a signal came, this does not return.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Option<PathBuf>> {
         self.temporary.lock().unwrap_or_else(PoisonError::into_inner)
     }

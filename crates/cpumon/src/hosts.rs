@@ -86,7 +86,7 @@ fn rows_of(lines: &[u8]) -> impl Iterator<Item = Value> {
     lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok())
 }
 
-/// The table, or that no host matches the words; with all hosts also who sends without being one.
+/// The table, or that no host matches the words; with all hosts also senders without a host.
 fn write_listed(
     status: &status::Status,
     listed: &Listed,
@@ -141,7 +141,7 @@ struct AllHosts {
     stored: Vec<Value>,
 }
 
-/// Whether a row is of a host that only the store has: it did not report since the receiver started.
+/// Whether only the store has the row's host: it did not report since the receiver started.
 fn is_stored(row: &Value) -> bool {
     text(row, "state") == "stored"
 }
@@ -398,7 +398,7 @@ type Figure = (&'static str, fn(&Value) -> String);
 /// The figure of the list's order; `None`: the table has a column for it.
 fn figure_of_order(order: HostOrder) -> Option<Figure> {
     Some(match order {
-        // BUSY is of the last interval.
+        // BUSY is for the last interval.
         HostOrder::Busy => ("1 MIN", |row| percent(row, "minute_busy_ratio", 1)),
         HostOrder::Peak => ("PEAK", |row| percent(row, "minute_peak_ratio", 1)),
         HostOrder::Ready => ("READY", |row| decimal(number(row, "minute_ready"), 2)),
@@ -415,7 +415,7 @@ fn figure_of_order(order: HostOrder) -> Option<Figure> {
     })
 }
 
-/// Empty where there is none.
+/// Empty where the row lacks it.
 fn text<'r>(row: &'r Value, name: &str) -> &'r str {
     row.get(name).and_then(Value::as_str).unwrap_or_default()
 }

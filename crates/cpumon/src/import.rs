@@ -62,7 +62,7 @@ fn open_writer(path: &Path) -> Result<Writer> {
     Writer::open(path, &options).context("cannot open the store")
 }
 
-/// Reports what was imported into the store at `path`.
+/// Reports the rows imported into the store at `path`.
 fn print(lines: &[String], path: &Path) -> Result<()> {
     let mut out = io::stdout().lock();
     let stored_in = format!("stored in {}", path.display());

@@ -65,7 +65,7 @@ fn stored(args: &LedgerArgs) -> anyhow::Result<(Vec<LedgerSum>, Outcome)> {
     Ok((all, past.end(Outcome::Done)))
 }
 
-/// A live host of a receiver, for so long.
+/// The ledger of a receiver's live host over this time.
 fn received(args: &LedgerArgs, wanted: &str, length: Duration) -> anyhow::Result<(Vec<LedgerSum>, Outcome)> {
     /// Long polls without an answer before the host counts as silent.
     const PATIENCE: u32 = 2;
@@ -104,7 +104,7 @@ fn received(args: &LedgerArgs, wanted: &str, length: Duration) -> anyhow::Result
     Ok((vec![sum], outcome))
 }
 
-/// This machine, for so long.
+/// The ledger of this machine over this time.
 fn measured(args: &LedgerArgs, length: Duration) -> anyhow::Result<(Vec<LedgerSum>, Outcome)> {
     let source = SourceOptions {
         choice: args.source,

@@ -59,7 +59,7 @@ fn page(command: clap::Command, path: &str) -> anyhow::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Escapes what roff would read as an escape or a hyphen.
+/// Escapes characters that roff would read as an escape or a hyphen.
 fn roff(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
     // A line that begins with a dot or an apostrophe would be a request.

@@ -30,7 +30,7 @@ pub(crate) fn to_output(
     }
 }
 
-/// Refuses to write `what`, which is binary, to a terminal.
+/// Refuses to write a binary format to a terminal.
 pub(crate) fn needs_file(path: Option<&Path>, what: &str) -> Result<(), Usage> {
     if path.is_some() || !io::stdout().is_terminal() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! [`Past`]: who is asked about the past: the store of `--store`, or the receiver of `--url`.
+//! [`Past`]: the source of answers about the past: the store of `--store`, or the receiver of `--url`.
 
 use std::io::{self, Write};
 use std::ops::Deref;
@@ -29,12 +29,12 @@ impl Past {
             return Ok(Self::Receiver(client));
         }
         let path = args.store.path();
-        // A missing store is reported with what to do about it.
+        // A missing store is reported with the remedy.
         let history = History::of_store(&path).map_err(explained)?;
         Ok(Self::Store(Box::new(history), path))
     }
 
-    /// Reports what could not be read; the outcome of a command that was done otherwise.
+    /// Reports unreadable parts; returns the outcome of a command that was done otherwise.
     pub(crate) fn end(&self, outcome: Outcome) -> Outcome {
         match self {
             Self::Store(history, path) => damage::report_of(&history.damage(), path, outcome),
@@ -67,7 +67,7 @@ pub(crate) fn answered<T>(result: Result<T, QueryError>) -> anyhow::Result<Optio
     }
 }
 
-/// Wrong questions are wrong usage here, with what to do about them. Moments are in the time zone of this machine.
+/// Wrong questions are wrong usage here, with the remedy. Moments are in the time zone of this machine.
 pub(crate) fn explained(error: QueryError) -> anyhow::Error {
     match error {
         QueryError::Store(error) => explain(error),

@@ -94,7 +94,7 @@ pub fn key_file(given: Option<&Path>, state_dir: &Path) -> PathBuf {
     given.map_or_else(|| state_dir.join("group.keys"), Path::to_owned)
 }
 
-/// Adds what to do to an error of opening a store.
+/// Adds the remedy to an error of opening a store.
 #[must_use]
 pub fn explain(error: StoreError) -> anyhow::Error {
     match error {

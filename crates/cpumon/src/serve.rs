@@ -29,7 +29,7 @@ use crate::top::show_screens;
 
 /// Time between two checks whether to stop.
 const CHECK_EVERY: Duration = Duration::from_millis(50);
-/// A receiver without datagrams counts as alive for so long after each check.
+/// A receiver without datagrams counts as alive for this long after each check.
 const HANGS: Duration = Duration::from_secs(20);
 const PROGRAM: &str = "cpumon";
 /// Memory of `cpumon run` for the newest intervals of this machine, bytes: views of older ones ask the store. Three
@@ -115,7 +115,7 @@ fn flight_settings(
 
 /// Which datagrams are taken.
 fn key_plan(args: &ServeArgs, state: &Path) -> KeyPlan {
-    // With TLS no device needs plain datagrams. Who names an address or a group for datagrams asks for them.
+    // With TLS no device needs plain datagrams. A user who names an address or a group for datagrams asks for them.
     let is_closed = args.tls.is_some() && args.udp.is_empty() && args.multicast.is_empty();
     let by_default = is_closed.then_some(false);
     KeyPlan {

@@ -41,7 +41,7 @@ struct Agent {
     probes: String,
     /// Switches and interrupts that the probes took; null where none are watched.
     events_per_sec: Option<f64>,
-    /// Counts since its start of what was lost or could not be measured, by name; null where nothing watches for it.
+    /// Counts of losses and failures since its start, by name; null where nothing watches for it.
     drops: BTreeMap<&'static str, Option<u64>>,
     /// The same in words, for the table: losses of data, and normal ones.
     #[serde(skip)]

@@ -1,4 +1,4 @@
-//! [`FlightArgs`]: the flags that all flight recorders share; [`FlightSettings`]: what they ask for.
+//! [`FlightArgs`]: the flags that all flight recorders share; [`FlightSettings`]: the settings in them.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -117,8 +117,9 @@ impl DiskRing {
         })
     }
 
-    /// Writes what the window has, for some milliseconds, and drops it there. True: more is left. A disk that does not take it costs the
-    /// oldest segments, then what comes until it takes some again; that is marked in the next segment.
+    /// Writes the window's events for some milliseconds, and drops them there. True: more is left. If the disk refuses
+    /// writes, the oldest segments are dropped first, then new events until it accepts some again; the next segment marks
+    /// the loss.
     pub(super) fn write(&mut self, window: &mut TraceWindow) -> bool {
         if self.paused.is_some_and(|until| Instant::now() < until) {
             return false;

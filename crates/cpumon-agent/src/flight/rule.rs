@@ -240,7 +240,7 @@ impl Held {
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     list: Vec<(FlightRule, Held)>,
-    /// No rule counts for so long.
+    /// Time in which no rule counts.
     quiet: Duration,
 }
 

@@ -108,7 +108,7 @@ impl WindowFile {
         match done {
             Ok(counts) => Ok(Some((counts, path))),
             Err(error) => {
-                // Half a window is of no use beside the message.
+                // Half a window is useless beside the message.
                 let _ = std::fs::remove_file(&path);
                 Err(error)
             }

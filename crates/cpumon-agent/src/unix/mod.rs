@@ -25,7 +25,7 @@ BPF probes besides threads and exits, separated by commas: sched (context switch
 /// The conclusion of `doctor` where nothing is missing.
 pub(crate) const EVERYTHING_WORKS: &str =
     "Everything works: every nanosecond of CPU time can be measured here.";
-/// `--help` of `--state`, after what the directory is for.
+/// `--help` of `--state`, after the purpose of the directory.
 pub(crate) const STATE_HELP: &str = "\
 Directory of this machine's keys, which `enroll` stores [default: /var/lib/cpumon-agent/identities for root, else \
 ~/.local/state/cpumon-agent/identities]";
@@ -46,7 +46,7 @@ EXAMPLES:
   Record without a network, at most 1 GB:
     cpumon-agent --record /var/tmp/cpumon --spool-bytes 1GB";
 
-/// The exit code of a shell for what Ctrl-C ended.
+/// The exit code of a shell for a program that Ctrl-C ended.
 const INTERRUPTED: i32 = 130;
 
 /// From now on SIGINT and SIGTERM set `stop` and wake the calling thread, SIGINT sets `interrupted` too, and a second one ends the process.

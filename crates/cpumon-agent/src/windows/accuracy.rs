@@ -15,7 +15,7 @@ use crate::{Chain, Signals};
 
 /// Rows unless the user asks for all.
 const ROWS: usize = 20;
-/// Below it, ticks are as long as what they measure.
+/// For shorter lengths, a tick is as long as the measurement.
 const MIN_LENGTH: Duration = Duration::from_secs(1);
 const HEADING: [&str; 6] = ["PID", "CYCLES ms", "TICK ms", "ERROR ms", "%", "NAME"];
 /// Exit codes of the program: data is missing; interrupted.

@@ -80,7 +80,8 @@ enum Step {
 }
 
 impl ServiceCommand {
-    /// Does what was asked for. Installs the logger, as the service's messages go to another place than those of the other commands.
+    /// Carries out the command. Installs the logger, because the service's messages go to another place than those of the
+    /// other commands.
     #[must_use]
     pub fn run(&self, program: &'static str) -> ExitCode {
         let is_service = matches!(self, Self::Service(ServiceArgs { step: Step::Run(_) }));
@@ -132,7 +133,7 @@ fn install(args: &AgentArgs) -> Outcome {
         executable_path: program.clone(),
         launch_arguments: launch_arguments(std::env::args_os()),
         dependencies: Vec::new(),
-        // The system's own account: it may see the owner of every process, and read what an administrator enrolled.
+        // The system's own account: it may see the owner of every process, and read an administrator's enrolment.
         account_name: None,
         account_password: None,
     };

@@ -13,7 +13,7 @@ use std::time::Duration;
 use windows_sys::Win32::System::Console::{CTRL_BREAK_EVENT, CTRL_C_EVENT, SetConsoleCtrlHandler};
 use windows_sys::core::BOOL;
 
-/// The exit code of a shell for what Ctrl-C ended, the same on all systems.
+/// The exit code of a shell for a program that Ctrl-C ended, the same on all systems.
 const INTERRUPTED: i32 = 130;
 
 /// The argument of the first call of [`catch_stop`].

@@ -94,7 +94,7 @@ pub fn register(source: &str) -> io::Result<()> {
     set
 }
 
-/// Takes back what [`register`] did.
+/// Undoes [`register`].
 pub fn unregister(source: &str) -> io::Result<()> {
     let path = wide(&format!("{SOURCES}{source}"));
     // SAFETY: the path ends with 0.

@@ -1,4 +1,5 @@
-//! Whatever /proc says, the receiver's decoder takes what the agent sends: each of its bounds is kept where the value is measured.
+//! For any content of /proc, the receiver's decoder accepts the agent's datagrams: each of its bounds is kept where the
+//! value is measured.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -24,7 +24,7 @@ fn words(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Without warnings and refusals: what the source is not permitted to see depends on where the test runs.
+/// Without warnings and refusals: the permissions of the source depend on where the test runs.
 fn plain_lines(messages: &str) -> Vec<&str> {
     let is_plain = |line: &&str| !line.contains(": warning: ") && !line.contains(" processes do not show ");
     messages.lines().filter(is_plain).collect()

@@ -64,7 +64,7 @@ pub(super) struct TextStyle<'a> {
 }
 
 /// Makes a text from another machine harmless: spells out control and invisible characters, quotes markup, and replaces
-/// what XML cannot hold.
+/// characters that XML cannot have.
 pub(super) fn escape_xml(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in escape(text).to_string().chars() {

@@ -110,7 +110,7 @@ impl PivotBuffer {
         }
     }
 
-    /// Ends the first pass: frees what only that pass needs.
+    /// Ends the first pass: frees memory that only this pass needs.
     pub fn close(&mut self) {
         self.index = HashMap::default();
         self.rows.shrink_to_fit();

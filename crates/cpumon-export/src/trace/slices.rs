@@ -32,8 +32,8 @@ pub const SLICE_COLUMNS: [(&str, ValueKind); 13] = {
     ]
 };
 
-/// Writes a trace's slices, in the order of their ends: those that a range has a part of, as they are, not cut at its ends. A range
-/// without any is an error. `survey` is of the same trace.
+/// Writes a trace's slices, in the order of their ends: those that overlap the range, uncut. A range without any is an
+/// error. `survey` is of the same trace.
 pub fn trace_slices(
     format: Format,
     survey: &TraceSurvey,

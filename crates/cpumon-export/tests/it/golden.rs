@@ -1,4 +1,4 @@
-//! The original's layouts against what the original wrote.
+//! The original's layouts against files of the original.
 
 use std::time::Duration;
 

@@ -106,7 +106,7 @@ fn trace(seed: u64, has_holes: bool) -> Vec<u8> {
     let Machine { mut rng, at_ns, mut events, .. } = machine;
     if has_holes {
         events.retain(|event| {
-            // The first ones say what each CPU did before.
+            // The first ones show the state of each CPU before.
             let can_miss =
                 event.at_ns > BEGAN_NS + 50_000 && !matches!(event.kind, SchedEventKind::Born { .. });
             !can_miss || rng.below(12) > 0
@@ -136,7 +136,7 @@ fn trace(seed: u64, has_holes: bool) -> Vec<u8> {
     writer.finish(at_ns + 1_000, 0).unwrap().0
 }
 
-/// Time, and how many spans it is of.
+/// Time, and the number of spans in it.
 type Times = BTreeMap<(i32, &'static str), (u64, u64)>;
 
 fn add(times: &mut Times, tid: i32, state: &'static str, total_ns: u64) {

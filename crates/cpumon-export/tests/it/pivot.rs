@@ -43,7 +43,7 @@ fn actors(intervals: usize) -> impl Strategy<Value = Vec<Actor>> {
     })
 }
 
-/// The intervals as the store keeps them: a row only for who worked, began or ended.
+/// The intervals as the store keeps them: a row only for tasks that worked, began or ended.
 fn record(actors: &[Actor], intervals: usize) -> Vec<Interval> {
     (0..intervals)
         .map(|at| {

@@ -90,7 +90,7 @@ fn perfetto(bytes: &[u8]) -> Trace {
     Trace::decode(out.as_slice()).unwrap()
 }
 
-/// Switches of each CPU: time, who comes, its name, the state of who left.
+/// Switches of each CPU: time, the thread that comes, its name, the state of the one that left.
 fn switches(trace: &Trace) -> BTreeMap<u32, Vec<(u64, i32, String, i64)>> {
     let mut cpus: BTreeMap<u32, Vec<_>> = BTreeMap::new();
     for bundle in trace.packet.iter().filter_map(|packet| packet.ftrace_events.as_ref()) {
@@ -122,7 +122,7 @@ fn perfetto_has_the_run_times_of_the_report_and_unknown_time_apart() {
     let unknown = (1 << 23) - 1;
     assert_eq!(
         of(0),
-        // The first switch of a CPU only says who is there.
+        // The first switch of a CPU only shows its current thread.
         [
             (0, 101, "=cmd()", 0),
             (0, 101, "=cmd()", 0),
@@ -170,7 +170,7 @@ fn perfetto_has_the_run_times_of_the_report_and_unknown_time_apart() {
 /// Times by thread, process and name.
 type ThreadTimes = BTreeMap<(u32, u32, String), u64>;
 
-/// Run time of each thread, and what each CPU did.
+/// Run time of each thread, and the states of each CPU.
 fn times<S: TraceSource>(mut trace: S) -> (ThreadTimes, Vec<[u64; 3]>) {
     let (report, ending) = analyse(&mut trace, TraceRange::default()).unwrap();
     assert!(ending.is_whole(), "{ending:?}");

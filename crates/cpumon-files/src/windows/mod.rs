@@ -51,8 +51,8 @@ fn create_missing(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Every user may make directories in `shared`. One that was there before a service came is its maker's, who may replace the files in it, or
-/// lead the service elsewhere by a link.
+/// Every user may make directories in `shared`. One that existed before a service belongs to its maker, who may replace
+/// the files in it, or lead the service elsewhere by a link.
 fn check_makers(
     dir: &Path,
     shared: &Path,
@@ -78,8 +78,8 @@ fn check_makers(
     Ok(())
 }
 
-/// Compares names without regard to the case of ASCII letters. Short names (`PROGRA~3`) and paths of `\\?\` are not recognised: who gives
-/// one chose it.
+/// Compares names without regard to the case of ASCII letters. Short names (`PROGRA~3`) and paths of `\\?\` are not
+/// recognised: their user chose them.
 fn is_below(dir: &Path, shared: &Path) -> bool {
     let mut names = dir.components();
     let is_same = |name: Component<'_>| {
@@ -123,7 +123,7 @@ pub fn resolve(path: &Path) -> io::Result<PathBuf> {
     Ok(path.to_owned())
 }
 
-/// Opens what a user named and is no regular file.
+/// Opens a file that a user named and that is no regular file.
 ///
 /// # Errors
 /// It cannot be opened.
@@ -134,7 +134,7 @@ pub fn open_special(path: &Path) -> io::Result<File> {
 /// Does nothing: a file has the access list of its directory, or one of its own.
 pub fn keep_mode(_from: &Path, _to: &Path) {}
 
-/// Does nothing: who may read a file is what its access list says.
+/// Does nothing: a file's access list decides who may read it.
 ///
 /// # Errors
 /// None.
@@ -188,7 +188,7 @@ pub fn open_private(path: &Path) -> io::Result<File> {
     }
 }
 
-/// None: Windows has no modes. An access list that lets others read a spool is what its directory was given.
+/// None: Windows has no modes. An access list that lets others read a spool was given to its directory.
 #[must_use]
 pub fn readable_by_others(_path: &Path) -> Option<u32> {
     None

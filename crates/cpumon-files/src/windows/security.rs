@@ -83,7 +83,7 @@ pub enum Access {
     CreateNew,
 }
 
-/// Opens a file, not what a link of its name leads to.
+/// Opens a file, not the target of a link of its name.
 pub fn open(path: &Path, access: Access, new: Option<&Descriptor>) -> io::Result<File> {
     let name = wide(path);
     let (rights, disposition) = match access {
@@ -138,7 +138,7 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// Somebody besides `us`, SYSTEM and administrators who may read or change the file.
+    /// Anyone besides `us`, SYSTEM and administrators who may read or change the file.
     pub fn others(&self, us: &Sid) -> Option<String> {
         match &self.allowed {
             None => Some("everyone".to_owned()),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::*;
 
 fn everyone_may_read(path: &Path) {
-    // icacls is not part of Wine; a file that inherits its rights is what another program would make.
+    // icacls is not part of Wine; a file that inherits its rights is like one of another program.
     std::fs::write(path, "x").unwrap();
 }
 
@@ -70,7 +70,7 @@ fn a_directory_that_another_user_made_where_all_may_is_refused() {
         let error = check(path, &other).unwrap_err();
         assert!(error.contains("belongs to user S-1-5-7") && error.contains("remove it"), "{error}");
     }
-    // Elsewhere the one who names a directory knows whose it is.
+    // Elsewhere the user who names a directory knows its owner.
     check_makers(&dir, &shared.path().join("cpumon").join("spool"), &us, |_| Ok(other.clone())).unwrap();
     assert!(security::owner_of(&dir).unwrap().is_trusted(&us));
 }

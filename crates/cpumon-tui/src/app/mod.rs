@@ -127,7 +127,7 @@ impl App {
         self.is_dirty = true;
     }
 
-    /// Takes in what the feed says about itself and its hosts.
+    /// Takes the feed's title and its list of hosts.
     pub fn on_hosts(&mut self, title: String, hosts: Vec<HostStatus>, host: Option<HostId>) {
         if host != self.host {
             self.forget();
@@ -220,7 +220,7 @@ impl App {
 
     /// Stops where data begins. `stored`: the oldest interval that the feed can find.
     pub fn on_first(&mut self, stored: Option<Arc<Interval>>) {
-        // A feed without a past has what came since the screens opened.
+        // A feed without a past has the intervals since the screens opened.
         let oldest = [stored, self.recent.oldest()].into_iter().flatten().min_by_key(|one| one.end.wall_ns);
         let Some(oldest) = oldest else { return self.on_notice("no data yet".into()) };
         let began = self.time_text(oldest.begin.wall_ns);
@@ -230,7 +230,7 @@ impl App {
 
     /// There is no data for a moment.
     pub fn on_no_moment(&mut self, wall_ns: i64, nothing: &NoMoment) {
-        // A feed without a past knows of no data; the screens have what they received.
+        // A feed without a past has no data; the screens have the intervals that they received.
         let first =
             self.recent.oldest().filter(|oldest| !nothing.has_nearest() && wall_ns <= oldest.begin.wall_ns);
         let first =
@@ -267,7 +267,7 @@ impl App {
         text::safe(&(self.time.show)(wall_ns))
     }
 
-    /// The time that the plot shows. In the past some of what came later is shown too.
+    /// The time that the plot shows. For a past moment it includes some time after it.
     pub(crate) fn plot_window(&self) -> Option<Range<i64>> {
         let end = self.shown_wall_ns()?;
         match &self.plot.past {

@@ -11,8 +11,8 @@ use crate::rows::RowId;
 use crate::text::safe;
 
 impl App {
-    /// The past that the plot lacks: of what, and the time. Ask [`Feed::history`](crate::Feed::history) for it once the selection
-    /// rests.
+    /// The past that the plot lacks: its subject and its time. Ask [`Feed::history`](crate::Feed::history) for it once
+    /// the selection has not moved for a moment.
     #[must_use]
     pub fn history_wanted(&self) -> Option<(Subject, Range<i64>)> {
         let of = self.subject_of_plot()?;
@@ -27,7 +27,7 @@ impl App {
         (window.start < needed_end && !is_known).then_some((of, window))
     }
 
-    /// The answer to [`App::history_wanted`]; empty if there is none.
+    /// The answer to [`App::history_wanted`]; empty without data.
     pub fn on_history(&mut self, of: Subject, asked: Range<i64>, mut points: Vec<HistoryPoint>) {
         // Where the feed does not know the capacity of then, it is that of the interval on screen.
         let rate = self.shown.as_ref().map_or(0.0, |interval| {
@@ -46,7 +46,7 @@ impl App {
     /// ones are old.
     #[must_use]
     pub fn traces_wanted(&self, again: bool) -> Option<Range<i64>> {
-        // A live window moves with each interval; its traces are asked for when it rests.
+        // A live window moves with each interval, so its traces are requested only for the past.
         let window = self.plot_window().filter(|_| self.clock == Clock::Past)?;
         let is_known = self.plot.traces.as_ref().is_some_and(|(asked, _)| *asked == window);
         (again || !is_known).then_some(window)

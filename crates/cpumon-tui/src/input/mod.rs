@@ -43,7 +43,7 @@ impl App {
         }
     }
 
-    /// Takes in what the mouse did.
+    /// Handles an event of the mouse.
     pub fn on_mouse(&mut self, mouse: MouseEvent) -> Option<Request> {
         let at = Position { x: mouse.column, y: mouse.row };
         match mouse.kind {

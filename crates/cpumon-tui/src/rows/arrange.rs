@@ -148,8 +148,8 @@ fn tree(input: &Input<'_>) -> RowList {
     out
 }
 
-/// Siblings are sorted by what their whole branches measured, so that a busy process far down lifts the way to it;
-/// columns that cannot be added up sort by the processes' own values.
+/// Siblings are sorted by the sums of their whole branches, so that a busy process far down lifts the way to it; columns
+/// that cannot be added up sort by the processes' own values.
 fn sort_siblings(input: &Input<'_>, roots: &mut [u32], family: &mut Family) {
     let own = (0..family.parents.len()).map(|at| input.sorter.measured_of(index(at)));
     let sums = own.collect::<Option<Vec<i64>>>().map(|own| branch_sums(own, roots, family));

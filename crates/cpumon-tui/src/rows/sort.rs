@@ -103,7 +103,7 @@ impl<'a> Sorter<'a> {
         }
     }
 
-    /// The tightest limit comes first, then what has none; throttled time that is not known comes last.
+    /// The tightest limit comes first, then rows without one; unknown throttled time comes last.
     fn limits(&self, item: &Item<'_>) -> Value {
         let limits = limits_of(&self.limits, self.interval, item);
         Value::Number(if self.col == Col::Limit {

@@ -1,5 +1,5 @@
-//! Details of the selected row, or of the host if none is selected: what no column has space for, such as the parent, the start,
-//! the container and unusual values.
+//! Details of the selected row, or of the host if none is selected: facts without a column, such as the parent, the
+//! start, the container and unusual values.
 
 use cpumon_model::{
     CgroupNames, ColumnId, Fields, Flags, Interval, Life, ProcessInterval, SOFTIRQ_KINDS, ThreadInterval,
@@ -32,7 +32,7 @@ pub(crate) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
     let value_width = columns.saturating_sub(label_width).max(1);
     let mut y = area.y;
     for (label, value) in entries {
-        // A long command line must not hide what was measured.
+        // A long command line must not hide the measured values.
         let most = if label == COMMAND { (area.height / 2).max(1) } else { area.height };
         let most = usize::from(most.min(area.bottom().saturating_sub(y)));
         let x = area.x + u16::try_from(label_width.min(columns)).unwrap_or(0);

@@ -200,7 +200,7 @@ fn filters(app: &App) -> Vec<Part> {
     texts.into_iter().map(|text| (text, Theme::bold())).collect()
 }
 
-/// Trust, the source, the number of tasks, what measuring costs.
+/// Trust, the source, the number of tasks, the cost of measuring.
 fn facts(app: &App, shown: &Interval) -> Vec<Part> {
     let mut texts: Vec<String> = Vec::new();
     let trust = app.status().map(|status| shown.trust.unwrap_or(status.trust));

@@ -32,10 +32,10 @@ pub(crate) struct Loss {
     pub help: &'static str,
 }
 
-/// The table of losses, what costs data first: kind, name, count, help.
+/// The table of losses, those that cost data first: kind, name, count, help.
 macro_rules! losses {
     ($($kind:ident $name:literal: $count:expr, $help:literal;)*) => {
-        /// Everything that can be lost; what costs data first.
+        /// All kinds of losses; those that cost data first.
         pub(crate) const LOSSES: [Loss; 17] =
             [$(Loss { name: $name, count: $count, kind: LossKind::$kind, help: $help }),*];
     };

@@ -192,7 +192,7 @@ impl App {
         self.draw_lines(&text, style, area, frame);
     }
 
-    /// A text that is longer than the status line covers some lines above it: the end of a notice says what to do.
+    /// A text that is longer than the status line covers some lines above it: the end of a notice has the remedy.
     fn draw_lines(&self, text: &str, style: Style, area: Rect, frame: &mut Frame<'_>) {
         let columns = usize::from(area.width);
         // Keys that do not fit are in the help.

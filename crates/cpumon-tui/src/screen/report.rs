@@ -1,4 +1,5 @@
-//! The report of a range, over the whole screen: what was measured, the rows, what their columns mean. Commands print the same sentences.
+//! The report of a range, over the whole screen: measured time, rows, meaning of the columns. Commands print the same
+//! sentences.
 
 use std::borrow::Cow;
 
@@ -15,7 +16,7 @@ use crate::table::Columns;
 use crate::text::{clip, safe};
 use crate::theme::Theme;
 
-/// Lines of what was measured.
+/// Lines of measured time.
 const MAX_HEAD: usize = 3;
 /// Most hosts with a line each.
 const SHOWN_HOSTS: usize = 4;

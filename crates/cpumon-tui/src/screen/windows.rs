@@ -44,7 +44,7 @@ fn open_window(theme: Theme, title: &str, columns: u16, lines: u16, frame: &mut 
     inner
 }
 
-/// Draws rows below their titles: the row `at` is selected, `style` is of the others.
+/// Draws rows below their titles: the row `at` is selected, `style` is for the others.
 fn draw_list(
     app: &App,
     list: &Columns,
@@ -78,7 +78,7 @@ pub(super) fn draw_hosts(app: &App, at: usize, frame: &mut Frame<'_>) {
         })
         .left(),
         Field::shown("TRUST", 1, |status: &HostStatus| status.trust.name().to_owned()).whole(),
-        // A store says what a host was, not how it is measured now.
+        // A store has the host's last state, not how it is measured now.
         Field::shown("SOURCE", 2, move |status: &HostStatus| {
             or_none(status.source.name().to_owned(), status.source != SourceKind::Unknown)
         })

@@ -1,4 +1,4 @@
-//! Command lines beside the names: who reads them, how they scroll, and that none can harm the screen.
+//! Command lines beside the names: their reader, how they scroll, and that none can harm the screen.
 
 use std::sync::Arc;
 

@@ -397,7 +397,7 @@ fn a_recording_is_played_stopped_and_stepped_by_the_feed() {
     assert!(screen(&mut app).contains("STOPPED"));
     let stopped_at = app.shown_wall_ns().unwrap();
     assert!(stopped_at < end);
-    // Played again it shows what comes, also where it was before.
+    // Played again it shows new intervals, also where it was before.
     app.on_playback(playback(true, false, 1.0));
     app.on_interval(Arc::new(interval(Kind::Normal, 61)));
     assert!(app.shown_wall_ns().unwrap() > stopped_at && app.shown_wall_ns().unwrap() < end);
@@ -605,7 +605,7 @@ fn beyond_the_first_data_it_stops_at_that_and_says_of_when_it_is() {
     }
 }
 
-/// It was cut at the end of the line, and with it what to do.
+/// It was cut at the end of the line, and the remedy with it.
 #[test]
 fn a_long_notice_covers_the_lines_above_the_last_one() {
     let mut app = app_of(Kind::Normal);

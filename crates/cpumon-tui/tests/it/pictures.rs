@@ -161,7 +161,7 @@ fn any_size_is_drawn() {
     }
 }
 
-/// Every number at an end of its type: what a made-up datagram may hold.
+/// Every number at an end of its type, as a made-up datagram may have it.
 fn impossible(low: i64, high: u64) -> cpumon_model::Interval {
     use cpumon_model::{CpuTimes, Delta, Ledger, Moment};
     let mut made = crate::synthetic::interval(Kind::Normal, 101);

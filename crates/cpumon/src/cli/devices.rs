@@ -73,7 +73,7 @@ pub enum KeyAction {
 }
 
 impl KeyAction {
-    /// Output format of what prints rows.
+    /// Output format, for commands that print rows.
     #[must_use]
     pub fn format(&self) -> Option<&FormatArgs> {
         if let Self::List(format) = self { Some(format) } else { None }
@@ -98,7 +98,7 @@ pub enum HostsCommand {
 }
 
 impl HostsCommand {
-    /// Output format of what prints rows.
+    /// Output format, for commands that print rows.
     #[must_use]
     pub fn format(&self) -> Option<&FormatArgs> {
         match self {

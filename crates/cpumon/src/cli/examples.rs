@@ -17,7 +17,7 @@ pub const VARIABLES: &str = "Each flag has an environment variable, such as CPUM
 pub const EXIT_CODES: &str =
     "0 success, 1 failure, 2 wrong usage, 3 finished but data is missing, 130 interrupted.";
 
-/// Pages, and below each its examples: what one does, and the command line.
+/// Pages, and below each its examples: the purpose, and the command line.
 const EXAMPLES: &str = "\
 cpumon
     Show this machine; on a terminal `cpumon` does the same | cpumon top

@@ -149,7 +149,7 @@ pub enum LoginTokenAction {
 }
 
 impl LoginTokenAction {
-    /// Output format of what prints rows.
+    /// Output format, for commands that print rows.
     #[must_use]
     pub fn format(&self) -> Option<&FormatArgs> {
         if let Self::List(format) = self { Some(format) } else { None }

@@ -1,6 +1,6 @@
-//! The `CPUMON_*` variables of the flags. A variable is a default: it does not choose what a command does, and what the user
-//! typed wins over a variable that contradicts it. An empty one is not set. Those of `top` have a second name, `CPUMON_TOP_SORT`, so
-//! that what a user likes to see there can be in a profile without a say in other commands.
+//! The `CPUMON_*` variables of the flags. A variable is a default: it does not choose what a command does, and a typed
+//! argument wins over a variable that contradicts it. An empty one is not set. Those of `top` have a second name,
+//! `CPUMON_TOP_SORT`, so that a user's view can be in a profile without an effect on other commands.
 
 use clap::builder::Resettable;
 use clap::parser::ValueSource;
@@ -44,7 +44,7 @@ fn with_variable(arg: Arg, is_top: bool) -> Arg {
     with_yes_and_no(with_old_variable(arg.env(name)).hide_env(true).hide_env_values(true))
 }
 
-/// The flags whose variables do not count beside what was typed.
+/// The flags whose variables do not count beside the typed arguments.
 fn overridden(command: &Command, typed: &ArgMatches) -> Vec<Id> {
     let is_typed = |id: &Id| {
         typed.try_contains_id(id.as_str()).is_ok()
@@ -63,7 +63,7 @@ fn overridden(command: &Command, typed: &ArgMatches) -> Vec<Id> {
     all
 }
 
-/// Flags that choose what a command does, or have no effect on it.
+/// Flags that choose the work of a command, or have no effect on it.
 fn by_command(name: &str, typed: &ArgMatches) -> Box<dyn Iterator<Item = &'static str>> {
     let is_typed_output = typed.try_contains_id("output").is_ok()
         && typed.value_source("output") == Some(ValueSource::CommandLine);

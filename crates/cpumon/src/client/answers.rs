@@ -33,7 +33,7 @@ impl From<ClientError> for QueryError {
     }
 }
 
-/// The path of a host's answers. Names are hostile: what a URL gives a meaning is escaped.
+/// The path of a host's answers. Names are hostile: characters with a meaning in a URL are escaped.
 fn of_host(host: &str, answer: &str) -> String {
     format!("/api/v1/hosts/{}/{answer}", utf8_percent_encode(host, NON_ALPHANUMERIC))
 }
@@ -43,7 +43,7 @@ fn named(hosts: &[String]) -> Result<&[String], QueryError> {
     if hosts.iter().any(String::is_empty) { Err(QueryError::UnknownHost) } else { Ok(hosts) }
 }
 
-/// Hosts as a list; a comma in a name ends it, so it is escaped, and so is what escapes.
+/// Hosts as a list; a comma in a name would end it, so it is escaped, and so is the escape character.
 fn list(hosts: &[String]) -> Result<Parameters, QueryError> {
     let escaped: Vec<String> =
         named(hosts)?.iter().map(|host| host.replace('%', "%25").replace(',', "%2C")).collect();
@@ -252,7 +252,7 @@ impl Client {
     }
 }
 
-/// An export as the parameters of a request. What has no effect is refused there, so it is left out.
+/// An export as the parameters of a request. Options without effect would be refused there, so they are left out.
 fn export_parameters(query: &ExportQuery) -> Parameters {
     let is_legacy = matches!(query.format, Format::Legacy(_));
     let has = |part: QueryPart| part.kinds().contains(&query.kind) && (!is_legacy || part.is_in_legacy());

@@ -86,7 +86,7 @@ fn failed(error: impl Display) -> FeedError {
     FeedError(error.to_string())
 }
 
-/// Has a receiver record its own machine, or take the last seconds of a device; gives what happens now.
+/// Has a receiver record its own machine, or take the last seconds of a device; returns a message.
 fn take_trace<E: Display>(
     sources: TraceSources,
     record: impl FnOnce(Duration) -> Result<(), E>,

@@ -118,7 +118,7 @@ fn cut<R>(rows: &mut Vec<R>, args: &TraceInputArgs) -> usize {
     left_out
 }
 
-/// Likewise; `most`: but in a table.
+/// The limit of rows; `most`: default outside of a table.
 fn limit_of(given: Option<u32>, format: Format, most: usize) -> usize {
     let usual = if format == Format::Table { TABLE_ROWS } else { most };
     given.map_or(usual, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
@@ -128,7 +128,7 @@ fn say_left_out(left_out: usize, out: &mut dyn Write) -> io::Result<()> {
     if left_out > 0 { writeln!(out, "{left_out} more; --limit shows them") } else { Ok(()) }
 }
 
-/// Says on standard error what the trace lacks. `marked`: lost events whose span is known.
+/// Reports on standard error the parts that the trace lacks. `marked`: lost events whose span is known.
 fn missing(ending: &Ending, marked: u64) -> Outcome {
     let lacks = ending.problems(marked);
     for lack in &lacks {
@@ -217,7 +217,7 @@ impl Who {
     }
 }
 
-/// Columns of who a row is about: kind, name, pid and tid.
+/// Columns that identify a row's task: kind, name, pid and tid.
 fn who_fields<'f, R: 'f>(names: [&'static str; 4], who: impl Fn(&R) -> Who + Copy + 'f) -> [Field<'f, R>; 4] {
     let [kind, name, pid, tid] = names;
     [

@@ -63,7 +63,7 @@ fn find(text: &str, history: &TraceHistory, file: &TraceFile<'_>) -> Result<(Tra
     let is_one = tid.is_some() || found.iter().all(|row| row.2.tid == found[0].2.tid);
     match found.pop() {
         None => Err(Usage(format!("no thread {text:?} has any event in this part of the trace"))),
-        // An id that was given out again: the last thread that had it.
+        // An id that was reused: the last thread that had it.
         Some((task, end_ns, _)) if is_one => Ok((task, end_ns)),
         Some(last) => {
             let all = found.iter().chain([&last]).filter_map(|row| row.2.tid);

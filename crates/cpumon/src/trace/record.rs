@@ -115,7 +115,7 @@ fn record_to(args: &TraceRecordArgs, file: File, signals: &Signals) -> anyhow::R
     let ended = watch(&mut recorder, &sink, &mut run);
     let end_ns = now().mono_ns;
     let length = began.elapsed();
-    // Whatever happened: what was recorded is written.
+    // In any case the recorded events are written.
     recorder.stop()?;
     let (counts, path) = sink.borrow_mut().finish(&args.output, end_ns, recorder.lost())?;
     let status = ended?;
@@ -261,7 +261,7 @@ fn end(mut child: Child) -> anyhow::Result<Option<ExitStatus>> {
 
 type Writer = BufWriter<File>;
 
-/// Takes what the recorder reads.
+/// Receives the recorder's records.
 enum Sink {
     /// The programs are being attached, or the recording is over.
     Closed,
@@ -337,7 +337,7 @@ impl Sink {
         }
     }
 
-    /// Ends the recording. Returns what the last file has, and its name.
+    /// Ends the recording. Returns the counts and the name of the last file.
     fn finish(&mut self, path: &Path, end_ns: u64, lost: u64) -> anyhow::Result<(WrittenCounts, PathBuf)> {
         match std::mem::replace(self, Self::Closed) {
             Self::Closed => Err(anyhow!("the trace was ended before")),

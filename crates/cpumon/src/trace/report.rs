@@ -21,7 +21,7 @@ use crate::cli::{Format, TraceReportArgs};
 use crate::exit::Outcome;
 use crate::table::{paragraph, terminal_columns, write_columns, write_rows};
 
-/// Blocks of a line in a table: each is of several intervals, if there are more.
+/// Blocks of a line in a table; a block covers several intervals, if there are more.
 const BLOCKS: u32 = 60;
 
 /// A row and its shares in each block.

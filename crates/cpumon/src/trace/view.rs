@@ -56,7 +56,7 @@ pub(crate) fn view(args: &TraceViewArgs) -> anyhow::Result<Outcome> {
     let signals = Signals::install()?;
     let traces: Arc<dyn Traces> = Arc::new(OneFile(args.file.clone()));
     let bytes = usize::try_from(args.memory).unwrap_or(usize::MAX);
-    // Read once before the page opens: what cannot be read is reported here, and the first picture does not wait.
+    // Read once before the page opens: an unreadable file is reported here, and the first picture does not wait.
     let timelines = Arc::new(Timelines::new(traces, bytes));
     let timeline = timelines.get(ID, 0, &Arc::default());
     let timeline = timeline.with_context(|| format!("cannot show {}", args.file.display()))?;

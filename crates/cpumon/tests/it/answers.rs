@@ -102,7 +102,7 @@ fn questions() -> Vec<Vec<String>> {
         "hosts",
         "hosts --json",
         "hosts --format parquet",
-        // No data, and what cannot be answered.
+        // No data, and a question without an answer.
         "report --since 2001-01-01T00:00Z --until 2001-01-02T00:00Z --host equal",
         "ledger --since 2001-01-01T00:00Z --until 2001-01-02T00:00Z",
         "gaps --since 2001-01-01T00:00Z --until 2001-01-02T00:00Z --format csv",
@@ -207,7 +207,7 @@ fn server_of(answers: &'static [(&'static str, u16)], bodies: Vec<String>) -> St
     url
 }
 
-/// The name of the row of all others, and what a receiver says of its state, came to the terminal as they were.
+/// The name of the row of all others, and a receiver's error text, came to the terminal as they were.
 #[test]
 fn a_hostile_receiver_writes_nothing_to_the_terminal_but_text() {
     let dir = tempfile::tempdir().unwrap();

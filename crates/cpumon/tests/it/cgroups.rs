@@ -1,4 +1,5 @@
-//! CPU time and limits of cgroups, against what the kernel counts for them: `cpu.stat`. Needs root; CPU time also BPF and cgroup v2.
+//! CPU time and limits of cgroups, against the kernel's counts in `cpu.stat`. Needs root; CPU time also BPF and cgroup
+//! v2.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

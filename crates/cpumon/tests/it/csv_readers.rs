@@ -1,5 +1,5 @@
-//! Every CSV that the program writes, read by other programs without options: they find the rows and numbers that JSON Lines have.
-//! Names are hostile, and come after more rows than a reader needs to guess what a column is.
+//! Every CSV that the program writes, read by other programs without options: they find the rows and numbers that JSON
+//! Lines have. Names are hostile, and come after more rows than a reader needs to guess a column's type.
 //!
 //! Python's own module always reads them; `scripts/test-csv.sh` names more readers in `CSV_READERS`.
 

@@ -1,5 +1,5 @@
-//! An agent's program for another kind of device, and a process of known CPU time beside it: what the tests of the static agent
-//! and of the agent for Windows share.
+//! An agent's program for another kind of device, and a process of known CPU time beside it: shared by the tests of the
+//! static agent and of the agent for Windows.
 
 use std::io::{BufRead, BufReader, Write};
 use std::ops::RangeInclusive;
@@ -19,7 +19,7 @@ pub struct Device {
     pub source: &'static str,
     /// Starts a process that the agent measures.
     pub load: fn() -> Load,
-    /// Largest difference between the stored time of a process and what the process reports, ns.
+    /// Largest difference between the stored time of a process and its own report, ns.
     pub tolerance_ns: u64,
     pub patience: Duration,
 }

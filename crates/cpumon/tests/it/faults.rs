@@ -31,8 +31,8 @@ fn kill_9_loses_at_most_a_second_and_breaks_nothing() {
     let store = dir.path().join("x.db");
     let mut serve = Serve::start_with(cpumon(), &store, &["--interval", "100ms"]);
     eventually("some data", || serve.status()["store"]["written"].as_u64().filter(|written| *written > 5));
-    // Right after a commit another interval comes: it waits longest for the next one. What the receiver shows it has received,
-    // so a second later it is in the file.
+    // Right after a commit another interval comes: it waits longest for the next one. A status shows received intervals,
+    // so a second later the file has them.
     let newest = |status: &serde_json::Value| status["hosts"][0]["last"]["wall_ns"].as_i64().unwrap();
     let seen = serve.status()["store"]["written"].as_u64();
     let committed =
@@ -311,7 +311,7 @@ fn a_receiver_that_root_starts_runs_as_the_owner_of_its_store_without_rights() {
     let dir = tempfile::tempdir().unwrap();
     chown(dir.path(), Some(65_534), Some(65_534)).unwrap();
     let store = dir.path().join("x.db");
-    // Twice: also what the first one has made.
+    // Twice: also over the files of the first one.
     for _ in 0..2 {
         let serve = storing(dir.path());
         assert_rights(&serve, 65_534, 0);

@@ -135,7 +135,7 @@ impl Device {
         (into.thread_count, into.process_count) = (self.threads, 1);
     }
 
-    /// Goes to its receiver with what waits.
+    /// Connects to its receiver with its queue.
     pub fn connect(&mut self) {
         let Some(Waits::InSpool(spool)) = self.waits.take() else { panic!("connected already") };
         let identity = DeviceIdentity::find(&self.dir.join("keys"), &self.address).unwrap();

@@ -1,4 +1,5 @@
-//! Traces of a device's flight recorder with the real programs: trigger, transfer over TLS, cuts on both sides, what a receiver shows.
+//! Traces of a device's flight recorder with the real programs: trigger, transfer over TLS, cuts on both sides, the
+//! receiver's list.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};

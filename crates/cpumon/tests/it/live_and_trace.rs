@@ -204,7 +204,7 @@ fn measure() -> Option<Both> {
             }
             opened.source.snapshot(&mut snapshots[at]).unwrap();
         }
-        // The first events after the second cut end what was open at it.
+        // The first events after the second cut end the states that were open at it.
         std::thread::sleep(Duration::from_millis(50));
     });
     recorder.stop().unwrap();
@@ -231,8 +231,8 @@ impl Both {
         (report, rows)
     }
 
-    /// The times that live accounting has of the trace's events in the range, by thread; `None` where only an event behind an end of the range
-    /// shows what the thread did at it.
+    /// Live accounting's times for the trace's events in the range, by thread; `None` where only an event behind an end
+    /// of the range shows the thread's state at it.
     fn replayed(&self) -> BTreeMap<ThreadKey, Option<Times>> {
         let mut reader = TraceReader::open(self.trace.as_slice()).unwrap();
         let [from_ns, until_ns] = [self.interval.begin, self.interval.end].map(|end| end.mono_ns);
@@ -338,7 +338,7 @@ fn key(row: &GroupRow) -> Option<ThreadKey> {
     if let GroupKey::Thread(key, _) = row.key { Some(key) } else { None }
 }
 
-/// The ledger of the trace balances, and its threads ran what its CPUs did.
+/// The ledger of the trace balances, and its threads' run time equals its CPUs'.
 fn check_ledger(both: &Both, report: &Report, rows: &[GroupRow]) {
     let totals = report.totals();
     let length_ns = both.interval.duration_ns();

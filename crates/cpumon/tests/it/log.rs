@@ -1,5 +1,4 @@
-//! A local recorder that is killed, and what `cpumon import` makes of its log: every interval that was accepted, once, and the
-//! recorder's own sums.
+//! A local recorder that is killed, and the import of its log: every accepted interval once, and the recorder's own sums.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};

@@ -173,7 +173,7 @@ pub fn write_log(dir: &std::path::Path, snapshots: u64, max_bytes: u64) {
     write_log_of(MadeUp::new(5, BootId([1; 16])), "made-up", dir, snapshots, max_bytes);
 }
 
-/// Likewise, of a source and a host's name.
+/// Writes a log with this source and host name.
 pub fn write_log_of(
     mut source: MadeUp,
     hostname: &str,

@@ -1,4 +1,4 @@
-//! `cpumon top --at`: which host and which moment it shows, and that it says so where there is none.
+//! `cpumon top --at`: the host and the moment that it shows, and its message where there is no data.
 
 use std::path::Path;
 
@@ -141,7 +141,7 @@ fn a_host_that_no_longer_reports_says_when_it_last_did_and_shows_its_history() {
     let board5 = stored.iter().find(|host| host["hostname"] == "board5").unwrap();
     assert_eq!(board5["last_ns"], 1_750_000_060_000_000_000_i64, "{json}");
     assert_eq!((stored.len(), &board5["id"]), (2, &HostId([1; 16]).to_string().into()), "{json}");
-    // Nothing, and exit code 0, was what a file of no host had.
+    // A file of no host had no output and exit code 0.
     for format in ["table", "csv", "json", "jsonl"] {
         let search = ["hosts", "--search", "nowhere", "--format", format, "--url", &serve.url];
         let none = run(&search);

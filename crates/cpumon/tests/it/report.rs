@@ -161,7 +161,7 @@ fn what_find_found_is_what_the_report_within_it_has() {
         assert!(!rows.is_empty(), "{text}");
         for row in rows {
             let cell = |name: &str| row[name].as_str().unwrap();
-            // The page's link to what was found: `in=KIND:NAME` over its life.
+            // The page's link to a found group: `in=KIND:NAME` over its life.
             let within = format!("--within={}:{}", cell("kind"), cell("name"));
             let [since, until] = ["first_ns", "last_ns"].map(|name| row[name].to_string());
             let report =

@@ -430,7 +430,7 @@ fn off_loopback_only_who_has_a_token_gets_in() {
     assert!(!refused.status.success(), "another certificate is not trusted");
     serve.stop();
 
-    // A name that is given later is none of the certificate's: it says so until another one is made.
+    // A name that is given later is not in the certificate: the receiver reports it until another one is made.
     let lacks_name = || {
         let mut command = cpumon();
         command.env("STATE_DIRECTORY", state);

@@ -218,7 +218,7 @@ impl Serve {
         serde_json::from_str(&ok(&["status", "--json", "--url", &self.url])).unwrap()
     }
 
-    /// Likewise, without a program for it: for many questions, or thousands of hosts.
+    /// The status without a program for it: for many questions, or thousands of hosts.
     pub fn status_by_http(&self) -> Value {
         let mut answer = ureq::get(format!("{}/api/v1/status", self.url)).call().unwrap();
         let text = answer.body_mut().with_config().limit(256 << 20).read_to_string().unwrap();

@@ -1,4 +1,4 @@
-//! The screen as a person uses it, in tmux: keys do what they say, and the terminal is restored.
+//! The screen as a person uses it, in tmux: keys work as documented, and the terminal is restored.
 
 use std::process::{Command, Output, Stdio};
 

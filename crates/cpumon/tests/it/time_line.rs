@@ -53,7 +53,7 @@ impl Device {
         Self { info, encoder: Encoder::new(options), before, now, made: 0 }
     }
 
-    /// A snapshot of now, on a wall clock that is off by so much.
+    /// A snapshot of now, with an error of its wall clock.
     pub fn snapshot(&mut self, off_ns: i64) -> Datagrams {
         self.made += 1;
         let (into, boot_ns) = (&mut self.now, boot_ns());
@@ -195,8 +195,8 @@ fn over_tls_what_waited_is_in_its_time_and_comes_again_to_the_same_place() {
             uplink.append(at == 0, *wall_ns, frames);
         }
         assert!(uplink.drain(PATIENCE), "{:?}", uplink.status());
-        // The first time; sent again; sent again to a receiver that was started again. Clocks are compared wrongly by half of what one
-        // of the two ways took longer.
+        // The first time; sent again; sent again to a receiver that was started again. The error of a clock comparison is
+        // half of the difference between the times of both ways.
         check(&exported(&serve, "spooled"), begun_ns, i64::MAX, &(-SECOND_NS..=SECOND_NS));
         if turn == 1 {
             drop(uplink);

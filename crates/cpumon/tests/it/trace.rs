@@ -1,4 +1,4 @@
-//! `cpumon trace`: a recording of this very kernel against the kernel's own clocks, and what becomes of damaged files. Recording needs
+//! `cpumon trace`: a recording of this very kernel against the kernel's own clocks, and damaged files. Recording needs
 //! root or `CAP_BPF` and `CAP_PERFMON`.
 
 use std::os::unix::fs::PermissionsExt;
@@ -14,9 +14,9 @@ use crate::support::{KillOnDrop, cpumon, eventually, is_whole, lines_of, signal,
 
 /// Naps as long as the file that it is given is there.
 const NAPS: &str = "while [ -e \"$0\" ]; do sleep 0.03; done";
-/// Spins and naps, and prints what the scheduler has of the shell while it waits for `cat`: run time, run delay, slices.
+/// Spins and naps, and prints the scheduler's counts of the shell while it waits for `cat`: run time, run delay, slices.
 const LOAD: &str = "i=0; while [ $i -lt 4000 ]; do i=$((i+1)); [ $((i % 200)) -ne 0 ] || sleep 0.002; done; cat /proc/$$/schedstat; echo $$";
-/// The scheduler reads its clock before the switch event: so much a slice (measured: 11 µs).
+/// The scheduler reads its clock before the switch event: this much per slice (measured: 11 µs).
 const A_SLICE_NS: u64 = 12_000;
 /// The shell's own end, after its time was printed.
 const ITS_END_NS: u64 = 5_000_000;
@@ -44,7 +44,7 @@ fn is_refused(output: &Output) -> bool {
     refused
 }
 
-/// Runs a test again where the recorder lost events: then it says so by `false`, and the rest means nothing.
+/// Runs a test again where the recorder lost events: then it returns `false`, and its results mean nothing.
 fn until_whole(test: impl Fn() -> bool) {
     assert!((0..ATTEMPTS).any(|_| test()), "the recorder lost events {ATTEMPTS} times");
 }
@@ -203,7 +203,7 @@ fn the_exit_code_of_the_command_is_passed_on_and_a_torn_file_gives_what_is_whole
     check_damaged(&file, &mut bytes);
 }
 
-/// In the first chunk of events: what lies behind is in the report all the same.
+/// In the first chunk of events: the chunks behind are in the report all the same.
 fn check_damaged(file: &Path, bytes: &mut [u8]) {
     let events = bytes.windows(5).position(|window| window == b"chnk\x01").unwrap();
     let damaged_cpu = u64::from(u16::from_le_bytes([bytes[events + 6], bytes[events + 7]]));
@@ -296,7 +296,7 @@ fn is_the_last_part_written() -> bool {
         let (_, rows) = report(file, "thread");
         assert!(rows.iter().any(|row| row["name"] == "sh"), "{rows:?}");
     }
-    // Events may be lost where no file is of, too.
+    // Events may be lost outside of the file's range, too.
     code == Some(0)
 }
 
@@ -348,7 +348,7 @@ fn are_the_last_seconds_written() -> bool {
         }
         let (_, rows) = report(file, "process");
         let row = rows.iter().find(|row| number(row, "pid") == pid).expect("the spinner");
-        // A busy machine gives it little more than what the rule wants: 5 % of 400 ms.
+        // A busy machine gives it little more than the rule's limit: 5 % of 400 ms.
         assert!(number(row, "run_ns") > 15_000_000, "{row}");
     }
     assert_eq!(flights.metadata().unwrap().permissions().mode() & 0o777, 0o700);
@@ -379,7 +379,7 @@ fn kill_within_a_segment(
     segments()
 }
 
-/// Killed in the middle, and started again: what the first one recorded can be read, and is counted by the second one.
+/// Killed in the middle, and started again: the first recording can be read, and is counted by the second one.
 #[test]
 fn a_flight_recorder_on_disk_survives_a_kill() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! A `trace.dat` through `cpumon trace report` against what trace-cmd prints of the same file, in both versions. Needs root, tracefs and
-//! trace-cmd: in CI it must run.
+//! A `trace.dat` through `cpumon trace report` against trace-cmd's output for the same file, in both versions. Needs
+//! root, tracefs and trace-cmd: in CI it must run.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;

@@ -43,8 +43,8 @@ fn sum_ns(rows: &[Value], name: &str) -> u64 {
     rows.iter().map(|row| row[name].as_u64().unwrap()).sum()
 }
 
-/// How many threads agree. What came to a CPU and was not seen since, as perf's own process at the end, is left out: how long it ran is not
-/// recorded.
+/// Number of threads that agree. A thread that came to a CPU and was not seen since, as perf's own process at the end, is
+/// left out: its run time is not recorded.
 fn compare(data: &Path, rows: &[Value]) -> usize {
     let mut compared = 0;
     for (tid, expected) in sums(&script(data)) {

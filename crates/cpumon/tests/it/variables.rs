@@ -85,7 +85,7 @@ fn what_top_shows_can_be_kept_in_the_profile() {
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     let others = with(&[("CPUMON_TOP_SORT", "pid"), ("CPUMON_TOP_LIMIT", "x"), STORE], &["report"]);
     assert!(text(&others.stderr).contains(STORE.1), "{others:?}");
-    // Nor does a variable choose who is asked.
+    // Nor does a variable choose between store and receiver.
     for command in [&["report"][..], &["gaps"], &["ledger"], &["trace", "list"]] {
         let asked = with(&[("CPUMON_URL", "http://127.0.0.1:1"), STORE], command);
         assert!(text(&asked.stderr).contains(STORE.1), "{asked:?}");

@@ -69,7 +69,7 @@ fn rows(serve: &Serve, query: &str) -> Vec<String> {
     answer.lines().skip(1).map(str::to_owned).collect()
 }
 
-/// Waits until the store has what each thread used, and no more, under the name that it has.
+/// Waits until the store has each thread's time, and no more, under its name.
 fn assert_threads_stored(device: &Device, serve: &Serve, load: &Load, report: &Report) {
     for (number, (tid, truth_ns)) in report.threads.iter().enumerate() {
         let condition = format!("FROM thread_interval WHERE pid = {} AND tid = {tid}", load.pid);

@@ -1,8 +1,9 @@
-//! A trace for Perfetto: per-CPU bundles of the scheduler's events in its compact form, and who the threads are.
+//! A trace for Perfetto: per-CPU bundles of the scheduler's events in its compact form, and the names of the threads.
 //!
-//! The switches are those that the tracker finds, not the raw ones: time that no event explains is on a thread of its own, *unknown*, because
-//! Perfetto charges it to who left. Perfetto derives the states of threads from switches and wakeups, so these are written such that it finds
-//! the tracker's. Field numbers are those of Perfetto's public schema.
+//! The switches are those that the tracker finds, not the raw ones: time that no event explains is on a thread of its
+//! own, *unknown*, because Perfetto would charge it to the thread that left. Perfetto derives the states of threads from
+//! switches and wakeups, so these are written such that it finds the tracker's. Field numbers are those of Perfetto's
+//! public schema.
 
 mod bundle;
 
@@ -119,7 +120,7 @@ struct Perfetto<'s, 'w> {
     prev: Option<(TraceTask, Leaves)>,
     /// The task that begins with the current event, and its parent.
     birth: Option<(TraceTask, TraceTask)>,
-    /// The switch is not of who had come.
+    /// Whether another thread leaves than had come.
     is_hole: bool,
     /// Slot of the thread that the current event woke, and the delay of its wakeup in the output: 1 ns if it fell asleep
     /// at the same time, else 0.

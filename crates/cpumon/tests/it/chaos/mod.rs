@@ -33,8 +33,8 @@ const FAULTS: Duration = Duration::from_secs(8);
 /// The first device's spool: a few seconds of a receiver's absence fill it.
 const SMALL_BYTES: u64 = 64 << 10;
 const LARGE_BYTES: u64 = 64 << 20;
-/// The device whose spool lies on a disk of its own that a receiver's absence fills, where that can be mounted. What waits in
-/// memory then is lost with a kill, and counted: there was no space.
+/// The device whose spool is on a disk of its own that a receiver's absence fills, where that can be mounted. Snapshots
+/// in memory then are lost with a kill, and counted: there was no space.
 const ON_SMALL_DISK: usize = 2;
 
 /// The receiver, which is killed and comes back at the same place.

@@ -11,11 +11,11 @@ use std::time::Duration;
 /// Faults of the network.
 #[derive(Debug, Default)]
 pub struct Trouble {
-    /// Counts up: connections of before are cut.
+    /// Counts up: earlier connections are cut.
     pub cuts: AtomicU64,
     /// Nothing passes.
     pub is_stalled: AtomicBool,
-    /// Each piece takes so long.
+    /// Delay of each piece.
     pub delay_ms: AtomicU64,
     stop: AtomicBool,
 }

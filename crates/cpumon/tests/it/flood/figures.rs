@@ -27,7 +27,7 @@ pub fn allocated_kib(pid: u32) -> u64 {
     kib(pid, "RssAnon")
 }
 
-/// From now on [`peak_kib`] is of what comes.
+/// Resets [`peak_kib`].
 pub fn forget_peak(pid: u32) {
     std::fs::write(of(pid).join("clear_refs"), "5").unwrap();
 }

@@ -1,5 +1,5 @@
-//! Kinds of valid datagrams that cost a receiver as much as they can: each table at its most, in rows as short as they may be, and
-//! much of what a receiver keeps one of for each: hosts, boots, texts, sources.
+//! Kinds of valid datagrams that cost a receiver as much as they can: each table at its limit, in the shortest rows, and
+//! many objects that a receiver stores one by one: hosts, boots, texts, sources.
 
 use cpumon_wire::v1::{Datagram, ProcessDatagram, ThreadEntry, encode};
 

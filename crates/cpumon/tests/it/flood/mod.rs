@@ -38,7 +38,8 @@ pub fn backlog_drops() -> u64 {
     dropped.map(|word| u64::from_str_radix(word, 16).unwrap()).sum()
 }
 
-/// Whether a receiver's status counts each datagram that was sent, but for what the kernel dropped before any socket.
+/// Whether a receiver's status counts each datagram that was sent, except those that the kernel dropped before any
+/// socket.
 pub fn is_counted(receiver: &Value, sent: u64, drops_before: u64) -> bool {
     let count = |name: &str| receiver[name].as_u64().unwrap();
     // The two are not read at one instant, so that their sum can be ahead.
@@ -262,7 +263,7 @@ fn the_worst_valid_datagrams_of_one_source_keep_memory_bounded() {
             bytes += socket.send_to(&frame, serve.udp).unwrap();
             sent += 1;
         }
-        // The socket's buffer holds few of this length; what the kernel drops would cost nothing.
+        // The socket's buffer holds few datagrams of this length; a dropped one would cost nothing.
         let are_taken = || is_counted(&serve.status()["receiver"], sent, drops_before);
         eventually("they are taken", || are_taken().then_some(()));
     }
@@ -274,7 +275,7 @@ fn the_worst_valid_datagrams_of_one_source_keep_memory_bounded() {
     let silent = Instant::now();
     let above_kib = || allocated_kib(serve.pid).saturating_sub(idle_kib);
     let held = || serve.status()["receiver"]["tables"]["held_bytes"].as_u64().unwrap();
-    // Silent hosts give back what they hold.
+    // Silent hosts give back their memory.
     while above_kib() > AFTERWARDS_KIB || held() > 4 << 20 {
         assert!(
             silent.elapsed() < Duration::from_mins(3),

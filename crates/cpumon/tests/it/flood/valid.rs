@@ -1,5 +1,5 @@
-//! Floods of valid datagrams of each kind, beside this machine's own measurements and a device on TLS. In: how long each takes
-//! (`FLOOD_SECONDS`). Out: a table of what a byte costs, and that neither of the two loses anything or waits.
+//! Floods of valid datagrams of each kind, beside this machine's own measurements and a device on TLS. In: how long each
+//! takes (`FLOOD_SECONDS`). Out: a table of the cost of a byte, and that neither of the two loses anything or waits.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Mutex;
