@@ -32,7 +32,7 @@ pub struct WebOptions {
     pub store: Option<PathBuf>,
     /// Timelines of traces; `None`: there are no traces.
     pub timelines: Option<Arc<Timelines>>,
-    /// Serves the page from this directory, for those who work on it; `None`: the embedded one.
+    /// Serves the page from this directory, for development; `None`: the embedded one.
     pub web_dir: Option<PathBuf>,
     /// The file of tokens with which one must log in; `None`: anyone may read.
     pub login: Option<PathBuf>,
@@ -87,7 +87,7 @@ impl App {
         }
     }
 
-    /// Lets `work` wait for a device on a thread of its own, one of few: the others are for those who only read.
+    /// Lets `work` wait for a device on a thread of its own, one of few: the others are for readers.
     pub(crate) async fn wait_for_device<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Live) -> T + Send + 'static,
@@ -98,7 +98,7 @@ impl App {
         in_turn(&self.device_turns, MAX_DEVICE_WAIT, busy, move |_| work(&*live)).await
     }
 
-    /// Adds what a client did to the audit log.
+    /// Adds a client's action to the audit log.
     pub(crate) fn note(&self, peer: Option<Extension<Peer>>, event: AuditEvent, subject: &str, detail: &str) {
         if let Some(audit) = &self.options.audit {
             let by = peer.map_or_else(String::new, |Extension(peer)| peer.0.ip().to_canonical().to_string());

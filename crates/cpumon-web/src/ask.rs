@@ -30,8 +30,8 @@ impl Drop for Cancel {
     }
 }
 
-/// Lets `work` block on a thread of its own, once one of `turns` is free; who waits too long gets `busy`. The flag is set when the client
-/// goes away.
+/// Lets `work` block on a thread of its own, once one of `turns` is free; a caller that waits too long gets `busy`. The
+/// flag is set when the client goes away.
 pub(crate) async fn in_turn<T: Send + 'static>(
     turns: &Arc<Semaphore>,
     max_wait: Duration,
@@ -137,7 +137,7 @@ impl Idle {
     }
 
     fn check(&self) -> Option<Duration> {
-        // Held meanwhile: who adds a timeline behind this check finds that the timer has ended.
+        // Held meanwhile, so that a timeline that is added after this check finds that the timer has ended.
         let mut is_timed = self.is_timed.lock().unwrap_or_else(PoisonError::into_inner);
         let left = self.timelines.give_up_idle(Instant::now().into_std());
         *is_timed = left.is_some();

@@ -52,7 +52,7 @@ pub(crate) enum FileOf {
 /// All hosts, as answers, files and messages of the stream.
 pub(crate) struct FleetFeed {
     live: Arc<dyn Live>,
-    /// When the receiver started: ids of messages from before are of no use now.
+    /// When the receiver started: ids of earlier messages are useless now.
     epoch: i64,
     board: FleetBoard,
     last: Mutex<Encoded>,

@@ -51,7 +51,7 @@ impl Server {
     }
 
     /// Whether a request was made by another site. Browsers say so in `Origin` (RFC 6454) and `Sec-Fetch-Site` (W3C Fetch
-    /// Metadata); who is no browser says neither.
+    /// Metadata); other programs send neither.
     fn is_from_elsewhere(&self, headers: &HeaderMap, host: &str) -> bool {
         let ours = format!("{}://{host}", if self.is_tls { "https" } else { "http" });
         let is_other = |origin: &HeaderValue| !origin.as_bytes().eq_ignore_ascii_case(ours.as_bytes());
@@ -95,7 +95,7 @@ const UNLESS_SET: [(HeaderName, &str); 2] = [
     (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
 ];
 
-/// Lets pass what was meant for this server, and marks every answer as private.
+/// Passes requests for this server, and marks every answer as private.
 pub(crate) async fn check(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
     let mut response = match server.refuses(&request) {
         None => next.run(request).await,

@@ -19,7 +19,7 @@ const LEAST_BYTES: u64 = 1_200;
 /// More is sent as it is: packing must not take a second of a CPU.
 const MOST_BYTES: u64 = 32 << 20;
 
-/// Packs what a route answered, if its reader takes gzip.
+/// Packs a route's answer, if its reader takes gzip.
 pub(crate) async fn pack(request: Request, next: Next) -> Response {
     let takes_gzip = takes(request.headers(), "gzip");
     let response = next.run(request).await;

@@ -93,7 +93,7 @@ fn embedded(path: &str, headers: &HeaderMap) -> Response {
     response
 }
 
-/// Whether who asks has what bears this tag, quotes included (RFC 9110, section 13.1.2).
+/// Whether the client already has the file with this tag, quotes included (RFC 9110, section 13.1.2).
 pub(crate) fn is_known(headers: &HeaderMap, tag: &str) -> bool {
     let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
     // RFC 9110, section 13.1.2, demands the weak comparison: a proxy that packs an answer makes its tag weak.
@@ -115,7 +115,7 @@ fn is_view(path: &str) -> bool {
     )
 }
 
-/// Whether who asks takes this coding of an answer.
+/// Whether the client accepts this coding of an answer.
 pub(crate) fn takes(headers: &HeaderMap, wanted: &str) -> bool {
     headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok()).any(|value| {
         value.split(',').any(|coding| {

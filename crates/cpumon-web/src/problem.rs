@@ -9,7 +9,7 @@ use cpumon_query::{QueryError, StoreError};
 
 use crate::api;
 
-/// An error as a status, a sentence, and what to do about it.
+/// An error as a status, a sentence, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
@@ -31,7 +31,7 @@ impl Problem {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
     }
 
-    /// With what to do about it.
+    /// Adds the remedy.
     pub(crate) fn how(self, how: impl Into<String>) -> Self {
         Self { how: Some(how.into()), ..self }
     }
@@ -51,7 +51,7 @@ fn usual_way_out(status: StatusCode) -> &'static str {
     }
 }
 
-/// The problem of a question, as a whole sentence with what to do about it.
+/// The problem of a question, as a whole sentence with the remedy.
 impl From<QueryError> for Problem {
     fn from(error: QueryError) -> Self {
         let status = match &error {

@@ -148,7 +148,7 @@ impl Credit {
 }
 
 impl Progress {
-    /// Whether the turn was lost: what its reader has is not the whole file.
+    /// Whether the turn was lost, so that its reader does not have the whole file.
     pub(crate) fn is_lost(&self) -> bool {
         lock(&self.credit).is_lost
     }

@@ -90,7 +90,7 @@ pub(crate) fn number_of(id: &str, epoch: i64) -> Option<u64> {
 
 /// Process rows in a message; more are counted in `total`.
 pub(crate) const MAX_PROCESSES: usize = 5_000;
-/// Thread rows in a table; likewise.
+/// Thread rows in a table; more are counted in `total`.
 pub(crate) const MAX_THREADS: usize = 20_000;
 /// Most hosts whose newest interval stays encoded.
 const MAX_KEPT: usize = 64;
@@ -151,7 +151,7 @@ impl Encoder {
             all_threads: OnceLock::new(),
             threads: Mutex::default(),
         });
-        // A reader that catches up does not push out what the others share.
+        // A reader that catches up does not push out intervals that the others share.
         let is_older = kept.iter().any(|(of, at)| *of == id && at.shown.serial > shown.serial);
         if !is_older {
             kept.retain(|(of, _)| *of != id);

@@ -82,7 +82,8 @@ impl Tls {
         Ok(Self { config: Arc::new(config), fingerprint, certificate: certificate_der })
     }
 
-    /// The certificate of these files; made with a key of its own, for these names and addresses, if there is none yet.
+    /// The certificate in these files; without one, a new one is made with a key of its own, for these names and
+    /// addresses.
     pub fn load_or_make(certificate: &Path, key: &Path, names: &[String]) -> Result<Self, TlsError> {
         if !certificate.exists() {
             let made = rcgen::generate_simple_self_signed(names).map_err(TlsError::Make)?;

@@ -719,7 +719,7 @@ export interface components {
             skipped: number;
             spark?: components["schemas"]["Spark"] | null;
         };
-        /** @description All hosts, without what differs from reader to reader. */
+        /** @description All hosts, without the parts that differ between readers. */
         FleetBase: {
             /**
              * @description A row a host: `id`, `hostname`, `trust`, `source`, `address`, `agent`, `kernel`, `arch`, `cpu_count`,
@@ -757,7 +757,7 @@ export interface components {
              *     interval), `peak_ms` (begin of the point it is in), `run_queue_per_cpu`.
              */
             hosts: components["schemas"]["Table"];
-            /** @description Likewise, the highest single interval in each. */
+            /** @description The highest single interval in each part of time, as `busy_ratio`. */
             peak_ratio: (number | null)[][];
             /** @description The range that was asked for. */
             since_ns: components["schemas"]["Nanos"];
@@ -1614,11 +1614,11 @@ export interface components {
         Probes: string[];
         /** @description An error, RFC 9457. */
         Problem: {
-            /** @description What was wrong, and why. */
+            /** @description The error and its reason. */
             detail: string;
             /** @description The error of a question for programs: its kind and its figures. Absent: another error. */
             error?: Record<string, never> | null;
-            /** @description What to do about it. */
+            /** @description The remedy. */
             how?: string;
             /**
              * Format: int32
@@ -1906,7 +1906,7 @@ export interface components {
              */
             tables: components["schemas"]["Tables"];
         };
-        /** @description What the receiver itself could not take or keep since it started; `/api/v1/status` says more. */
+        /** @description Data that the receiver itself lost since it started; `/api/v1/status` has the details. */
         ReceiverHealth: {
             /**
              * Format: int64
@@ -2250,7 +2250,7 @@ export interface components {
             /** @description Threads of the processes that were asked for, a table a process (or one for all); column `process` has its key. */
             threads: components["schemas"]["Table"][];
         };
-        /** @description One interval of one host, without what differs from reader to reader. */
+        /** @description One interval of one host, without the parts that differ between readers. */
         SnapshotBase: {
             /** @description Start, on the device's wall clock, or on the receiver's time line where that clock is wrong. */
             begin_ns: components["schemas"]["Nanos"];

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use super::table::Table;
 
-/// What the receiver itself could not take or keep since it started; `/api/v1/status` says more.
+/// Data that the receiver itself lost since it started; `/api/v1/status` has the details.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ReceiverHealth {
     /// Whether intervals are being kept.
@@ -76,7 +76,7 @@ impl Default for Limits {
     }
 }
 
-/// All hosts, without what differs from reader to reader.
+/// All hosts, without the parts that differ between readers.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct FleetBase {
     /// The receiver's clock.
@@ -130,6 +130,6 @@ pub struct FleetHistory {
     pub hosts: Table,
     /// A list a host: busy share of all CPUs in each point; null: no data.
     pub busy_ratio: Vec<Vec<Option<f64>>>,
-    /// Likewise, the highest single interval in each.
+    /// The highest single interval in each part of time, as `busy_ratio`.
     pub peak_ratio: Vec<Vec<Option<f64>>>,
 }

@@ -34,9 +34,9 @@ pub struct Problem {
     pub title: String,
     /// HTTP status code.
     pub status: u16,
-    /// What was wrong, and why.
+    /// The error and its reason.
     pub detail: String,
-    /// What to do about it.
+    /// The remedy.
     #[serde(default)]
     pub how: String,
     /// The error of a question for programs: its kind and its figures. Absent: another error.

@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 
 use super::table::{Row, Table, cell};
 
-/// One interval of one host, without what differs from reader to reader.
+/// One interval of one host, without the parts that differ between readers.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct SnapshotBase {
     /// Host id.

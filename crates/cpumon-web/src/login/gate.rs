@@ -23,8 +23,8 @@ const MAX_TOKEN: usize = 256;
 
 /// Wrong tokens of one sender: 5 at once.
 const TRIES_OF_SENDER: Rate = Rate { amount: 1, seconds: 10, burst_ms: 50_000 };
-/// Tokens verified of all senders together, 30 at once, so that verifying cannot take the machine. Only tokens with the id of one
-/// of ours are verified: strangers cannot use up the tries of those who have a token.
+/// Tokens verified of all senders together, 30 at once, so that verifying cannot take the machine. Only tokens with a
+/// known id are verified: strangers cannot use up the tries of users with a token.
 const TRIES_OF_ALL: Rate = Rate { amount: 1, seconds: 2, burst_ms: 60_000 };
 const MAX_SENDERS: usize = 1024;
 
@@ -39,7 +39,7 @@ struct Session {
     ends: Instant,
 }
 
-/// Sessions of people who logged in, by the digest of their cookie. They are in memory only: a restart logs everyone out.
+/// Sessions of logged-in people, by the digest of their cookie. They are in memory only: a restart logs everyone out.
 #[derive(Debug, Default)]
 struct Sessions(HashMap<Digest256, Session>);
 
@@ -245,7 +245,7 @@ impl Gate {
         let Ok(_turn) = self.turn.acquire().await else { return Err(wrong_token()) };
         let known =
             |age| self.refreshed_within(age).entries.iter().find(|entry| entry.is_for(token)).cloned();
-        // It may have been made a moment ago; who tries often is held back before.
+        // It may have been made a moment ago; frequent attempts are limited before this.
         let entry = known(RECHECK).or_else(|| known(Duration::ZERO)).ok_or_else(wrong_token)?;
         self.lock().tries.take_of_all(self.now_ns()).map_err(|wait| too_many("", wait))?;
         let text = token.to_owned();

@@ -55,7 +55,7 @@ pub(super) struct Drawn {
     /// Width in pixels, 1200 without it.
     #[param(minimum = 320, maximum = 2400)]
     width: Option<u32>,
-    /// Height in pixels; without it what suits the chart.
+    /// Height in pixels; without it the chart's usual one.
     #[param(minimum = 320, maximum = 2400)]
     height: Option<u32>,
     /// `light` (the default) or `dark`.
@@ -112,7 +112,7 @@ pub(super) struct OfFleet {
     host: Option<String>,
     /// `name`, or `busy`: the busiest over the range first. Without it hosts stand as they are named, else by name.
     sort: Option<String>,
-    /// The other way round; what has no data stays last.
+    /// Reverses the order; hosts without data stay last.
     reverse: Option<bool>,
     /// Hosts to leave out at the beginning.
     #[param(minimum = 0)]
@@ -133,7 +133,7 @@ fn pixels(name: &str, wanted: Option<u32>) -> Result<Option<u32>, Problem> {
 impl Drawn {
     fn zone(&self) -> Result<Zone, Problem> {
         match self.zone.as_deref() {
-            // The zone of the receiver is not that of who asks.
+            // The receiver's zone is not the client's.
             Some("local") => Err(bad("local is no zone that this receiver can know: name it.")),
             Some(name) => {
                 name.parse().map_err(|error: cpumon_export::chart::ZoneError| bad(error.to_string()))
@@ -304,7 +304,7 @@ fn sent(picture: Picture, headers: &HeaderMap) -> Response {
         PictureForm::Png => "image/png",
     };
     let name = format!("attachment; filename=\"cpumon-{view}.{}\"", form.name());
-    // Kept, but asked about each time: what was missing may have come, and who asks may be logged out.
+    // The browser may keep it, but must ask each time: missing data may have come, and the user may be logged out.
     let always = [
         (header::CONTENT_TYPE, kind),
         (header::CONTENT_SECURITY_POLICY, POLICY),
@@ -320,7 +320,7 @@ fn sent(picture: Picture, headers: &HeaderMap) -> Response {
     response
 }
 
-/// Charts of one host over one range, with their values: what they share is read once.
+/// Charts of one host over one range, with their values; common data is read once.
 #[utoipa::path(get, operation_id = "charts", path = "/api/v1/hosts/{host}/charts",
     params(("host" = String, Path, description = "Id, or a name that only one host has."), Views, OfHost, Span),
     responses((status = 200, body = HostCharts), HostProblems))]

@@ -14,7 +14,7 @@ use super::login_tests::Guarded;
 use super::past_store::Stored;
 use super::tests::{Messages, ask_raw, fake, shown};
 
-/// Values for parameters, by what they are; the last ones fit nowhere.
+/// Values for parameters, by their kind; the last ones fit nowhere.
 fn values_of(name: &str) -> &'static [&'static str] {
     match name {
         "host" => &["past", "08080808080808080808080808080808", "unknown", "%00", "0808", "%F0%9F%92%A9"],

@@ -63,7 +63,7 @@ fn refusal(name: &str, taken: &[String]) -> Problem {
         .how(format!("{meant}This route takes: {takes}."))
 }
 
-/// Lets pass what the route takes.
+/// Passes requests with parameters that the route takes.
 pub(super) async fn check(
     State(known): State<Arc<RouteParameters>>,
     path: MatchedPath,

@@ -192,7 +192,7 @@ impl Wanted {
         })
     }
 
-    /// Refuses what would have no effect.
+    /// Refuses options without effect.
     fn check_parts(&self, kind: Kind) -> Result<(), Problem> {
         let parts = [
             ("by", self.by.is_some(), QueryPart::GroupBy),

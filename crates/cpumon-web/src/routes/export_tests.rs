@@ -124,7 +124,7 @@ async fn the_command_line_is_safe_to_paste() {
         ),
         "{command}"
     );
-    // Control U would take back the line that is being pasted, and what follows it would run.
+    // Control U would take back the line that is being pasted, and the rest would run.
     let (_, body) = stored.get("/api/v1/export/threads/command?process=a%15%27%5Cb%0Areboot%C2%9B").await;
     let command = body["command"].as_str().unwrap();
     let word = command.split_once(".db ").unwrap().1;

@@ -33,7 +33,7 @@ pub(super) struct Which {
     /// In which order.
     #[param(inline)]
     sort: Option<HostOrder>,
-    /// The other way round; what has no data stays last.
+    /// Reverses the order; hosts without data stay last.
     reverse: Option<bool>,
     /// All hosts as they were at this moment, ns since the UNIX epoch; hosts without data then are `stored`.
     at: Option<i64>,
@@ -75,7 +75,7 @@ pub(super) struct Shown {
     search: Option<String>,
     /// In which order: `mean` CPU use (the default), `peak`, `run_queue`, `name`.
     sort: Option<String>,
-    /// The other way round; what has no data stays last.
+    /// Reverses the order; hosts without data stay last.
     reverse: Option<bool>,
     /// Hosts to leave out at the beginning.
     #[param(minimum = 0)]
@@ -125,7 +125,7 @@ pub(super) struct AsFile {
     /// In which order.
     #[param(inline)]
     sort: Option<HostOrder>,
-    /// The other way round; what has no data stays last.
+    /// Reverses the order; hosts without data stay last.
     reverse: Option<bool>,
     /// Lists, instead of the hosts, the 20 busiest processes of each that reports, the busiest first; they have no other
     /// order.

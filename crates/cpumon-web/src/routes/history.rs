@@ -244,7 +244,7 @@ pub(super) struct WithThreads {
     threads: Option<String>,
 }
 
-/// A span of time as if it were one interval: what each process did in it.
+/// A range as if it were one interval: the sums of each process.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/sum",
     params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, Grouped, Paging, WithThreads, ThreadPaging),
     responses((status = 200, body = api::SumJson), HostProblems))]

@@ -270,7 +270,7 @@ fn spike(second: i64) -> Interval {
 
 #[tokio::test]
 async fn a_spike_of_a_second_is_in_a_matrix_whatever_its_points() {
-    // Two processes are of the other name: an interval has what both ran in it, a sum at least the mean of both.
+    // Two processes have the other name: an interval has the run time of both, a sum at least their mean.
     let both = |points| if points == 5 { 1005 } else { 1010 };
     for (compacted, points) in [(false, 10), (true, 10), (true, 5)] {
         let stored = Stored::made(compacted, spike);

@@ -33,7 +33,7 @@ const MAX_OPEN: usize = 64;
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct LastId {
-    /// Id of the last message that was got, as the header `Last-Event-ID` has it: what was missed comes first.
+    /// Id of the last message received, as the header `Last-Event-ID` has it: missed messages come first.
     last_event_id: Option<String>,
 }
 
@@ -207,7 +207,7 @@ impl HostReader {
     /// `last_id`: the id of the last message it got, on an earlier connection.
     fn new(app: Shared, host: HostId, threads: Threads, last_id: Option<&str>) -> Self {
         let newest = app.live.newest(host).map_or(0, |shown| shown.number);
-        // A number above the newest is of a host that was forgotten since: the reader starts with the newest.
+        // A number above the newest belongs to a host that was forgotten since: the reader starts with the newest.
         let last = last_id.and_then(|id| number_of(id, app.epoch)).filter(|number| *number <= newest);
         let bell = app.live.bell().listen();
         Self { app, host, threads, last, backlog_until: newest, bell }

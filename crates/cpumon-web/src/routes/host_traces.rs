@@ -38,7 +38,7 @@ pub(super) struct TraceAsked {
     host: String,
 }
 
-/// The traces of a host whose time touches a range, the oldest first: what its flight recorder wrote, and why.
+/// The traces of a host whose time touches a range, the oldest first, with the reasons of its flight recorder.
 #[utoipa::path(get, operation_id = "host_traces", path = "/api/v1/hosts/{host}/traces",
     params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, Paging),
     responses((status = 200, body = json::TraceList), HostProblems))]
@@ -179,7 +179,7 @@ pub(super) async fn record(
     Ok((StatusCode::ACCEPTED, Json(sources)).into_response())
 }
 
-/// Ends the recording under way; what was recorded so far is stored.
+/// Ends the recording under way; its events so far are stored.
 #[utoipa::path(post, operation_id = "stop_recording", path = "/api/v1/hosts/{host}/recording/stop",
     params(("host" = String, Path, description = "Id, or a name that only one host has.")),
     responses((status = 202, body = recording::TraceSources, description = "It ends now."),

@@ -1,5 +1,5 @@
-//! The receiver itself: its state, its hosts as they are, columns, what a browser may do; and logging in and out, where a token is exchanged
-//! for a cookie that scripts cannot read and other sites cannot send.
+//! The receiver itself: its state, its hosts, columns, features for browsers; and logging in and out, where a token is
+//! exchanged for a cookie that scripts cannot read and other sites cannot send.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Parameters that several routes take, and what can go wrong with them. A wrong value is answered with a problem that names it. Of the
-//! span of time that a question is about: which one fits where none is asked for.
+//! Parameters that several routes take, and their errors. A wrong value is answered with a problem that names it. For the
+//! range of a question: its default where none is given.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;

@@ -1,4 +1,4 @@
-//! Who used the CPU: what `cpumon report` and `cpumon find` print.
+//! Who used the CPU: the answers of `cpumon report` and `cpumon find`.
 
 use axum::Json;
 use axum::extract::State;
@@ -41,7 +41,7 @@ pub(super) struct ReportParams {
     /// Range to compare with: `before` (the range of the same length before), `yesterday` (a day earlier), or
     /// `SINCE..UNTIL` in ns.
     compare: Option<String>,
-    /// Only rows with this in their name or container, in any case, or of this user id or pid; what else there is counts as others.
+    /// Only rows with this in their name or container, in any case, or of this user id or pid; the rest counts as others.
     filter: Option<String>,
     /// Only processes of one group: `BY:NAME`, e.g. `user:0` or `service:cron.service`. Threads count as their process.
     within: Option<String>,
@@ -117,7 +117,7 @@ pub(super) struct FileParams {
     format: Option<String>,
 }
 
-/// All rows of a report as a file: what `cpumon report --format csv` writes.
+/// All rows of a report as a file, as `cpumon report --format csv` writes it.
 #[utoipa::path(get, operation_id = "report_export", path = "/api/v1/hosts/{host}/report/export",
     params(("host" = String, Path, description = "Id, or a name that only one host has."), ReportParams, FileParams),
     responses((status = 200, content((String = "text/csv"), (String = "application/jsonl"), (String = "application/json"), (String = "application/vnd.apache.parquet"))), HostProblems))]

@@ -1,4 +1,4 @@
-//! Files of traces and requests for them: what clients that read slowly or go away hold, and what the audit log has.
+//! Files of traces and requests for them: threads held by clients that read slowly or go away, and the audit log.
 
 use std::sync::Condvar;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! Timelines of traces: what the page draws of a window, what an area adds up to, one slice in detail, the window as a file.
+//! Timelines of traces: a window to draw, sums of an area, one slice in detail, the window as a file.
 
 use std::cmp::Reverse;
 use std::io::{self, Write};
@@ -249,7 +249,7 @@ fn is_meant(timeline: &Timeline, row: &ThreadRow, filter: &str) -> bool {
     is_number || [&*names.comm, &*names.program].iter().any(|name| name.to_lowercase().contains(filter))
 }
 
-/// Threads of a window with what they did in it.
+/// Threads of a window with their times and counts.
 #[utoipa::path(get, operation_id = "trace_threads", path = "/api/v1/traces/{id}/threads",
     params(("id" = String, Path, description = "Its id."), Window, ThreadList, Paging, Part),
     responses((status = 200, body = traces::TraceThreads), TraceProblems))]
@@ -417,7 +417,7 @@ impl Write for Stopping<'_> {
     }
 }
 
-/// The slices of a window as CSV: what `cpumon trace export --format csv --from … --to …` writes.
+/// The slices of a window as CSV, as `cpumon trace export --format csv --from … --to …` writes them.
 #[utoipa::path(get, operation_id = "trace_export", path = "/api/v1/traces/{id}/export",
     params(("id" = String, Path, description = "Its id."), Window),
     responses((status = 200, body = String, content_type = "text/csv"), TraceProblems))]
