@@ -148,7 +148,7 @@ export class FeedWorker {
       this.post({ is: 'problem', refusal: answer });
       return;
     }
-    // The interval that is on screen already, asked for again (a pause, more threads): rows that rest stay.
+    // The interval on screen, requested again (a pause, more threads): idle rows stay.
     const isSame = this.shownNs === answer.end_ns;
     this.subject = { host, endNs: answer.end_ns };
     this.show(answer, { follows: isSame, live: false, stepped: isStep });

@@ -18,7 +18,7 @@ export class Stream {
     private readonly onLink: (link: Link) => void,
   ) {}
 
-  /** `carryOn`: same subject as before, so what was missed in between is asked for. */
+  /** `carryOn`: same subject as before, so missed messages are requested. */
   open(address: string, carryOn = false): void {
     this.stop();
     this.address = address;

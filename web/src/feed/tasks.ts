@@ -32,8 +32,8 @@ export interface Task {
 }
 
 /**
- * Texts of a process, by the names of their columns; empty: not known. `user` is its name on the host, `interpreter` what runs the script
- * after which the process is named, `service` the systemd unit, `pod` that of Kubernetes.
+ * Texts of a process, by the names of their columns; empty: not known. `user` is its name on the host, `interpreter` the
+ * program that runs the script after which the process is named, `service` the systemd unit, `pod` that of Kubernetes.
  */
 const TEXTS = ['name', 'user', 'interpreter', 'product', 'container', 'service', 'pod', 'cgroup', 'cmdline'] as const;
 const NO_TEXTS = Object.fromEntries(TEXTS.map((name) => [name, ''])) as Record<(typeof TEXTS)[number], string>;
@@ -56,7 +56,7 @@ const NOTHING: Measured = new Uint8Array(COUNTERS.length);
 interface Left {
   known: Measured;
   durationNs: number;
-  /** Wait reasons are measured. Without them it is not known what a thread without a row did while it did not run. */
+  /** Wait reasons are measured. Without them the state of a thread without a row is unknown. */
   hasWaits: boolean;
 }
 
@@ -156,7 +156,7 @@ export class Tasks {
         this.processes.delete(process.key);
         continue;
       }
-      // All its threads rest, and how long they were blocked is in none of its own counters.
+      // All its threads are idle, and their blocked time is in none of its own counters.
       if (process.seen !== this.turn) process.counters[COUNTER.blocked_ns] = NaN;
       for (const thread of process.threads.values()) {
         if (thread.seen === this.turn) continue;

@@ -198,7 +198,8 @@ export class ViewMaker {
     return nodes;
   }
 
-  /** Parents above children, who are in sight unless the user closed them. A process that passes the filter shows its ancestors too. */
+  /** Parents above children, which are in sight unless the user closed them. A process that passes the filter shows its
+   * ancestors too. */
   private tree(): Node[] {
     const byPid = new Map<number, Process>();
     for (const process of this.tasks.processes.values()) byPid.set(process.id, process);

@@ -1,4 +1,4 @@
-// Where the CPU time of a host went. In: its summary and CPUs. Out: what the agent could not measure, in words; a bar a CPU. Why: modes
+// Where the CPU time of a host went. In: its summary and CPUs. Out: unmeasured parts, in words; a bar a CPU. Why: modes
 // that are not measured count as zero, and a CPU without any has no share at all.
 import type { CpuModes } from '../feed/messages';
 import { numberOf, type Summary } from './api';

@@ -1,5 +1,5 @@
-// The receiver's HTTP API. In: requests. Out: typed answers, or a Problem that says what to do.
-// The types come from the receiver's own description, web/openapi.json (`npm run generate`); a few have other names in the page.
+// The receiver's HTTP API. In: requests. Out: typed answers, or a Problem with the remedy. The types come from the
+// receiver's own description, web/openapi.json (`npm run generate`); a few have other names in the page.
 import type { BucketTimes, RowOfCell, Snapshot } from './api.generated';
 
 export type * from './api.generated';
@@ -22,7 +22,7 @@ export interface Refusal {
   title: string;
   /** In the receiver's words. */
   why: string;
-  /** The same, and what to do about it. */
+  /** The same, with the remedy. */
   detail: string;
   /** Ends of the intervals before and after a moment without data; empty: there is none. */
   before_ns: string;
@@ -36,7 +36,7 @@ export class Problem extends Error {
   }
 }
 
-/** Nothing answers; or what failed in the page itself. */
+/** Nothing answers; or an error of the page itself. */
 const lost = (why = 'The receiver does not answer.'): Refusal => ({
   ...{ status: 0, title: 'Receiver lost', why, detail: why },
   ...{ before_ns: '', after_ns: '' },

@@ -1,6 +1,6 @@
-// A chart of the receiver as a plot. In: the chart, with a word for each value that it leaves out. Out: what the plot draws. Why: page,
-// picture and file show the same lines under the same names. The colour of a group is the same in plot and table, and stays while one
-// zooms.
+// A chart of the receiver as a plot. In: the chart, with a word for each value that it leaves out. Out: the plot's lines.
+// Why: page, picture and file show the same lines under the same names. The colour of a group is the same in plot and
+// table, and stays while one zooms.
 import type { PlotData, PlotLine } from '../parts/plot';
 import type { Chart } from './api';
 import { cssColor, lineColor } from './colors';

@@ -1,4 +1,5 @@
-// The fleet's rows. In: the receiver's tables. Out: hosts and busiest processes, sorted and searched; what never became a row, with a rate.
+// The fleet's rows. In: the receiver's tables. Out: hosts and busiest processes, sorted and searched; refused data
+// without a row, with a rate.
 import type { Fleet, Query } from './api';
 import { age, count, duration, isNumber, percent, rate, wordsOf } from './format';
 import { numbers, rowsOf, texts, type RowOf } from './table';
@@ -205,7 +206,7 @@ export interface Loss {
 export class Losses {
   private past: { ms: number; health: Health }[] = [];
 
-  /** Takes the newest counts; the first ones say nothing of what happens now. */
+  /** Takes the newest counts; the first ones are no rate. */
   take(health: Health, nowMs: number): Loss[] {
     const [first] = this.past;
     // Another start of the receiver counts from zero.

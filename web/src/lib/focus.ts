@@ -44,7 +44,7 @@ class Focus {
     const note = (event: FocusEvent): void => {
       if (event.target instanceof HTMLElement) this.last = held(event.target);
     };
-    // Before the key moves the focus; and after what a key or click did.
+    // Before the key moves the focus; and after the effect of a key or click.
     const later = (): void => void setTimeout(() => this.keep());
     const key = (): void => {
       this.keep();

@@ -13,7 +13,7 @@ export function lifeOf({ first_ns: first, last_ns: last }: Found): [number, numb
   return first && last ? [msOf(first), msOf(last)] : null;
 }
 
-/** History over the life of what was found, with it alone in the table. */
+/** History over the life of a found group, with only its rows in the table. */
 export function placeOf(row: Found, keep: Record<string, string | undefined>): string {
   const life = lifeOf(row);
   const space = life ? Math.max((life[1] - life[0]) * AROUND, LEAST_MS) : 0;

@@ -37,7 +37,7 @@ class HostNames {
   private readonly known = $state<Record<string, string>>({});
   private readonly asked = new Set<string>();
 
-  /** The name if known, else what was given; asks once for each. */
+  /** The name if known, else the given text; asks once for each. */
   of(host: string): string {
     const { head } = feed;
     if (head && (head.host === host || head.hostname === host)) return called(head.hostname, head.host);

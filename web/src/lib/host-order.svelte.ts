@@ -43,7 +43,7 @@ export class SteadyOrder {
   private places = new Map<string, number>();
   private question = '';
 
-  /** `question`: what the rows are sorted and searched by; another one gives another order at once. */
+  /** `question`: order and search of the rows; another one gives another order at once. */
   of<T extends { id: string }>(rows: readonly T[], question: string, isHeld: boolean): readonly T[] {
     if (!isHeld || question !== this.question) {
       this.question = question;

@@ -19,7 +19,7 @@ export function hasModifier(
 /** Actions of keys; `false`: no action now, and the key is left to others. */
 export type Keys = Readonly<Record<string, () => false | void>>;
 
-/** Does what a key is for, and nothing that the browser would do with it. */
+/** Carries out the action of a key, without the browser's own. */
 export function press(event: KeyboardEvent, keys: Keys): boolean {
   const act = Object.hasOwn(keys, event.key) ? keys[event.key] : undefined;
   if (!act || act() === false) return false;

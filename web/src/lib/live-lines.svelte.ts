@@ -86,8 +86,8 @@ export class LiveLines {
   }
 
   private put(series: Series, lines: Lines | null, until: number): void {
-    // A bucket ends with its interval; the live points stand at their ends too. The last one may reach behind what was asked
-    // for: there it would hide what comes live.
+    // A bucket ends with its interval; the live points are at their ends too. The last bucket may reach behind the
+    // requested end: there it would hide live points.
     const times = timesOf(series).map((time) => Math.min(time, until / 1000));
     const after = this.times.filter((time) => time > (times.at(-1) ?? 0));
     const kept = this.times.length - after.length;

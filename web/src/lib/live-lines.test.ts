@@ -7,7 +7,7 @@ const SECOND_NS = 1_000_000_000n;
 /** Any time; it ends no bucket. */
 const NOW_S = 1_700_000_001;
 
-/** The interval of a second that ends then, with so much user time in percent of one CPU. */
+/** The interval of a second that ends then, with this user time in percent of one CPU. */
 function head(endS: number, user: number): Head {
   return {
     begin_ns: (BigInt(endS - 1) * SECOND_NS).toString(),

@@ -1,5 +1,5 @@
-// Settings that this browser keeps. In: a name and a value. Out: the same after the page is opened again. Why: columns, unit and colours
-// are the reader's, not the link's; what a link names comes first.
+// Settings that this browser keeps. In: a name and a value. Out: the same after the page is opened again. Why: columns,
+// unit and colours are the reader's, not the link's; settings in a link come first.
 
 const PREFIX = 'cpumon.';
 

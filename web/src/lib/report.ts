@@ -29,7 +29,7 @@ export type ReportSort = (typeof SORTS)[number];
 /** The grid's columns, as far as a report has an order by them. */
 const OF_COLUMN: Readonly<Record<string, ReportSort>> = { vcsw: 'switches', icsw: 'switches', longest: 'ready' };
 
-/** Most (of times: the newest) comes first always: what a report leaves out is the least. */
+/** Most (of times: the newest) always comes first, because a report leaves out the least. */
 export function sortOf(sort: string | undefined, compares: boolean): ReportSort {
   const word = (sort ?? '').replace(/^-/, '');
   const found = SORTS.find((id) => id === word) ?? OF_COLUMN[word];

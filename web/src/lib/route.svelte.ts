@@ -72,7 +72,7 @@ class Route {
     this.place = parse(location.pathname, location.search);
   }
 
-  /** The page that is left knows what had the focus: back there, it has it again. */
+  /** The page that is left remembers its focused element, for the way back. */
   private push(address: string): void {
     history.replaceState({ ...this.state, focus: selectorOf(document.activeElement) }, '');
     history.pushState({ depth: this.depth + 1 }, '', address);

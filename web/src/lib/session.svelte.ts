@@ -50,7 +50,7 @@ class SessionState {
     return true;
   }
 
-  /** The page reloads: what was on screen is not for the next user. */
+  /** The page reloads: its content is not for the next user. */
   async logout(): Promise<void> {
     await logout().catch(() => undefined);
     location.reload();

@@ -74,7 +74,7 @@ export interface Hole extends ChartHole {
   lastMs?: number;
 }
 
-/** Silent for so long, a host has stopped, if the receiver has not reported how long that is. */
+/** A host that is silent for this long has stopped, if the receiver has not reported a limit. */
 const SILENT_MS = 30_000;
 
 /**

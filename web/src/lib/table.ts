@@ -32,7 +32,7 @@ export function texts(table: Table, name: string): (row: number) => string {
   };
 }
 
-/** A row of what some columns give. */
+/** A row with the values of some columns. */
 export type RowOf<Columns extends Record<string, (row: number) => unknown>> = {
   [Name in keyof Columns]: ReturnType<Columns[Name]>;
 };

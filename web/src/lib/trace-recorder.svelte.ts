@@ -1,5 +1,6 @@
-// A trace of a host on request. In: a host. Out: what the receiver offers, how far the recording or the request is, its trace. Why here:
-// the buttons are in the header, the progress below it, and a recording that another window began shows in both.
+// A trace of a host on request. In: a host. Out: the receiver's offers, the progress of the recording or the request, its
+// trace. Why here: the buttons are in the header, the progress below it, and a recording that another window began shows
+// in both.
 import { ask, hostPath, post, refusalOf, type StoredTraces, type TraceSources } from './api';
 import { msOf } from './format';
 import { RETRY_MS } from './receiver.svelte';
@@ -81,7 +82,7 @@ export class TraceRecorder {
     return ask<TraceSources>(hostPath(this.host, 'recording'));
   }
 
-  /** Asks what the receiver offers, and follows a recording that is under way. */
+  /** Asks for the receiver's offers, and follows a recording that is under way. */
   async follow(): Promise<void> {
     try {
       this.takeIn(await this.offered());

@@ -82,7 +82,7 @@ it('selects by click and by arrow, opens with Enter and by double click', async 
   }
   expect(selected).toEqual(['4-9', '5-9', '4-9', '3-9', '5-9', '1-9']);
   await fireEvent.keyDown(grid, { key: 'Enter' });
-  // The rows may have moved between the two clicks: what the first one was on is meant.
+  // The rows may have moved between the two clicks: the row of the first one is meant.
   await fireEvent.click(dataRows()[2]!, { detail: 1 });
   await fireEvent.click(dataRows()[3]!, { detail: 2 });
   await fireEvent.dblClick(dataRows()[3]!);

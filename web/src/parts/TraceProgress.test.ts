@@ -28,7 +28,7 @@ const recording = (number: number, state: Recording['state'], more: Partial<Reco
   ...more,
 });
 
-/** Answers in turn, the last one again and again. Gives what was asked. */
+/** Answers in turn, the last one repeatedly. Returns the requests. */
 function answers(...bodies: { status?: number; body: unknown }[]): string[] {
   const asked: string[] = [];
   vi.stubGlobal(

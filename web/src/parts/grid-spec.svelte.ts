@@ -1,4 +1,4 @@
-// How the grid is seen. In: the address, and what the browser remembers where a link says nothing. Out: the worker's order,
+// Settings of the grid. In: the address, and the browser's memory where a link has none. Out: the worker's order,
 // columns, units. Why: every setting has a link, and both the live and the past grid read the same words.
 import { COLUMN_BY_ID, isMeasured, usualColumns, type GridColumn } from '../feed/columns';
 import { feed } from '../feed/feed.svelte';

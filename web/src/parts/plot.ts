@@ -67,7 +67,7 @@ interface Now {
   data: PlotData;
   range: readonly [number, number] | null;
   mark: number | null;
-  /** A span that is selected, seconds: what lies outside is dimmed. */
+  /** A selected span, seconds: the rest is dimmed. */
   selected: readonly [number, number] | null;
 }
 

@@ -1,5 +1,6 @@
-// Draws the rows of the timeline on a canvas, and over them the selected area, the selected slice, arrows from who woke to who was woken.
-// In: an answer, a window, rows. Out: pixels. Why canvas: thousands of slices move with each turn of the wheel.
+// Draws the rows of the timeline on a canvas, and over them the selected area, the selected slice, arrows from wakers to
+// woken threads. In: an answer, a window, rows. Out: pixels. Why canvas: thousands of slices move with each turn of the
+// wheel.
 import type { TraceCpuTrack, TraceSlice, TraceThread, TraceThreadTrack, TraceTracks } from '../lib/api';
 import { cssColor, lineColor } from '../lib/colors';
 import { visible } from '../lib/format';
@@ -49,7 +50,8 @@ export const timeOf = (scene: Scene, x: number): number =>
 
 export const yOf = (scene: Scene, row: Row): number => AXIS + row.top - scene.scroll;
 
-/** The colour of a blocked state, by the kind of its reason: what waits for a disk or a lock is seen among what sleeps. */
+/** The colour of a blocked state, by the kind of its reason: threads that wait for a disk or a lock are seen among
+ * sleeping ones. */
 export function reasonColor(reason: string | undefined): string {
   if (reason === undefined) return cssColor('blocked');
   if (/^(disk|page fault|f?sync|fdatasync|msync)/.test(reason)) return cssColor('irq');
@@ -166,7 +168,7 @@ class Painter {
     });
   }
 
-  /** Shares of a bucket, running at the bottom, with what waits for a CPU on it. */
+  /** Shares of a bucket, running at the bottom, with waiting for a CPU on it. */
   private shares(
     shares: readonly number[],
     colors: readonly string[],
@@ -251,7 +253,7 @@ function labels(context: Context, scene: Scene, rows: readonly Row[], chosen: Ro
   context.fillRect(0, 0, scene.left, AXIS);
 }
 
-/** Draws all rows on screen. `whole` fills what the answer does not have. */
+/** Draws all rows on screen. `whole` fills the parts that the answer does not have. */
 export function draw(
   context: Context,
   scene: Scene,

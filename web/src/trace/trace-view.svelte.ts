@@ -44,7 +44,7 @@ export class TraceView {
   listed = $state.raw<Span>({ from: 0, until: 1 });
   private limit = $state(PAGE);
   private timer: ReturnType<typeof setTimeout> | undefined;
-  /** The address counts, unless it is what this view wrote itself. */
+  /** The address counts, unless this view wrote it. */
   private written = '';
   /** Chosen threads may be far down in the list. */
   private readonly known = new Map<number, ThreadRow>();

@@ -1,5 +1,5 @@
-// The part of a trace that is on screen. In: a window, a key or a wheel. Out: the next window, the ticks of its axis, and what must be
-// asked of the receiver for it. Times are ns since the begin of the trace.
+// The part of a trace that is on screen. In: a window, a key or a wheel. Out: the next window, the ticks of its axis, and
+// the parameters for the receiver. Times are ns since the begin of the trace.
 
 export interface Span {
   from: number;
