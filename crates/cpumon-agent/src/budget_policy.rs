@@ -333,8 +333,7 @@ mod tests {
         assert_eq!(slow.update(Duration::ZERO, SECOND), None, "an interval without length has no share");
     }
 
-    /// Simulates seconds in which a snapshot costs `snapshot_ms`. Returns the CPU time of each second in ms, and the
-    /// intervals in s.
+    /// Simulates seconds in which a snapshot costs `snapshot_ms`. Returns the CPU time of each second in ms, and the intervals in s.
     fn minutes(budget: &mut BudgetPolicy, seconds: usize, snapshot_ms: f64) -> (Vec<f64>, Vec<u32>) {
         let (mut used, mut intervals) = (vec![0.0; seconds], Vec::new());
         let mut now = 0;

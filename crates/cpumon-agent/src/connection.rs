@@ -81,8 +81,7 @@ impl ConnectionTotals {
     }
 }
 
-/// Parts that the uplink needs to start. Its thread starts after the agent has dropped its privileges, so that it
-/// inherits fewer.
+/// Parts that the uplink needs to start. Its thread starts after the agent has dropped its privileges, so that it inherits fewer.
 struct Ready {
     options: UplinkOptions,
     backlog: Box<dyn Backlog>,

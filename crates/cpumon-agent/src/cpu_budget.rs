@@ -158,8 +158,7 @@ mod tests {
             Ok(Box::new(Costly { probes: options.probes, clock: Arc::clone(&clock) }))
         };
         sampler.limit_cpu(limit.parse().unwrap(), &options, Box::new(open));
-        // The value of its first snapshot, so that loading cost nothing: the test would have to wait for longer
-        // intervals.
+        // The value of its first snapshot, so that loading cost nothing: the test would have to wait for longer intervals.
         sampler.cpu_budget_mut().before = Some(Spent { at_mono_ns: 1_000_000_000, cpu_ns: 300_000_000 });
         sampler
     }

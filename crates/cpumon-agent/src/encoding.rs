@@ -1,5 +1,4 @@
-//! [`Encoding`]: encodes a step as datagrams of the chosen protocol. Values that do not fit are counted, and logged the
-//! first time.
+//! [`Encoding`]: encodes a step as datagrams of the chosen protocol. Values that do not fit are counted, and logged the first time.
 
 use std::time::Duration;
 

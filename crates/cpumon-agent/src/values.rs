@@ -22,8 +22,7 @@ pub fn size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// From here on, a limit comes from a type rather than from a flag's meaning: it is named only for numbers that exceed
-/// it.
+/// From here on, a limit comes from a type rather than from a flag's meaning: it is named only for numbers that exceed it.
 const TYPE_LIMIT: u64 = u32::MAX as u64;
 
 /// Parses whole numbers in `range`.

@@ -1,7 +1,6 @@
-//! Cost of the probes for the watched processes. In: nothing; root. Out: how much longer `perf bench sched pipe` on one
-//! CPU takes with each set of probes, median of alternating runs, and the kernel's measurement for each program (ns an
-//! event); then the cost of an exec of a program and of an interpreter, with and without names of scripts. With 0 runs,
-//! only the latter.
+//! Cost of the probes for the watched processes. In: nothing; root. Out: how much longer `perf bench sched pipe` on one CPU takes with
+//! each set of probes, median of alternating runs, and the kernel's measurement for each program (ns an event); then the cost of an
+//! exec of a program and of an interpreter, with and without names of scripts. With 0 runs, only the latter.
 //!
 //! `cargo run --release -p cpumon-collect --example probe_cost -- [RUNS] [LOOPS]`
 

@@ -1,6 +1,5 @@
-//! Cost of the recorder for the watched processes, without the file. In: nothing; root. Out: how much longer `perf bench
-//! sched pipe` on CPU 1 takes, median of pairs, the kernel's measurement for each program (ns an event), and the reader's
-//! time per event.
+//! Cost of the recorder for the watched processes, without the file. In: nothing; root. Out: how much longer `perf bench sched pipe` on
+//! CPU 1 takes, median of pairs, the kernel's measurement for each program (ns an event), and the reader's time per event.
 //!
 //! `cargo run --release -p cpumon-collect --example recorder_cost -- [RUNS] [LOOPS]`
 

@@ -264,8 +264,7 @@ const SECRET_PARTS: [&str; 17] = [
 /// A name with one of these as a word of its own (`--key`, `API_KEY`, `db.pwd`) is one too. `sig` is how URLs of Azure are signed.
 const SECRET_WORDS: [&str; 9] = ["key", "pwd", "pass", "pw", "auth", "pin", "bearer", "psk", "sig"];
 
-/// Prefixes of well-known secrets with their minimum lengths: such a word is a secret in any position. cpumon's own are
-/// among them.
+/// Prefixes of well-known secrets with their minimum lengths: such a word is a secret in any position. cpumon's own are among them.
 const SECRET_BEGINS: [(&str, usize); 29] = [
     ("cpumon1.", 20),
     ("cpumon-login_", 20),

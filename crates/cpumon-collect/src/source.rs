@@ -40,8 +40,7 @@ pub struct Opened {
     pub source: Box<dyn Source + Send>,
     /// Which source it is: BPF or procfs.
     pub kind: SourceKind,
-    /// Why this source was chosen, in one line: `procfs: BPF needs CAP_BPF and CAP_PERFMON (EPERM on bpf())`; and which
-    /// data it lacks.
+    /// Why this source was chosen, in one line: `procfs: BPF needs CAP_BPF and CAP_PERFMON (EPERM on bpf())`; and which data it lacks.
     pub reason: String,
     /// Its probes; fewer than requested where one does not load.
     pub probes: Probes,

@@ -22,8 +22,7 @@ impl Split {
         let sum = u128::from(user) + u128::from(system);
         // ns times ns overflow 64 bits after some seconds of run time.
         let share = (u128::from(run_ns) * u128::from(system)).checked_div(sum).unwrap_or(0);
-        // Neither part may fall, or a rate would be negative: the share is clamped between the former values of both
-        // parts.
+        // Neither part may fall, or a rate would be negative: the share is clamped between the former values of both parts.
         let highest = run_ns - before.user_ns;
         let system_ns = u64::try_from(share).unwrap_or(u64::MAX).clamp(before.system_ns, highest);
         Self { user_ns: run_ns - system_ns, system_ns }

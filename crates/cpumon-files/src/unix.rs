@@ -102,8 +102,7 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 
 /// The path that is to be written where a user named this one: a symbolic link is followed if this user or root made it.
 ///
-/// # Errors
-/// Another user made the link: its target might be precious. Or there are too many links.
+/// # Errors Another user made the link: its target might be precious. Or there are too many links.
 pub fn resolve(path: &Path) -> io::Result<PathBuf> {
     const MAX_LINKS: usize = 40;
     let mut at = path.to_owned();
@@ -131,9 +130,8 @@ fn check_link(link: &Metadata) -> io::Result<()> {
 
 /// Opens a file that a user named, if [`resolve`] found it to be no regular file: a device or a pipe.
 ///
-/// # Errors
-/// Another user made it, and could read the output; a terminal or pipe with which this process was started is allowed. Or it cannot be
-/// opened.
+/// # Errors Another user made it, and could read the output; a terminal or pipe with which this process was started is allowed. Or it
+/// cannot be opened.
 pub fn open_special(path: &Path) -> io::Result<File> {
     let named = std::fs::symlink_metadata(path)?;
     let mut options = OpenOptions::new();

@@ -7,8 +7,7 @@ use cpumon_model::Align;
 
 use crate::view::{Col, Layout, View};
 
-/// Terminal columns from which on WAIT also shows the system call, `I/O events (epoll_wait)`, if all chosen columns still
-/// fit.
+/// Terminal columns from which on WAIT also shows the system call, `I/O events (epoll_wait)`, if all chosen columns still fit.
 const WIDE: u16 = 200;
 /// Columns that this takes beyond words alone, `child process`.
 const WAIT_CALL: u16 = 11;

@@ -269,8 +269,7 @@ pub trait Feed {
         }
     }
 
-    /// Has the selected host traced: records it, or takes its last seconds. Returns a message for the status line. May
-    /// ask a receiver.
+    /// Has the selected host traced: records it, or takes its last seconds. Returns a message for the status line. May ask a receiver.
     fn take_trace(&mut self) -> Result<String, FeedError> {
         Err(FeedError("no trace from here; `cpumon trace record --for 10s` records this machine".into()))
     }
@@ -300,8 +299,7 @@ pub trait Feed {
     }
 }
 
-/// An interval is shown for a moment after it only while the next one is still being measured: up to this many of its
-/// lengths,
+/// An interval is shown for a moment after it only while the next one is still being measured: up to this many of its lengths,
 const RUNNING_INTERVALS: i64 = 3;
 /// and in any case this long, because data waits to be sent and stored.
 const RUNNING_NS: i64 = 3_000_000_000;

@@ -1,7 +1,6 @@
-//! Memory of the screens, for feeds without a store: run time of each task over the last minutes ([`RunHistory`], for the
-//! plot), whole intervals to step back to ([`Recent`]), losses ([`LossHistory`]), run time since the start
-//! ([`RunTotals`]); and the feed's answers about the past on the plot ([`PlotState`]). All are bounded and drop the
-//! oldest.
+//! Memory of the screens, for feeds without a store: run time of each task over the last minutes ([`RunHistory`], for the plot), whole
+//! intervals to step back to ([`Recent`]), losses ([`LossHistory`]), run time since the start ([`RunTotals`]); and the feed's answers
+//! about the past on the plot ([`PlotState`]). All are bounded and drop the oldest.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;

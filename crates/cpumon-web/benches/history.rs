@@ -1,8 +1,7 @@
-//! The page's questions about a day of one host: 86,400 intervals of a second, 120 or so active threads each (10.4 M
-//! thread rows), 40 processes active at a time out of 100 names, with the scheduler's events of each, 2 CPUs. `cargo
-//! bench -p cpumon-web --bench history`. The store is made first, in a temporary directory, or reused: `-- FILE` names a
-//! file that is made if it does not exist. Times are those of whole requests over a socket, the first one of each kind
-//! (nothing read yet) and the best of five.
+//! The page's questions about a day of one host: 86,400 intervals of a second, 120 or so active threads each (10.4 M thread rows), 40
+//! processes active at a time out of 100 names, with the scheduler's events of each, 2 CPUs. `cargo bench -p cpumon-web --bench
+//! history`. The store is made first, in a temporary directory, or reused: `-- FILE` names a file that is made if it does not exist.
+//! Times are those of whole requests over a socket, the first one of each kind (nothing read yet) and the best of five.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

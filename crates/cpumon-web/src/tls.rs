@@ -82,8 +82,7 @@ impl Tls {
         Ok(Self { config: Arc::new(config), fingerprint, certificate: certificate_der })
     }
 
-    /// The certificate in these files; without one, a new one is made with a key of its own, for these names and
-    /// addresses.
+    /// The certificate in these files; without one, a new one is made with a key of its own, for these names and addresses.
     pub fn load_or_make(certificate: &Path, key: &Path, names: &[String]) -> Result<Self, TlsError> {
         if !certificate.exists() {
             let made = rcgen::generate_simple_self_signed(names).map_err(TlsError::Make)?;
@@ -94,8 +93,7 @@ impl Tls {
         Self::load(certificate, key)
     }
 
-    /// Those of `names` (host names or addresses; others are left out) that the certificate does not cover: browsers
-    /// refuse it there.
+    /// Those of `names` (host names or addresses; others are left out) that the certificate does not cover: browsers refuse it there.
     #[must_use]
     pub fn names_missing<'n>(&self, names: &'n [String]) -> Vec<&'n str> {
         let Ok(certificate) = EndEntityCert::try_from(&self.certificate) else { return Vec::new() };

@@ -23,8 +23,7 @@ const CONNECT_TIME: Duration = Duration::from_secs(3);
 /// A receiver that sends nothing for this time is given up: a long poll, and 10 s. An answer as a whole has no limit, because how long a
 /// trace takes depends on the network.
 const SILENCE: Duration = LONG_POLL.saturating_add(Duration::from_secs(10));
-/// The same for a question about the past: it waits for its turn, then as long as the reading takes, and nothing is sent
-/// meanwhile.
+/// The same for a question about the past: it waits for its turn, then as long as the reading takes, and nothing is sent meanwhile.
 const PAST_SILENCE: Duration = Duration::from_mins(10);
 /// Largest answer. A host with 100,000 threads takes about 20 MB.
 const MAX_ANSWER_BYTES: u64 = 256 << 20;

@@ -86,8 +86,7 @@ fn read(text: &str, now: &Zoned) -> Result<Option<Timestamp>, String> {
     if let Some(span) = lower.strip_suffix("ago") {
         return ago(span.trim(), now);
     }
-    // journalctl writes -1h for an hour ago; without a sign it cannot mean anything else, because the data is of the
-    // past.
+    // journalctl writes -1h for an hour ago; without a sign it cannot mean anything else, because the data is of the past.
     let length = lower.strip_prefix('-').unwrap_or(&lower);
     if is_length(length) {
         return ago(length, now);

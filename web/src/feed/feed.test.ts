@@ -1,5 +1,4 @@
-// The page's state after reports of the worker. In: reports as the worker posts them. Out: the interval and the texts on
-// screen.
+// The page's state after reports of the worker. In: reports as the worker posts them. Out: the interval and the texts on screen.
 import { expect, test, vi } from 'vitest';
 import type { Report } from './messages';
 import type { View } from './view';

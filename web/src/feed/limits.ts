@@ -1,6 +1,5 @@
-// CPU limits of control groups. In: a snapshot's table of groups. Out: the limit of tasks by the paths of their groups,
-// and the groups whose quota is used up. Why: rows below one limit share its counters, so that a sum must count them
-// once.
+// CPU limits of control groups. In: a snapshot's table of groups. Out: the limit of tasks by the paths of their groups, and the groups
+// whose quota is used up. Why: rows below one limit share its counters, so that a sum must count them once.
 import type { Snapshot } from '../lib/api';
 import { numbers, rowsOf, texts } from '../lib/table';
 

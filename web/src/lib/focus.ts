@@ -1,6 +1,5 @@
-// The keyboard's place. In: the focused element, and removed elements. Out: the focus on the nearest element that is
-// left. Why: a browser gives the focus of a removed element to the body, and users without a mouse would begin again at
-// the top of the page.
+// The keyboard's place. In: the focused element, and removed elements. Out: the focus on the nearest element that is left. Why: a
+// browser gives the focus of a removed element to the body, and users without a mouse would begin again at the top of the page.
 
 const FOCUSABLE =
   'a[href], button:not(:disabled), input:not(:disabled), select:not(:disabled), [tabindex]:not([tabindex="-1"])';

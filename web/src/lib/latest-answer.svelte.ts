@@ -40,9 +40,8 @@ export class LatestAnswer<T> {
   }
 
   /**
-   * Asks again whenever the values that `question` reads change; null: there is nothing to ask. Why before the view is
-   * drawn: the answer is on its way meanwhile. Called while a component is made; ends with it. `isEarly`: the answer is
-   * that there is nothing yet.
+   * Asks again whenever the values that `question` reads change; null: there is nothing to ask. Why before the view is drawn: the
+   * answer is on its way meanwhile. Called while a component is made; ends with it. `isEarly`: the answer is that there is nothing yet.
    */
   follow(
     question: () => ((signal: AbortSignal) => Promise<T>) | null,

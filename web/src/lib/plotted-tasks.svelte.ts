@@ -1,6 +1,5 @@
-// The content of the plot: tasks, and in Live its length and whether it shows the run queue. In: the address and the
-// grid. Out: keys with names. Why: Live and History share the selection, and it is part of the link. A thread's key is
-// `process/thread`.
+// The content of the plot: tasks, and in Live its length and whether it shows the run queue. In: the address and the grid. Out: keys
+// with names. Why: Live and History share the selection, and it is part of the link. A thread's key is `process/thread`.
 import { route } from './route.svelte';
 
 export interface PlottedTask {

@@ -1,5 +1,4 @@
-// Spans in addresses. In: `SINCE-UNTIL` in ms. Out: moments, and back. Why: a selection and its comparison are parts of a
-// link.
+// Spans in addresses. In: `SINCE-UNTIL` in ms. Out: moments, and back. Why: a selection and its comparison are parts of a link.
 import { nsOf } from './format';
 
 export interface Span {

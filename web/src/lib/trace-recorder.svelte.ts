@@ -1,6 +1,5 @@
-// A trace of a host on request. In: a host. Out: the receiver's offers, the progress of the recording or the request, its
-// trace. Why here: the buttons are in the header, the progress below it, and a recording that another window began shows
-// in both.
+// A trace of a host on request. In: a host. Out: the receiver's offers, the progress of the recording or the request, its trace. Why
+// here: the buttons are in the header, the progress below it, and a recording that another window began shows in both.
 import { ask, hostPath, post, refusalOf, type StoredTraces, type TraceSources } from './api';
 import { msOf } from './format';
 import { RETRY_MS } from './receiver.svelte';

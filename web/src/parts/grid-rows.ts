@@ -1,6 +1,5 @@
-// The rows of a grid in the document. In: the texts of the rows in sight. Out: elements, changed only where a text
-// changed. Why: forty rows of fifteen cells change each second; writing only the differences costs half of a component
-// per cell.
+// The rows of a grid in the document. In: the texts of the rows in sight. Out: elements, changed only where a text changed. Why: forty
+// rows of fifteen cells change each second; writing only the differences costs half of a component per cell.
 import type { GridColumn } from '../feed/columns';
 import type { RowText } from './grid-cells';
 

@@ -103,8 +103,7 @@ export function open(
   let down: { x: number; y: number } | null = null;
   const press = (event: PointerEvent): void => void (down = { x: event.clientX, y: event.clientY });
   box.addEventListener('pointerdown', press, { capture: true, signal });
-  // A click on the box: when the chart draws again below a pointer that does not move, it forgets the bar there and
-  // reports no click.
+  // A click on the box: when the chart draws again below a pointer that does not move, it forgets the bar there and reports no click.
   const click = (event: MouseEvent): void => {
     const moved = down ? Math.hypot(event.clientX - down.x, event.clientY - down.y) : 0;
     if (bar && Number.isFinite(bar.seconds) && moved <= STILL_PX) on.pick(bar.key, bar.seconds);

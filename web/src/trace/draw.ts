@@ -1,6 +1,5 @@
-// Draws the rows of the timeline on a canvas, and over them the selected area, the selected slice, arrows from wakers to
-// woken threads. In: an answer, a window, rows. Out: pixels. Why canvas: thousands of slices move with each turn of the
-// wheel.
+// Draws the rows of the timeline on a canvas, and over them the selected area, the selected slice, arrows from wakers to woken threads.
+// In: an answer, a window, rows. Out: pixels. Why canvas: thousands of slices move with each turn of the wheel.
 import type { TraceCpuTrack, TraceSlice, TraceThread, TraceThreadTrack, TraceTracks } from '../lib/api';
 import { cssColor, lineColor } from '../lib/colors';
 import { visible } from '../lib/format';

@@ -1,6 +1,5 @@
-// Data of the picture: the answer for the window, and behind it one for the whole trace. In: windows as they change. Out:
-// the newest answers. Why: a picture is never empty while the next answer is on its way, and one question is on its way
-// at a time.
+// Data of the picture: the answer for the window, and behind it one for the whole trace. In: windows as they change. Out: the newest
+// answers. Why: a picture is never empty while the next answer is on its way, and one question is on its way at a time.
 import { apiUrl, ask, refusalOf, type Refusal, type TraceThread, type TraceTracks } from '../lib/api';
 import { questionFor, serves, type Question, type Span } from './window';
 

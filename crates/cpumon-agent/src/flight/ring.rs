@@ -117,9 +117,8 @@ impl DiskRing {
         })
     }
 
-    /// Writes the window's events for some milliseconds, and drops them there. True: more is left. If the disk refuses
-    /// writes, the oldest segments are dropped first, then new events until it accepts some again; the next segment marks
-    /// the loss.
+    /// Writes the window's events for some milliseconds, and drops them there. True: more is left. If the disk refuses writes, the
+    /// oldest segments are dropped first, then new events until it accepts some again; the next segment marks the loss.
     pub(super) fn write(&mut self, window: &mut TraceWindow) -> bool {
         if self.paused.is_some_and(|until| Instant::now() < until) {
             return false;

@@ -1,5 +1,4 @@
-//! The ring of segments on real directories, with made-up switches: retention, deletion, and the cost of a disk that
-//! refuses.
+//! The ring of segments on real directories, with made-up switches: retention, deletion, and the cost of a disk that refuses.
 
 use cpumon_collect::now;
 use cpumon_link::attachments::TraceRequests;

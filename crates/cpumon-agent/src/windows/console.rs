@@ -1,6 +1,5 @@
-//! Ctrl-C, Ctrl-Break, and the end of the console or the session. The system calls a function of this program for each,
-//! in a new thread. When the console or the session ends, it ends the process as soon as that function returns, or after
-//! some seconds.
+//! Ctrl-C, Ctrl-Break, and the end of the console or the session. The system calls a function of this program for each, in a new
+//! thread. When the console or the session ends, it ends the process as soon as that function returns, or after some seconds.
 
 #![expect(unsafe_code, reason = "the standard library has no events of the console")]
 

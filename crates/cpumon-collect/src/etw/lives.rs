@@ -42,8 +42,7 @@ pub(super) struct ThreadLife {
 }
 
 impl ThreadLife {
-    /// Run time by mode, split in proportion to the ticks: whole µs of user time, so that the numbers are short on the
-    /// wire.
+    /// Run time by mode, split in proportion to the ticks: whole µs of user time, so that the numbers are short on the wire.
     pub(super) fn counters(&mut self, of_account: Counters) -> Counters {
         // An interrupt that turns out to be its own takes nothing back that was shown.
         let shown_ns = self.split.user_ns.saturating_add(self.split.system_ns);

@@ -15,8 +15,7 @@ use super::lives::{CpuBases, Held, HeldEvent, Lives, ThreadLife};
 /// `RTLostEvent`: events or buffers did not reach this session.
 const LOST: Provider =
     [0xe0, 0x9a, 0x39, 0x6a, 0xc6, 0x4b, 0xe9, 0x4d, 0x87, 0x0b, 0x36, 0x57, 0xf8, 0x94, 0x7e, 0x7e];
-/// Threads that ended since the last pass, with a row of their own. Run time of further ones is in the sum of ended
-/// threads.
+/// Threads that ended since the last pass, with a row of their own. Run time of further ones is in the sum of ended threads.
 const MAX_ENDED: usize = 1 << 16;
 /// A timer's deferred procedure call, and one with a thread of its own.
 const TIMER_DPC: u16 = 0x45;

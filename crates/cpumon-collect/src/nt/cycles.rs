@@ -1,6 +1,5 @@
-//! CPU time of processes by their CPU cycles, beside that by ticks. In: two passes over the processes. Out:
-//! [`CycleComparison`], or [`NoComparison`] with the reason. Why a check of the sum: Windows does not document the rate
-//! of its cycles.
+//! CPU time of processes by their CPU cycles, beside that by ticks. In: two passes over the processes. Out: [`CycleComparison`], or
+//! [`NoComparison`] with the reason. Why a check of the sum: Windows does not document the rate of its cycles.
 //!
 //! On x86-64 they are those of the time stamp counter, whose rate is measured here by the system's clock. If that is right and none are
 //! missing, the cycles of all processes, the idle one's and the time of interrupts, which no process has, add up to the CPUs' time.
@@ -15,8 +14,7 @@ use super::{NtError, ns, u64_at};
 
 /// The idle process, whose threads stand for CPUs with nothing to run.
 const IDLE_PID: u32 = 0;
-/// Range of the sum of all cycles, in percent of the CPUs' time. Some is missing where processes ended, as their cycles
-/// end with them.
+/// Range of the sum of all cycles, in percent of the CPUs' time. Some is missing where processes ended, as their cycles end with them.
 const SUM_PCT: std::ops::RangeInclusive<f64> = 95.0..=102.0;
 
 /// A process's CPU time since its start.
@@ -209,9 +207,8 @@ pub const CPU_BYTES: usize = 48;
 
 /// Adds the times of each CPU to `into`; the first has number `first`.
 ///
-/// Idle time is part of the kernel's, as are deferred procedure calls (DPC) and interrupts. The system does not charge
-/// those two to threads. A DPC corresponds to a soft interrupt of Linux. Impossible times are no data; returns their
-/// number.
+/// Idle time is part of the kernel's, as are deferred procedure calls (DPC) and interrupts. The system does not charge those two to
+/// threads. A DPC corresponds to a soft interrupt of Linux. Impossible times are no data; returns their number.
 ///
 /// Errors: a cut answer.
 pub fn read_cpus(bytes: &[u8], first: u32, into: &mut Vec<CpuSample>) -> Result<u64, NtError> {

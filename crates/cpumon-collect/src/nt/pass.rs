@@ -164,8 +164,7 @@ impl Passes {
         self
     }
 
-    /// Fills [`SchedTimes::open_wait`] with each waiting thread's reason, though nothing measures its length: for callers
-    /// that do.
+    /// Fills [`SchedTimes::open_wait`] with each waiting thread's reason, though nothing measures its length: for callers that do.
     #[must_use]
     pub fn with_reasons(mut self) -> Self {
         self.has_reasons = true;

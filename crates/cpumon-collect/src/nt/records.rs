@@ -74,8 +74,7 @@ pub struct ThreadRecord {
     pub user: u64,
     /// Time in kernel mode.
     pub kernel: u64,
-    /// Base priority, 0 to 31. The current priority changes with every boost, and would be a change of each thread in
-    /// each pass.
+    /// Base priority, 0 to 31. The current priority changes with every boost, and would be a change of each thread in each pass.
     pub priority: i32,
     /// Times it got a CPU, which wraps; 0 under Wine.
     pub switches: u32,

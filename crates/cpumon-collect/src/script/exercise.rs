@@ -58,8 +58,7 @@ struct Line {
 }
 
 impl Line {
-    /// Adds the option that the next byte chooses; `None` at the end of the bytes, or where the interpreter has no such
-    /// option.
+    /// Adds the option that the next byte chooses; `None` at the end of the bytes, or where the interpreter has no such option.
     fn add(&mut self, choices: &mut Choices<'_>) -> Option<()> {
         let Interpreter { letters, words, .. } = self.interpreter;
         let added = match choices.next()? % 10 {

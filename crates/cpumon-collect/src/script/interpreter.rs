@@ -245,9 +245,8 @@ impl Letters {
     }
 }
 
-// The part of a command line that may be a name: the base name of a word with only the characters that files, modules and
-// classes have. Code and settings hardly ever are such words, which is the second line of defence behind the known
-// options.
+// The part of a command line that may be a name: the base name of a word with only the characters that files, modules and classes have.
+// Code and settings hardly ever are such words, which is the second line of defence behind the known options.
 
 /// The object that a word names.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -110,8 +110,7 @@ impl Command<'_> {
         if Comm::new(self.executable.as_bytes()) == self.comm {
             return None;
         }
-        // Beyond the part of the name in `comm`, only a path with a directory is trusted: the kernel's nearly always has
-        // one.
+        // Beyond the part of the name in `comm`, only a path with a directory is trusted: the kernel's nearly always has one.
         let is_long = |word: &[u8]| base_name(word).len() > self.comm.as_bytes().len();
         let is_named = |word: &&[u8]| Comm::new(base_name(word)) == self.comm && is_path(word);
         let mut words = self.words().skip(1).take(2).filter(is_named);

@@ -66,8 +66,7 @@ impl About {
     }
 }
 
-// Users of processes: the user of the token, by name. The query for a name may go to a domain's server, so it is made
-// once per user.
+// Users of processes: the user of the token, by name. The query for a name may go to a domain's server, so it is made once per user.
 
 /// User id where the user of a process is unknown, as on Linux.
 const UNKNOWN_UID: u32 = 65_534;

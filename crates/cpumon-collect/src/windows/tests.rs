@@ -1,5 +1,4 @@
-//! Tests that run only on Windows, or under Wine (`scripts/test-windows.sh`): threads of known CPU time against both
-//! sources.
+//! Tests that run only on Windows, or under Wine (`scripts/test-windows.sh`): threads of known CPU time against both sources.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};

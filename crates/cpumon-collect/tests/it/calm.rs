@@ -1,7 +1,6 @@
-//! Measuring where others take the CPU away. In: a test that compares times. Out: the same, tried again if it failed
-//! while the hypervisor gave this machine's CPUs to others. Why: the clocks that tests compare with are wrong then: the
-//! kernel leaves out stolen time only as far as it notices it at once (`update_rq_clock_task()` in kernel/sched/core.c),
-//! so `getrusage` includes a part.
+//! Measuring where others take the CPU away. In: a test that compares times. Out: the same, tried again if it failed while the
+//! hypervisor gave this machine's CPUs to others. Why: the clocks that tests compare with are wrong then: the kernel leaves out stolen
+//! time only as far as it notices it at once (`update_rq_clock_task()` in kernel/sched/core.c), so `getrusage` includes a part.
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -29,8 +29,7 @@ fn own_key(snapshot: &Snapshot) -> ProcessKey {
     snapshot.processes.iter().find(|process| process.key.pid == pid).unwrap().key
 }
 
-/// The largest error: delays that are open at either end, and those that ended between the cut and the reading of the
-/// histograms.
+/// The largest error: delays that are open at either end, and those that ended between the cut and the reading of the histograms.
 fn slack_ns(interval: &Interval, rows: usize) -> u64 {
     let longest = interval.processes.iter().map(|row| row.sched.longest_delay_ns).max().unwrap_or(0);
     u64::try_from(longest).unwrap() * 2 * rows as u64 + 5_000_000

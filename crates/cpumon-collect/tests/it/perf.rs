@@ -13,8 +13,7 @@ use crate::perf_script::{ThreadSums, script, sums};
 use crate::program::copy_program;
 use crate::skip::skip;
 
-/// Two programs that compete for one CPU, one that naps in between, and their children. All begin and end inside the
-/// recording.
+/// Two programs that compete for one CPU, one that naps in between, and their children. All begin and end inside the recording.
 const WORK: &str = "
     spin() { i=0; while [ $i -lt 600000 ]; do i=$((i+1)); done; }
     nap() { i=0; while [ $i -lt 100 ]; do i=$((i+1)); \"$0\" 0.003; done; }
@@ -91,9 +90,8 @@ fn compare(before: &Snapshot, after: &Snapshot, reported: &HashMap<u32, ThreadSu
             (perf_ns.saturating_sub(allowed_ns)..=perf_ns + perf.unknown_ns + allowed_ns).contains(&ours_ns)
         };
         if !is_near(ours.run_ns, perf.run_ns, allowed_ns) {
-            // Both read their clocks one after the other. Where the machine pauses in between, as a thread leaves the
-            // CPU, perf counts the pause in that thread, cpumon in the next one. That is seldom; an error of cpumon would
-            // show in most threads.
+            // Both read their clocks one after the other. Where the machine pauses in between, as a thread leaves the CPU, perf counts
+            // the pause in that thread, cpumon in the next one. That is seldom; an error of cpumon would show in most threads.
             println!("{tid}: {ours:?} {perf:?}");
             stood_still += 1;
         }

@@ -72,8 +72,7 @@ fn faults(events: &[SchedEvent]) -> (usize, usize) {
     (breaks, early)
 }
 
-/// Threads that came to a CPU, and among them those that had gone to sleep and not been woken, by the order of time of
-/// all CPUs.
+/// Threads that came to a CPU, and among them those that had gone to sleep and not been woken, by the order of time of all CPUs.
 fn arrivals(events: &[SchedEvent]) -> (usize, usize) {
     let mut events = events.to_vec();
     events.sort_by_key(|event| event.at_ns);

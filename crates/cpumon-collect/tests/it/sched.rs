@@ -187,8 +187,7 @@ fn threads_that_wait_for_a_cpu_when_the_probe_is_loaded_have_their_place_at_once
         }
         let Some(taken) = taken else { return };
         taken.unwrap();
-        // Threads that run at that moment are tracked from their next switch; all but one of the spinners wait for their
-        // CPU.
+        // Threads that run at that moment are tracked from their next switch; all but one of the spinners wait for their CPU.
         let (untracked, threads) = (snapshot.health.sched_untracked, snapshot.threads.len());
         assert!(untracked < SPINNERS / 5, "{untracked} threads of {threads} untracked");
     });

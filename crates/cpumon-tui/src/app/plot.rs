@@ -42,8 +42,7 @@ impl App {
         self.mark_dirty();
     }
 
-    /// The past whose traces are to be marked: ask [`Feed::answers`](crate::Feed::answers) for it. `again`: the known
-    /// ones are old.
+    /// The past whose traces are to be marked: ask [`Feed::answers`](crate::Feed::answers) for it. `again`: the known ones are old.
     #[must_use]
     pub fn traces_wanted(&self, again: bool) -> Option<Range<i64>> {
         // A live window moves with each interval, so its traces are requested only for the past.

@@ -1,5 +1,4 @@
-//! Keys of windows above the grid: a line of text (search, filter, time, range), the report, the help, the lists of hosts
-//! and users.
+//! Keys of windows above the grid: a line of text (search, filter, time, range), the report, the help, the lists of hosts and users.
 
 use std::ops::Range;
 

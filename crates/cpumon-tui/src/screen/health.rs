@@ -73,8 +73,7 @@ losses! {
         "waits without a wakeup event count as blocked, not as ready";
 }
 
-/// Cost of measuring: CPU since an earlier interval in percent of one CPU, and memory. The process of cpumon is an
-/// ordinary row too.
+/// Cost of measuring: CPU since an earlier interval in percent of one CPU, and memory. The process of cpumon is an ordinary row too.
 pub(crate) fn own_cost(app: &App, shown: &Interval) -> Option<String> {
     let health = &shown.health;
     if health.own_rss_bytes == 0 {

@@ -1,5 +1,4 @@
-//! The report of a range, over the whole screen: measured time, rows, meaning of the columns. Commands print the same
-//! sentences.
+//! The report of a range, over the whole screen: measured time, rows, meaning of the columns. Commands print the same sentences.
 
 use std::borrow::Cow;
 

@@ -192,8 +192,7 @@ impl Gate {
         }
     }
 
-    /// Verifies a token and returns its id. The audit log gets each wrong token, each log-in of a person, and each
-    /// program once.
+    /// Verifies a token and returns its id. The audit log gets each wrong token, each log-in of a person, and each program once.
     async fn verify(&self, token: &str, peer: IpAddr, is_person: bool) -> Result<String, Problem> {
         match self.check(token, peer).await {
             Ok(Verified { id, is_new }) => {

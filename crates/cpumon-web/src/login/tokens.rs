@@ -1,6 +1,5 @@
-//! Login tokens in a file of hashes: made, listed, revoked, verified. A file outlives the receiver, and everyone who can
-//! write it can give access. A line is `ID CREATED HASH LABEL`; the token itself is not stored. Other secrets are also
-//! found by their digests.
+//! Login tokens in a file of hashes: made, listed, revoked, verified. A file outlives the receiver, and everyone who can write it can
+//! give access. A line is `ID CREATED HASH LABEL`; the token itself is not stored. Other secrets are also found by their digests.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -133,8 +133,7 @@ impl Feed for LocalFeed {
         Some(store_for_reading(None)).filter(|store| store.exists())
     }
 
-    /// Only a report gives the reason why the store cannot be read: the store is not these screens', and often another
-    /// user's.
+    /// Only a report gives the reason why the store cannot be read: the store is not these screens', and often another user's.
     fn past(&self) -> Result<Option<Box<dyn Answers>>, FeedError> {
         Ok(self.answers().unwrap_or_default())
     }

@@ -1,6 +1,5 @@
-//! `cpumon trace`: records context switches, reports where the time went in a recording, shows it in the browser and on
-//! the screens, and exports it for other programs. The reports share this file's code: opening the trace, its range, and
-//! the format of values.
+//! `cpumon trace`: records context switches, reports where the time went in a recording, shows it in the browser and on the screens,
+//! and exports it for other programs. The reports share this file's code: opening the trace, its range, and the format of values.
 
 mod path;
 mod record;

@@ -1,5 +1,4 @@
-//! `cpumon trace record`: from the kernel's ring buffers to a file at once, or into memory, from which the last part can
-//! be written.
+//! `cpumon trace record`: from the kernel's ring buffers to a file at once, or into memory, from which the last part can be written.
 
 use std::cell::RefCell;
 use std::fs::{self, File};

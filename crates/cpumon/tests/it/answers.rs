@@ -1,5 +1,4 @@
-//! The same question has the same answer, byte for byte, whether a store is read (`--store`) or a receiver is asked
-//! (`--url`).
+//! The same question has the same answer, byte for byte, whether a store is read (`--store`) or a receiver is asked (`--url`).
 
 use std::io::{Read, Write};
 use std::net::TcpListener;

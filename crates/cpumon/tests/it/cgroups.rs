@@ -1,5 +1,4 @@
-//! CPU time and limits of cgroups, against the kernel's counts in `cpu.stat`. Needs root; CPU time also BPF and cgroup
-//! v2.
+//! CPU time and limits of cgroups, against the kernel's counts in `cpu.stat`. Needs root; CPU time also BPF and cgroup v2.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -162,8 +162,7 @@ fn a_recording_sent_again_is_refused_also_by_the_next_receiver() {
     let is_readable = |datagram: &Vec<u8>| datagram.windows(name.len()).any(|part| part == name.as_bytes());
     assert!(!recorded.iter().any(is_readable), "readable");
     let count = recorded.len() as u64;
-    // Datagrams of others may reach the port too, of an agent whose receiver had it before: only encrypted ones are
-    // counted.
+    // Datagrams of others may reach the port too, of an agent whose receiver had it before: only encrypted ones are counted.
     let send = |serve: &Serve, datagrams: &[Vec<u8>], all: [u64; 3]| {
         for datagram in datagrams {
             tap.send_to(datagram, serve.udp).unwrap();
@@ -197,9 +196,8 @@ fn a_recording_sent_again_is_refused_also_by_the_next_receiver() {
     assert!(serve.host(name).is_none(), "a dead host does not come to life");
 }
 
-/// Two devices that encrypt, one with its clock in 2003 and one with a right clock, are recorded, then the receiver is
-/// killed before it noted the datagrams that it received. A replay of the recording must store nothing twice, nor move
-/// the devices' next snapshots.
+/// Two devices that encrypt, one with its clock in 2003 and one with a right clock, are recorded, then the receiver is killed before it
+/// noted the datagrams that it received. A replay of the recording must store nothing twice, nor move the devices' next snapshots.
 #[test]
 fn a_recording_of_the_second_before_a_kill_is_known_by_the_store_whatever_the_clocks_say() {
     let receiver = RunningReceiver::start(&[]);

@@ -1,5 +1,4 @@
-//! Traces of a device's flight recorder with the real programs: trigger, transfer over TLS, cuts on both sides, the
-//! receiver's list.
+//! Traces of a device's flight recorder with the real programs: trigger, transfer over TLS, cuts on both sides, the receiver's list.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};

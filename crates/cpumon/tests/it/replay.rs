@@ -110,8 +110,7 @@ fn it_stops_steps_and_goes_on_from_where_it_is() {
 fn it_plays_in_its_own_time_and_faster() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
-    // At the lowest speed it takes minutes until the second interval, and at the highest the whole takes less than a
-    // second.
+    // At the lowest speed it takes minutes until the second interval, and at the highest the whole takes less than a second.
     let source = MadeUp::new(5, BootId([1; 16])).every(10_000_000_000);
     write_log_of(source, "made-up", &path, 40, 64 << 20);
     let mut feed = ReplayFeed::open(&path, true).unwrap();

@@ -183,8 +183,7 @@ fn a_chart_is_the_same_from_the_receiver_and_from_its_command_line() {
 fn a_flood_of_garbage_costs_the_good_host_nothing() {
     const SETS: u32 = 20;
     const FLOOD: usize = 20_000;
-    /// With the datagrams sent until the status is read again, the buffer of the receiver's socket holds this number
-    /// twice.
+    /// With the datagrams sent until the status is read again, the buffer of the receiver's socket holds this number twice.
     const UNDER_WAY: usize = 2_000;
     let serve = Serve::start(&["--no-agent"]);
     let (to, drops_before) = (serve.udp, backlog_drops());

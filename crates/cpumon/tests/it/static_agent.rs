@@ -1,7 +1,6 @@
-//! An agent that is one static file, of this machine or of another kind, which an emulator runs: measuring, sending and
-//! queueing, by the real receiver. `scripts/test-agents.sh` builds it and runs these tests; `STATIC_AGENT` is its command
-//! line, in words apart by spaces. An emulated agent reads the /proc of this machine, so the load is a program of this
-//! machine in each case.
+//! An agent that is one static file, of this machine or of another kind, which an emulator runs: measuring, sending and queueing, by
+//! the real receiver. `scripts/test-agents.sh` builds it and runs these tests; `STATIC_AGENT` is its command line, in words apart by
+//! spaces. An emulated agent reads the /proc of this machine, so the load is a program of this machine in each case.
 
 use std::process::Command;
 use std::time::Duration;

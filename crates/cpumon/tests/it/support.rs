@@ -252,8 +252,7 @@ impl Drop for Serve {
     }
 }
 
-/// Reads standard output up to the line for programs; later lines are read and dropped. Returns the messages before that,
-/// and the line.
+/// Reads standard output up to the line for programs; later lines are read and dropped. Returns the messages before that, and the line.
 fn ready_line(child: &mut Child) -> (String, String) {
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let (send, receive) = mpsc::channel();

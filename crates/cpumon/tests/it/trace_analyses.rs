@@ -201,8 +201,7 @@ fn what_cannot_be_answered_says_why() {
     ]));
 }
 
-/// A clock that jumps by 380 years, as in a file with a part cut out: two waits of one program together exceed a count of
-/// ns.
+/// A clock that jumps by 380 years, as in a file with a part cut out: two waits of one program together exceed a count of ns.
 #[test]
 fn sums_beyond_what_can_be_counted_are_shown_and_end_nothing() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,6 @@
-//! The agent for Windows, run by Wine, and the real receiver: measuring, sending and queueing. `scripts/test-windows.sh`
-//! builds it and runs these tests, with its Wine prefix in the environment; `WINDOWS_AGENT` is the agent's command line,
-//! `WINDOWS_LOAD` that of `testing/wine/load.c`, in words apart by spaces. The programs run in the same prefix, so the
-//! agent measures the load.
+//! The agent for Windows, run by Wine, and the real receiver: measuring, sending and queueing. `scripts/test-windows.sh` builds it and
+//! runs these tests, with its Wine prefix in the environment; `WINDOWS_AGENT` is the agent's command line, `WINDOWS_LOAD` that of
+//! `testing/wine/load.c`, in words apart by spaces. The programs run in the same prefix, so the agent measures the load.
 
 use std::process::Command;
 use std::time::Duration;

@@ -1,15 +1,13 @@
 //! CPU limits of the control groups in use, how often they were reached, and pressure of groups and host. `mounts` finds
 //! the files, `values` parses them; a group is a `dir`.
 //!
-//! # Cost
-//! A pass reads one file for the host's pressure, one for each group in use that counts pressure (cgroup v2, and only if the host's
-//! has grown), and one for each group that has a quota. Whether a group has a quota is read when it is new and every 16th pass.
+//! # Cost A pass reads one file for the host's pressure, one for each group in use that counts pressure (cgroup v2, and only if the
+//! host's has grown), and one for each group that has a quota. Whether a group has a quota is read when it is new and every 16th pass.
 //! Without quotas, cgroup v1 costs only the host's pressure. Groups are found as descriptions of processes change, so nothing is
 //! compared for idle processes.
 //!
-//! # Limits
-//! Groups without a measured process, and all that happened in a group before its first pass, are not seen. Groups outside of the
-//! mounted directory, as seen from inside a container, have no files there: they count as left out.
+//! # Limits Groups without a measured process, and all that happened in a group before its first pass, are not seen. Groups outside of
+//! the mounted directory, as seen from inside a container, have no files there: they count as left out.
 
 mod mounts;
 mod values;

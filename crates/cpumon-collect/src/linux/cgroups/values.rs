@@ -107,8 +107,7 @@ pub(super) struct Dir {
     pressure_file: Option<OwnedFd>,
 }
 
-/// Opens, reads and closes a file. `Err`: the limit to assume; a group without the file has none, because the controller
-/// is off for it.
+/// Opens, reads and closes a file. `Err`: the limit to assume; a group without the file has none, because the controller is off for it.
 fn read<'b>(dir: &OwnedFd, name: &CStr, buffer: &'b mut [u8]) -> Result<&'b [u8], CpuLimit> {
     file::read_at(dir, name, buffer).map_err(|error| match error {
         Errno::NOENT | Errno::NODEV => CpuLimit::Unlimited,

@@ -1,6 +1,5 @@
-//! Checks the rights of this process, by /proc/self/status, sysctl files, the mount of /proc and limits; the kernel's
-//! version, configuration and lockdown; and where the kernel runs (hypervisor, container), with the effect on the
-//! figures.
+//! Checks the rights of this process, by /proc/self/status, sysctl files, the mount of /proc and limits; the kernel's version,
+//! configuration and lockdown; and where the kernel runs (hypervisor, container), with the effect on the figures.
 
 use std::path::Path;
 

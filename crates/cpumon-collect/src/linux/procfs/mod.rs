@@ -25,9 +25,8 @@
 //! | `pread` on kept descriptors | 1.70 µs | 0.20 |
 //! | this source, whole snapshot of the machine | 0.68 µs | 0.08 |
 //!
-//! # Limits
-//! Processes that begin and end between two passes, and run delay and switches of threads that ended since the last pass, are not
-//! seen. A change of name or nice value made from outside on an idle thread shows up to 256 passes later.
+//! # Limits Processes that begin and end between two passes, and run delay and switches of threads that ended since the last pass, are
+//! not seen. A change of name or nice value made from outside on an idle thread shows up to 256 passes later.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -230,8 +229,7 @@ impl ProcfsSource {
         }
         let used = self.reader.fds_left - left;
         self.reader.halve_budget(used);
-        // Without an earlier pid to continue from, the next passes list /proc and find the processes that could not be
-        // opened.
+        // Without an earlier pid to continue from, the next passes list /proc and find the processes that could not be opened.
         self.newest = NewestPid::default();
     }
 

@@ -160,8 +160,7 @@ impl InfoCache {
         self.users.known(uid).unwrap_or_default()
     }
 
-    /// The name of a script when only the exec's data is left: its arguments, or else its executable and the 15 bytes of
-    /// `comm`.
+    /// The name of a script when only the exec's data is left: its arguments, or else its executable and the 15 bytes of `comm`.
     pub(crate) fn script(&self, exec: &Exec<'_>) -> Option<Box<str>> {
         match exec.script {
             _ if !self.script_names => None,

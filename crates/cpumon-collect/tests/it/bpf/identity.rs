@@ -107,8 +107,7 @@ fn exec_from_second_thread(program: &Path, time: Duration) -> Child {
     command.spawn().unwrap()
 }
 
-/// It is idle, is passed by as unchanged, and ends before the pass is over: its copy of the cut must not be a second
-/// thread.
+/// It is idle, is passed by as unchanged, and ends before the pass is over: its copy of the cut must not be a second thread.
 fn a_thread_with_another_s_id_that_ends_within_a_pass_is_there_once(probes: Probes) {
     let Some((mut source, _turn)) = bpf(probes) else { return };
     let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,6 @@
-//! The BPF source against this very kernel. Needs root (or `CAP_BPF` and `CAP_PERFMON`): in CI it must run. This file has
-//! the way to open it and the checks of every snapshot; the files beside check run times (`workloads`), identities
-//! (`identity`), control groups (`groups`), names of short scripts (`scripts`), memory (`memory`) and permissions
-//! (`rights`).
+//! The BPF source against this very kernel. Needs root (or `CAP_BPF` and `CAP_PERFMON`): in CI it must run. This file has the way to
+//! open it and the checks of every snapshot; the files beside check run times (`workloads`), identities (`identity`), control groups
+//! (`groups`), names of short scripts (`scripts`), memory (`memory`) and permissions (`rights`).
 
 mod groups;
 mod identity;

@@ -1,8 +1,7 @@
-//! Records switches of one CPU and wakeups of the threads on it by `perf sched record`, with the data of the BPF source
-//! and the chains of [`crate::perf_script`] about those threads, and compares the results of the state machine in
-//! [`super::accounts`] for the same events with the BPF programs' own results. Needs root and perf.
-//! `CPUMON_WRITE_FIXTURES=1 cargo test -p cpumon-collect --test it record` writes the recording to
-//! `tests/fixtures/switches.txt`.
+//! Records switches of one CPU and wakeups of the threads on it by `perf sched record`, with the data of the BPF source and the chains
+//! of [`crate::perf_script`] about those threads, and compares the results of the state machine in [`super::accounts`] for the same
+//! events with the BPF programs' own results. Needs root and perf. `CPUMON_WRITE_FIXTURES=1 cargo test -p cpumon-collect --test it
+//! record` writes the recording to `tests/fixtures/switches.txt`.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

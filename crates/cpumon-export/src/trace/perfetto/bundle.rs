@@ -8,8 +8,7 @@ use cpumon_trace::{CpuState, ThreadState, push_varint};
 
 /// Not a state of a task: it was runnable when it left.
 const PREEMPTED: u64 = 0x100;
-/// *Parked*, for unknown states: Perfetto counts a bit without a meaning as an error, and no trace of cpumon has this one
-/// otherwise.
+/// *Parked*, for unknown states: Perfetto counts a bit without a meaning as an error, and no trace of cpumon has this one otherwise.
 pub(super) const UNKNOWN: u64 = 0x40;
 /// `CLONE_THREAD` of `task_newtask`.
 const CLONE_THREAD: u64 = 0x10000;

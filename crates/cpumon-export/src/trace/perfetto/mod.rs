@@ -1,9 +1,8 @@
 //! A trace for Perfetto: per-CPU bundles of the scheduler's events in its compact form, and the names of the threads.
 //!
-//! The switches are those that the tracker finds, not the raw ones: time that no event explains is on a thread of its
-//! own, *unknown*, because Perfetto would charge it to the thread that left. Perfetto derives the states of threads from
-//! switches and wakeups, so these are written such that it finds the tracker's. Field numbers are those of Perfetto's
-//! public schema.
+//! The switches are those that the tracker finds, not the raw ones: time that no event explains is on a thread of its own, *unknown*,
+//! because Perfetto would charge it to the thread that left. Perfetto derives the states of threads from switches and wakeups, so these
+//! are written such that it finds the tracker's. Field numbers are those of Perfetto's public schema.
 
 mod bundle;
 
@@ -367,8 +366,7 @@ impl Perfetto<'_, '_> {
         }
     }
 
-    /// Makes a thread's state unknown from then on. Perfetto takes states only from switches, so the thread passes an
-    /// unknown CPU.
+    /// Makes a thread's state unknown from then on. Perfetto takes states only from switches, so the thread passes an unknown CPU.
     fn forget(&mut self, slot: usize, at_ns: u64) {
         let thread = &mut self.threads[slot];
         if std::mem::take(&mut thread.is_known) && !self.births.contains_key(&thread.task) {

@@ -38,8 +38,7 @@ pub fn backlog_drops() -> u64 {
     dropped.map(|word| u64::from_str_radix(word, 16).unwrap()).sum()
 }
 
-/// Whether a receiver's status counts each datagram that was sent, except those that the kernel dropped before any
-/// socket.
+/// Whether a receiver's status counts each datagram that was sent, except those that the kernel dropped before any socket.
 pub fn is_counted(receiver: &Value, sent: u64, drops_before: u64) -> bool {
     let count = |name: &str| receiver[name].as_u64().unwrap();
     // The two are not read at one instant, so that their sum can be ahead.

@@ -1,6 +1,5 @@
-//! [`Pass`]: the records of one pass, and for how many passes each has been unchanged at its index. Most threads are
-//! idle; one that stays at the same index for some passes has its record and its sample there already, and neither is
-//! written or read again.
+//! [`Pass`]: the records of one pass, and for how many passes each has been unchanged at its index. Most threads are idle; one that
+//! stays at the same index for some passes has its record and its sample there already, and neither is written or read again.
 
 pub(crate) mod iterator;
 pub(crate) mod watch;

@@ -1,6 +1,5 @@
-// The kernel types that the probes touch. CO-RE moves every access to where the running kernel keeps the field
-// (preserve_access_index), so neither the order of fields nor missing ones matter, and no generated header of several
-// megabytes is needed.
+// The kernel types that the probes touch. CO-RE moves every access to where the running kernel keeps the field (preserve_access_index),
+// so neither the order of fields nor missing ones matter, and no generated header of several megabytes is needed.
 #pragma once
 
 #include <stdbool.h>

@@ -63,9 +63,8 @@ impl TaskRecord {
         }
     }
 
-    /// Corrects a thread that BPF does not see: its count in /proc is up to a clock tick old while it runs. `at_cut_ns`:
-    /// its run time at the cut, where known. The run time never falls below an earlier report: steal in an open slice is
-    /// counted later.
+    /// Corrects a thread that BPF does not see: its count in /proc is up to a clock tick old while it runs. `at_cut_ns`: its run time
+    /// at the cut, where known. The run time never falls below an earlier report: steal in an open slice is counted later.
     pub(crate) fn bring_to_cut(&mut self, at_cut_ns: Option<u64>, earlier: Option<&Self>) {
         let reported_ns = earlier.map_or(0, |earlier| earlier.run_ns);
         self.run_ns = at_cut_ns.unwrap_or(self.run_ns).max(reported_ns);
@@ -131,8 +130,7 @@ impl TaskRecord {
     }
 }
 
-/// The state of a letter, so that [`state_letter`] returns it again; a letter that /proc never printed yet is taken for
-/// running.
+/// The state of a letter, so that [`state_letter`] returns it again; a letter that /proc never printed yet is taken for running.
 pub(crate) fn state_of(letter: TaskState) -> u32 {
     match letter.0 {
         b'I' => 0x402,

@@ -255,8 +255,7 @@ fn help(ring: &Ring, ring_fd: BorrowedFd<'_>) -> Result<(), CollectError> {
         |operation| move |error: rustix::io::Errno| CollectError::Bpf { operation, error: error.into() };
     let space = lock(&ring.waiting).space();
     let mut fds = [PollFd::new(&ring.wake, PollFlags::IN), PollFd::from_borrowed_fd(ring_fd, PollFlags::IN)];
-    // Without space the buffer stays as it is until a snapshot has taken the waiting events: polling it would return at
-    // once.
+    // Without space the buffer stays as it is until a snapshot has taken the waiting events: polling it would return at once.
     let polled = if space == 0 { &mut fds[..1] } else { &mut fds[..] };
     match poll(polled, None) {
         Ok(_) => {}

@@ -54,8 +54,7 @@ pub(crate) struct CpuAccounts {
     probes: Probes,
     /// Threads that run at the cut though no event reported their switch-in, with their CPU. Nearly always empty.
     unseen: Vec<(u32, u32)>,
-    /// Threads that run at the cut and whose switch-in was reported, with their run time at the cut by the kernel's
-    /// count.
+    /// Threads that run at the cut and whose switch-in was reported, with their run time at the cut by the kernel's count.
     running: Vec<(u32, u64)>,
     previous_cut_ns: u64,
     missed: u64,
@@ -241,8 +240,7 @@ impl CpuTotals {
         let sampled_irq = if has_irq { 0 } else { self.sampled_irq(sampled) };
         // The sampled time moves in ticks, so the rest may fall short of the split that was shown.
         let run = run.saturating_sub(sampled_irq).max(self.user_system.user_ns + self.user_system.system_ns);
-        // Sampled over the same time as the run time: proportions since boot would hide the current load behind hours of
-        // another one.
+        // Sampled over the same time as the run time: proportions since boot would hide the current load behind hours of another one.
         let plain = sampled.user_ns.saturating_sub(self.base.user_ns);
         let nice = sampled.nice_ns.saturating_sub(self.base.nice_ns);
         let system = sampled.system_ns.saturating_sub(self.base.system_ns);

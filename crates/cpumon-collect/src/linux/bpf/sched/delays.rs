@@ -255,8 +255,7 @@ fn is_alive(of: DelayOf, live: &[TaskRecord], snapshot: &Snapshot) -> bool {
     }
 }
 
-/// Adds the growth of the probe's counts to the 64-bit ones. The probe's may have wrapped, once at most between two
-/// passes.
+/// Adds the growth of the probe's counts to the 64-bit ones. The probe's may have wrapped, once at most between two passes.
 fn count_up(histogram: &mut Arc<DelayHistogram>, counts: &[u32; DELAY_BUCKETS]) {
     let mut known = histogram.iter().peekable();
     let mut grown: Vec<(u8, u64)> = Vec::new();

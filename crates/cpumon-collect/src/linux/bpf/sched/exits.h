@@ -58,8 +58,7 @@ static __noinline int count_lost_exit(struct task_struct *task, struct thread *t
 	return count_lost(task, &part);
 }
 
-// The ids of the thread, now or at the instant `as_of`. (For a leader whose id was taken over, the kernel's own ids
-// suffice.)
+// The ids of the thread, now or at the instant `as_of`. (For a leader whose id was taken over, the kernel's own ids suffice.)
 static __always_inline void identify(struct task_record *record, const struct thread *thread, __u64 as_of)
 {
 	if (record->tid != record->pid)

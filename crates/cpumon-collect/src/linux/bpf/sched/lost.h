@@ -54,8 +54,7 @@ static __always_inline void add_lost(struct lost_exits *sums, struct task_struct
 // Initial value for a parent.
 static const struct lost_exits no_exits = {};
 
-// By the kernel's own counters. A failed pass has noted counters as sent that no snapshot has: their time stays
-// unattributed.
+// By the kernel's own counters. A failed pass has noted counters as sent that no snapshot has: their time stays unattributed.
 static __noinline int unsent_by_kernel(struct unsent *part, struct task_struct *task)
 {
 	struct rest *sent = rest_of(task);

@@ -41,8 +41,7 @@ const PROGRAMS: [(&str, Probes); 10] = [
 const WAKEUPS: [&str; 2] = ["on_wakeup", "on_wakeup_new"];
 const OWN_WAKEUPS: u32 = 0x1_0000;
 
-/// The kernel's function that gives an address a type without a call, and the check whether this kernel has it;
-/// reasons.h: `regs_of`.
+/// The kernel's function that gives an address a type without a call, and the check whether this kernel has it; reasons.h: `regs_of`.
 const CAST: &str = "bpf_rdonly_cast";
 const CAN_CAST: u32 = 0x2_0000;
 

@@ -35,8 +35,7 @@ impl QueueTotals {
     /// Brings it to the cut. `busy_ns`: all slices of threads; `ended_ns`: all waits that ended in it.
     pub(crate) fn close(&mut self, busy_ns: u64, ended_ns: u64) {
         let waited_ns = ended_ns.saturating_add(self.open_ns);
-        // Less than at the last cut: the thread of an open slice had left its CPU, which was idle since. The shown value
-        // stays.
+        // Less than at the last cut: the thread of an open slice had left its CPU, which was idle since. The shown value stays.
         let busy_ns = busy_ns.max(self.busy_ns);
         self.shown_ns = self.shown_ns.saturating_add(busy_ns - self.busy_ns);
         // Less than at the last cut: a thread was moved to another queue, with all that it had waited.

@@ -4,9 +4,8 @@
 //           record. Also the kernel's counters as sent: an exit that is only summed counts less what was shown (lost.h).
 // costs:    48 bytes a slot. Neither the storage of an idle thread nor most of its task_struct is read, which no cache holds.
 //
-// A thread that is off its CPU and in no run queue, and has made no switch since, has not run: its counters are
-// unchanged, and its open wait lasts. `others` has the fields that other threads can change meanwhile; its name is
-// reported by an event.
+// A thread that is off its CPU and in no run queue, and has made no switch since, has not run: its counters are unchanged, and its open
+// wait lasts. `others` has the fields that other threads can change meanwhile; its name is reported by an event.
 #pragma once
 
 #include "cut.h"

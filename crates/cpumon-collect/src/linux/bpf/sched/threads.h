@@ -88,10 +88,9 @@ static __always_inline void begin_thread(struct thread *thread, __u64 now, __u64
 	keep_cut(thread, now, cut);
 }
 
-// When a thread that slept became runnable; 0: not yet. The scheduler stamps each task that enters a queue with that
-// queue's clock (sched_info, the source of /proc/PID/schedstat) and resets the stamp only after the switch event. So the
-// wakeup needs no event where that clock can be read. `ahead`: lead of the queue's clock. A time that was sent once
-// stays.
+// When a thread that slept became runnable; 0: not yet. The scheduler stamps each task that enters a queue with that queue's clock
+// (sched_info, the source of /proc/PID/schedstat) and resets the stamp only after the switch event. So the wakeup needs no event where
+// that clock can be read. `ahead`: lead of the queue's clock. A time that was sent once stays.
 //
 // A stamp can be untrue. A thread that the scheduler left in its queue when it fell asleep (`sched_delayed`) is stamped if it is moved
 // to another CPU's queue meanwhile, and keeps that stamp when it leaves the queue; a wakeup does not renew it. When such a

@@ -31,8 +31,7 @@ const PROBE: &str = "trace";
 const MAX_RINGS: u32 = 64;
 /// All ring buffers together, bytes.
 const MAX_ALL_BYTES: u32 = 1 << 29;
-/// Minimum of each ring: slots.h leaves 1,024 slots free, and the kernel's smallest ring buffer is a page of the largest
-/// kind.
+/// Minimum of each ring: slots.h leaves 1,024 slots free, and the kernel's smallest ring buffer is a page of the largest kind.
 const MIN_RING_BYTES: u32 = 1 << 18;
 /// An event.
 const SLOT_BYTES: u32 = 24;

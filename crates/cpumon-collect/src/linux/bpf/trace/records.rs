@@ -1,5 +1,4 @@
-//! The records of trace.bpf.c, with layout and meaning; and the rings of events: slots.h writes them, this process reads
-//! them in place.
+//! The records of trace.bpf.c, with layout and meaning; and the rings of events: slots.h writes them, this process reads them in place.
 
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;

@@ -1,6 +1,5 @@
-//! A made-up host whose threads sleep, run, begin and end. Records of one word for idle threads, in buffers of earlier
-//! passes, must make the same snapshots as full records in new buffers. So must threads read from /proc between those of
-//! the iterator.
+//! A made-up host whose threads sleep, run, begin and end. Records of one word for idle threads, in buffers of earlier passes, must
+//! make the same snapshots as full records in new buffers. So must threads read from /proc between those of the iterator.
 
 use std::collections::BTreeSet;
 

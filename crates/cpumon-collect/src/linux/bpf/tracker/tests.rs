@@ -123,8 +123,7 @@ fn who_is_seen_and_ends_in_the_same_pass_has_ended() {
 #[test]
 fn who_left_the_list_before_its_last_switch_is_kept_until_then() {
     let mut rig = Rig::new(&[task(5, 5, 10), task(6, 5, 10)]);
-    // Thread 6 left the list and is reported by its events only: its run time up to the begin of its end is counted at
-    // once.
+    // Thread 6 left the list and is reported by its events only: its run time up to the begin of its end is counted at once.
     let between = rig.next(&[task(5, 5, 10)], &[ending(task(6, 5, 12))]);
     assert_eq!(rows(&between), [(5, 0, Life::Alive, FINE), (6, 2, Life::Alive, FINE)]);
     let after = rig.next(&[task(5, 5, 10)], &[exit(task(6, 5, 13), at(3) + 1, 1)]);
