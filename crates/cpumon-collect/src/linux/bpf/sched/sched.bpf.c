@@ -103,7 +103,7 @@ int BPF_PROG(on_birth, struct task_struct *task)
 	return 0;
 }
 
-// Another thread renames one that is blocked.
+// For idle threads, which only another thread can rename.
 SEC("tp_btf/task_rename")
 int BPF_PROG(on_rename, struct task_struct *task)
 {
