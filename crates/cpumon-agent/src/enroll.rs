@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use cpumon_collect::parse_interval;
 use cpumon_link::discovery::{FoundReceiver, Ignored, Search, SearchOptions, groups, search};
-use cpumon_link::tls::{AskedReceiver, AskingDevice, Code, Token, ask, enroll, fingerprint};
+use cpumon_link::tls::{Code, Token, ask, enroll, fingerprint};
 use cpumon_model::{HostInfo, escape};
 
 use crate::error::{DiscoverError, EnrollError};
@@ -83,8 +83,10 @@ impl EnrollArgs {
         let addresses: Vec<String> = receiver.addresses.iter().map(ToString::to_string).collect();
         let identity = ask(
             state,
-            AskedReceiver { addresses: &addresses, pin: receiver.pin },
-            AskingDevice { host: info.host.0, name },
+            &addresses,
+            receiver.pin,
+            info.host.0,
+            name,
             &mut |code| show(code, &shown, &receiver.pin),
             // With --key the user has named the receiver already, so there is nothing left to compare.
             &mut |code| self.key.is_some() || agrees(code),

@@ -30,3 +30,21 @@ pub fn create_empty(path: &Path) -> io::Result<bool> {
         Err(error) => Err(error),
     }
 }
+
+/// Removes a file, if it is there.
+///
+/// # Errors
+/// It is there and cannot be removed.
+pub fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The disk, the quota or the file-size limit is exhausted, in contrast to a disk that fails.
+#[must_use]
+pub fn is_no_space(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}

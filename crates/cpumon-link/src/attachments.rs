@@ -49,16 +49,12 @@ pub struct Why {
     pub reason: String,
 }
 
-/// Held as long as it lives: only one process may write to the directory.
-#[derive(Debug)]
-pub struct DirectoryLock(#[expect(dead_code, reason = "held until it is dropped")] LockFile);
-
-/// Takes the directory for this process.
+/// Takes the directory for this process, until the lock is dropped.
 ///
 /// # Errors
 /// Another process has it, or its lock file cannot be written.
-pub fn lock(dir: &Path) -> Result<DirectoryLock, LockError> {
-    LockFile::take(&dir.join(LOCK)).map(DirectoryLock)
+pub fn lock(dir: &Path) -> Result<LockFile, LockError> {
+    LockFile::take(&dir.join(LOCK))
 }
 
 /// Ends the writing of a file: what was written to [`part_of`] it gets its name, with its reason beside it.
@@ -83,13 +79,8 @@ pub fn complete(path: &Path, why: &Why) -> io::Result<()> {
 /// # Errors
 /// It is there and cannot be deleted.
 pub fn remove(path: &Path) -> io::Result<()> {
-    for path in [path, &path.with_extension(&WHY_SUFFIX[1..])] {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-    }
-    Ok(())
+    cpumon_files::remove(path)?;
+    cpumon_files::remove(&path.with_extension(&WHY_SUFFIX[1..]))
 }
 
 /// Deletes what a process left that was killed while it wrote.

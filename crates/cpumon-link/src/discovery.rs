@@ -114,14 +114,14 @@ pub fn search(options: &SearchOptions, stop: &dyn Fn() -> bool) -> Result<Search
     let mut listener = Listener { id, wanted: options.wanted, begin, datagrams: 0 };
     let mut last = begin + options.wait;
     for question in 1..=QUESTIONS {
-        for asking in &sockets {
-            ask(asking, &browse(id));
+        for (socket, to) in &sockets {
+            ask(socket, to, &browse(id));
         }
         let end = begin + options.wait * question / QUESTIONS;
         while Instant::now() < end.min(last) && !stop() {
             wait(&sockets, end.saturating_duration_since(Instant::now()).min(STOP_CHECK))?;
-            for asking in &sockets {
-                listener.take_all(&asking.socket, &mut search);
+            for (socket, _) in &sockets {
+                listener.take_all(socket, &mut search);
             }
             if options.wanted.is_some()
                 && let Some(first) = search.found.first()
@@ -133,13 +133,8 @@ pub fn search(options: &SearchOptions, stop: &dyn Fn() -> bool) -> Result<Search
     Ok(search)
 }
 
-/// A socket of one address family, and where it asks.
-struct Asking<'a> {
-    socket: UdpSocket,
-    to: &'a [Destination],
-}
-
-fn open(destinations: &Destinations) -> Result<Vec<Asking<'_>>, LinkError> {
+/// A socket of each address family that has destinations, with them.
+fn open(destinations: &Destinations) -> Result<Vec<(UdpSocket, &[Destination])>, LinkError> {
     let mut opened = Vec::new();
     for (any, to) in [
         (IpAddr::from(Ipv4Addr::UNSPECIFIED), &destinations.v4),
@@ -151,22 +146,22 @@ fn open(destinations: &Destinations) -> Result<Vec<Asking<'_>>, LinkError> {
         let failed = |error| LinkError::Open { purpose: "discovery", error };
         let socket = UdpSocket::bind((any, 0)).map_err(failed)?;
         socket.set_nonblocking(true).map_err(failed)?;
-        opened.push(Asking { socket, to });
+        opened.push((socket, &to[..]));
     }
     Ok(opened)
 }
 
-fn ask(asking: &Asking<'_>, query: &[u8]) {
-    for to in asking.to {
+fn ask(socket: &UdpSocket, to: &[Destination], query: &[u8]) {
+    for to in to {
         let one = |_| Outgoing { bytes: query, to: &to.address, control: &to.control };
-        if let Err(error) = send(asking.socket.as_fd(), 1, one) {
+        if let Err(error) = send(socket.as_fd(), 1, one) {
             log::debug!("cannot ask {}: {error}", to.shown);
         }
     }
 }
 
-fn wait(sockets: &[Asking<'_>], timeout: Duration) -> Result<(), LinkError> {
-    let mut polls: Vec<_> = sockets.iter().map(|asking| PollFd::new(&asking.socket, PollFlags::IN)).collect();
+fn wait(sockets: &[(UdpSocket, &[Destination])], timeout: Duration) -> Result<(), LinkError> {
+    let mut polls: Vec<_> = sockets.iter().map(|(socket, _)| PollFd::new(socket, PollFlags::IN)).collect();
     match waiting::wait(&mut polls, timeout) {
         Err(error) if error.kind() != std::io::ErrorKind::Interrupted => Err(LinkError::Wait(error)),
         _ => Ok(()),

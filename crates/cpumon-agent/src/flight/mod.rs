@@ -22,9 +22,8 @@ use cpumon_collect::{
     AllowedPaths, RetainedCapabilities, TraceRecorder, TraceRecorderOptions, TraceSink, confine_files,
     drop_capabilities, now,
 };
-use cpumon_link::attachments::{
-    self, DirectoryLock, PREFIX, SUFFIX, TraceRequests, Why, is_attachment, part_of,
-};
+use cpumon_files::LockFile;
+use cpumon_link::attachments::{self, PREFIX, SUFFIX, TraceRequests, Why, is_attachment, part_of};
 use cpumon_model::{HostInfo, Interval, Moment, SourceKind};
 use cpumon_trace::{Compression, FileHeader, WindowLimits, WriteError};
 use ring::DiskRing;
@@ -109,7 +108,7 @@ pub struct Flight {
     rules: Rules,
     pause: Duration,
     /// Two recorders would delete each other's files.
-    _lock: DirectoryLock,
+    _lock: LockFile,
 }
 
 impl Flight {

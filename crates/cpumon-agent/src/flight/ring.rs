@@ -249,11 +249,11 @@ impl DiskRing {
             drop(copy);
             self.cut(&path, whole_bytes, until_ns);
         }
-        let is_full = matches!(
-            error.error.kind(),
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
-        );
-        let freed = if is_full { self.delete_oldest() + self.delete_oldest() } else { 0 };
+        let freed = if cpumon_files::is_no_space(&error.error) {
+            self.delete_oldest() + self.delete_oldest()
+        } else {
+            0
+        };
         if freed == 0 {
             self.paused = Some(Instant::now() + PAUSE);
         }

@@ -16,14 +16,6 @@ const PIECE_BYTES: u64 = 64 << 10;
 /// Positions where reading goes on: a connection reads at two of them, one for each channel.
 const MAX_POSITIONS: usize = 4;
 
-/// How reading a piece ended.
-enum End {
-    /// Enough was read.
-    Enough,
-    /// At the end of the segment.
-    Segment,
-}
-
 impl Spool {
     /// Opens the spool of a directory for a connection that empties it.
     ///
@@ -137,32 +129,32 @@ impl Spool {
         (first <= last || is_empty && begin_wall_ns < gap.end_wall_ns).then_some(gap)
     }
 
-    /// Reads from a place on to the end of its segment, or until there is enough.
-    fn read_segment(&mut self, at: usize, position: &mut Position, out: &mut Out<'_>) -> End {
+    /// Reads from a place on to the end of its segment (then true), or until there is enough.
+    fn read_segment(&mut self, at: usize, position: &mut Position, out: &mut Out<'_>) -> bool {
         let mut most = PIECE_BYTES;
         loop {
-            let Some(segment) = self.segments.get(at) else { return End::Segment };
+            let Some(segment) = self.segments.get(at) else { return true };
             let Ok((piece, has_more)) = segment.read_at(position.offset, most) else {
                 // A read error loses the records just as damage does.
                 position.is_broken = true;
-                return End::Segment;
+                return true;
             };
             let read = read_piece(&piece, position, self.progress.acked, out);
             position.offset += read as u64;
             if out.is_full() {
-                return End::Enough;
+                return false;
             }
             if !has_more {
                 // A rest at the end of a segment is a record that was cut, or whose length is damaged.
                 position.is_broken |= read < piece.len();
-                return End::Segment;
+                return true;
             }
             // A record longer than the piece: it is read again with more.
             most = if read == 0 { most.saturating_mul(2) } else { PIECE_BYTES };
             // No record that can be sent is that long, so its length is damaged.
             if most > 2 * MAX_MESSAGE_BYTES as u64 {
                 position.is_broken = true;
-                return End::Segment;
+                return true;
             }
         }
     }
@@ -178,11 +170,11 @@ impl Spool {
             let at = self.segments.partition_point(|segment| segment.first <= *cursor);
             let Some(at) = at.checked_sub(1) else { return };
             let Some(mut position) = self.position_in(at, *cursor, wall_ns) else { return };
-            let end = self.read_segment(at, &mut position, out);
+            let is_at_end = self.read_segment(at, &mut position, out);
             *cursor = position.cursor;
             let behind = self.segments.get(at + 1).map(|next| (next.first, next.begin_wall_ns));
-            match (end, behind) {
-                (End::Segment, Some((first, begin_wall_ns))) => {
+            match (is_at_end, behind) {
+                (true, Some((first, begin_wall_ns))) => {
                     out.hole(&position, first, begin_wall_ns, self.progress.acked);
                     // A hole that was given out ends there: the next one is another.
                     wall_ns = if position.cursor < first { begin_wall_ns } else { position.wall_ns };
@@ -327,7 +319,7 @@ impl Backlog for Spool {
         }
         self.progress.acked = number;
         self.pass_hole();
-        self.unwritten.forget(number);
+        self.forget_unwritten(number);
         self.forget_acked();
     }
 

@@ -151,22 +151,6 @@ pub enum SpoolError {
     },
 }
 
-/// Adds operation and path to an I/O result.
-trait At<T> {
-    /// Names what was tried, on what.
-    fn at(self, operation: &'static str, path: &Path) -> Result<T, SpoolError>;
-}
-
-impl<T> At<T> for io::Result<T> {
-    fn at(self, operation: &'static str, path: &Path) -> Result<T, SpoolError> {
-        self.map_err(|error| SpoolError::Io { operation, path: path.into(), error })
-    }
-}
-
-/// The disk, the quota or the file-size limit is exhausted, in contrast to a disk that fails.
-fn is_no_space(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
-    )
+fn failed(operation: &'static str, path: &Path) -> impl Fn(io::Error) -> SpoolError {
+    move |error| SpoolError::Io { operation, path: path.into(), error }
 }

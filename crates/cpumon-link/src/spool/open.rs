@@ -3,17 +3,18 @@
 //! is fatal.
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use cpumon_files::{LockError, LockFile};
 use cpumon_wire::spool::{Entry, Gap, GapReason, Origin, Records, SEGMENT_HEADER_BYTES, SegmentHeader, Step};
 
-use super::segment::{self, Segment, SegmentFile, Unwritten};
+use super::segment::{self, Segment, SegmentFile};
 use super::state::{Progress, StateFile};
 use super::write::Spool;
-use super::{At, SpoolError, SpoolOptions, SpoolStatus, is_no_space};
+use super::{SpoolError, SpoolOptions, SpoolStatus, failed};
+use crate::tls::random;
 
 impl Spool {
     /// Opens the spool of a directory for writing; goes on where the writer before ended. Snapshots of `origin` follow.
@@ -26,7 +27,7 @@ impl Spool {
             return Err(SpoolError::TooSmall { bytes: options.max_bytes, least });
         }
         let dir = &options.dir;
-        cpumon_files::create_dir(dir).at("make the directory", dir)?;
+        cpumon_files::create_dir(dir).map_err(failed("make the directory", dir))?;
         let lock = lock(dir)?;
         // After the lock: recovery cuts and renames files, which another writer could still be using.
         let found = recover(dir)?;
@@ -48,10 +49,10 @@ impl Spool {
             .and_then(|lost| still_lost(lost, found.last, found.last_wall_ns));
         let mut spool = Self {
             origin,
-            id: header
-                .map(|header| header.spool)
-                .or(known.map(|state| state.spool))
-                .unwrap_or_else(random_id),
+            id: match header.map(|header| header.spool).or(known.map(|state| state.spool)) {
+                Some(id) => id,
+                None => random().map_err(|error| failed("name the spool", dir)(io::Error::other(error)))?,
+            },
             begin_wall_ns: header
                 .map_or(known.map_or(0, |state| state.begin_wall_ns), |h| h.spool_begin_wall_ns),
             segments: found.segments,
@@ -63,7 +64,7 @@ impl Spool {
             last_wall_ns: found.last_wall_ns,
             written_at: Instant::now(),
             refused: GapReason::NoSpace,
-            unwritten: Unwritten::default(),
+            unwritten: VecDeque::new(),
             state,
             syncer: None,
             is_closing: false,
@@ -80,9 +81,9 @@ impl Spool {
         };
         // Report a directory that cannot be written now. A full disk is no reason to fail: space may be freed later.
         if let Err(error) = spool.remember(false)
-            && !is_no_space(&error)
+            && !cpumon_files::is_no_space(&error)
         {
-            return Err(error).at("write in", dir);
+            return Err(failed("write in", dir)(error));
         }
         // The size may be smaller than when the spool was written.
         spool.drop_beyond(0);
@@ -108,30 +109,20 @@ fn still_lost(lost: Gap, last: u64, last_wall_ns: Option<i64>) -> Option<Gap> {
     (last < lost.last).then_some(Gap { first: lost.first.max(last + 1), begin_wall_ns, ..lost })
 }
 
-/// 128 bits that no other spool has.
-fn random_id() -> [u8; 16] {
-    let mut id = [0; 16];
-    for (half, place) in id.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-        // `RandomState` takes its keys from the system's random numbers, and no two have the same.
-        *place = RandomState::new().hash_one((half, std::process::id())).to_le_bytes();
-    }
-    id
-}
-
 /// The segments of a directory, and where numbering goes on.
 #[derive(Debug, Default)]
 struct Found {
-    pub(super) segments: VecDeque<Segment>,
+    segments: VecDeque<Segment>,
     /// The newest header that can be read.
-    pub(super) header: Option<SegmentHeader>,
+    header: Option<SegmentHeader>,
     /// The greatest number of a record; 0 if there is none.
-    pub(super) last: u64,
+    last: u64,
     /// When the last snapshot was made.
-    pub(super) last_wall_ns: Option<i64>,
+    last_wall_ns: Option<i64>,
     /// The machines whose snapshots there are.
-    pub(super) hosts: Vec<[u8; 16]>,
-    pub(super) damaged_segments: u64,
-    pub(super) cut_bytes: u64,
+    hosts: Vec<[u8; 16]>,
+    damaged_segments: u64,
+    cut_bytes: u64,
 }
 
 /// Reads every segment's header, and all of the last segment: only that one can be unfinished.
@@ -159,7 +150,7 @@ fn recover(dir: &Path) -> Result<Found, SpoolError> {
             path = found.recover_last(dir, &segment, path);
         }
         let bytes = std::fs::metadata(&path).map_or(0, |file| file.len());
-        let mut known = Segment::existing(path, segment.first, bytes);
+        let mut known = Segment::new(path, segment.first, bytes);
         known.begin_wall_ns =
             header.map(|header| header.begin_wall_ns).or_else(|| first_wall_ns(&known.path)).unwrap_or(0);
         found.segments.push_back(known);
@@ -227,29 +218,30 @@ impl Found {
                 return path;
             }
         };
-        let end = self.scan(&bytes);
+        let (sound_bytes, has_damage) = self.scan(&bytes);
         // A segment that is set aside stays as it is, for reading what can be read.
         if path != segment.path || segment.is_damaged {
             return path;
         }
-        if end.has_damage {
+        if has_damage {
             return self.set_aside(dir, segment);
         }
-        if end.sound_bytes < bytes.len() as u64 {
+        if sound_bytes < bytes.len() as u64 {
             // This writer begins a new segment and never appends here, so failing to cut is no error.
-            let cut = cpumon_files::open_to_write(&path).and_then(|file| file.set_len(end.sound_bytes));
+            let cut = cpumon_files::open_to_write(&path).and_then(|file| file.set_len(sound_bytes));
             match cut {
-                Ok(()) => self.cut_bytes += bytes.len() as u64 - end.sound_bytes,
+                Ok(()) => self.cut_bytes += bytes.len() as u64 - sound_bytes,
                 Err(error) => log::warn!("cannot cut the unfinished end of {}: {error}", path.display()),
             }
         }
         path
     }
 
-    fn scan(&mut self, bytes: &[u8]) -> End {
+    /// Bytes of the sound part of a segment, and whether there is damage before its end.
+    fn scan(&mut self, bytes: &[u8]) -> (u64, bool) {
         // Without a header its numbers still show which ones were used.
         let mut records = Records::new(bytes).unwrap_or_else(|_| Records::without_header(bytes));
-        let mut end = End { sound_bytes: 0, has_damage: false };
+        let mut has_damage = false;
         // A damaged payload of the very last record is an unfinished one: a power cut writes pages in any order.
         let mut damaged_at = None;
         loop {
@@ -257,20 +249,17 @@ impl Found {
             match records.step() {
                 Step::Entry(entry) => {
                     // A sound record follows the damaged one, so that was not an unfinished end.
-                    end.has_damage |= damaged_at.take().is_some();
+                    has_damage |= damaged_at.take().is_some();
                     self.note(&entry);
                 }
                 Step::Damaged(damaged) => {
                     // A record with a damaged header has no known length: it need not be the last one.
-                    end.has_damage |= damaged_at.is_some() || damaged.number.is_none();
+                    has_damage |= damaged_at.is_some() || damaged.number.is_none();
                     damaged_at = Some(at);
                     // Numbers that were used are not used again: the hole is of their size.
                     self.last = self.last.max(damaged.number.unwrap_or_else(|| records.greatest_behind()));
                 }
-                Step::End { .. } => {
-                    end.sound_bytes = damaged_at.unwrap_or(at) as u64;
-                    return end;
-                }
+                Step::End { .. } => return (damaged_at.unwrap_or(at) as u64, has_damage),
             }
         }
     }
@@ -286,10 +275,4 @@ impl Found {
         };
         self.last = self.last.max(number);
     }
-}
-
-/// Where the sound part of a segment ends.
-struct End {
-    sound_bytes: u64,
-    has_damage: bool,
 }

@@ -9,7 +9,7 @@ use cpumon_wire::spool::{Entry, Gap, GapReason, Records, SegmentHeader, Snapshot
 
 use super::segment::{self, SegmentFile};
 use super::state::StateFile;
-use super::{At, SpoolError};
+use super::{SpoolError, failed};
 
 /// What reading a spool yields, in order.
 #[derive(Clone, Debug)]
@@ -98,16 +98,26 @@ impl SpoolReader {
         out: &mut dyn FnMut(SpoolEvent<'_>) -> ControlFlow<()>,
     ) -> Result<ReadReport, SpoolError> {
         // The state says what a receiver had before the oldest segments went: that is no hole.
-        let acked =
-            StateFile::open(&self.dir).1.map(|state| Acked { spool: state.spool, number: state.acked });
-        let mut walk = Walk::new(out, segments.start == 0, acked);
+        let acked = StateFile::open(&self.dir).1.map(|state| (state.spool, state.acked));
+        let mut walk = Walk {
+            out,
+            acked,
+            report: ReadReport::default(),
+            is_from_begin: segments.start == 0,
+            spool: None,
+            next: 1,
+            last_wall_ns: 0,
+            needs_full: true,
+            skipped: 0,
+            skipped_wall_ns: 0,
+        };
         for file in self.files.get(segments).unwrap_or_default() {
             let bytes = match segment::read(&file.path) {
                 Ok(bytes) => bytes,
                 // The writer dropped it meanwhile; the jump in the numbers becomes a hole.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                    return Err(error).at("read", &file.path);
+                    return Err(failed("read", &file.path)(error));
                 }
                 Err(error) => {
                     log::warn!("cannot read {}: {error}", file.path.display());
@@ -125,13 +135,6 @@ impl SpoolReader {
     }
 }
 
-/// What a receiver has stored, as the state file says.
-#[derive(Copy, Clone)]
-struct Acked {
-    spool: [u8; 16],
-    number: u64,
-}
-
 /// Goes through segments and tracks the numbers.
 struct Walk<'a> {
     out: &'a mut dyn FnMut(SpoolEvent<'_>) -> ControlFlow<()>,
@@ -144,33 +147,14 @@ struct Walk<'a> {
     last_wall_ns: i64,
     /// What is not full leaves out something that was skipped.
     needs_full: bool,
-    /// Up to this number a receiver has the snapshots of this spool: that they are not here is no hole.
-    acked: Option<Acked>,
+    /// Up to this number a receiver has the snapshots of this spool, as the state file says: that they are not here is no hole.
+    acked: Option<([u8; 16], u64)>,
     /// The greatest number that was skipped, and when its snapshot was made.
     skipped: u64,
     skipped_wall_ns: i64,
 }
 
-impl<'a> Walk<'a> {
-    fn new(
-        out: &'a mut dyn FnMut(SpoolEvent<'_>) -> ControlFlow<()>,
-        is_from_begin: bool,
-        acked: Option<Acked>,
-    ) -> Self {
-        Self {
-            out,
-            acked,
-            report: ReadReport::default(),
-            is_from_begin,
-            spool: None,
-            next: 1,
-            last_wall_ns: 0,
-            needs_full: true,
-            skipped: 0,
-            skipped_wall_ns: 0,
-        }
-    }
-
+impl Walk<'_> {
     fn segment(&mut self, bytes: &[u8]) -> ControlFlow<()> {
         self.report.segments += 1;
         self.report.bytes += bytes.len() as u64;
@@ -212,9 +196,9 @@ impl<'a> Walk<'a> {
         if !(is_first && self.is_from_begin) {
             // What lies before was not asked for, or has the numbers of another spool.
             self.next = self.next.max(header.first);
-        } else if let Some(acked) = self.acked.filter(|acked| acked.spool == header.spool) {
+        } else if let Some((_, acked)) = self.acked.filter(|(spool, _)| *spool == header.spool) {
             // A state file of another spool says nothing about these numbers.
-            self.next = self.next.max(header.first.min(acked.number.saturating_add(1)));
+            self.next = self.next.max(header.first.min(acked.saturating_add(1)));
         }
     }
 

@@ -1,8 +1,6 @@
 //! [`Segment`]: one segment of a spool that is written, first in memory, then in a file. What a full disk refuses stays in
-//! memory until there is space. With it the names of the files, the thread that syncs them ([`Syncer`]) and what waits in memory
-//! ([`Unwritten`]).
+//! memory until there is space. With it the names of the files, and the thread that syncs them ([`Syncer`]).
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -14,7 +12,7 @@ use std::time::Instant;
 
 use cpumon_wire::spool::{Entry, Records, SegmentHeader, Step};
 
-use super::{At, SpoolError};
+use super::{SpoolError, failed};
 
 /// A file of records, and the records that are not in it yet.
 #[derive(Debug)]
@@ -52,13 +50,8 @@ pub(super) struct Written {
 }
 
 impl Segment {
-    /// A segment without a file.
-    pub(super) fn new(path: PathBuf, first: u64) -> Self {
-        Self::existing(path, first, 0)
-    }
-
-    /// A segment that exists and will not grow.
-    pub(super) fn existing(path: PathBuf, first: u64, written: u64) -> Self {
+    /// A segment of which so many bytes are in its file; without any there is no file.
+    pub(super) fn new(path: PathBuf, first: u64, written: u64) -> Self {
         Self {
             path,
             first,
@@ -207,11 +200,7 @@ impl Segment {
         if self.written == 0 {
             return Ok(());
         }
-        match std::fs::remove_file(&self.path) {
-            // Somebody else removed it: the space is free, which is what was wanted.
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        cpumon_files::remove(&self.path)
     }
 }
 
@@ -245,8 +234,8 @@ pub(super) fn damaged_path_of(dir: &Path, first: u64) -> PathBuf {
 /// All segments of a directory, the oldest first. Other files are none of ours.
 pub(super) fn list(dir: &Path) -> Result<Vec<SegmentFile>, SpoolError> {
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(dir).at("list", dir)? {
-        let entry = entry.at("list", dir)?;
+    for entry in std::fs::read_dir(dir).map_err(failed("list", dir))? {
+        let entry = entry.map_err(failed("list", dir))?;
         if let Some((first, is_damaged)) = entry.file_name().to_str().and_then(parse) {
             files.push(SegmentFile { first, is_damaged, path: entry.path() });
         }
@@ -339,41 +328,15 @@ impl Drop for Syncer {
     }
 }
 
-/// A snapshot that is in memory only.
+/// A snapshot that is accepted but in memory only: how long it has waited, and the hole that it becomes if the disk never takes it.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Wait {
-    number: u64,
+pub(super) struct Unwritten {
+    pub(super) number: u64,
     /// Number of the first one in the hole before it, or its own.
     pub(super) first: u64,
     /// When the last snapshot before that was made.
     pub(super) begin_wall_ns: i64,
     pub(super) since: Instant,
-}
-
-/// The snapshots that are accepted but in memory only, the oldest first: how long it has waited, and the hole that it becomes if the disk
-/// never takes it.
-#[derive(Debug, Default)]
-pub(super) struct Unwritten {
-    waits: VecDeque<Wait>,
-}
-
-impl Unwritten {
-    /// Adds a snapshot that was accepted.
-    pub(super) fn accepted(&mut self, number: u64, first: u64, begin_wall_ns: i64) {
-        self.waits.push_back(Wait { number, first, begin_wall_ns, since: Instant::now() });
-    }
-
-    /// Those up to this number need not be written any more.
-    pub(super) fn forget(&mut self, number: u64) {
-        while self.waits.front().is_some_and(|wait| wait.number <= number) {
-            self.waits.pop_front();
-        }
-    }
-
-    /// The snapshot that has waited longest.
-    pub(super) fn oldest(&self) -> Option<&Wait> {
-        self.waits.front()
-    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use cpumon_wire::spool::{
 
 use super::segment::{self, Segment, Syncer, Unwritten};
 use super::state::{MAX_SENT_BYTES, Progress, StateFile};
-use super::{Appended, SpoolOptions, SpoolStatus, SyncPolicy, is_no_space};
+use super::{Appended, SpoolOptions, SpoolStatus, SyncPolicy};
 
 /// A segment ends when it is this long, bytes; later if its full snapshot is a large part of it.
 const SEGMENT_BYTES: u64 = 1 << 20;
@@ -39,8 +39,8 @@ pub struct Spool {
     pub(super) written_at: Instant,
     /// Why the disk refused last.
     pub(super) refused: GapReason,
-    /// Accepted, and in memory only.
-    pub(super) unwritten: Unwritten,
+    /// The oldest first.
+    pub(super) unwritten: VecDeque<Unwritten>,
     pub(super) state: StateFile,
     pub(super) syncer: Option<Syncer>,
     pub(super) is_closing: bool,
@@ -88,9 +88,15 @@ impl Spool {
         appended
     }
 
+    /// Snapshots up to this number need not be written any more.
+    pub(super) fn forget_unwritten(&mut self, number: u64) {
+        let done = self.unwritten.partition_point(|one| one.number <= number);
+        self.unwritten.drain(..done);
+    }
+
     /// How long the oldest of what is to be written waits, or since when it was tried in vain. What a receiver has need not be written.
     fn waiting_for(&self) -> Duration {
-        let oldest = || self.unwritten.oldest().map(|wait| wait.since.max(self.written_at));
+        let oldest = || self.unwritten.front().map(|one| one.since.max(self.written_at));
         let since = if self.progress.is_drained { oldest() } else { Some(self.written_at) };
         since.map_or(Duration::ZERO, |since| since.elapsed())
     }
@@ -144,7 +150,12 @@ impl Spool {
         let begin_wall_ns = self.last_wall_ns.unwrap_or(wall_ns);
         let (first, begin_wall_ns) =
             lost.map_or((self.next, begin_wall_ns), |lost| (lost.first, lost.begin_wall_ns));
-        self.unwritten.accepted(self.next, first, begin_wall_ns);
+        self.unwritten.push_back(Unwritten {
+            number: self.next,
+            first,
+            begin_wall_ns,
+            since: Instant::now(),
+        });
         segment.last = self.next;
         segment.pending_snapshots += 1;
         segment.snapshots += 1;
@@ -159,7 +170,7 @@ impl Spool {
 
     fn begin_segment(&mut self, wall_ns: i64) {
         let first = self.lost.map_or(self.next, |lost| lost.first);
-        let mut segment = Segment::new(segment::path_of(&self.options.dir, first), first);
+        let mut segment = Segment::new(segment::path_of(&self.options.dir, first), first, 0);
         segment.begin_wall_ns = wall_ns;
         let (spool, origin, spool_begin_wall_ns) = (self.id, self.origin, self.begin_wall_ns);
         let header = SegmentHeader { spool, origin, first, spool_begin_wall_ns, begin_wall_ns: wall_ns };
@@ -206,7 +217,7 @@ impl Spool {
         let next = self.segments.front().map_or(behind, |segment| segment.first);
         // What a receiver has already is not lost with the segment.
         self.status.dropped += next.saturating_sub(first.max(self.progress.acked + 1));
-        self.unwritten.forget(next.saturating_sub(1));
+        self.forget_unwritten(next.saturating_sub(1));
         true
     }
 
@@ -268,7 +279,7 @@ impl Spool {
             if written.bytes > 0 {
                 self.status.written_bytes += written.bytes;
                 self.status.writes += 1;
-                self.unwritten.forget(written.last);
+                self.forget_unwritten(written.last);
                 self.sync(at, written.is_new);
             }
             if let Err(error) = done {
@@ -409,7 +420,8 @@ impl Spool {
     }
 
     pub(super) fn trouble(&mut self, error: &io::Error, operation: &str) {
-        self.refused = if is_no_space(error) { GapReason::NoSpace } else { GapReason::DiskFailed };
+        self.refused =
+            if cpumon_files::is_no_space(error) { GapReason::NoSpace } else { GapReason::DiskFailed };
         self.status.disk_errors += 1;
         let words = format!("cannot {operation} in {}: {error}", self.options.dir.display());
         if self.status.trouble.is_none() {
@@ -454,7 +466,7 @@ impl Spool {
 
     /// The hole behind what is on the disk, if nothing more can be written: what the disk refuses, and what was lost since.
     pub(super) fn hole_after_a_kill(&self) -> Option<Gap> {
-        let refused = self.unwritten.oldest().filter(|_| self.status.trouble.is_some());
+        let refused = self.unwritten.front().filter(|_| self.status.trouble.is_some());
         let Some(oldest) = refused else { return self.lost };
         let last_wall_ns = self.last_wall_ns.unwrap_or(oldest.begin_wall_ns);
         Some(Gap {

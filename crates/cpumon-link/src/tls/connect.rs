@@ -34,8 +34,7 @@ pub fn connect(address: &str, config: ClientConfig) -> Result<Pipe, TlsError> {
         }
     }
     let socket = socket.ok_or(last).map_err(failed)?;
-    let name = ServerName::try_from(RECEIVER_NAME)
-        .map_err(|error| TlsError::Crypto { operation: "name the receiver", reason: error.to_string() })?;
+    let name = ServerName::try_from(RECEIVER_NAME).map_err(TlsError::crypto("name the receiver"))?;
     let tls = ClientConnection::new(Arc::new(config), name)?;
     let mut pipe = Pipe::new(socket, tls.into())?;
     shake_hands(&mut pipe, deadline).map_err(|error| match error {

@@ -23,9 +23,9 @@ pub fn provider() -> Arc<CryptoProvider> {
 /// SHA-256 of some bytes.
 #[must_use]
 pub fn sha256(bytes: &[u8]) -> [u8; 32] {
-    let mut hash = [0; 32];
-    hash.copy_from_slice(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref());
-    hash
+    let mut hash = Sha256::default();
+    hash.update(bytes);
+    hash.finish()
 }
 
 /// SHA-256 of bytes that come in parts.
@@ -35,12 +35,6 @@ pub struct Sha256(ring::digest::Context);
 impl Default for Sha256 {
     fn default() -> Self {
         Self(ring::digest::Context::new(&ring::digest::SHA256))
-    }
-}
-
-impl std::fmt::Debug for Sha256 {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Sha256")
     }
 }
 
@@ -77,8 +71,8 @@ pub fn random<const N: usize>() -> Result<[u8; N], TlsError> {
 /// # Errors
 /// The certificate cannot be read.
 pub fn key_hash(certificate: &CertificateDer<'_>) -> Result<[u8; 32], TlsError> {
-    let parsed = webpki::EndEntityCert::try_from(certificate)
-        .map_err(|error| TlsError::Crypto { operation: "read a certificate", reason: error.to_string() })?;
+    let parsed =
+        webpki::EndEntityCert::try_from(certificate).map_err(TlsError::crypto("read a certificate"))?;
     Ok(sha256(parsed.subject_public_key_info().as_ref()))
 }
 

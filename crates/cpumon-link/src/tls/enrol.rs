@@ -38,51 +38,32 @@ pub fn enroll(
     let mut pipe = open(address, token.pin)?;
     Message::Enrol { secret: token.secret, host, name, request: &key.request_der }.push(&mut pipe.outbox);
     pipe.pump(true)?;
-    let certificate = await_message(&mut pipe, Instant::now() + LIMIT, MAX_SMALL_MESSAGE_BYTES, |bytes| {
-        match Message::decode(bytes)? {
-            Some(Message::Certificate { der }) => Ok(Some(der.to_vec())),
-            Some(Message::Bye { reason, text }) => Err(TlsError::Bye { reason, text: text.to_owned() }),
-            None => Ok(None),
-            Some(_) => Err(TlsError::Protocol("the receiver answers with something else than a certificate")),
-        }
+    let other = "the receiver answers with something else than a certificate";
+    let certificate = answer(&mut pipe, LIMIT, other, |message| match message {
+        Message::Certificate { der } => Some(der.to_vec()),
+        _ => None,
     })?;
     pipe.close();
     DeviceIdentity::create(dir, address, token.pin, key, &certificate)
 }
 
-/// A receiver that a device asks for a certificate.
-#[derive(Copy, Clone, Debug)]
-pub struct AskedReceiver<'a> {
-    /// `host:port`; the first one that answers is used.
-    pub addresses: &'a [String],
-    /// SHA-256 of the public key that signs the receiver's certificates.
-    pub pin: [u8; 32],
-}
-
-/// The device that asks.
-#[derive(Copy, Clone, Debug)]
-pub struct AskingDevice<'a> {
-    /// The device's host id.
-    pub host: [u8; 16],
-    /// The name that the receiver's user sees, cut to 255 bytes.
-    pub name: &'a str,
-}
-
-/// Asks the user of the receiver with this pin to let this device in, and keeps the identity in `dir`. `show` gets the code as soon as
-/// it is known; `agree` is asked when the receiver says yes: whether its user entered that code. Of `addresses` the first that answers.
+/// Asks the user of the receiver with this pin to let this device in, and keeps the identity in `dir`. Of `addresses` (`host:port`) the
+/// first that answers is used. The user sees `name`, cut to 255 bytes. `show` gets the code as soon as it is known; `agree` is asked
+/// when the receiver says yes: whether its user entered that code.
 ///
 /// # Errors
 /// The receiver cannot be reached, has another key, or does not let this device in; or the user of this device does not agree.
 pub fn ask(
     dir: &Path,
-    receiver: AskedReceiver<'_>,
-    device: AskingDevice<'_>,
+    addresses: &[String],
+    pin: [u8; 32],
+    host: [u8; 16],
+    name: &str,
     show: &mut dyn FnMut(Code),
     agree: &mut dyn FnMut(Code) -> bool,
 ) -> Result<DeviceIdentity, TlsError> {
     super::files::make_dir(dir)?;
     let key = NewKey::make()?;
-    let (AskedReceiver { addresses, pin }, AskingDevice { host, name }) = (receiver, device);
     let (address, mut pipe) = reach(addresses, pin)?;
     // As it will be read at the other end.
     let name = &name[..name.floor_char_boundary(255.min(name.len()))];
@@ -90,7 +71,7 @@ pub fn ask(
     let commitment = transcript.commitment(&nonce);
     Message::Ask { commitment, host, name, request: &key.request_der }.push(&mut pipe.outbox);
     pipe.pump(true)?;
-    let receiver_nonce = answer(&mut pipe, LIMIT, |message| match message {
+    let receiver_nonce = answer(&mut pipe, LIMIT, UNEXPECTED, |message| match message {
         Message::Challenge { nonce } => Some(nonce),
         _ => None,
     })?;
@@ -99,7 +80,7 @@ pub fn ask(
     let code = transcript.code(&nonce, &receiver_nonce);
     show(code);
     let certificate = loop {
-        let word = answer(&mut pipe, SILENCE, |message| match message {
+        let word = answer(&mut pipe, SILENCE, UNEXPECTED, |message| match message {
             Message::Waiting { .. } => Some(None),
             Message::Certificate { der } => Some(Some(der.to_vec())),
             _ => None,
@@ -134,18 +115,19 @@ fn reach(addresses: &[String], pin: [u8; 32]) -> Result<(&str, Pipe), TlsError> 
     Err(last)
 }
 
-/// The next message, which must be one that `take` knows.
+const UNEXPECTED: &str = "the receiver says something else than expected";
+
+/// The next message, which must be one that `take` knows; `other`: the error if it is not.
 fn answer<T>(
     pipe: &mut Pipe,
     limit: Duration,
+    other: &'static str,
     take: impl Fn(Message<'_>) -> Option<T>,
 ) -> Result<T, TlsError> {
     await_message(pipe, Instant::now() + limit, MAX_SMALL_MESSAGE_BYTES, |bytes| {
         match Message::decode(bytes)? {
             Some(Message::Bye { reason, text }) => Err(TlsError::Bye { reason, text: text.to_owned() }),
-            Some(message) => take(message)
-                .map(Some)
-                .ok_or(TlsError::Protocol("the receiver says something else than expected")),
+            Some(message) => take(message).map(Some).ok_or(TlsError::Protocol(other)),
             None => Ok(None),
         }
     })

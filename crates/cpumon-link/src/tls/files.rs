@@ -103,6 +103,20 @@ fn read_opened(path: &Path, opened: std::io::Result<File>) -> Result<Option<Vec<
     Ok(Some(bytes))
 }
 
+/// The files of a directory that are named by `N` bytes in hexadecimal digits.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn list_hex<const N: usize>(dir: &Path) -> Result<Vec<([u8; N], PathBuf)>, TlsError> {
+    let mut named = Vec::new();
+    for entry in fs::read_dir(dir).map_err(failed("read", dir))? {
+        let path = entry.map_err(failed("read", dir))?.path();
+        let name = path.file_name().and_then(|name| unhex(name.to_str()?));
+        named.extend(name.map(|name| (name, path)));
+    }
+    Ok(named)
+}
+
 /// The value of `name: value` in a text of such lines.
 #[must_use]
 pub fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {

@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use cpumon_wire::connection::{ByeReason, MessageError};
 
 pub use self::crypto::random;
-pub use self::enrol::{AskedReceiver, AskingDevice, Code, Token, Transcript, ask, enroll, fingerprint};
+pub use self::enrol::{Code, Token, Transcript, ask, enroll, fingerprint};
 pub use self::identity::DeviceIdentity;
 pub use self::uplink::{AttachmentOptions, Receiver, Uplink, UplinkOptions, UplinkStatus};
 
@@ -153,7 +153,7 @@ impl From<MessageError> for TlsError {
 
 impl TlsError {
     /// Makes the error for `operation` with a key or certificate.
-    pub fn crypto(operation: &'static str) -> impl Fn(rcgen::Error) -> Self {
+    pub fn crypto<E: ToString>(operation: &'static str) -> impl Fn(E) -> Self {
         move |error| Self::Crypto { operation, reason: error.to_string() }
     }
 }

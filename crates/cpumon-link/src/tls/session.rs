@@ -23,7 +23,6 @@ const RECORD_MESSAGE_BYTES: usize = MESSAGE_HEADER_BYTES + 4;
 #[derive(Debug)]
 struct Channel {
     id: u32,
-    kind: ChannelKind,
     /// Number of the next record to read.
     cursor: u64,
     /// Number of the last record that belongs to it; `None`: no end.
@@ -39,15 +38,6 @@ struct UnderWay {
     channel: u32,
     number: u64,
     bytes: usize,
-}
-
-/// What device and receiver agreed on for a connection.
-#[derive(Copy, Clone, Debug)]
-pub(super) struct Terms {
-    /// The version that both sides speak.
-    pub(super) version: u16,
-    /// Unacknowledged bytes that the receiver allows.
-    pub(super) window_bytes: u32,
 }
 
 /// The channels of a connection, and the records that are not acknowledged yet.
@@ -69,12 +59,18 @@ pub(super) struct Channels {
 }
 
 impl Channels {
-    /// Begins where a receiver must that knows nothing. True: the next snapshot should be a full one.
-    pub(super) fn begin(backlog: &dyn Backlog, terms: Terms, out: &mut Vec<u8>) -> (Self, bool) {
+    /// Begins where a receiver must that knows nothing. `version`: that both sides speak; `window_bytes`: unacknowledged bytes that the
+    /// receiver allows. True: the next snapshot should be a full one.
+    pub(super) fn begin(
+        backlog: &dyn Backlog,
+        version: u16,
+        window_bytes: u32,
+        out: &mut Vec<u8>,
+    ) -> (Self, bool) {
         let waiting = backlog.next().saturating_sub(1).saturating_sub(backlog.acked());
         let mut channels = Self {
             // At least 1: with 0 not even one live record would go.
-            window: usize::try_from(terms.window_bytes).unwrap_or(usize::MAX).max(1),
+            window: usize::try_from(window_bytes).unwrap_or(usize::MAX).max(1),
             under_way: VecDeque::new(),
             past: None,
             live: None,
@@ -82,7 +78,7 @@ impl Channels {
             live_from: backlog.next(),
             read: Vec::new(),
             packed: Vec::new(),
-            version: terms.version,
+            version,
             records: 0,
         };
         // A few snapshots go before the present: a second channel would cost a full snapshot.
@@ -102,7 +98,7 @@ impl Channels {
         self.next_id += 1;
         Message::Begin { channel: id, kind }.push(out);
         let packer = (self.version >= PACKED_VERSION).then(Box::default);
-        Channel { id, kind, cursor, last: None, committed: 0, packer }
+        Channel { id, cursor, last: None, committed: 0, packer }
     }
 
     /// Queues what may go now. `last_full`: number of the newest full snapshot.
@@ -193,6 +189,6 @@ impl Channels {
 
     /// Whether the past is being sent.
     pub(super) fn is_backfilling(&self) -> bool {
-        self.past.as_ref().is_some_and(|past| past.kind == ChannelKind::Backfill)
+        self.past.is_some()
     }
 }

@@ -193,9 +193,8 @@ impl Comparing {
         };
         // Measured by the monotonic clock: the wall clock may have been set since.
         let passed_ns = i64::try_from(asked.elapsed().as_nanos()).unwrap_or(i64::MAX);
-        let times = ReceiverTimes { received_ns: times.0, sent_ns: times.1 };
         // Clamped, because the receiver's wall clock may have been set between its two stamps.
-        let there_ns = times.sent_ns.saturating_sub(times.received_ns).clamp(0, passed_ns);
+        let there_ns = times.1.saturating_sub(times.0).clamp(0, passed_ns);
         let boot_ns = i64::try_from(boot_ns).unwrap_or(i64::MAX);
         self.report = Some(ClockReport {
             offset_ns: offset_ns(wall_ns, passed_ns, times),
@@ -209,16 +208,10 @@ impl Comparing {
     }
 }
 
-/// The receiver's clock when a ping arrived and when its answer left.
-#[derive(Copy, Clone)]
-struct ReceiverTimes {
-    received_ns: i64,
-    sent_ns: i64,
-}
-
-/// A clock that stood at `asked_ns` when the question went, and `passed_ns` later when the answer came, less the receiver's.
-fn offset_ns(asked_ns: i64, passed_ns: i64, there: ReceiverTimes) -> i64 {
-    let forth = i128::from(asked_ns) - i128::from(there.received_ns);
-    let back = i128::from(asked_ns.saturating_add(passed_ns)) - i128::from(there.sent_ns);
+/// A clock that showed `asked_ns` when the ping left, and `passed_ns` more when the answer came, less the receiver's clock, which showed
+/// `received_ns` when the ping arrived and `sent_ns` when the answer left.
+fn offset_ns(asked_ns: i64, passed_ns: i64, (received_ns, sent_ns): (i64, i64)) -> i64 {
+    let forth = i128::from(asked_ns) - i128::from(received_ns);
+    let back = i128::from(asked_ns.saturating_add(passed_ns)) - i128::from(sent_ns);
     i64::try_from(i128::midpoint(forth, back)).unwrap_or(i64::MAX)
 }

@@ -20,7 +20,7 @@ use crate::tls::connect::{await_message, connect};
 use crate::tls::crypto::random;
 use crate::tls::identity::NewKey;
 use crate::tls::pipe::Pipe;
-use crate::tls::session::{Channels, Terms};
+use crate::tls::session::Channels;
 use crate::waiting;
 
 /// How long a receiver may take to answer the first message.
@@ -198,7 +198,7 @@ impl Worker {
             // Or the connection has ended, which can be all that is left of a refusal.
             Err(_) => receiver.identity.was_refused(),
         }
-        let Welcome { version, window_bytes, is_renewal_due } = greeted?;
+        let (version, window_bytes, is_renewal_due) = greeted?;
         self.version = agree_on_version(version, self.most).map_err(TlsError::Protocol)?;
         log::info!("connected to receiver {address}");
         {
@@ -206,8 +206,8 @@ impl Worker {
             status.connected_to = Some(address);
             status.connections += 1;
         }
-        let terms = Terms { version: self.version, window_bytes };
-        let (channels, wants_full) = Channels::begin(&**self.shared.backlog(), terms, &mut pipe.outbox);
+        let (channels, wants_full) =
+            Channels::begin(&**self.shared.backlog(), self.version, window_bytes, &mut pipe.outbox);
         // A connection before may have asked for one that was not made yet: that must not be lost.
         self.shared.full_wanted.fetch_or(wants_full, Ordering::Relaxed);
         let takes_files = self.version >= ATTACHMENT_VERSION;
@@ -224,8 +224,8 @@ impl Worker {
         self.talk(&mut talk)
     }
 
-    /// Says who this is, and waits for the welcome.
-    fn greet(&self, pipe: &mut Pipe) -> Result<Welcome, TlsError> {
+    /// Says who this is, and waits for the welcome: version, window in bytes, whether the certificate is to be renewed.
+    fn greet(&self, pipe: &mut Pipe) -> Result<(u16, u32, bool), TlsError> {
         let spool = self.shared.backlog().id();
         let (host, agent) = (self.options.host, self.options.agent.as_str());
         Message::Hello { version: self.most, host, spool, agent }.push(&mut pipe.outbox);
@@ -233,7 +233,7 @@ impl Worker {
         await_message(pipe, Instant::now() + WELCOME_LIMIT, MAX_SMALL_MESSAGE_BYTES, |bytes| {
             match Message::decode(bytes)? {
                 Some(Message::Welcome { version, window_bytes, is_renewal_due }) => {
-                    Ok(Some(Welcome { version, window_bytes, is_renewal_due }))
+                    Ok(Some((version, window_bytes, is_renewal_due)))
                 }
                 Some(Message::Bye { reason, text }) => Err(TlsError::Bye { reason, text: text.to_owned() }),
                 // Messages of other types may come first; the time limit still holds.
@@ -272,7 +272,11 @@ impl Worker {
                 talk.pipe.close();
                 return Ok(());
             }
-            talk.keep_alive()?;
+            let silence = talk.last_received.elapsed();
+            if silence >= DEAD_AFTER {
+                return Err(TlsError::Silent { seconds: DEAD_AFTER.as_secs() });
+            }
+            talk.clock.ask(silence, &mut talk.pipe.outbox);
             let next = talk.clock.next.saturating_duration_since(Instant::now()).min(next_piece);
             // The lower bound keeps a ping that is due from becoming a busy loop.
             talk.pipe.wait(
@@ -338,30 +342,12 @@ impl Worker {
     }
 }
 
-/// [`Message::Welcome`].
-struct Welcome {
-    version: u16,
-    window_bytes: u32,
-    is_renewal_due: bool,
-}
-
 struct Talk {
     pipe: Pipe,
     channels: Channels,
     last_received: Instant,
     clock: Comparing,
     new_key: Option<NewKey>,
-}
-
-impl Talk {
-    fn keep_alive(&mut self) -> Result<(), TlsError> {
-        let silence = self.last_received.elapsed();
-        if silence >= DEAD_AFTER {
-            return Err(TlsError::Silent { seconds: DEAD_AFTER.as_secs() });
-        }
-        self.clock.ask(silence, &mut self.pipe.outbox);
-        Ok(())
-    }
 }
 
 /// Addresses of one receiver, tried in turn. A wrong one costs an attempt: TLS proves who is there.

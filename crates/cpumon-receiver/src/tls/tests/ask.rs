@@ -2,7 +2,7 @@
 
 use std::sync::mpsc;
 
-use cpumon_link::tls::{AskedReceiver, AskingDevice, Code, Transcript};
+use cpumon_link::tls::{Code, Transcript};
 
 use super::*;
 use crate::enrollment::{Decision, EnrollmentError, PendingRequest};
@@ -19,9 +19,8 @@ fn ask_at(address: &str, pin: [u8; 32], host: [u8; 16], agrees: bool) -> Asking 
     let (say, code) = mpsc::channel();
     let (addresses, path) = ([address.to_owned()], dir.path().to_owned());
     let thread = std::thread::spawn(move || {
-        let receiver = AskedReceiver { addresses: &addresses, pin };
-        let device = AskingDevice { host, name: "device" };
-        ask(&path, receiver, device, &mut |code| say.send(code).unwrap(), &mut |_| agrees)
+        let mut show = |code| say.send(code).unwrap();
+        ask(&path, &addresses, pin, host, "device", &mut show, &mut |_| agrees)
     });
     Asking { code, thread, dir }
 }
