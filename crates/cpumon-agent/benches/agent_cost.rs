@@ -1,18 +1,16 @@
-//! Cost of the agent: CPU per thread and snapshot over collect, diff, encode and send, log or stream (tls; spool: with
-//! the queue on a disk; unacked: the same without acknowledgements, so that everything goes over TLS and to the disk),
-//! with 10,000 idle and 200 active threads. In: nothing, it makes its own load, in processes of its own, for a bounded
-//! time. Out: a table (wire, disk: bytes for each thread sent, with names, processes, headers and TLS included), with a
-//! plain open-read-close loop over /proc/PID/task/TID/stat beside it in the same run.
+//! What the agent costs: CPU per thread and snapshot over collect, diff, encode and send, log or stream (tls; spool: with
+//! what waits on a disk; unacked: the same, and nothing is acknowledged, so that everything goes over TLS and to the disk), with
+//! 10,000 idle and 200 active threads. In: nothing, it makes its own load, in processes of its own, for a bounded time. Out: a
+//! table (wire, disk: bytes for each thread sent; names, processes, headers and what TLS adds included), with a plain
+//! open-read-close loop over /proc/PID/task/TID/stat beside it in the same run.
 //!
 //! `cargo bench -p cpumon-agent --bench agent_cost [-- IDLE ACTIVE SECONDS [WAY...]]`
 
-use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use std::{env, fs, hint, io, thread};
 
@@ -21,9 +19,8 @@ use cpumon_collect::{SourceChoice, SourceOptions};
 use cpumon_link::Target;
 use cpumon_link::spool::{SpoolOptions, SyncPolicy};
 use cpumon_receiver::enrollment::Authority;
-use cpumon_receiver::tls::{Acks, Handler, Peer, Refusal, ServerLimits, Session, TlsServer, Watch};
-use cpumon_wire::connection::{ChannelKind, ClockReport};
-use cpumon_wire::spool::{Entry, decode_record};
+use cpumon_receiver::{Frontend, Plan, Receiver, TlsPlan};
+use cpumon_store::StoreOptions;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Processes that the load is spread over.
@@ -42,7 +39,9 @@ fn main() -> ExitCode {
         |at: usize, default: usize| words.get(at).and_then(|word| word.parse().ok()).unwrap_or(default);
     let done = match words.first().map(String::as_str) {
         Some("load") => load(number(1, 0), number(2, 0)),
-        Some("receiver") => receive(Path::new(words.get(1).map_or("", String::as_str))),
+        Some("receiver") => {
+            receive(Path::new(words.get(1).map_or("", String::as_str)), words.get(2).is_none())
+        }
         Some(way @ ("agent" | "log" | "tls" | "spool" | "unacked")) => {
             measure_agent(way, words.get(1).map_or("auto", String::as_str), number(2, 10))
         }
@@ -84,12 +83,7 @@ fn compare(idle: usize, active: usize, seconds: usize, ways: &[String]) -> Outco
     println!(
         "way              ns/thread  us/snapshot  threads  changed  repeated   wire   disk  pass us  RSS MB  lost"
     );
-    let identity = tempfile::tempdir()?;
-    let words = ["receiver".to_owned(), identity.path().display().to_string()];
-    let mut receiver = itself(&words)?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map(Load)?;
-    let mut line = String::new();
-    BufReader::new(receiver.0.stdout.take().ok_or("no output")?).read_line(&mut line)?;
-    let places = [("BENCH_RECEIVER", line.trim()), ("BENCH_IDENTITY", words[1].as_str())];
+    let (acked, unacked) = (StartedReceiver::start(None)?, StartedReceiver::start(Some(UNACKED))?);
     for arguments in [
         ["agent", "bpf"],
         ["agent", "procfs"],
@@ -107,11 +101,34 @@ fn compare(idle: usize, active: usize, seconds: usize, ways: &[String]) -> Outco
             continue;
         }
         let words = [arguments[0].to_owned(), arguments[1].to_owned(), seconds.to_string()];
+        let receiver = if arguments[0] == UNACKED { &unacked } else { &acked };
+        let places = [("BENCH_RECEIVER", &receiver.address), ("BENCH_IDENTITY", &receiver.state)];
         if !itself(&words)?.envs(places).status()?.success() {
             println!("{:<16} not possible here", arguments.join(" "));
         }
     }
     Ok(())
+}
+
+/// A receiver in a process of its own, for devices that enrol in the directory `state`.
+struct StartedReceiver {
+    address: String,
+    state: String,
+    _process: Load,
+    _dir: tempfile::TempDir,
+}
+
+impl StartedReceiver {
+    fn start(way: Option<&str>) -> Outcome<Self> {
+        let dir = tempfile::tempdir()?;
+        let state = dir.path().display().to_string();
+        let mut words = vec!["receiver".to_owned(), state.clone()];
+        words.extend(way.map(str::to_owned));
+        let mut process = itself(&words)?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map(Load)?;
+        let mut line = String::new();
+        BufReader::new(process.0.stdout.take().ok_or("no output")?).read_line(&mut line)?;
+        Ok(Self { address: line.trim().to_owned(), state, _process: process, _dir: dir })
+    }
 }
 
 fn itself(arguments: &[String]) -> io::Result<Command> {
@@ -148,68 +165,26 @@ fn load(idle: usize, active: usize) -> Outcome<()> {
     std::process::exit(0);
 }
 
-/// A receiver that has everything on its disk at once, so that only the agent is measured.
-fn receive(identity: &Path) -> Outcome<()> {
-    let authority = Arc::new(Authority::open(identity)?);
-    let server =
-        TlsServer::bind(([127, 0, 0, 1], 0).into(), authority, Arc::new(Taker), ServerLimits::default())?;
-    println!("{}", server.address);
+/// A receiver; `keeps`: it stores what it gets, and acknowledges it. Without a store it acknowledges nothing.
+fn receive(state: &Path, keeps: bool) -> Outcome<()> {
+    let address = ([127, 0, 0, 1], 0).into();
+    let plan = Plan {
+        no_udp: true,
+        store: keeps.then(|| (state.join("store.db"), StoreOptions::default())),
+        tls: Some(TlsPlan { address, state: state.to_owned() }),
+        ..Plan::default()
+    };
+    let frontend = Frontend { reads: Vec::new(), address, run: Box::new(|_| Ok(())), stop: Box::new(|| ()) };
+    let receiver = Receiver::start(&plan, frontend)?;
+    println!("{}", receiver.state.tls_address().ok_or("no address")?);
     io::stdout().flush()?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let ended = Arc::clone(&stop);
-    thread::spawn(move || {
-        // It ends with the process that started it.
-        let _ = io::stdin().read_to_end(&mut Vec::new());
-        ended.store(true, Ordering::Relaxed);
-    });
-    server.run(&stop);
-    Ok(())
+    // It ends with the process that started it.
+    io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(receiver.finish()?)
 }
 
-struct Taker;
-
-impl Handler for Taker {
-    fn open(&self, peer: &Peer) -> Box<dyn Session> {
-        Box::new(Taken { is_silent: peer.name == UNACKED, ..Taken::default() })
-    }
-}
-
-/// The device that gets no acknowledgement.
+/// The way, and the name of the device, without acknowledgements.
 const UNACKED: &str = "unacked";
-
-#[derive(Default)]
-struct Taken {
-    /// By channel: the last number, and the last acknowledged one.
-    channels: BTreeMap<u32, (u64, u64)>,
-    is_silent: bool,
-}
-
-impl Session for Taken {
-    fn begin(&mut self, channel: u32, _: ChannelKind) -> Result<(), Refusal> {
-        self.channels.insert(channel, (0, 0));
-        Ok(())
-    }
-
-    fn clock(&mut self, _report: ClockReport, _wall_ns: i64) {}
-
-    fn record(&mut self, channel: u32, record: &[u8], _: Watch<'_>) -> Result<(), Refusal> {
-        if let (Some(Entry::Snapshot(snapshot)), Some(last)) =
-            (decode_record(record), self.channels.get_mut(&channel))
-        {
-            last.0 = snapshot.number;
-        }
-        Ok(())
-    }
-
-    fn work(&mut self, acks: &mut Acks<'_>, _: Watch<'_>) -> Result<bool, Refusal> {
-        for (channel, (last, acked)) in self.channels.iter_mut().filter(|channel| channel.1.0 > channel.1.1) {
-            // Received records leave the window.
-            acks.ack(*channel, *last, if self.is_silent { 0 } else { *last });
-            *acked = *last;
-        }
-        Ok(false)
-    }
-}
 
 /// Enrolls with the receiver of this comparison.
 fn stream(way: &str, dir: &Path) -> Outcome<ConnectionSettings> {
@@ -305,7 +280,7 @@ fn measure_agent(way: &str, source: &str, seconds: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// The loop of most tools: list, open, read and close the stat file of every thread.
+/// What everybody does: list, open, read and close the stat file of every thread.
 fn measure_plain_loop(passes: usize) -> Outcome<()> {
     let mut buffer = [0_u8; 1024];
     let (before, mut threads) = (cpu_time(), 0_u64);

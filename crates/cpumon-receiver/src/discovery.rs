@@ -12,7 +12,7 @@ use cpumon_link::discovery::GROUPS;
 use cpumon_link::receiving::{GroupSender, ReceiverOptions, UdpReceiver};
 use cpumon_link::tls::fingerprint;
 use cpumon_link::{LinkError, local_ips};
-use cpumon_model::limits::{Limiter, Rate};
+use cpumon_model::limits::{Limiter, Overflow, Rate};
 use cpumon_query::status;
 use cpumon_wire::dns_sd::{
     Instance, MAX_ADDRESSES, PORT, ReplyTo, announcement, answer, goodbye, read_query,
@@ -20,9 +20,8 @@ use cpumon_wire::dns_sd::{
 
 use crate::ReceiverError;
 use crate::clock::mono_ns;
-use crate::counts::Counts;
+use crate::counts::{Counts, MAX_SOURCES};
 use crate::enrollment::Authority;
-use crate::tls::limits::limiter;
 
 /// Answers to all senders, and to one source.
 const ALL: Rate = Rate { amount: 20, seconds: 1, burst_ms: 2_000 };
@@ -52,13 +51,6 @@ pub struct Responder {
     multicast_at: Instant,
     /// Counts since the start, shared with the running thread.
     pub stats: Arc<Counts<status::Discovery>>,
-}
-
-/// A query that is to be answered.
-#[derive(Copy, Clone)]
-struct Asked {
-    reply_to: ReplyTo,
-    from: SocketAddr,
 }
 
 impl Responder {
@@ -95,7 +87,7 @@ impl Responder {
             groups: GroupSender::new(now),
             instance: Instance { name: name.to_owned(), pin, addresses: Vec::new() },
             tls,
-            limiter: limiter(ALL, OF_SOURCE),
+            limiter: Limiter::new(ALL, OF_SOURCE, MAX_SOURCES, Overflow::Share),
             own: Vec::new(),
             read_addresses_at: now,
             announcements_left: ANNOUNCEMENTS,
@@ -113,8 +105,8 @@ impl Responder {
         while !stop.load(Ordering::Relaxed) {
             self.announce();
             self.receive(&mut asked)?;
-            for query in asked.drain(..) {
-                let is_sent = self.answer(query);
+            for (reply_to, from) in asked.drain(..) {
+                let is_sent = self.answer(reply_to, from);
                 self.stats
                     .note(|counts| *(if is_sent { &mut counts.answered } else { &mut counts.failed }) += 1);
             }
@@ -125,7 +117,7 @@ impl Responder {
         Ok(())
     }
 
-    fn receive(&mut self, asked: &mut Vec<Asked>) -> Result<(), LinkError> {
+    fn receive(&mut self, asked: &mut Vec<(ReplyTo, SocketAddr)>) -> Result<(), LinkError> {
         let (stats, limiter, instance) = (&self.stats, &mut self.limiter, &self.instance);
         self.receiver.recv_batch(STOP_CHECK, &mut |datagram, from| match read_query(
             datagram,
@@ -137,7 +129,7 @@ impl Responder {
             Ok(Some(reply_to)) => {
                 stats.note(|counts| counts.queries += 1);
                 if limiter.take(from.ip(), mono_ns()).is_ok() {
-                    asked.push(Asked { reply_to, from });
+                    asked.push((reply_to, from));
                 } else {
                     stats.note(|counts| counts.too_many += 1);
                 }
@@ -155,16 +147,14 @@ impl Responder {
         }
     }
 
-    fn answer(&mut self, asked: Asked) -> bool {
-        self.update(Some(asked.from));
+    fn answer(&mut self, reply_to: ReplyTo, from: SocketAddr) -> bool {
+        self.update(Some(from));
         if self.instance.addresses.is_empty() {
             return false;
         }
-        let datagram = answer(&self.instance, asked.reply_to);
-        match asked.reply_to {
-            ReplyTo::Resolver { .. } | ReplyTo::Sender => {
-                self.receiver.send_to(&datagram, asked.from).is_ok()
-            }
+        let datagram = answer(&self.instance, reply_to);
+        match reply_to {
+            ReplyTo::Resolver { .. } | ReplyTo::Sender => self.receiver.send_to(&datagram, from).is_ok(),
             // Everyone got the last answer less than a second ago.
             ReplyTo::Group if Instant::now() < self.multicast_at => true,
             ReplyTo::Group => {

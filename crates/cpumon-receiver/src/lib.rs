@@ -3,7 +3,7 @@
 //!
 //! # Overview
 //! [`Receiver`] runs everything by a [`Plan`]. [`demux`] makes intervals of datagrams, per host. `datagrams` is the thread that
-//! receives them, [`tls`] the listener for enrolled devices, and what is done with their records. [`enrollment`] decides
+//! receives them, `connection` takes the records of enrolled devices over TLS. [`enrollment`] decides
 //! who is let in, [`discovery`] answers devices that search. `storing` hands intervals to the store and to the [`hub`].
 //!
 //! ```text
@@ -13,6 +13,7 @@
 //! ```
 
 mod clock;
+mod connection;
 pub mod counts;
 mod datagrams;
 pub mod demux;
@@ -28,7 +29,6 @@ mod process;
 mod receiver;
 pub mod status;
 mod storing;
-pub mod tls;
 mod traces;
 
 pub use datagrams::KeyPlan;
@@ -38,3 +38,8 @@ pub use demux::{
 pub use error::{AnyError, ReceiverError};
 pub use receiver::{Frontend, Plan, Receiver, TlsPlan};
 pub use traces::{AskError, Requests, TraceLimits, own_traces_dir};
+
+/// What a thread that panicked left locked is used all the same: at worst a count is wrong.
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -1,5 +1,5 @@
 //! This machine, without bytes in between: the measuring thread, from a [`Sampler`] to the [`Sink`], and the threads that record its context
-//! switches ([`Recorders`]), started while the receiver has the rights to.
+//! switches ([`open_recorders`]), started while the receiver has the rights to.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use cpumon_store::traces_dir;
 
 use crate::process::HeapWatch;
 use crate::storing::Sink;
-use crate::traces::{OwnFlight, OwnTraces, TraceLimits, own_traces_dir};
+use crate::traces::{OwnTraces, TraceLimits, own_traces_dir};
 use crate::{ReceiverError, clock};
 
 /// Why a receiver that reads /proc records nothing.
@@ -60,44 +60,32 @@ pub fn run(mut sampler: Sampler, sink: &Sink, mut flight: Option<Flight>, stop: 
     }
 }
 
-/// What records this machine.
-#[derive(Default)]
-pub(crate) struct Recorders {
-    /// `None`: there is no shelf for traces.
-    pub(crate) own: Option<Arc<OwnTraces>>,
-    /// Its rules are checked by the measuring thread.
-    pub(crate) flight: Option<Flight>,
-}
-
-impl Recorders {
-    /// Starts the flight recorder, if it is wanted, and the one that records on request. `source`: as the user chose it; `keeps_files`:
-    /// their directory, beside the store, may belong to another user.
-    pub(crate) fn open(
-        store: &Path,
-        trace_bytes: u64,
-        flight: Option<&FlightSettings>,
-        source: SourceChoice,
-        sampler: &Sampler,
-        keeps_files: bool,
-    ) -> Result<Self, ReceiverError> {
-        let (dir, info) = (own_traces_dir(store), sampler.info());
-        // For this user only; without what a killed receiver was writing.
-        cpumon_files::create_own_dir(&traces_dir(store))
-            .and_then(|()| cpumon_files::create_own_dir(&dir))
-            .and_then(|()| attachments::remove_parts(&dir))
-            .map_err(|source| ReceiverError::Directory { path: dir.clone(), source })?;
-        let opened = flight.map(|flight| Flight::open(flight, info, keeps_files)).transpose()?;
-        // With the source `auto`, BPF was tried: it would be refused here as well.
-        let is_refused = sampler.kind() != SourceKind::Bpf && source == SourceChoice::Auto;
-        let limits = TraceLimits { bytes: trace_bytes, age: None };
-        let recorder = if is_refused {
-            Err(NO_BPF.to_owned())
-        } else {
-            let started = OnDemandRecorder::start(&dir, info, limits.longest(), keeps_files);
-            Ok(started.map_err(|source| ReceiverError::Thread { name: "record", source })?)
-        };
-        let requests = opened.as_ref().map(Flight::requests).zip(flight);
-        let requests = requests.map(|(requests, wanted)| OwnFlight { requests, length: wanted.length });
-        Ok(Self { own: Some(Arc::new(OwnTraces::new(info.host, dir, recorder, requests))), flight: opened })
-    }
+/// Starts the flight recorder, if it is wanted, and the one that records on request. `source`: as the user chose it; `keeps_files`:
+/// their directory, beside the store, may belong to another user. The measuring thread checks the rules of the flight recorder.
+pub(crate) fn open_recorders(
+    store: &Path,
+    trace_bytes: u64,
+    flight: Option<&FlightSettings>,
+    source: SourceChoice,
+    sampler: &Sampler,
+    keeps_files: bool,
+) -> Result<(Arc<OwnTraces>, Option<Flight>), ReceiverError> {
+    let (dir, info) = (own_traces_dir(store), sampler.info());
+    // For this user only; without what a killed receiver was writing.
+    cpumon_files::create_own_dir(&traces_dir(store))
+        .and_then(|()| cpumon_files::create_own_dir(&dir))
+        .and_then(|()| attachments::remove_parts(&dir))
+        .map_err(|source| ReceiverError::Directory { path: dir.clone(), source })?;
+    let opened = flight.map(|flight| Flight::open(flight, info, keeps_files)).transpose()?;
+    // With the source `auto`, BPF was tried: it would be refused here as well.
+    let is_refused = sampler.kind() != SourceKind::Bpf && source == SourceChoice::Auto;
+    let limits = TraceLimits { bytes: trace_bytes, age: None };
+    let recorder = if is_refused {
+        Err(NO_BPF.to_owned())
+    } else {
+        let started = OnDemandRecorder::start(&dir, info, limits.longest(), keeps_files);
+        Ok(started.map_err(|source| ReceiverError::Thread { name: "record", source })?)
+    };
+    let requests = opened.as_ref().map(Flight::requests).zip(flight.map(|flight| flight.length));
+    Ok((Arc::new(OwnTraces::new(info.host, dir, recorder, requests)), opened))
 }

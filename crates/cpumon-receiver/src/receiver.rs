@@ -16,20 +16,20 @@ use cpumon_link::receiving::{ReceiverOptions, UdpReceiver};
 use cpumon_model::{HostInfo, SourceKind};
 use cpumon_store::StoreOptions;
 
+use crate::connection::{DeviceListener, ServerLimits, leave_address};
 use crate::datagrams::{self, KeyPlan, Receiving};
 use crate::demux::SourceRate;
 use crate::enrollment::Authority;
 use crate::error::{AnyError, ReceiverError};
 use crate::hub::{Hub, HubOptions};
-use crate::measure::{self, Recorders};
+use crate::measure::{self, open_recorders};
 use crate::process::{Kept, directory_of};
 use crate::status::State;
 use crate::storing::{Sink, StoreHandle, hosts_of_store, past_of_store};
-use crate::tls::{ConnectionListener, leave_address};
 use crate::traces::{OwnTraces, Shelf, ShelfWork, TraceLimits};
 
 /// What a receiver does, every default applied.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// UDP addresses; empty: every interface, port 3001, IPv4 and, if there is any, IPv6.
     pub udp: Vec<SocketAddr>,
@@ -105,12 +105,6 @@ pub struct Receiver {
     pub receives_datagrams: bool,
 }
 
-struct Listening {
-    /// `None`: no datagrams are received.
-    receiver: Option<Receiving>,
-    udp: Vec<SocketAddr>,
-}
-
 impl Receiver {
     /// Opens everything, then starts the threads: either all of it runs, or the error says what does not.
     ///
@@ -128,13 +122,14 @@ impl Receiver {
         // Before the first other thread begins that is to have none: threads inherit what is left.
         let kind = sampler.as_ref().map_or(SourceKind::Unknown, Sampler::kind);
         let files = kept.needs_override();
-        let Recorders { own, flight } = match (&sampler, &plan.measure, &plan.store) {
+        let recorders = match (&sampler, &plan.measure, &plan.store) {
             (Some(sampler), Some(measure), Some((store, _))) if plan.trace_bytes > 0 => {
                 let (flight, source) = (plan.flight.as_ref(), measure.source.choice);
-                Recorders::open(store, plan.trace_bytes, flight, source, sampler, files)?
+                Some(open_recorders(store, plan.trace_bytes, flight, source, sampler, files)?)
             }
-            _ => Recorders::default(),
+            _ => None,
         };
+        let (own, flight) = recorders.unzip();
         let probes = plan.measure.as_ref().is_some_and(|measure| measure.max_cpu.is_some());
         give_up_rights(kind, RetainedCapabilities { names: sampler.is_some(), files, probes });
         let calls =
@@ -155,7 +150,7 @@ impl Receiver {
             // Outside: in a domain the names of other programs cannot be read.
             let stop = Arc::clone(&running.stop);
             running.spawn("measure", move || {
-                measure::run(sampler, &sink, flight, &stop);
+                measure::run(sampler, &sink, flight.flatten(), &stop);
                 Ok(())
             })?;
         }
@@ -166,42 +161,41 @@ impl Receiver {
     /// Everything but measuring: what reads bytes of others, and the store. It stays in the domain of the thread that calls it.
     fn open_all(
         plan: &Plan,
-        listening: Listening,
+        (receiver, udp): (Option<Receiving>, Vec<SocketAddr>),
         frontend: Frontend,
         info: Option<HostInfo>,
         own: Option<Arc<OwnTraces>>,
     ) -> Result<(Self, Sink), ReceiverError> {
-        let Listening { receiver, udp } = listening;
         let store = start_store(plan)?;
         let authority = plan.tls.as_ref().map(|tls| open_authority(tls, store.clone())).transpose()?;
-        let (shelf, shelf_work) = open_shelf(plan)?.unzip();
+        let (shelf, shelf_work) = open_shelf(plan, own.clone())?.unzip();
         let counts = shelf.as_ref().map(|shelf| Arc::clone(&shelf.counts));
         let state = Arc::new(State::new(udp, frontend.address, store.clone(), counts));
         let (path, for_status) = (plan.store.as_ref().map(|(path, _)| path.clone()), Arc::clone(&state));
         let stored = hosts_of_store(path.as_deref());
         let hub = Hub::new(plan.hub, past_of_store(path), Box::new(move || for_status.status()));
         let requests = shelf.as_ref().map(|shelf| Arc::clone(&shelf.requests));
-        let hub = Arc::new(hub.with_stored(stored.clone()).with_traces(requests, own.clone()));
+        let hub = Arc::new(hub.with_stored(stored.clone()).with_traces(requests, own));
         let local = info.as_ref().map(|info| info.host);
         let mut sinks =
             Sink::new(Arc::clone(&hub), store.clone(), local, authority.clone()).with_names_of_tasks(&stored);
         sinks.shelf = shelf;
+        let stop = Arc::<AtomicBool>::default();
         let connections = match (&plan.tls, authority) {
             (Some(tls), Some(authority)) => {
-                let listener = ConnectionListener::bind(
-                    tls.address,
-                    &authority,
-                    sinks.clone(),
-                    plan.discovery.then(hostname).as_deref(),
-                )?;
-                leave_address(&tls.state, listener.info.address);
-                let _set_once = state.connections.set(listener.info.clone());
+                let name = plan.discovery.then(hostname);
+                let limits = ServerLimits { takes_requests: plan.discovery, ..ServerLimits::default() };
+                let sinks = sinks.clone();
+                let listener =
+                    DeviceListener::bind(tls.address, &authority, sinks, name.as_deref(), &stop, limits)?;
+                leave_address(&tls.state, listener.server.address);
+                let _set_once = state.connections.set(Arc::clone(&listener.server));
                 Some(listener)
             }
             _ => None,
         };
         let mut running = Self {
-            stop: Arc::default(),
+            stop,
             stop_frontend: frontend.stop,
             threads: Vec::new(),
             hub,
@@ -214,10 +208,9 @@ impl Receiver {
             receives_datagrams: false,
         };
         if let Some(work) = shelf_work {
-            let work = work.with_own(own);
             let stop = Arc::clone(&running.stop);
             running.spawn("traces", move || {
-                work.run(&|| stop.load(Ordering::Relaxed));
+                work.run(&stop);
                 Ok(())
             })?;
         }
@@ -229,7 +222,7 @@ impl Receiver {
         &mut self,
         show: RunFrontend,
         receiver: Option<Receiving>,
-        connections: Option<ConnectionListener>,
+        connections: Option<DeviceListener>,
         sink: &Sink,
     ) -> Result<(), ReceiverError> {
         let (for_udp, pulse) = (sink.clone(), self.pulse.clone());
@@ -243,9 +236,8 @@ impl Receiver {
                 let stop = Arc::clone(&self.stop);
                 self.spawn("discovery", move || Ok(responder.run(&stop)?))?;
             }
-            let stop = Arc::clone(&self.stop);
             self.spawn("tls", move || {
-                connections.server.run(&stop);
+                connections.run();
                 Ok(())
             })?;
         }
@@ -350,11 +342,11 @@ fn open_authority(plan: &TlsPlan, store: Option<Arc<StoreHandle>>) -> Result<Arc
 }
 
 /// The shelf of traces, if there is anything that brings some.
-fn open_shelf(plan: &Plan) -> Result<Option<(Shelf, ShelfWork)>, ReceiverError> {
+fn open_shelf(plan: &Plan, own: Option<Arc<OwnTraces>>) -> Result<Option<(Shelf, ShelfWork)>, ReceiverError> {
     let is_used = plan.tls.is_some() || plan.measure.is_some();
     let Some((path, options)) = plan.store.as_ref().filter(|_| is_used) else { return Ok(None) };
     let limits = TraceLimits { bytes: plan.trace_bytes, age: options.max_age };
-    Shelf::open(path, limits).map(Some)
+    Shelf::open(path, limits, own).map(Some)
 }
 
 impl Drop for Receiver {
@@ -365,10 +357,10 @@ impl Drop for Receiver {
     }
 }
 
-/// Binds the sockets for datagrams, if there are to be any.
-fn listen(plan: &Plan) -> Result<Listening, ReceiverError> {
+/// Binds the sockets for datagrams, if there are to be any; gives their addresses too.
+fn listen(plan: &Plan) -> Result<(Option<Receiving>, Vec<SocketAddr>), ReceiverError> {
     if plan.no_udp {
-        return Ok(Listening { receiver: None, udp: Vec::new() });
+        return Ok((None, Vec::new()));
     }
     let receiver = bind_udp(plan)?;
     for address in receiver.shared_addresses() {
@@ -378,8 +370,7 @@ fn listen(plan: &Plan) -> Result<Listening, ReceiverError> {
         );
     }
     let udp = receiver.local_addresses().map_err(ReceiverError::Datagrams)?;
-    let receiver = Some(Receiving::open(receiver, &plan.group_keys, plan.source_rate)?);
-    Ok(Listening { receiver, udp })
+    Ok((Some(Receiving::open(receiver, &plan.group_keys, plan.source_rate)?), udp))
 }
 
 fn bind_udp(plan: &Plan) -> Result<UdpReceiver, ReceiverError> {

@@ -6,9 +6,9 @@ use std::sync::{Arc, OnceLock};
 use cpumon_query::status;
 
 use crate::clock;
+use crate::connection::DeviceServer;
 use crate::counts::Counts;
 use crate::storing::StoreHandle;
-use crate::tls::ListenerInfo;
 
 /// See the module.
 pub struct State {
@@ -16,7 +16,7 @@ pub struct State {
     udp: Vec<SocketAddr>,
     http: SocketAddr,
     /// Set once, at the start; not set where no device is accepted over TLS.
-    pub(crate) connections: OnceLock<ListenerInfo>,
+    pub(crate) connections: OnceLock<Arc<DeviceServer>>,
     store: Option<Arc<StoreHandle>>,
     traces: Option<Arc<Counts<status::Traces>>>,
     /// Those of the receiving thread.
@@ -37,13 +37,13 @@ impl State {
     /// The address of the TLS listener, if there is one.
     #[must_use]
     pub fn tls_address(&self) -> Option<SocketAddr> {
-        self.connections.get().map(|info| info.address)
+        self.connections.get().map(|server| server.address)
     }
 
     /// Fingerprint of this receiver's key, with discovery.
     #[must_use]
     pub fn discovery_key(&self) -> Option<String> {
-        self.connections.get().and_then(ListenerInfo::discovery_key)
+        self.connections.get().and_then(|server| server.discovery_key())
     }
 
     /// Everything but the hosts.
@@ -58,7 +58,7 @@ impl State {
             udp: self.udp.iter().map(ToString::to_string).collect(),
             http: self.http.to_string(),
             receiver: self.receiver.status(),
-            connections: self.connections.get().map(ListenerInfo::status),
+            connections: self.connections.get().map(|server| server.status()),
             traces: self.traces.as_ref().map(|counts| counts.status()),
             store: self.store.as_ref().map_or_else(no_store, |store| store.status()),
             // The hub has them.

@@ -1,7 +1,6 @@
 //! The two ways to be let in, a file each, so that commands work beside a running receiver: [`Tokens`], named by a hash of the secret, and
 //! [`Requests`] of devices that wait for the user's decision.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -53,28 +52,18 @@ impl TokenScope {
     }
 }
 
-/// A token that was found good for a host, and is not used up yet.
-#[derive(Debug)]
-pub(super) struct Checked(PathBuf);
-
-impl Checked {
-    /// Uses the token up. Of two that come at once only one succeeds.
-    pub(super) fn use_up(self) -> Result<(), EnrollmentError> {
-        std::fs::remove_file(&self.0).map_err(|_| NOT_HERE)
-    }
+/// Uses a token up that was found good. Of two that come at once only one succeeds.
+pub(super) fn use_up(token: &Path) -> Result<(), EnrollmentError> {
+    std::fs::remove_file(token).map_err(|_| NOT_HERE)
 }
 
 /// The tokens in one directory.
 #[derive(Debug)]
 pub(super) struct Tokens {
-    dir: PathBuf,
+    pub(super) dir: PathBuf,
 }
 
 impl Tokens {
-    pub(super) fn open(dir: PathBuf) -> Self {
-        Self { dir }
-    }
-
     /// Makes a token that is good once, for this long; returns its secret, of which only a hash is stored.
     pub(super) fn make(&self, valid_for: Duration, scope: &TokenScope) -> Result<[u8; 32], EnrollmentError> {
         if self.count_valid()? >= MAX_TOKENS {
@@ -92,14 +81,14 @@ impl Tokens {
         Ok(secret)
     }
 
-    /// Checks whether a token lets a host in now. This reads one file: strangers reach nothing else before it.
+    /// Checks whether a token lets a host in now; gives its file. This reads no other: strangers reach nothing else before it.
     pub(super) fn check(
         &self,
         secret: &[u8; 32],
         host: [u8; 16],
         name: &str,
         known: Option<&EnrolledHost>,
-    ) -> Result<Checked, EnrollmentError> {
+    ) -> Result<PathBuf, EnrollmentError> {
         let path = self.path(secret);
         let token = StoredToken::read(&path)?.ok_or(NOT_HERE)?;
         if token.expires_s <= wall_s() {
@@ -113,7 +102,7 @@ impl Tokens {
         if known.is_some_and(|known| known.revoked_s > 0) && !token.scope.again {
             return Err(EnrollmentError::WasRevoked);
         }
-        Ok(Checked(path))
+        Ok(path)
     }
 
     /// The secret is 256 random bits, so that a plain hash cannot be searched; a slow one would only let strangers keep the
@@ -124,24 +113,14 @@ impl Tokens {
 
     /// Removes the expired tokens; returns how many are left. Another process may make, use or remove tokens meanwhile.
     fn count_valid(&self) -> Result<usize, TlsError> {
-        let entries = std::fs::read_dir(&self.dir).map_err(files::failed("read", &self.dir))?;
         let mut count = 0;
-        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-            // A token that is being made has a temporary name: removing it would make its maker fail.
-            let is_token = path.file_name().and_then(|name| unhex::<32>(name.to_str()?)).is_some();
-            if !is_token {
-                continue;
-            }
+        // A token that is being made has a temporary name: removing it would make its maker fail.
+        for (_, path) in files::list_hex::<32>(&self.dir)? {
             match StoredToken::read(&path)? {
                 // It was used since the directory was listed.
                 None => {}
                 Some(token) if token.expires_s > wall_s() => count += 1,
-                Some(_) => match std::fs::remove_file(&path) {
-                    Err(error) if error.kind() != ErrorKind::NotFound => {
-                        return Err(files::failed("remove", &path)(error));
-                    }
-                    _ => {}
-                },
+                Some(_) => cpumon_files::remove(&path).map_err(files::failed("remove", &path))?,
             }
         }
         Ok(count)
@@ -253,23 +232,17 @@ impl PendingRequest {
 /// The pending requests in one directory, shared with `cpumon hosts accept` and `reject`.
 #[derive(Clone, Debug)]
 pub struct Requests {
-    dir: PathBuf,
+    pub(super) dir: PathBuf,
 }
 
 impl Requests {
-    pub(super) fn open(dir: &Path) -> Self {
-        Self { dir: dir.to_owned() }
-    }
-
     /// Those that wait now, the oldest first. What a receiver that was killed left behind goes when its time is over.
     ///
     /// # Errors
     /// The files cannot be read.
     pub fn list(&self) -> Result<Vec<PendingRequest>, EnrollmentError> {
         let mut all = Vec::new();
-        for entry in std::fs::read_dir(&self.dir).map_err(files::failed("read", &self.dir))? {
-            let path = entry.map_err(files::failed("read", &self.dir))?.path();
-            let Some(id) = path.file_name().and_then(|name| unhex(name.to_str()?)) else { continue };
+        for (id, path) in files::list_hex(&self.dir)? {
             let Some(bytes) = files::read(&path)? else { continue };
             all.extend(PendingRequest::parse(id, &String::from_utf8_lossy(&bytes)));
         }
@@ -326,9 +299,9 @@ impl Requests {
     }
 
     /// Shows a request to the user for as long as what is returned lives.
-    pub(crate) fn put(&self, request: PendingRequest) -> Result<Shown<'_>, TlsError> {
+    pub(crate) fn put(&self, request: PendingRequest) -> Result<ShownRequest<'_>, TlsError> {
         files::write(&self.path(&request, ""), request.text().as_bytes(), true)?;
-        Ok(Shown { requests: self, request })
+        Ok(ShownRequest { requests: self, request })
     }
 
     /// Removes what the receiver before this one left behind: those devices are not connected any more.
@@ -343,20 +316,20 @@ impl Requests {
 
 /// A request that the user can see.
 #[derive(Debug)]
-pub(crate) struct Shown<'a> {
+pub(crate) struct ShownRequest<'a> {
     requests: &'a Requests,
-    pub(super) request: PendingRequest,
+    pub(crate) request: PendingRequest,
 }
 
-impl Shown<'_> {
+impl ShownRequest<'_> {
     /// What the user decided, if anything. If there are both a yes and a no, the no counts.
-    pub(super) fn decision(&self) -> Option<Decision> {
+    pub(crate) fn decision(&self) -> Option<Decision> {
         let is_made = |decision: &Decision| self.requests.path(&self.request, decision.ending()).exists();
         [Decision::Reject, Decision::Accept].into_iter().find(is_made)
     }
 }
 
-impl Drop for Shown<'_> {
+impl Drop for ShownRequest<'_> {
     fn drop(&mut self) {
         // The decision last: who made it waits for the request to go. What stays goes with the next start.
         for ending in ["", Decision::Accept.ending(), Decision::Reject.ending()] {
@@ -374,7 +347,7 @@ mod tests {
     #[test]
     fn a_bound_token_is_for_its_host_only_and_a_revoked_host_needs_one_that_says_so() {
         let dir = tempfile::tempdir().unwrap();
-        let tokens = Tokens::open(dir.path().to_owned());
+        let tokens = Tokens { dir: dir.path().to_owned() };
         let make = |host, again| tokens.make(LONG, &TokenScope { host, again }).unwrap();
         let by_id = make(Some(BoundHost::Id([7; 16])), false);
         assert!(tokens.check(&by_id, [7; 16], "any", None).is_ok());
@@ -388,7 +361,7 @@ mod tests {
             assert!(matches!(checked, Err(EnrollmentError::WasRevoked)), "{checked:?}");
         }
         let again = make(Some(BoundHost::Id([7; 16])), true);
-        tokens.check(&again, [7; 16], "any", Some(&revoked)).unwrap().use_up().unwrap();
+        use_up(&tokens.check(&again, [7; 16], "any", Some(&revoked)).unwrap()).unwrap();
         assert!(tokens.check(&again, [7; 16], "any", Some(&revoked)).is_err(), "it was used");
     }
 
@@ -398,7 +371,7 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    let tokens = Tokens::open(dir.path().to_owned());
+                    let tokens = Tokens { dir: dir.path().to_owned() };
                     for _ in 0..100 {
                         // Expired at once: the next one, here or there, removes it.
                         tokens.make(Duration::ZERO, &TokenScope::default()).unwrap();
@@ -406,7 +379,7 @@ mod tests {
                 });
             }
         });
-        let tokens = Tokens::open(dir.path().to_owned());
+        let tokens = Tokens { dir: dir.path().to_owned() };
         assert_eq!(tokens.count_valid().unwrap(), 0);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }

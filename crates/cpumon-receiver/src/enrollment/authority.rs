@@ -20,7 +20,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
 use super::EnrollmentError;
-use super::admission::{Decision, PendingRequest, Requests, TokenScope, Tokens};
+use super::admission::{Decision, PendingRequest, Requests, TokenScope, Tokens, use_up};
 use super::registry::{DEVICE_VALID_FOR, EnrolledHost, Registry};
 use crate::clock::wall_s;
 
@@ -66,9 +66,8 @@ impl Authority {
             .map_err(|error| damaged(format!("its certificate cannot be read: {error:?}")))?;
         let issuer = Issuer::from_ca_cert_der(&certificate, key)
             .map_err(|error| damaged(format!("its certificate cannot be used: {error}")))?;
-        let (registry, requests) =
-            (Registry::open(&dir.join("hosts"))?, Requests::open(&dir.join("requests")));
-        let tokens = Tokens::open(dir.join("tokens"));
+        let registry = Registry::open(&dir.join("hosts"))?;
+        let (requests, tokens) = (Requests { dir: dir.join("requests") }, Tokens { dir: dir.join("tokens") });
         let (audit, doubt_of_clock) = (AuditLog::in_dir(dir), Box::new(|| None));
         Ok(Self { issuer, certificate, registry, requests, tokens, audit, doubt_of_clock })
     }
@@ -153,9 +152,9 @@ impl Authority {
         let _lock = self.registry.lock()?;
         // First: without a token no stranger reaches the parser of requests or the key that signs.
         let token = self.tokens.check(secret, host, name, self.registry.find(host)?.as_ref())?;
-        let (certificate, key) = self.sign(request, host, DEVICE_VALID_FOR)?;
+        let (certificate, key) = self.sign(request, host, self.from_now_s().1)?;
         // After signing: a request that is no good must not use the token up.
-        token.use_up()?;
+        use_up(&token)?;
         Ok(self.keep(host, name, certificate, key)?)
     }
 
@@ -163,9 +162,9 @@ impl Authority {
     ///
     /// # Errors
     /// The request is no good, or the host cannot be kept.
-    pub(super) fn let_in(&self, host: [u8; 16], name: &str, request: &[u8]) -> Result<Vec<u8>, TlsError> {
+    pub(crate) fn let_in(&self, host: [u8; 16], name: &str, request: &[u8]) -> Result<Vec<u8>, TlsError> {
         let _lock = self.registry.lock()?;
-        let (certificate, key) = self.sign(request, host, DEVICE_VALID_FOR)?;
+        let (certificate, key) = self.sign(request, host, self.from_now_s().1)?;
         self.keep(host, name, certificate, key)
     }
 
@@ -176,7 +175,7 @@ impl Authority {
         certificate: Vec<u8>,
         key: [u8; 32],
     ) -> Result<Vec<u8>, TlsError> {
-        let now = self.now_s();
+        let (enrolled_s, expires_s) = self.from_now_s();
         let name: String = name.chars().filter(|c| !c.is_control()).collect();
         let before = self.registry.find(host).unwrap_or_else(|error| {
             log::warn!("{error}: replaced by the entry of {}", name.escape_debug());
@@ -186,8 +185,8 @@ impl Authority {
             host,
             name: name.clone(),
             keys: vec![key],
-            enrolled_s: now,
-            expires_s: now + DEVICE_VALID_FOR.as_secs(),
+            enrolled_s,
+            expires_s,
             revoked_s: 0,
         })?;
         if let Some(before) = before.filter(|before| before.revoked_s == 0 && before.keys != [key]) {
@@ -219,11 +218,12 @@ impl Authority {
         known.is_nearly_over() && (self.doubt_of_clock)().is_none()
     }
 
-    /// Now, for what is to last, s since the epoch: by a clock that is behind the time that is known, a certificate would have ended when the
-    /// clock is right.
-    fn now_s(&self) -> u64 {
+    /// Now, and when a certificate that is made now ends, s since the epoch. By a clock that is behind the time that is known, it would
+    /// have ended when the clock is right.
+    fn from_now_s(&self) -> (u64, u64) {
         let behind_ns = (self.doubt_of_clock)().map_or(0, |doubt| doubt.ahead_ns.min(0).unsigned_abs());
-        wall_s().saturating_add(behind_ns / 1_000_000_000)
+        let now_s = wall_s().saturating_add(behind_ns / 1_000_000_000);
+        (now_s, now_s + DEVICE_VALID_FOR.as_secs())
     }
 
     /// Signs a new key of an enrolled device. The old one stays good until the new one is used.
@@ -231,33 +231,22 @@ impl Authority {
     /// # Errors
     /// The request is no good, or the host is not enrolled.
     pub fn renew(&self, host: [u8; 16], used: [u8; 32], request: &[u8]) -> Result<Vec<u8>, EnrollmentError> {
-        let (certificate, key) = self.sign(request, host, DEVICE_VALID_FOR)?;
+        let expires_s = self.from_now_s().1;
+        let (certificate, key) = self.sign(request, host, expires_s)?;
         let renewed = self.registry.update(host, |known| {
             let is_let_in = known.revoked_s == 0 && known.keys.contains(&used);
-            let expires_s = self.now_s() + DEVICE_VALID_FOR.as_secs();
             // Two keys at most: a renewal that was never used is replaced by the next one.
             is_let_in.then(|| EnrolledHost { keys: vec![used, key], expires_s, ..known })
         })?;
         renewed.map(|_| certificate).ok_or(EnrollmentError::NotEnrolled)
     }
 
-    /// Signs a device's key; gives the certificate and the key's hash.
+    /// Signs a device's key until `ends_s`, s since the epoch; gives the certificate and the key's hash.
     pub(crate) fn sign(
         &self,
         request: &[u8],
         host: [u8; 16],
-        valid_for: Duration,
-    ) -> Result<(Vec<u8>, [u8; 32]), TlsError> {
-        self.sign_at(request, host, self.now_s(), valid_for)
-    }
-
-    /// [`Authority::sign`] by a clock that shows `now_s`.
-    pub(crate) fn sign_at(
-        &self,
-        request: &[u8],
-        host: [u8; 16],
-        now_s: u64,
-        valid_for: Duration,
+        ends_s: u64,
     ) -> Result<(Vec<u8>, [u8; 32]), TlsError> {
         let request = CertificateSigningRequestParams::from_der(&CertificateSigningRequestDer::from(request))
             .map_err(TlsError::crypto("read a certificate request"))?;
@@ -267,7 +256,7 @@ impl Authority {
         // Since ever: only this receiver believes its certificates, and it knows their keys, so no one can use one before it was made. A
         // beginning would only refuse those that were made while the clock was ahead, once it is right.
         params.not_before = UNIX_EPOCH.into();
-        params.not_after = (UNIX_EPOCH + Duration::from_secs(now_s) + valid_for).into();
+        params.not_after = (UNIX_EPOCH + Duration::from_secs(ends_s)).into();
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let certificate = params
@@ -293,10 +282,7 @@ impl Authority {
             // For devices that come to enroll; without a certificate they can do nothing else.
             .allow_unauthenticated()
             .build()
-            .map_err(|error| TlsError::Crypto {
-                operation: "check certificates",
-                reason: error.to_string(),
-            })?;
+            .map_err(TlsError::crypto("check certificates"))?;
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let mut config = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13])?
@@ -315,7 +301,7 @@ impl Authority {
 }
 
 /// Hash of the key that a certificate is requested for; the request is signed by it.
-pub(super) fn key_of_request(request: &[u8]) -> Result<[u8; 32], TlsError> {
+pub(crate) fn key_of_request(request: &[u8]) -> Result<[u8; 32], TlsError> {
     let request = CertificateSigningRequestParams::from_der(&CertificateSigningRequestDer::from(request))
         .map_err(TlsError::crypto("read a certificate request"))?;
     Ok(sha256(&request.public_key.subject_public_key_info()))

@@ -2,14 +2,14 @@
 
 mod admission;
 mod authority;
-pub(crate) mod consent;
 mod registry;
 
 use cpumon_link::tls::TlsError;
 
+pub(crate) use self::admission::ShownRequest;
 pub use self::admission::{BoundHost, Decision, PendingRequest, REQUEST_WAITS, Requests, TokenScope};
 pub use self::authority::Authority;
-pub(crate) use self::authority::named_host;
+pub(crate) use self::authority::{key_of_request, named_host};
 pub use self::registry::{DEVICE_VALID_FOR, EnrolledHost, Registry};
 
 /// An operation on tokens, requests or enrolled hosts that failed.

@@ -98,10 +98,7 @@ pub(super) fn take_back(dir: &Path, part: &Path, id: i64) {
 
 /// Deletes the file of a trace, if it is there.
 pub(super) fn delete(dir: &Path, id: i64) -> io::Result<()> {
-    match fs::remove_file(dir.join(format!("{id}{TRACE}"))) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    cpumon_files::remove(&dir.join(format!("{id}{TRACE}")))
 }
 
 /// Numbers of the files that are there.

@@ -9,24 +9,25 @@ mod storage;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use cpumon_model::HostId;
 use cpumon_query::status;
-use cpumon_wire::connection::{AttachmentState, ByeReason, TraceAnswer};
+use cpumon_wire::connection::{AttachmentState, ByeReason, Message, TraceAnswer};
 
 use self::job::{Job, Slot, SlotState};
 use self::requests::Intake;
 use self::storage::Storage;
 use crate::ReceiverError;
+use crate::connection::{Refusal, refusal};
 use crate::counts::Counts;
-use crate::tls::{Acks, Refusal, refusal};
 
 pub(crate) use self::job::OfferedTrace;
 pub use self::job::TraceLimits;
+pub(crate) use self::requests::OwnTraces;
 pub use self::requests::{AskError, Requests, own_traces_dir};
-pub(crate) use self::requests::{OwnFlight, OwnTraces};
 
 /// Traces of all hosts at one time; beyond them the host that has most loses its oldest.
 const MAX_TRACES: usize = 2_000;
@@ -51,14 +52,18 @@ pub(crate) struct ShelfWork {
 }
 
 impl Shelf {
-    /// Opens the directory beside the store, which a writer has opened before.
-    pub(crate) fn open(store: &Path, limits: TraceLimits) -> Result<(Self, ShelfWork), ReceiverError> {
+    /// Opens the directory beside the store, which a writer has opened before. `own`: what records this machine.
+    pub(crate) fn open(
+        store: &Path,
+        limits: TraceLimits,
+        own: Option<Arc<OwnTraces>>,
+    ) -> Result<(Self, ShelfWork), ReceiverError> {
         let (jobs, receiver) = channel();
         let counts = status::Traces { max_bytes: limits.bytes, ..status::Traces::default() };
         let counts = Arc::new(Counts::new(counts));
         let storage = Storage::open(store, limits, MAX_TRACES, Arc::clone(&counts))?;
         let shelf = Self { jobs, counts, requests: Arc::default() };
-        Ok((shelf, ShelfWork { storage, intake: None, jobs: receiver }))
+        Ok((shelf, ShelfWork { storage, intake: own.map(Intake::new), jobs: receiver }))
     }
 
     /// A device offers a trace. What becomes of it is in the slot.
@@ -72,10 +77,6 @@ impl Shelf {
         self.send(Job::Piece { slot: Arc::clone(slot), offset, bytes: bytes.to_vec() });
     }
 
-    pub(crate) fn abandon(&self, slot: &Arc<Slot>) {
-        self.send(Job::Abandon(Arc::clone(slot)));
-    }
-
     fn send(&self, job: Job) {
         // The thread ends with the receiver only; then nothing is answered any more.
         let _ = self.jobs.send(job);
@@ -83,14 +84,9 @@ impl Shelf {
 }
 
 impl ShelfWork {
-    pub(crate) fn with_own(mut self, own: Option<Arc<OwnTraces>>) -> Self {
-        self.intake = own.map(Intake::new);
-        self
-    }
-
-    /// Works until all senders are gone or `is_stopping`.
-    pub(crate) fn run(mut self, is_stopping: &dyn Fn() -> bool) {
-        while !is_stopping() {
+    /// Works until all senders are gone or `stop` is set.
+    pub(crate) fn run(mut self, stop: &AtomicBool) {
+        while !stop.load(Ordering::Relaxed) {
             match self.jobs.recv_timeout(Duration::from_millis(250)) {
                 Ok(job) => self.storage.work(job),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -133,14 +129,11 @@ impl SentTrace {
 
     pub(crate) fn offer(&mut self, number: u32, offered: OfferedTrace) -> Result<(), Refusal> {
         if number <= self.number {
-            return Err(refusal(ByeReason::Protocol, "the number of an attachment comes again"));
+            return Err(wrong("the number of an attachment comes again"));
         }
         // One question at a time, so that offers cost no more than their answers.
         if self.current.as_ref().is_some_and(|current| current.sent.is_none()) {
-            return Err(refusal(
-                ByeReason::Protocol,
-                "an attachment is offered before the last one was answered",
-            ));
+            return Err(wrong("an attachment is offered before the last one was answered"));
         }
         self.abandon();
         self.number = number;
@@ -153,18 +146,18 @@ impl SentTrace {
         // Sent before the device knew that the attachment is not taken any more.
         let Some(current) = self.current.as_mut().filter(|_| number == self.number) else { return Ok(()) };
         if current.sent.is_none() {
-            return Err(refusal(ByeReason::Protocol, "a part of an attachment before it was asked for"));
+            return Err(wrong("a part of an attachment before it was asked for"));
         }
         let end = offset.saturating_add(bytes.len() as u64);
         if bytes.is_empty() || offset != current.next || end > current.bytes {
-            return Err(refusal(ByeReason::Protocol, "a part of an attachment that is not the next one"));
+            return Err(wrong("a part of an attachment that is not the next one"));
         }
         let state = current.slot.state();
         if state.state != Some(AttachmentState::Taking) {
             return Ok(());
         }
         if end.saturating_sub(state.received) > WINDOW_BYTES {
-            return Err(refusal(ByeReason::Protocol, "more of an attachment than the window allows"));
+            return Err(wrong("more of an attachment than the window allows"));
         }
         current.next = end;
         self.shelf.piece(&current.slot, offset, bytes);
@@ -175,22 +168,23 @@ impl SentTrace {
         self.shelf.requests.answered(self.host, token, answer);
     }
 
-    /// Sends what is new. True: there may be more soon.
-    pub(crate) fn work(&mut self, acks: &mut Acks<'_>) -> bool {
+    /// Queues what is new. True: there may be more soon.
+    pub(crate) fn work(&mut self, out: &mut Vec<u8>) -> bool {
         if let Some(token) = self.shelf.requests.take(self.host) {
-            acks.take_trace(token);
+            Message::TakeTrace { token }.push(out);
         }
         let Some(current) = &mut self.current else { return false };
         let state = current.slot.state();
-        let Some(of) = state.state else { return true };
+        let Some(answer) = state.state else { return true };
         if current.sent.is_none() {
             current.next = state.received;
         }
         if current.sent.as_ref() != Some(&state) {
-            acks.attachment(self.number, of, state.received, &state.text);
+            let (number, received, text) = (self.number, state.received, state.text.as_str());
+            Message::Attachment { number, state: answer, received, text }.push(out);
             current.sent = Some(state);
         }
-        if of != AttachmentState::Taking {
+        if answer != AttachmentState::Taking {
             self.current = None;
         }
         self.current.is_some()
@@ -198,9 +192,13 @@ impl SentTrace {
 
     fn abandon(&mut self) {
         if let Some(current) = self.current.take() {
-            self.shelf.abandon(&current.slot);
+            self.shelf.send(Job::Abandon(current.slot));
         }
     }
+}
+
+fn wrong(text: &str) -> Refusal {
+    refusal(ByeReason::Protocol, text)
 }
 
 impl Drop for SentTrace {

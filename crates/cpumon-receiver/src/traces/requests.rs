@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use cpumon_agent::{OnDemandRecorder, RecordingPhase};
@@ -18,6 +18,7 @@ use cpumon_wire::connection::TraceAnswer;
 use super::job::RECORDINGS;
 use super::storage::{Storage, Unstored};
 use crate::clock::mono_ns;
+use crate::lock;
 
 /// How long a user waits for the answer of the device.
 const ANSWER_LIMIT: Duration = Duration::from_secs(4);
@@ -79,19 +80,15 @@ pub struct Requests {
 }
 
 impl Requests {
-    fn lock(&self) -> MutexGuard<'_, (u64, HashMap<HostId, Device>)> {
-        self.devices.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn connected(&self, host: HostId, knows_requests: bool) {
-        let mut devices = self.lock();
+        let mut devices = lock(&self.devices);
         let device = devices.1.entry(host).or_default();
         device.connections += 1;
         device.knows_requests = knows_requests;
     }
 
     pub(crate) fn disconnected(&self, host: HostId) {
-        let mut devices = self.lock();
+        let mut devices = lock(&self.devices);
         if let Some(device) = devices.1.get_mut(&host) {
             device.connections -= 1;
             if device.connections == 0 {
@@ -102,11 +99,11 @@ impl Requests {
 
     /// What the session of a device is to send: the token of a request.
     pub(crate) fn take(&self, host: HostId) -> Option<u64> {
-        self.lock().1.get_mut(&host)?.wanted.take()
+        lock(&self.devices).1.get_mut(&host)?.wanted.take()
     }
 
     pub(crate) fn answered(&self, host: HostId, token: u64, answer: TraceAnswer) {
-        let mut devices = self.lock();
+        let mut devices = lock(&self.devices);
         // Devices may answer what they were never asked.
         if token >= devices.0 {
             return;
@@ -121,7 +118,7 @@ impl Requests {
 
     /// Whether a request may bring a trace; else the reason why not.
     pub(crate) fn may_ask(&self, host: HostId) -> Result<(), AskError> {
-        match self.lock().1.get(&host) {
+        match lock(&self.devices).1.get(&host) {
             None => Err(AskError::NotConnected),
             Some(device) if !device.knows_requests => Err(AskError::TooOld),
             Some(device) if device.has_recorder == Some(false) => Err(AskError::NoRecorder),
@@ -135,7 +132,7 @@ impl Requests {
     /// It will not write one.
     pub fn ask(&self, host: HostId) -> Result<(), AskError> {
         let end = Instant::now() + ANSWER_LIMIT;
-        let mut devices = self.lock();
+        let mut devices = lock(&self.devices);
         let token = devices.0;
         devices.0 += 1;
         let device = devices.1.get_mut(&host).ok_or(AskError::NotConnected)?;
@@ -174,16 +171,9 @@ pub fn own_traces_dir(store: &Path) -> PathBuf {
     traces_dir(store).join("own")
 }
 
-/// The flight recorder, as far as requests are concerned.
-#[derive(Debug)]
-pub(crate) struct OwnFlight {
-    pub(crate) requests: Arc<TraceRequests>,
-    pub(crate) length: Duration,
-}
-
 /// What became of a recording.
 #[derive(Debug, Default)]
-enum Outcome {
+enum RecordingOutcome {
     #[default]
     None,
     /// Its file waits; for what, if it was tried.
@@ -199,8 +189,9 @@ pub(crate) struct OwnTraces {
     dir: PathBuf,
     /// Or why nothing is recorded on request.
     recorder: Result<OnDemandRecorder, String>,
-    flight: Option<OwnFlight>,
-    outcome: Mutex<Outcome>,
+    /// Requests to the flight recorder, and the time that it keeps.
+    flight: Option<(Arc<TraceRequests>, Duration)>,
+    outcome: Mutex<RecordingOutcome>,
     /// Each recording makes others go once the shelf is full.
     rate: Mutex<Bucket>,
 }
@@ -210,7 +201,7 @@ impl OwnTraces {
         host: HostId,
         dir: PathBuf,
         recorder: Result<OnDemandRecorder, String>,
-        flight: Option<OwnFlight>,
+        flight: Option<(Arc<TraceRequests>, Duration)>,
     ) -> Self {
         Self {
             host,
@@ -222,21 +213,17 @@ impl OwnTraces {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Outcome> {
-        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Begins a recording, and waits until it records.
     pub(crate) fn record(&self, length: Duration) -> Result<(), String> {
         let recorder = self.recorder.as_ref().map_err(Clone::clone)?;
-        if let Outcome::Storing(..) = &*self.lock() {
+        if let RecordingOutcome::Storing(..) = &*lock(&self.outcome) {
             return Err("the last recording is not stored yet".to_owned());
         }
-        let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rate = lock(&self.rate);
         rate.take(mono_ns()).map_err(|_| "too many recordings within an hour: ask again later".to_owned())?;
         drop(rate);
         recorder.record(length, REASON).map_err(|error| with_causes(&error))?;
-        *self.lock() = Outcome::None;
+        *lock(&self.outcome) = RecordingOutcome::None;
         Ok(())
     }
 
@@ -246,8 +233,8 @@ impl OwnTraces {
 
     /// Asks the flight recorder for the last seconds.
     pub(crate) fn take(&self) -> Result<(), AskError> {
-        let flight = self.flight.as_ref().ok_or(AskError::NotHere)?;
-        match flight.requests.ask() {
+        let (requests, _) = self.flight.as_ref().ok_or(AskError::NotHere)?;
+        match requests.ask() {
             TraceAnswer::Writing => Ok(()),
             _ => Err(AskError::TooSoon),
         }
@@ -257,7 +244,7 @@ impl OwnTraces {
         TraceSources {
             can_record: self.recorder.is_ok(),
             can_take: self.flight.is_some(),
-            last_seconds: self.flight.as_ref().map(|flight| flight.length.as_secs_f64()),
+            last_seconds: self.flight.as_ref().map(|(_, length)| length.as_secs_f64()),
             how: self.recorder.as_ref().err().cloned().unwrap_or_default(),
             recording: self.recording(),
         }
@@ -265,16 +252,16 @@ impl OwnTraces {
 
     fn recording(&self) -> Option<Recording> {
         // First: while this is held, a complete file does not become a stored one.
-        let outcome = self.lock();
+        let outcome = lock(&self.outcome);
         let progress = self.recorder.as_ref().ok()?.progress();
         let (state, trace, detail) = match (progress.phase, &*outcome) {
             (RecordingPhase::None, _) => return None,
             (RecordingPhase::Recording, _) => (RecordingState::Recording, None, String::new()),
             (RecordingPhase::Failed(why), _) => (RecordingState::Failed, None, why),
-            (_, Outcome::Failed(why)) => (RecordingState::Failed, None, why.clone()),
-            (_, Outcome::Stored(id)) => (RecordingState::Stored, Some(*id), String::new()),
-            (_, Outcome::Storing(_, why)) => (RecordingState::Storing, None, why.clone()),
-            (_, Outcome::None) => (RecordingState::Storing, None, String::new()),
+            (_, RecordingOutcome::Failed(why)) => (RecordingState::Failed, None, why.clone()),
+            (_, RecordingOutcome::Stored(id)) => (RecordingState::Stored, Some(*id), String::new()),
+            (_, RecordingOutcome::Storing(_, why)) => (RecordingState::Storing, None, why.clone()),
+            (_, RecordingOutcome::None) => (RecordingState::Storing, None, String::new()),
         };
         let left_ms = u64::try_from(progress.left.as_millis()).unwrap_or(u64::MAX);
         let (number, events, lost, bytes) = (progress.number, progress.events, progress.lost, progress.bytes);
@@ -299,9 +286,9 @@ impl Intake {
         let recorded = self.own.recorder.as_ref().ok().and_then(OnDemandRecorder::take_complete);
         let is_recorded = recorded.is_some();
         if let Some((path, _)) = recorded {
-            *self.own.lock() = Outcome::Storing(path, String::new());
+            *lock(&self.own.outcome) = RecordingOutcome::Storing(path, String::new());
         }
-        let is_new = self.own.flight.as_ref().is_some_and(|flight| flight.requests.take_new());
+        let is_new = self.own.flight.as_ref().is_some_and(|(requests, _)| requests.take_new());
         if is_recorded || is_new || self.next.is_some_and(|at| at <= Instant::now()) {
             self.next = self.store_all(storage).then(|| Instant::now() + RETRY_AFTER);
         }
@@ -314,21 +301,21 @@ impl Intake {
         while let Some(path) = files.next() {
             let taken = storage.take_in_own(self.own.host, &path, Attachments::why(&path));
             let outcome = match taken {
-                Ok(id) => Outcome::Stored(id),
-                Err(Unstored::Refused(why)) => Outcome::Failed(why),
-                Err(Unstored::Later(why)) => Outcome::Storing(path.clone(), why),
+                Ok(id) => RecordingOutcome::Stored(id),
+                Err(Unstored::Refused(why)) => RecordingOutcome::Failed(why),
+                Err(Unstored::Later(why)) => RecordingOutcome::Storing(path.clone(), why),
             };
-            if let Outcome::Storing(..) = outcome {
+            if let RecordingOutcome::Storing(..) = outcome {
                 is_left = true;
                 files.refuse(path.clone());
             } else if let Err(error) = attachments::remove(&path) {
                 log::warn!("cannot delete {}: {error}", path.display());
                 files.refuse(path.clone());
             }
-            let mut shown = self.own.lock();
-            if matches!(&*shown, Outcome::Storing(own, _) if *own == path) {
+            let mut shown = lock(&self.own.outcome);
+            if matches!(&*shown, RecordingOutcome::Storing(own, _) if *own == path) {
                 *shown = outcome;
-            } else if let Outcome::Failed(why) = outcome {
+            } else if let RecordingOutcome::Failed(why) = outcome {
                 log::warn!("a trace of this machine is not stored: {why}");
             }
         }
@@ -380,7 +367,7 @@ mod tests {
         requests.connected(host, true);
         std::thread::scope(|scope| {
             let asking = [scope.spawn(|| requests.ask(host)), scope.spawn(|| requests.ask(host))];
-            while requests.lock().0 < 2 {
+            while lock(&requests.devices).0 < 2 {
                 std::thread::yield_now();
             }
             let token = requests.take(host).unwrap();

@@ -1,7 +1,6 @@
 //! The shelf with a store and its thread; sessions with devices that do not keep to the rules.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -14,7 +13,6 @@ use cpumon_wire::connection::{AttachmentState, ByeReason};
 use tempfile::TempDir;
 
 use super::*;
-use crate::tls::Acks;
 
 const HOST: HostId = HostId([1; 16]);
 const OTHER: HostId = HostId([2; 16]);
@@ -81,12 +79,12 @@ impl TestShelf {
 
     fn run(dir: TempDir, bytes: u64, set: impl FnOnce(&mut Storage)) -> Self {
         let limits = TraceLimits { bytes, age: None };
-        let (shelf, mut work) = Shelf::open(&dir.path().join("s.db"), limits).unwrap();
+        let (shelf, mut work) = Shelf::open(&dir.path().join("s.db"), limits, None).unwrap();
         work.storage.free_bytes = |_| Ok(u64::MAX);
         set(&mut work.storage);
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || work.run(&|| stopped.load(Ordering::Relaxed)));
+        let thread = std::thread::spawn(move || work.run(&stopped));
         Self { dir, shelf, stop, thread: Some(thread) }
     }
 
@@ -331,7 +329,7 @@ fn a_trace_that_the_disk_has_no_space_for_is_not_asked_for() {
     shelf.shelf.piece(&slot, 0, &[0; 1_000]);
     wait(&slot, |state| state.received == 1_000);
     assert_eq!(shelf.send(offered(OTHER, &other), &other).0, AttachmentState::Later);
-    shelf.shelf.abandon(&slot);
+    shelf.shelf.send(Job::Abandon(Arc::clone(&slot)));
     let slot = shelf.shelf.offer(OfferedTrace { bytes: 3_500, ..offered(OTHER, &other) });
     assert_eq!(answered(&slot).0, AttachmentState::Taking);
     let status = shelf.shelf.counts.status();
@@ -387,7 +385,7 @@ fn a_device_that_does_not_keep_to_the_rules_is_cut_off() {
         session.offer(1, offered(HOST, &file)).unwrap();
         out.clear();
         while out.is_empty() {
-            session.work(&mut Acks::new(out));
+            session.work(out);
             std::thread::sleep(Duration::from_millis(1));
         }
         session

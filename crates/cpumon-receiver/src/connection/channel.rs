@@ -1,66 +1,42 @@
-//! [`Channel`]: one run of records in order becomes intervals and holes, and the number up to which
+//! [`RecordChannel`]: one run of records in order becomes intervals and holes, and the number up to which
 //! everything is stored ([`Receipts`]). The present and the past of a device come side by side, in a channel each, because
 //! each has its own last known snapshot.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use cpumon_model::{HostId, HostStatus, Interval, Moment};
 use cpumon_store::Receipt;
-use cpumon_wire::connection::ChannelKind;
+use cpumon_wire::connection::{ByeReason, ChannelKind};
+use cpumon_wire::packed::Unpacker;
 use cpumon_wire::spool::{Entry, Gap, GapReason, SnapshotRecord, decode_record};
 use cpumon_wire::v2::host_of;
 
-use super::{Refusal, Watch};
+use super::{Refusal, Watch, refusal};
 use crate::demux::{Demux, DemuxOptions, MemoryLimits, Rejected};
+use crate::lock;
 
 /// Longest frame of a record, bytes; agents write 65,000 at most.
 const MAX_FRAME_BYTES: usize = 0xffff;
 
 /// What a record turned into.
-pub enum Outcome<'a> {
+pub enum RecordOutcome<'a> {
     /// What happened between two snapshots.
     Interval(&'a HostStatus, &'a Interval),
-    /// Snapshots that are missing.
-    Gap(Gap),
-    /// A snapshot that cannot be used, and why.
-    Refused(Gap, Rejected),
-}
-
-/// Why a record cannot be used; the connection ends.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ChannelError {
-    /// It is damaged, although TLS brought it whole.
-    #[error("a record is damaged")]
-    Damaged,
-    /// Its number is not above the one before.
-    #[error("a record's number is not above the one before")]
-    Order,
-    /// It speaks for a host other than the one that showed its certificate.
-    #[error("a record speaks for another host")]
-    Host,
-    /// The connection ends for another reason.
-    #[error("{}", .0.text)]
-    Ended(Refusal),
-}
-
-/// Whose record arrived, from where and when.
-pub struct Arrival {
-    /// The host that showed its certificate.
-    pub host: HostId,
-    pub from: SocketAddr,
-    /// On the receiver's clocks.
-    pub at: Moment,
+    /// Snapshots that are missing; or one that cannot be used, and why.
+    Gap(Gap, Option<Rejected>),
 }
 
 /// One run of records in order, with the last known snapshot that the next one is compared with.
-pub struct Channel {
+pub struct RecordChannel {
     /// Its number on this connection.
     pub id: u32,
     pub kind: ChannelKind,
     /// Records that wait to be taken in; of the past only.
     pub waiting: VecDeque<Vec<u8>>,
+    /// `None`: records do not come packed any more, because newer channels do.
+    pub unpacker: Option<Box<Unpacker>>,
     demux: Demux,
     limits: MemoryLimits,
     last: u64,
@@ -74,12 +50,13 @@ pub struct Channel {
     acknowledged: (u64, u64),
 }
 
-impl Channel {
+impl RecordChannel {
     pub fn new(id: u32, kind: ChannelKind) -> Self {
         Self {
             id,
             kind,
             waiting: VecDeque::new(),
+            unpacker: Some(Box::default()),
             demux: demux(MemoryLimits::ENROLLED),
             limits: MemoryLimits::ENROLLED,
             last: 0,
@@ -91,18 +68,22 @@ impl Channel {
         }
     }
 
-    /// Takes a record in. `puts` gives the number of the last put so far.
+    /// Takes a record in that came from a host, which showed its certificate, at an address and on the receiver's clocks. `out` gives the
+    /// number of the put into the store.
+    ///
+    /// # Errors
+    /// The record cannot be used ([`ByeReason::Protocol`]), or `watch` ended it.
     pub fn take(
         &mut self,
         record: &[u8],
-        arrival: &Arrival,
+        arrival: (HostId, SocketAddr, Moment),
         watch: Watch<'_>,
-        out: &mut dyn FnMut(Outcome<'_>) -> u64,
-    ) -> Result<(), ChannelError> {
+        out: &mut dyn FnMut(RecordOutcome<'_>) -> u64,
+    ) -> Result<(), Refusal> {
         // A record that ends no interval counts as committed with those before it.
         let mut put = self.taken.back().map_or(0, |taken| taken.0);
-        let mut out = |outcome: Outcome<'_>| put = put.max(out(outcome));
-        match decode_record(record).ok_or(ChannelError::Damaged)? {
+        let mut out = |outcome: RecordOutcome<'_>| put = put.max(out(outcome));
+        match decode_record(record).ok_or_else(damaged)? {
             Entry::Snapshot(snapshot) => self.take_snapshot(&snapshot, arrival, watch, &mut out)?,
             Entry::Gap(gap) => self.take_gap(gap, &mut out)?,
             // A kind that is not known here has a number all the same.
@@ -115,50 +96,51 @@ impl Channel {
     fn take_snapshot(
         &mut self,
         snapshot: &SnapshotRecord<'_>,
-        arrival: &Arrival,
+        (host, from, at): (HostId, SocketAddr, Moment),
         watch: Watch<'_>,
-        out: &mut dyn FnMut(Outcome<'_>),
-    ) -> Result<(), ChannelError> {
-        let damaged = Gap {
-            first: snapshot.number,
-            last: snapshot.number,
-            begin_wall_ns: snapshot.wall_ns,
-            end_wall_ns: snapshot.wall_ns,
-            reason: GapReason::Damaged,
+        out: &mut dyn FnMut(RecordOutcome<'_>),
+    ) -> Result<(), Refusal> {
+        let SnapshotRecord { number, wall_ns, .. } = *snapshot;
+        let gap = |reason| Gap {
+            first: number,
+            last: number,
+            begin_wall_ns: wall_ns,
+            end_wall_ns: wall_ns,
+            reason,
         };
         // A number was skipped without a word about it. What is known is too old to compare with: the skipped snapshots
         // may be stored already, and their CPU time would be charged twice.
-        if self.has_base && snapshot.number > self.last.saturating_add(1) {
+        if self.has_base && number > self.last.saturating_add(1) {
             self.forget_base();
-            self.leading = Some(damaged);
+            self.leading = Some(gap(GapReason::Damaged));
         }
-        self.advance(snapshot.number)?;
-        if let Some(gap) = self.leading.take() {
-            out(Outcome::Gap(Gap { last: snapshot.number, end_wall_ns: snapshot.wall_ns, ..gap }));
+        self.advance(number)?;
+        if let Some(leading) = self.leading.take() {
+            out(RecordOutcome::Gap(Gap { last: number, end_wall_ns: wall_ns, ..leading }, None));
         }
         self.has_base = true;
         let mut refused = None;
         for frame in snapshot.frames() {
-            watch().map_err(ChannelError::Ended)?;
+            watch()?;
             if frame.len() > MAX_FRAME_BYTES {
-                return Err(ChannelError::Damaged);
+                return Err(damaged());
             }
-            if host_of(frame).is_some_and(|named| named != arrival.host) {
-                return Err(ChannelError::Host);
+            if host_of(frame).is_some_and(|named| named != host) {
+                return Err(refusal(ByeReason::Protocol, "a record speaks for another host"));
             }
-            let taken = self.demux.accept(frame, arrival.from, arrival.at, &mut |status, interval| {
-                out(Outcome::Interval(status, interval));
+            let taken = self.demux.accept(frame, from, at, &mut |status, interval| {
+                out(RecordOutcome::Interval(status, interval));
             });
             // Reported as a hole: if the connection ended here, the device would only send the same record again.
             refused = refused.or(taken.err());
         }
-        if let Some(rejected) = refused {
-            out(Outcome::Refused(Gap { reason: GapReason::Refused, ..damaged }, rejected));
+        if refused.is_some() {
+            out(RecordOutcome::Gap(gap(GapReason::Refused), refused));
         }
         Ok(())
     }
 
-    fn take_gap(&mut self, gap: Gap, out: &mut dyn FnMut(Outcome<'_>)) -> Result<(), ChannelError> {
+    fn take_gap(&mut self, gap: Gap, out: &mut dyn FnMut(RecordOutcome<'_>)) -> Result<(), Refusal> {
         if gap.reason == GapReason::Damaged || gap.first > self.last.saturating_add(1) {
             self.forget_base();
         }
@@ -169,7 +151,7 @@ impl Channel {
         }
         // An empty hole only says that the base is gone: it has nothing of its own to store.
         if gap.count() > 0 {
-            out(Outcome::Gap(gap));
+            out(RecordOutcome::Gap(gap, None));
         }
         Ok(())
     }
@@ -182,9 +164,9 @@ impl Channel {
         }
     }
 
-    fn advance(&mut self, number: u64) -> Result<(), ChannelError> {
+    fn advance(&mut self, number: u64) -> Result<(), Refusal> {
         if number <= self.last {
-            return Err(ChannelError::Order);
+            return Err(refusal(ByeReason::Protocol, "a record's number is not above the one before"));
         }
         self.last = number;
         Ok(())
@@ -219,42 +201,41 @@ impl Channel {
     }
 }
 
+fn damaged() -> Refusal {
+    // Although TLS brought it whole.
+    refusal(ByeReason::Protocol, "a record is damaged")
+}
+
 fn demux(plain: MemoryLimits) -> Demux {
     // v1 names no host, so nothing would bind its rows to the certificate; and a channel carries one host
     // only.
     Demux::new(DemuxOptions { accept_v1: false, max_hosts: 1, plain, ..DemuxOptions::default() })
 }
 
-/// See the module. Numbers are given in the order in which they were put.
+/// The last put that was stored, and the first that failed: nothing from it on counts, even if later ones were stored. Puts are numbered
+/// in the order in which they were made.
 #[derive(Debug, Default)]
-pub struct Receipts(Mutex<Progress>);
-
-#[derive(Copy, Clone, Debug, Default)]
-struct Progress {
-    stored: u64,
-    /// The first that failed: nothing from it on counts, even if later ones were stored.
-    failed: Option<u64>,
-}
+pub struct Receipts(Mutex<(u64, Option<u64>)>);
 
 impl Receipts {
     /// Every put up to this number is committed.
     pub fn stored(&self) -> u64 {
-        let progress = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        progress.failed.map_or(progress.stored, |failed| progress.stored.min(failed.saturating_sub(1)))
+        let (stored, failed) = *lock(&self.0);
+        failed.map_or(stored, |failed| stored.min(failed.saturating_sub(1)))
     }
 
     pub fn has_failed(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).failed.is_some()
+        lock(&self.0).1.is_some()
     }
 }
 
 impl Receipt for Receipts {
     fn notify(&self, number: u64, is_stored: bool) {
-        let mut progress = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (stored, failed) = &mut *lock(&self.0);
         if is_stored {
-            progress.stored = progress.stored.max(number);
+            *stored = number.max(*stored);
         } else {
-            progress.failed = Some(progress.failed.map_or(number, |failed| failed.min(number)));
+            *failed = Some(failed.map_or(number, |failed| failed.min(number)));
         }
     }
 }

@@ -1,29 +1,33 @@
-//! [`ConnectionSession`]: one connection of an enrolled device. The present goes to the hub and the store at
-//! once, the past to the store when that has space. [`Memory`] is what is remembered of a host over all its connections, so that a new
-//! connection counts and shows nothing twice.
+//! [`DeviceSession`]: one connection of an enrolled device. The present goes to the hub and the store at once, the past to the store
+//! when that has space. [`DeviceMemory`] is what is remembered of a host over all its connections, so that a new connection counts and
+//! shows nothing twice.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use cpumon_model::limits::{Bucket, Rate};
 use cpumon_model::{
     BootId, ClockEstimate, ClockExchange, ClockWatch, HostClock, HostId, HostStatus, Interval, LossCounts,
     Trust, WRONG_BEYOND_NS,
 };
 use cpumon_store::{ReceiptRequest, ReportedGap};
-use cpumon_wire::connection::{ATTACHMENT_VERSION, ByeReason, ChannelKind, ClockReport, TraceAnswer};
+use cpumon_wire::connection::{
+    ATTACHMENT_VERSION, ByeReason, ChannelKind, ClockReport, Message, TraceAnswer,
+};
 use cpumon_wire::spool::{Gap, GapReason};
 
-use super::channel::{Arrival, Channel, ChannelError, Outcome, Receipts};
-use super::{Acks, Offer, Peer, Refusal, Session, Watch, refusal};
-use crate::clock;
+use super::channel::{Receipts, RecordChannel, RecordOutcome};
+use super::{End, Refusal, Watch, bye, refusal};
 use crate::demux::{MemoryLimits, Rejected};
 use crate::storing::Sink;
 use crate::traces::{OfferedTrace, SentTrace};
+use crate::{clock, lock};
 
-/// Channels that a device may have open; an older one gives way.
+/// Channels that a device may have open, and those of them whose records may come packed: the past and the present. An older one gives way.
 const MAX_CHANNELS: usize = 4;
+const MAX_PACKED_CHANNELS: usize = 2;
 /// Bytes of old records that may wait to be taken in. A device that keeps to the window has less, one record more.
 const MAX_WAITING_BYTES: usize = 2 << 20;
 /// How long old records may be worked on before the connection is polled again.
@@ -32,14 +36,30 @@ const WORK_TIME: Duration = Duration::from_millis(20);
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 /// Holes of a host that are remembered, so that they are counted once.
 const MAX_GAPS: usize = 64;
+/// The bytes that a device may send in this time may come at once.
+const BURST_MS: u64 = 4_000;
+/// A buffer for records keeps so many bytes.
+const KEPT_BYTES: usize = 256 << 10;
 
-/// One connection of an enrolled device, with its channels and what of them is not committed yet.
-pub struct ConnectionSession {
+/// A device that showed its certificate.
+pub(super) struct DevicePeer {
+    /// The machine that was enrolled: its records may speak for no other.
+    pub(super) host: HostId,
+    /// Hash of its public key.
+    pub(super) key: [u8; 32],
+    /// The welcome asked it to renew its certificate.
+    pub(super) is_renewal_asked: bool,
+    pub(super) address: SocketAddr,
+    /// The version that both sides speak.
+    pub(super) version: u16,
+}
+
+pub(super) struct DeviceSession {
     host: HostId,
     address: SocketAddr,
     sink: Sink,
-    memory: SharedMemory,
-    channels: Vec<Channel>,
+    memory: Arc<Mutex<DeviceMemory>>,
+    channels: Vec<RecordChannel>,
     receipts: Arc<Receipts>,
     /// Number of the last put into the store's queue.
     puts: u64,
@@ -51,19 +71,26 @@ pub struct ConnectionSession {
     estimate: Option<(BootId, ClockEstimate)>,
     /// `None`: this receiver stores no traces.
     trace: Option<SentTrace>,
-    refused: Refused,
+    refused: UnusableSnapshots,
+    /// What the device may send.
+    pub(super) bucket: Bucket,
+    /// Bytes that came so far, and when the last did.
+    received_bytes: u64,
+    pub(super) received_at: Instant,
+    /// Buffer of an unpacked record.
+    record: Vec<u8>,
 }
 
 /// Snapshots that were acknowledged and then could not be used.
 #[derive(Default)]
-struct Refused {
+struct UnusableSnapshots {
     /// Since they were reported last.
     news: u64,
     all: u64,
     reason: String,
 }
 
-impl Refused {
+impl UnusableSnapshots {
     fn note(&mut self, host: HostId, rejected: &Rejected) {
         (self.news, self.all) = (self.news + 1, self.all + 1);
         self.reason = rejected.fault();
@@ -77,14 +104,20 @@ impl Refused {
     }
 }
 
-impl ConnectionSession {
-    pub fn new(peer: &Peer, sink: Sink, memory: SharedMemory) -> Self {
+impl DeviceSession {
+    /// `bytes_per_second`: what the device may send.
+    pub(super) fn new(
+        peer: &DevicePeer,
+        sink: Sink,
+        memory: Arc<Mutex<DeviceMemory>>,
+        bytes_per_second: u64,
+    ) -> Self {
         // An agent in a container has this machine's id: its traces belong to the host that its intervals belong to.
-        let host = sink.host_of_enrolled(HostId(peer.host), peer.address);
+        let host = sink.host_of_enrolled(peer.host, peer.address);
         let knows_requests = peer.version >= ATTACHMENT_VERSION;
         let trace = sink.shelf.as_ref().map(|shelf| SentTrace::new(shelf.clone(), host, knows_requests));
         Self {
-            host: HostId(peer.host),
+            host: peer.host,
             address: peer.address,
             sink,
             memory,
@@ -96,22 +129,33 @@ impl ConnectionSession {
             watch: ClockWatch::default(),
             estimate: None,
             trace,
-            refused: Refused::default(),
+            refused: UnusableSnapshots::default(),
+            bucket: Bucket::new(Rate { amount: bytes_per_second, seconds: 1, burst_ms: BURST_MS }),
+            received_bytes: 0,
+            received_at: Instant::now(),
+            record: Vec::new(),
         }
+    }
+
+    /// Counts what the connection brought, given all bytes so far; returns how many are new.
+    pub(super) fn note_bytes(&mut self, received: u64) -> u64 {
+        let new = received - std::mem::replace(&mut self.received_bytes, received);
+        if new > 0 {
+            self.received_at = Instant::now();
+            self.bucket.spend(new, clock::mono_ns());
+        }
+        new
     }
 
     /// How far the device's wall clock is ahead of the time line of its intervals, ns.
     fn shift_ns(&self) -> i64 {
-        let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        let offset_ns = memory.clock.map_or(0, |clock| clock.offset_ns);
-        let compared = if offset_ns.saturating_abs() > WRONG_BEYOND_NS { offset_ns } else { 0 };
-        self.sink.shift_ns(self.host).unwrap_or(compared)
+        self.sink.shift_ns(self.host).unwrap_or_else(|| lock(&self.memory).shift_ns())
     }
 
     /// Takes one record in, of the channel at this place.
     fn take(&mut self, at: usize, record: &[u8], watch: Watch<'_>) -> Result<(), Refusal> {
         // One limit for all channels of the device, whatever it sends on which.
-        let held: usize = self.channels.iter().map(Channel::held).sum();
+        let held: usize = self.channels.iter().map(RecordChannel::held).sum();
         let Some(channel) = self.channels.get_mut(at) else { return Ok(()) };
         let others = held - channel.held();
         channel.limit_memory(MemoryLimits::ENROLLED.host.saturating_sub(others));
@@ -119,16 +163,15 @@ impl ConnectionSession {
         let (sink, receipts, status) = (&self.sink, &self.receipts, &mut self.status);
         let (puts, unstored_since, estimate) = (&mut self.puts, &mut self.unstored_since, self.estimate);
         let (refused, host) = (&mut self.refused, self.host);
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = lock(&self.memory);
         memory.loss.datagrams += 1;
         memory.loss.bytes += record.len() as u64;
-        let arrival = Arrival { host: self.host, from: self.address, at: clock::now() };
-        let mut out = |outcome: Outcome<'_>| {
+        let mut out = |outcome: RecordOutcome<'_>| {
             // Provisional: the number is used up only if the queue takes the put.
             let put = *puts + 1;
             let receipt = ReceiptRequest { receipt: Arc::clone(receipts) as _, number: put };
             let is_taken = match outcome {
-                Outcome::Interval(seen, interval) => {
+                RecordOutcome::Interval(seen, interval) => {
                     // What was shown before comes again after a cut: the store knows it, and it is not shown twice.
                     let is_live = kind == ChannelKind::Live && memory.shows(interval);
                     memory.loss.snapshots += 1;
@@ -144,25 +187,20 @@ impl ConnectionSession {
                     let receipt = unstored_since.is_none().then_some(receipt);
                     sink.take_enrolled(status, interval, estimate, is_live, receipt)
                 }
-                Outcome::Gap(gap) | Outcome::Refused(gap, _) => {
-                    let reason = match outcome {
-                        Outcome::Refused(_, rejected) => {
-                            memory.loss.rejected += 1;
-                            refused.note(host, &rejected);
-                            format!("{}: {}", gap.reason.words(), rejected.fault()).into()
-                        }
-                        _ => gap.reason.words().into(),
-                    };
+                RecordOutcome::Gap(gap, rejected) => {
+                    let mut reason = gap.reason.words().to_owned();
+                    if let Some(rejected) = rejected {
+                        memory.loss.rejected += 1;
+                        refused.note(host, &rejected);
+                        reason = format!("{reason}: {}", rejected.fault());
+                    }
                     memory.count_gap(&gap);
-                    let offset_ns = memory.clock.map(|clock| clock.offset_ns);
                     let gap = ReportedGap {
                         begin_wall_ns: gap.begin_wall_ns,
                         end_wall_ns: gap.end_wall_ns,
-                        wall_shift_ns: offset_ns
-                            .filter(|offset| offset.saturating_abs() > WRONG_BEYOND_NS)
-                            .unwrap_or(0),
+                        wall_shift_ns: memory.shift_ns(),
                         intervals: gap.count(),
-                        reason,
+                        reason: reason.into(),
                     };
                     unstored_since.is_none() && sink.take_gap(host, gap, receipt)
                 }
@@ -177,14 +215,11 @@ impl ConnectionSession {
             // What was not put is never committed.
             if is_taken { put } else { u64::MAX }
         };
-        let taken = channel.take(record, &arrival, watch, &mut out);
-        taken.map_err(|error| match error {
-            ChannelError::Ended(refusal) => refusal,
-            error => {
-                memory.loss.rejected += 1;
-                refusal(ByeReason::Protocol, &error.to_string())
-            }
-        })
+        let taken = channel.take(record, (host, self.address, clock::now()), watch, &mut out);
+        if taken.as_ref().is_err_and(|refusal| refusal.reason == ByeReason::Protocol) {
+            memory.loss.rejected += 1;
+        }
+        taken
     }
 
     /// Takes records of the past in, as long as the store has space and there is time.
@@ -202,10 +237,8 @@ impl ConnectionSession {
         }
         Ok(())
     }
-}
 
-impl Session for ConnectionSession {
-    fn begin(&mut self, channel: u32, kind: ChannelKind) -> Result<(), Refusal> {
+    pub(super) fn begin(&mut self, channel: u32, kind: ChannelKind) -> Result<(), Refusal> {
         // Numbers only grow, so that one can be recognised as used even after its channel gave way.
         if self.channels.last().is_some_and(|last| last.id >= channel) {
             return Err(refusal(ByeReason::Protocol, "a channel begins a second time"));
@@ -213,31 +246,65 @@ impl Session for ConnectionSession {
         if self.channels.len() >= MAX_CHANNELS {
             self.channels.remove(0);
         }
-        self.channels.push(Channel::new(channel, kind));
+        self.channels.push(RecordChannel::new(channel, kind));
+        for channel in self.channels.iter_mut().rev().skip(MAX_PACKED_CHANNELS) {
+            channel.unpacker = None;
+        }
         Ok(())
     }
 
-    fn record(&mut self, channel: u32, record: &[u8], watch: Watch<'_>) -> Result<(), Refusal> {
+    pub(super) fn record(&mut self, channel: u32, record: &[u8], watch: Watch<'_>) -> Result<(), Refusal> {
         let Some(at) = self.channels.iter().position(|known| known.id == channel) else {
             return Err(refusal(ByeReason::Protocol, "a record of no channel"));
         };
-        match self.channels.get_mut(at) {
-            Some(channel) if channel.kind == ChannelKind::Backfill => {
-                // Off the window only when it is taken in; who sends more all the same does not fill this memory.
-                if channel.waiting.iter().map(Vec::len).sum::<usize>() >= MAX_WAITING_BYTES {
-                    let text = "more records of the past than the window allows";
-                    return Err(refusal(ByeReason::Protocol, text));
-                }
-                channel.waiting.push_back(record.to_vec());
-                Ok(())
-            }
-            _ => self.take(at, record, watch),
+        let channel = &mut self.channels[at];
+        #[cfg(test)]
+        super::tests::Observed::record(&self.memory, channel.kind, record, watch)?;
+        if channel.kind == ChannelKind::Live {
+            return self.take(at, record, watch);
         }
+        // Off the window only when it is taken in; who sends more all the same does not fill this memory.
+        if channel.waiting.iter().map(Vec::len).sum::<usize>() >= MAX_WAITING_BYTES {
+            let text = "more records of the past than the window allows";
+            return Err(refusal(ByeReason::Protocol, text));
+        }
+        channel.waiting.push_back(record.to_vec());
+        Ok(())
     }
 
-    fn clock(&mut self, report: ClockReport, wall_ns: i64) {
+    /// A packed record. It costs the device as much as if it came as it is.
+    pub(super) fn unpack(&mut self, channel: u32, packed: &[u8], watch: Watch<'_>) -> Result<(), End> {
+        let known = self.channels.iter_mut().find(|known| known.id == channel);
+        let Some(unpacker) = known.and_then(|known| known.unpacker.as_mut()) else {
+            return Err(bye(ByeReason::Protocol, "a record of no channel"));
+        };
+        let mut ended = None;
+        let mut goes_on = || {
+            ended = watch().err();
+            ended.is_none()
+        };
+        let mut record = std::mem::take(&mut self.record);
+        let unpacked = unpacker.unpack_while(packed, &mut record, &mut goes_on);
+        if let Some(refusal) = ended {
+            return Err(refusal.into());
+        }
+        let cost = unpacked.map_err(|error| bye(ByeReason::Protocol, &error.to_string()))?;
+        // The bytes on the wire are counted already; the rest is what unpacking costs beyond them.
+        self.bucket.spend(cost.saturating_sub(packed.len() as u64), clock::mono_ns());
+        let taken = self.record(channel, &record, watch);
+        // A full snapshot comes seldom.
+        record.clear();
+        record.shrink_to(KEPT_BYTES);
+        self.record = record;
+        Ok(taken?)
+    }
+
+    /// The device compared its clock with this receiver's, which was `wall_ns` when the report came.
+    pub(super) fn clock(&mut self, report: ClockReport, wall_ns: i64) {
         let ClockReport { offset_ns, round_trip_ns, boot } = report;
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = lock(&self.memory);
+        #[cfg(test)]
+        memory.observed.clocks.lock().unwrap().push(report);
         let known = memory.watch.take(ClockExchange { wall_ns, offset_ns, round_trip_ns });
         memory.clock = Some(known);
         if let Some(report) = boot {
@@ -251,55 +318,63 @@ impl Session for ConnectionSession {
         }
     }
 
-    fn offer(&mut self, offer: Offer<'_>) -> Result<(), Refusal> {
+    /// The device offers a trace; [`DeviceSession::work`] answers. `wall_ns`: time of the event that it shows, on the device's clock.
+    pub(super) fn offer(
+        &mut self,
+        number: u32,
+        hash: [u8; 32],
+        bytes: u64,
+        wall_ns: i64,
+        reason: &str,
+    ) -> Result<(), Refusal> {
         let shift_ns = self.shift_ns();
         let Some(trace) = &mut self.trace else { return Ok(()) };
-        let Offer { number, hash, bytes, wall_ns, reason } = offer;
         let wall_ns = wall_ns.saturating_sub(shift_ns);
         let (host, reason) = (trace.host, reason.to_owned());
         trace.offer(number, OfferedTrace { host, hash, bytes, wall_ns, shift_ns, reason })
     }
 
-    fn piece(&mut self, number: u32, offset: u64, bytes: &[u8]) -> Result<(), Refusal> {
+    pub(super) fn piece(&mut self, number: u32, offset: u64, bytes: &[u8]) -> Result<(), Refusal> {
         self.trace.as_mut().map_or(Ok(()), |trace| trace.piece(number, offset, bytes))
     }
 
-    fn trace_answer(&mut self, token: u64, answer: TraceAnswer) {
+    pub(super) fn trace_answer(&mut self, token: u64, answer: TraceAnswer) {
         if let Some(trace) = &self.trace {
             trace.answered(token, answer);
         }
     }
 
-    fn refused(&mut self) -> Option<(u64, String)> {
+    /// Snapshots that could not be used since the last call: how many, and why the last one.
+    pub(super) fn take_refused(&mut self) -> Option<(u64, String)> {
         let count = std::mem::take(&mut self.refused.news);
         (count > 0).then(|| (count, self.refused.reason.clone()))
     }
 
-    fn work(&mut self, acks: &mut Acks<'_>, watch: Watch<'_>) -> Result<bool, Refusal> {
+    /// Takes in what waits, and acknowledges. Called often. True: there is more, call again soon.
+    pub(super) fn work(&mut self, answers: &mut Vec<u8>, watch: Watch<'_>) -> Result<bool, Refusal> {
         self.catch_up(watch)?;
-        let is_sending = self.trace.as_mut().is_some_and(|trace| trace.work(acks));
+        let is_sending = self.trace.as_mut().is_some_and(|trace| trace.work(answers));
         let stored = self.receipts.stored();
         for channel in &mut self.channels {
             if let Some((received, committed)) = channel.news(stored) {
-                acks.ack(channel.id, received, committed);
+                Message::Ack { channel: channel.id, received, committed }.push(answers);
             }
         }
         if self.receipts.has_failed() && self.unstored_since.is_none() {
             self.unstored_since = Some(Instant::now());
         }
-        // After the end the device begins from what is acknowledged: that is how the unstored records come
-        // again.
+        // After the end the device begins from what is acknowledged: that is how the unstored records come again.
         if self.unstored_since.is_some_and(|since| since.elapsed() >= RETRY_AFTER) && self.sink.is_storing() {
             let text = "the store takes records again: send what is not acknowledged";
             return Err(refusal(ByeReason::Resume, text));
         }
-        Ok(is_sending || self.channels.iter().any(Channel::is_waiting))
+        Ok(is_sending || self.channels.iter().any(RecordChannel::is_waiting))
     }
 }
 
 /// What is remembered of a host over all its connections.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
+pub(super) struct DeviceMemory {
     /// What was counted since the receiver started.
     loss: LossCounts,
     /// Comparisons of its clock with this one's, and what follows from them.
@@ -309,9 +384,17 @@ pub(super) struct Memory {
     shown: Option<(BootId, u64)>,
     /// The newest holes that were counted: begin, reason, snapshots. After a cut they come again.
     gaps: VecDeque<(i64, GapReason, u64)>,
+    #[cfg(test)]
+    pub(super) observed: Arc<super::tests::Observed>,
 }
 
-impl Memory {
+impl DeviceMemory {
+    /// How far the wall clock is ahead, ns; 0 if no more than can be the network's doing.
+    fn shift_ns(&self) -> i64 {
+        let offset_ns = self.clock.map_or(0, |clock| clock.offset_ns);
+        if offset_ns.saturating_abs() > WRONG_BEYOND_NS { offset_ns } else { 0 }
+    }
+
     /// Counts a hole that the device reports, and one that was counted before as far as it grew.
     fn count_gap(&mut self, gap: &Gap) {
         let key = (gap.begin_wall_ns, gap.reason);
@@ -339,9 +422,6 @@ impl Memory {
     }
 }
 
-/// Shared by the connections of one host.
-pub(super) type SharedMemory = Arc<Mutex<Memory>>;
-
 #[cfg(test)]
 mod tests {
     use cpumon_model::{CpuSample, CpuTimes, HostInfo, Snapshot};
@@ -353,14 +433,14 @@ mod tests {
     use super::*;
     use crate::hub::{Hub, HubOptions};
 
-    fn session() -> ConnectionSession {
+    fn session() -> DeviceSession {
         let hub =
             Hub::new(HubOptions::default(), Box::new(|_, _| Ok(None)), Box::new(status::Status::default));
         let sink = Sink::new(Arc::new(hub), None, None, None);
-        let (name, agent) = ("device".to_owned(), String::new());
-        let address = ([10, 0, 0, 1], 1).into();
-        let peer = Peer { host: [1; 16], name, address, agent, version: ATTACHMENT_VERSION };
-        ConnectionSession::new(&peer, sink, SharedMemory::default())
+        let (host, address) = (HostId([1; 16]), ([10, 0, 0, 1], 1).into());
+        let version = ATTACHMENT_VERSION;
+        let peer = DevicePeer { host, key: [0; 32], is_renewal_asked: false, address, version };
+        DeviceSession::new(&peer, sink, Arc::default(), 0)
     }
 
     #[test]
@@ -400,8 +480,8 @@ mod tests {
         session.begin(1, ChannelKind::Live).unwrap();
         session.record(1, &record, &mut || Ok(())).unwrap();
         let reason = "steal time of a CPU (column 71): a value out of range";
-        assert_eq!(session.refused(), Some((1, reason.to_owned())));
-        assert_eq!(session.refused(), None, "reported once");
+        assert_eq!(session.take_refused(), Some((1, reason.to_owned())));
+        assert_eq!(session.take_refused(), None, "reported once");
         let loss = session.memory.lock().unwrap().loss;
         assert_eq!((loss.rejected, loss.snapshots_lost), (1, 1));
     }
@@ -437,7 +517,7 @@ mod tests {
 
     #[test]
     fn a_hole_that_comes_again_is_counted_once_and_grows() {
-        let mut memory = Memory::default();
+        let mut memory = DeviceMemory::default();
         let hole = |begin_wall_ns, last| Gap { first: 1, last, begin_wall_ns, ..Gap::default() };
         for gap in [hole(5, 10), hole(5, 10), hole(5, 8), hole(5, 11), hole(90, 2)] {
             memory.count_gap(&gap);

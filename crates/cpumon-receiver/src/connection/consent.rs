@@ -2,24 +2,24 @@
 //! that it shows. What strangers cost here is bounded: how many wait, of one address, for how long, and how
 //! often they may try.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use cpumon_files::AuditEvent;
 use cpumon_link::tls::connect::await_message;
 use cpumon_link::tls::pipe::Pipe;
 use cpumon_link::tls::{TlsError, Transcript, random};
-use cpumon_model::limits::{Limiter, Place, Places, Rate};
+use cpumon_model::limits::{Limiter, Overflow, Place, Rate};
 use cpumon_wire::connection::{ByeReason, MAX_SMALL_MESSAGE_BYTES, Message};
 
-use super::admission::{Decision, PendingRequest, REQUEST_WAITS, Shown};
-use super::authority::{Authority, key_of_request, named_host};
+use super::server::{DeviceServer, DeviceTurn};
+use super::{CHECK_EVERY, End, bye};
 use crate::clock::mono_ns;
-use crate::tls::limits::limiter;
-use crate::tls::{CHECK_EVERY, End, ServerStats, bye, flush};
+use crate::counts::MAX_SOURCES;
+use crate::enrollment::{Decision, PendingRequest, REQUEST_WAITS, ShownRequest, key_of_request, named_host};
+use crate::lock;
 
 /// Requests that wait at one time, in all and of one source.
 const MAX_WAITING: usize = 32;
@@ -31,134 +31,63 @@ const OF_SOURCE: Rate = Rate { amount: 1, seconds: 5, burst_ms: 20_000 };
 const SAY_EVERY: Duration = Duration::from_secs(2);
 
 /// What a device reports about itself.
-pub(crate) struct Applicant {
-    commitment: [u8; 32],
-    host: [u8; 16],
-    name: String,
-    request: Vec<u8>,
+pub(super) struct Applicant {
+    pub(super) commitment: [u8; 32],
+    pub(super) host: [u8; 16],
+    pub(super) name: String,
+    pub(super) request: Vec<u8>,
 }
 
-impl Applicant {
-    pub(crate) fn new(commitment: [u8; 32], host: [u8; 16], name: &str, request: &[u8]) -> Self {
-        Self { commitment, host, name: name.to_owned(), request: request.to_vec() }
-    }
+pub(super) fn new_tries() -> Mutex<Limiter> {
+    Mutex::new(Limiter::new(ALL, OF_SOURCE, MAX_SOURCES, Overflow::Share))
 }
 
-/// Who waits, and who may try now.
-pub(crate) struct PendingDevices {
-    waiting: Places,
-    tries: Mutex<Limiter>,
-    /// The newest request of each host, by a number of its own.
-    newest: Mutex<HashMap<[u8; 16], u64>>,
-    numbers: AtomicU64,
-}
-
-impl PendingDevices {
-    pub(crate) fn new() -> Self {
-        Self {
-            waiting: Places::default(),
-            tries: Mutex::new(limiter(ALL, OF_SOURCE)),
-            newest: Mutex::default(),
-            numbers: AtomicU64::new(0),
-        }
-    }
-
-    fn enter(&self, source: IpAddr, now_ns: u64) -> Result<Place, End> {
-        let refused = |text: &str| bye(ByeReason::NotLetIn, text);
-        // The rate comes first, so that a refused try counts against its source as well.
-        self.tries.lock().unwrap_or_else(PoisonError::into_inner).take(source, now_ns).map_err(|wait| {
-            refused(&format!("too many ask to be let in: try again in {} s", wait.as_secs() + 1))
-        })?;
-        let place = self.waiting.enter(source, MAX_WAITING_OF_SOURCE, MAX_WAITING);
-        place.ok_or_else(|| refused("too many wait to be let in"))
-    }
-
-    /// Ends the request of this host that waits, if there is one: who tries codes must begin from the start each time, and the user
-    /// sees one code for each host.
-    fn replace(&self, host: [u8; 16]) -> Turn<'_> {
-        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        self.newest.lock().unwrap_or_else(PoisonError::into_inner).insert(host, number);
-        Turn { pending: self, host, number }
-    }
-
-    pub(crate) fn count(&self) -> usize {
-        self.waiting.count()
-    }
-}
-
-/// A request is the newest one of its host, or another has replaced it.
-struct Turn<'a> {
-    pending: &'a PendingDevices,
-    host: [u8; 16],
-    number: u64,
-}
-
-impl Turn<'_> {
-    fn is_over(&self) -> bool {
-        let newest = self.pending.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        newest.get(&self.host) != Some(&self.number)
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        let mut newest = self.pending.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        if newest.get(&self.host) == Some(&self.number) {
-            newest.remove(&self.host);
-        }
-    }
-}
-
-/// What the listener lends to a request.
-pub(crate) struct Consent<'a> {
-    pub(crate) authority: &'a Authority,
-    /// Devices without a token may ask at all.
-    pub(crate) takes_requests: bool,
-    pub(crate) stats: &'a ServerStats,
-    pub(crate) stop: &'a AtomicBool,
-    pub(crate) pending: &'a PendingDevices,
-}
-
-impl Consent<'_> {
+impl DeviceServer {
     /// From the first message of the device to its certificate.
-    pub(crate) fn ask_user(
+    pub(super) fn ask_user(
         &self,
         pipe: &mut Pipe,
         applicant: &Applicant,
         source: IpAddr,
         stranger: Place,
         deadline: Instant,
-    ) -> Result<(), End> {
-        self.stats.counts.note(|counts| counts.requests += 1);
-        if !self.takes_requests {
+    ) -> Result<Vec<u8>, End> {
+        self.counts.note(|counts| counts.requests += 1);
+        if !self.limits.takes_requests {
             let text = "it takes tokens only: `cpumon token` there prints the line to enter here";
             return Err(bye(ByeReason::NotLetIn, text));
         }
-        let _place = self.pending.enter(source, mono_ns())?;
+        let _place = self.enter(source, mono_ns())?;
         let request = self.question(pipe, applicant, source, deadline)?;
         // From here on it is counted among the pending devices.
         drop(stranger);
-        let turn = self.pending.replace(applicant.host);
+        // Ends the request of this host that waits, if there is one: who tries codes must begin from the start each time, and the user
+        // sees one code for each host.
+        let turn = self.requests.begin(applicant.host);
         let shown = self.authority.requests.put(request)?;
         log::info!(
             "{} at {source} asks to be let in, code {}: `cpumon hosts accept CODE` with the code that it shows",
             shown.request.name.escape_debug(),
             shown.request.code
         );
-        let decision = self.await_user(pipe, &shown, &turn)?;
-        if decision == Decision::Reject {
+        if self.await_user(pipe, &shown, &turn)? == Decision::Reject {
             return Err(bye(ByeReason::NotLetIn, "the user does not let this device in"));
         }
         let der = self.authority.let_in(applicant.host, &applicant.name, &applicant.request)?;
         let subject = named_host(applicant.host, &applicant.name);
         self.authority.audit.note(AuditEvent::Enrolled, &source.to_string(), &subject, "by code");
-        self.stats.counts.note(|counts| {
-            counts.requests_accepted += 1;
-            counts.enrolled += 1;
-        });
-        Message::Certificate { der: &der }.push(&mut pipe.outbox);
-        flush(pipe);
-        Ok(())
+        self.counts.note(|counts| counts.requests_accepted += 1);
+        Ok(der)
+    }
+
+    fn enter(&self, source: IpAddr, now_ns: u64) -> Result<Place, End> {
+        let refused = |text: &str| bye(ByeReason::NotLetIn, text);
+        // The rate comes first, so that a refused try counts against its source as well.
+        lock(&self.tries).take(source, now_ns).map_err(|wait| {
+            refused(&format!("too many ask to be let in: try again in {} s", wait.as_secs() + 1))
+        })?;
+        let place = self.waiting.enter(source, MAX_WAITING_OF_SOURCE, MAX_WAITING);
+        place.ok_or_else(|| refused("too many wait to be let in"))
     }
 
     /// Nonce against nonce, and the code that they make.
@@ -180,8 +109,7 @@ impl Consent<'_> {
             })?;
         let pin = self.authority.pin()?;
         let transcript = Transcript { device: key, pin, host: applicant.host, name: &applicant.name };
-        // The device fixed its nonce before it saw ours. Otherwise it could search for one that gives a
-        // wanted code.
+        // The device fixed its nonce before it saw ours. Otherwise it could search for one that gives a wanted code.
         if transcript.commitment(&device_nonce) != applicant.commitment {
             return Err(bye(ByeReason::Protocol, "the nonce is not the one that it was bound to"));
         }
@@ -190,12 +118,17 @@ impl Consent<'_> {
     }
 
     /// Waits for the user, as long as the device does.
-    fn await_user(&self, pipe: &mut Pipe, shown: &Shown<'_>, turn: &Turn<'_>) -> Result<Decision, End> {
+    fn await_user(
+        &self,
+        pipe: &mut Pipe,
+        shown: &ShownRequest<'_>,
+        turn: &DeviceTurn<'_>,
+    ) -> Result<Decision, End> {
         let end = Instant::now() + REQUEST_WAITS;
         let mut next_word = Instant::now();
         loop {
             let now = Instant::now();
-            if turn.is_over() {
+            if turn.is_replaced() {
                 return Err(bye(ByeReason::NotLetIn, "a newer request of this host has replaced this one"));
             }
             // Before the time is checked: a decision of the last moment counts.
@@ -226,14 +159,15 @@ impl Consent<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connection::tests::TestReceiver;
 
     #[test]
     fn an_ipv6_network_has_no_more_places_among_those_who_wait_than_an_address() {
-        let pending = PendingDevices::new();
+        let server = TestReceiver::start().server;
         let enter = |nth: u16| {
-            pending.enter(format!("2001:db8::{nth}").parse().unwrap(), u64::from(nth) * 60_000_000_000)
+            server.enter(format!("2001:db8::{nth}").parse().unwrap(), u64::from(nth) * 60_000_000_000)
         };
         let waiting: Vec<_> = (1..=40).filter_map(|nth| enter(nth).ok()).collect();
-        assert_eq!((waiting.len(), pending.count()), (MAX_WAITING_OF_SOURCE, MAX_WAITING_OF_SOURCE));
+        assert_eq!((waiting.len(), server.waiting.count()), (MAX_WAITING_OF_SOURCE, MAX_WAITING_OF_SOURCE));
     }
 }

@@ -61,7 +61,7 @@ fn a_device_gets_its_certificate_when_the_user_enters_its_code() {
     let identity = device.thread.join().unwrap().unwrap();
     assert_eq!(identity.pin(), running.authority.pin().unwrap());
     assert!(running.authority.requests.list().unwrap().is_empty());
-    assert_eq!((running.stats.status().requests, running.stats.status().requests_accepted), (1, 1));
+    assert_eq!((running.server.status().requests, running.server.status().requests_accepted), (1, 1));
     // What it got is good for a connection.
     running.sends(identity);
 }
@@ -75,7 +75,7 @@ fn a_device_that_the_user_rejects_or_that_goes_away_leaves_nothing() {
     running.authority.decide("device", Decision::Reject).unwrap();
     let text = device.thread.join().unwrap().unwrap_err().to_string();
     assert!(text.contains("does not let this device in"), "{text}");
-    eventually("it is counted", || (running.stats.status().requests_refused == 1).then_some(()));
+    eventually("it is counted", || (running.server.status().requests_refused == 1).then_some(()));
     assert!(running.authority.registry.hosts().unwrap().is_empty());
     // The device does not agree: it keeps no key, whatever the receiver thinks.
     let device = ask_at(&running.address.to_string(), running.authority.pin().unwrap(), HOST, false);
@@ -132,7 +132,7 @@ fn of_one_address_four_wait_and_without_requests_none_does() {
     let devices: Vec<Asking> = (0..7)
         .map(|n| ask_at(&running.address.to_string(), running.authority.pin().unwrap(), [n; 16], true))
         .collect();
-    eventually("three are refused", || (running.stats.status().requests_refused == 3).then_some(()));
+    eventually("three are refused", || (running.server.status().requests_refused == 3).then_some(()));
     eventually("four wait", || (running.authority.requests.list().unwrap().len() == 4).then_some(()));
     assert!(matches!(
         running.authority.decide("device", Decision::Reject),

@@ -8,7 +8,7 @@ mod packed;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -20,80 +20,52 @@ use cpumon_link::tls::{
     AttachmentOptions, DeviceIdentity, Receiver, TlsError, Token, Uplink, UplinkOptions, ask, enroll,
 };
 use cpumon_link::{Backlog, RamBacklog};
+use cpumon_model::HostId;
 use cpumon_query::status;
 use cpumon_store::ClockDoubt;
-use cpumon_wire::Datagrams;
 use cpumon_wire::connection::{
     ByeReason, ChannelKind, ClockReport, MAX_SMALL_MESSAGE_BYTES, Message, VERSION,
 };
 use cpumon_wire::spool::{Entry, decode_record};
+use cpumon_wire::{Datagrams, DecodeError, Reason};
 use tempfile::TempDir;
 
+use super::session::DeviceMemory;
 use super::*;
+use crate::demux::Rejected;
 use crate::enrollment::{Authority, TokenScope};
 use crate::eventually::{PATIENCE, eventually};
+use crate::hub::{Hub, HubOptions};
+use crate::storing::Sink;
 
 pub(super) const HOST: [u8; 16] = [7; 16];
 
-/// What a receiver got: numbers of snapshots, by channel kind; comparisons of clocks.
-#[derive(Clone, Default)]
-pub(super) struct Got(
-    Arc<Mutex<Vec<(u64, ChannelKind)>>>,
-    Arc<Mutex<Vec<ClockReport>>>,
-    /// What could not be used.
-    Arc<Mutex<Option<(u64, String)>>>,
-);
+/// What the sessions of a device got: numbers of snapshots, by channel kind; comparisons of clocks.
+#[derive(Debug, Default)]
+pub(super) struct Observed {
+    records: Mutex<Vec<(u64, ChannelKind)>>,
+    pub(super) clocks: Mutex<Vec<ClockReport>>,
+    /// Records are worked on for long.
+    busy: Mutex<Option<Arc<busy::Busy>>>,
+}
 
-impl Got {
+impl Observed {
+    pub(super) fn record(
+        memory: &Mutex<DeviceMemory>,
+        kind: ChannelKind,
+        record: &[u8],
+        watch: Watch<'_>,
+    ) -> Result<(), Refusal> {
+        let observed = Arc::clone(&memory.lock().unwrap().observed);
+        if let Some(Entry::Snapshot(snapshot)) = decode_record(record) {
+            observed.records.lock().unwrap().push((snapshot.number, kind));
+        }
+        let busy = observed.busy.lock().unwrap().clone();
+        busy.map_or(Ok(()), |busy| busy.work(watch))
+    }
+
     pub(super) fn numbers(&self) -> Vec<u64> {
-        self.0.lock().unwrap().iter().map(|one| one.0).collect()
-    }
-}
-
-struct Taker {
-    got: Got,
-    channels: Vec<(u32, ChannelKind, u64)>,
-}
-
-impl Handler for Got {
-    fn open(&self, _: &Peer) -> Box<dyn Session> {
-        Box::new(Taker { got: self.clone(), channels: Vec::new() })
-    }
-}
-
-impl Session for Taker {
-    fn begin(&mut self, channel: u32, kind: ChannelKind) -> Result<(), Refusal> {
-        self.channels.push((channel, kind, 0));
-        Ok(())
-    }
-
-    fn clock(&mut self, report: ClockReport, wall_ns: i64) {
-        assert!(wall_ns > 0);
-        self.got.1.lock().unwrap().push(report);
-    }
-
-    fn record(&mut self, channel: u32, record: &[u8], _: Watch<'_>) -> Result<(), Refusal> {
-        let channel = self.channels.iter_mut().find(|known| known.0 == channel).unwrap();
-        match decode_record(record) {
-            Some(Entry::Snapshot(snapshot)) => {
-                channel.2 = snapshot.number;
-                self.got.0.lock().unwrap().push((snapshot.number, channel.1));
-            }
-            Some(Entry::Gap(gap)) => channel.2 = gap.last,
-            other => panic!("{other:?}"),
-        }
-        Ok(())
-    }
-
-    fn refused(&mut self) -> Option<(u64, String)> {
-        self.got.2.lock().unwrap().take()
-    }
-
-    fn work(&mut self, acks: &mut Acks<'_>, _: Watch<'_>) -> Result<bool, Refusal> {
-        for channel in &self.channels {
-            acks.ack(channel.0, channel.2, channel.2);
-        }
-        Ok(false)
+        self.records.lock().unwrap().iter().map(|one| one.0).collect()
     }
 }
 
@@ -102,9 +74,8 @@ pub(super) struct TestReceiver {
     pub(super) dir: TempDir,
     pub(super) authority: Arc<Authority>,
     pub(super) address: SocketAddr,
-    pub(super) got: Got,
-    pub(super) stats: Arc<ServerStats>,
-    stop: Arc<AtomicBool>,
+    pub(super) got: Arc<Observed>,
+    pub(super) server: Arc<DeviceServer>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -140,20 +111,23 @@ impl TestReceiver {
         change: impl Fn(&mut ServerLimits),
     ) -> Self {
         let authority = Arc::new(authority);
-        let (got, stop) = (Got::default(), Arc::new(AtomicBool::new(false)));
+        let hub =
+            Hub::new(HubOptions::default(), Box::new(|_, _| Ok(None)), Box::new(status::Status::default));
+        let sink = Sink::new(Arc::new(hub), None, None, None);
         // So that a device that gets no CPU for a while is let in all the same.
         let handshake_time = PATIENCE;
         let mut limits = ServerLimits { handshake_time, takes_requests: true, ..ServerLimits::default() };
         change(&mut limits);
-        let bind = || TlsServer::bind(address, Arc::clone(&authority), Arc::new(got.clone()), limits);
-        let server = eventually("the port is free", || bind().ok());
-        let (address, stats, stopped) = (server.address, Arc::clone(&server.shared.stats), Arc::clone(&stop));
-        let thread = std::thread::spawn(move || server.run(&stopped));
-        Self { dir, authority, address, got, stats, stop, thread: Some(thread) }
+        let bind = || DeviceListener::bind(address, &authority, sink.clone(), None, &Arc::default(), limits);
+        let listener = eventually("the port is free", || bind().ok());
+        let (address, server) = (listener.server.address, Arc::clone(&listener.server));
+        let got = Arc::clone(&server.memory_of(HostId(HOST)).lock().unwrap().observed);
+        let thread = std::thread::spawn(move || listener.run());
+        Self { dir, authority, address, got, server, thread: Some(thread) }
     }
 
-    pub(super) fn stop(mut self) -> (TempDir, SocketAddr, Got) {
-        self.stop.store(true, Ordering::Relaxed);
+    pub(super) fn stop(mut self) -> (TempDir, SocketAddr, Arc<Observed>) {
+        self.server.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap();
         (self.dir, self.address, self.got)
     }
@@ -175,13 +149,13 @@ impl TestReceiver {
     }
 
     fn count(&self, counter: impl Fn(&status::Connections) -> u64, wanted: u64) {
-        eventually("it is counted", || (counter(&self.stats.status()) >= wanted).then_some(()));
+        eventually("it is counted", || (counter(&self.server.status()) >= wanted).then_some(()));
     }
 
     /// Whom it refused, once it did so often: a source's count comes after that of all.
     fn refusals(&self, wanted: u64) -> Vec<status::Rejects> {
         eventually("it is counted for its source", || {
-            let refusals = self.stats.status().refused_by;
+            let refusals = self.server.status().refused_by;
             let counted = refusals.iter().map(|one| one.count).sum::<u64>();
             (counted >= wanted).then_some(refusals)
         })
@@ -231,7 +205,7 @@ fn a_device_whose_clock_is_in_2003_reports_by_how_much() {
     let uplink = uplink(&running.address.to_string(), running.enroll(&device).unwrap(), ram());
     append(&uplink, 1);
     let reports = eventually("some comparisons", || {
-        let reports = running.got.1.lock().unwrap().clone();
+        let reports = running.got.clocks.lock().unwrap().clone();
         (reports.len() >= 3).then_some(reports)
     });
     // Known to half of the round trip; a millisecond for what lies between two readings of a clock. Another program's turn between the two
@@ -247,10 +221,13 @@ fn a_device_whose_clock_is_in_2003_reports_by_how_much() {
     drop(uplink);
 }
 
-/// A frame of zeros that a record can be packed with: a header, and one section of so many bytes.
+/// A frame, the same each time, so that it ends no interval: a header, and one section of a later release, of so many bytes.
 pub(super) fn frame(bytes: u16) -> Vec<u8> {
     let mut frame = vec![0; 87];
-    frame[5] = 87;
+    frame[..6].copy_from_slice(&[0x63, 0xb5, 0x6d, 0x32, 2, 87]);
+    frame[8..24].copy_from_slice(&HOST);
+    // Fragment 0 of 1.
+    frame[54] = 1;
     let [low, high] = bytes.to_le_bytes();
     frame.extend([200, low, high]);
     frame.resize(90 + usize::from(bytes), 0);
@@ -283,7 +260,7 @@ fn what_is_appended_arrives_and_is_acknowledged() {
     assert_eq!(running.got.numbers(), [1, 2, 3]);
     let status = uplink.status();
     assert_eq!((status.acked, status.waiting, status.failures), (3, 0, 0));
-    assert_eq!(running.stats.status().devices, 1);
+    assert_eq!(running.server.status().devices, 1);
 }
 
 #[test]
@@ -299,7 +276,7 @@ fn the_present_overtakes_the_past_and_nothing_is_missing() {
     eventually("the device asks for a full snapshot", || uplink.wants_full().then_some(()));
     append(&uplink, 5);
     assert!(uplink.drain(PATIENCE));
-    let got = running.got.0.lock().unwrap().clone();
+    let got = running.got.records.lock().unwrap().clone();
     let past: Vec<u64> = got.iter().filter(|one| one.1 == ChannelKind::Backfill).map(|one| one.0).collect();
     assert_eq!(past, (1..=*past.last().unwrap()).collect::<Vec<_>>());
     let live: Vec<u64> = got.iter().filter(|one| one.1 == ChannelKind::Live).map(|one| one.0).collect();
@@ -388,12 +365,17 @@ fn a_device_can_speak_for_itself_only_and_in_messages_of_bounded_length() {
 fn snapshots_that_cannot_be_used_are_counted_for_their_device_with_the_reason() {
     let (running, device) = (TestReceiver::start(), tempfile::tempdir().unwrap());
     let uplink = uplink(&running.address.to_string(), running.enroll(&device).unwrap(), ram());
-    *running.got.2.lock().unwrap() = Some((3, "steal time of a CPU".to_owned()));
-    append(&uplink, 1);
+    let append_zeros = || uplink.append(uplink.wants_full(), 1, &Datagrams::from(vec![vec![0; 90]]));
+    for _ in 0..3 {
+        append_zeros();
+    }
     let refusals = running.refusals(3);
-    assert_eq!(running.stats.status().protocol_errors, 3);
-    assert_eq!((refusals[0].count, &*refusals[0].reason), (3, "steal time of a CPU"));
-    assert!(uplink.drain(PATIENCE), "the connection goes on");
+    assert_eq!(running.server.status().protocol_errors, 3);
+    let reason = Rejected::from(DecodeError::new(0, Reason::WrongMagic)).fault();
+    assert_eq!((refusals[0].count, &refusals[0].reason), (3, &reason));
+    append_zeros();
+    running.refusals(4);
+    assert_eq!((running.got.numbers(), uplink.status().connections), (vec![1, 2, 3, 4], 1));
 }
 
 #[test]
@@ -464,7 +446,7 @@ fn strangers_with_garbage_old_tls_or_much_time_are_cut_off_and_counted() {
     let alert = ends(old);
     assert_eq!((alert[0], alert[alert.len() - 1]), (21, 70), "an alert: protocol_version");
     let refusals = running.refusals(2);
-    assert_eq!((refusals.len(), refusals[0].count, running.stats.status().handshakes_failed), (1, 2, 2));
+    assert_eq!((refusals.len(), refusals[0].count, running.server.status().handshakes_failed), (1, 2, 2));
     // One byte of a good beginning, and then nothing.
     let hasty = TestReceiver::start_with(|limits| limits.handshake_time = Duration::from_millis(700));
     let mut slow = TcpStream::connect(hasty.address).unwrap();

@@ -26,7 +26,7 @@ fn a_token_is_good_once_and_for_its_time_and_for_its_receiver() {
     assert!(text(enroll_with(&foreign)).contains("its key is another one"));
     enroll(device.path(), &other.address.to_string(), &foreign, HOST, "device").unwrap();
     running.count(|stats| stats.refused_tokens, 4);
-    assert_eq!(running.stats.status().enrolled, 1);
+    assert_eq!(running.server.status().enrolled, 1);
     let left = std::fs::read_dir(running.dir.path().join("tokens")).unwrap().count();
     assert_eq!(left, 0, "a used token is gone");
 }
@@ -85,7 +85,8 @@ fn a_certificate_of_another_receiver_or_past_its_time_is_refused() {
     let pin = running.authority.pin().unwrap();
     let by = |authority: &Authority, valid_for: Duration| {
         let key = NewKey::make().unwrap();
-        let (certificate, _) = authority.sign(&key.request_der, HOST, valid_for).unwrap();
+        let ends_s = wall_s() + valid_for.as_secs();
+        let (certificate, _) = authority.sign(&key.request_der, HOST, ends_s).unwrap();
         DeviceIdentity::create(device.path(), &address, pin, key, &certificate).unwrap()
     };
     let foreign = by(&other.authority, DEVICE_VALID_FOR);
@@ -95,7 +96,7 @@ fn a_certificate_of_another_receiver_or_past_its_time_is_refused() {
         let uplink = uplink(&address, identity, ram());
         append(&uplink, 1);
         eventually("it is refused", || {
-            running.stats.status().refused_by.first()?.reason.contains(reason).then_some(())
+            running.server.status().refused_by.first()?.reason.contains(reason).then_some(())
         });
         assert!(!uplink.drain(Duration::ZERO));
     }
@@ -130,7 +131,7 @@ fn a_new_key_replaces_the_old_one_without_a_break() {
     let before = std::fs::read(old.place().1).unwrap();
     let uplink = uplink(&address, old.clone(), ram());
     append(&uplink, 2);
-    eventually("the certificate is renewed", || (running.stats.status().renewed > 0).then_some(()));
+    eventually("the certificate is renewed", || (running.server.status().renewed > 0).then_some(()));
     assert!(uplink.drain(PATIENCE));
     assert_eq!(registry.hosts().unwrap()[0].keys.len(), 2, "the old one is good until the new one is used");
     let renewed = old.place().1.with_extension("renewed");
@@ -143,7 +144,7 @@ fn a_new_key_replaces_the_old_one_without_a_break() {
     assert!(uplink.drain(PATIENCE));
     assert_eq!(registry.hosts().unwrap()[0].keys.len(), 1);
     assert!(!renewed.exists() && std::fs::read(old.place().1).unwrap() != before, "in its place");
-    let refused = running.stats.status().refused_devices;
+    let refused = running.server.status().refused_devices;
     let stale = self::uplink(&address, old, ram());
     running.count(|stats| stats.refused_devices, refused + 1);
     drop(stale);
@@ -159,8 +160,7 @@ fn a_device_keeps_the_key_that_let_it_in_until_the_new_one_does() {
     let kept = std::fs::read(&path).unwrap();
     let key = NewKey::make().unwrap();
     let ended_s = wall_s() - 2 * DAY_S;
-    let (certificate, _) =
-        running.authority.sign_at(&key.request_der, HOST, ended_s, Duration::ZERO).unwrap();
+    let (certificate, _) = running.authority.sign(&key.request_der, HOST, ended_s).unwrap();
     DeviceIdentity::create(device.path(), &address, identity.pin(), key, &certificate).unwrap();
     std::fs::rename(&path, path.with_extension("renewed")).unwrap();
     std::fs::write(&path, &kept).unwrap();
@@ -180,9 +180,9 @@ fn a_device_keeps_the_key_that_let_it_in_until_the_new_one_does() {
 fn a_certificate_of_a_clock_that_was_ahead_is_good_when_the_clock_is_right() {
     let (running, device) = (TestReceiver::start(), tempfile::tempdir().unwrap());
     running.enroll(&device).unwrap();
-    let (key, wrong_s) = (NewKey::make().unwrap(), wall_s() + 300 * DAY_S);
-    let (certificate, hash) =
-        running.authority.sign_at(&key.request_der, HOST, wrong_s, DEVICE_VALID_FOR).unwrap();
+    let key = NewKey::make().unwrap();
+    let wrong_s = wall_s() + 300 * DAY_S + DEVICE_VALID_FOR.as_secs();
+    let (certificate, hash) = running.authority.sign(&key.request_der, HOST, wrong_s).unwrap();
     let registry = &running.authority.registry;
     let known = registry.hosts().unwrap().remove(0);
     registry.put(&EnrolledHost { keys: vec![hash], ..known }).unwrap();
@@ -202,10 +202,10 @@ fn a_clock_that_can_be_wrong_has_no_certificate_renewed() {
     let uplink = uplink(&running.address.to_string(), identity, ram());
     append(&uplink, 1);
     assert!(uplink.drain(PATIENCE));
-    assert_eq!(running.stats.status().renewed, 0);
+    assert_eq!(running.server.status().renewed, 0);
     // The device stays connected.
     days.store(0, Ordering::Relaxed);
-    eventually("the certificate is renewed", || (running.stats.status().renewed > 0).then_some(()));
+    eventually("the certificate is renewed", || (running.server.status().renewed > 0).then_some(()));
 }
 
 /// Only a welcome asked for it: the certificate of a device that stayed connected for four months ended, and then it was refused.
@@ -218,10 +218,10 @@ fn a_device_that_stays_connected_renews_its_certificate() {
     let registry = &running.authority.registry;
     let known = registry.hosts().unwrap().remove(0);
     registry.put(&EnrolledHost { expires_s: wall_s() + 90 * DAY_S, ..known }).unwrap();
-    eventually("the certificate is renewed", || (running.stats.status().renewed > 0).then_some(()));
+    eventually("the certificate is renewed", || (running.server.status().renewed > 0).then_some(()));
     append(&uplink, 1);
     assert!(uplink.drain(PATIENCE));
-    assert_eq!((running.stats.status().renewed, uplink.status().connections), (1, 2));
+    assert_eq!((running.server.status().renewed, uplink.status().connections), (1, 2));
     assert!(running.got.numbers().contains(&2));
 }
 

@@ -1,0 +1,271 @@
+//! The thread of one connection, from the handshake to the last message: who it is, what it may ask for, and the messages of a device.
+
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use cpumon_files::AuditEvent;
+use cpumon_link::tls::TlsError;
+use cpumon_link::tls::connect::{await_message, shake_hands};
+use cpumon_link::tls::crypto::key_hash;
+use cpumon_link::tls::pipe::Pipe;
+use cpumon_model::HostId;
+use cpumon_model::limits::Place;
+use cpumon_wire::connection::{
+    ALPN_ENROL, ALPN_SNAPSHOTS, ByeReason, MAX_MESSAGE_BYTES, MAX_SMALL_MESSAGE_BYTES, Message, VERSION,
+    agree_on_version,
+};
+use rustls::ServerConnection;
+
+use super::consent::Applicant;
+use super::server::{Counter, DeviceServer, DeviceTurn};
+use super::session::{DevicePeer, DeviceSession};
+use super::{CHECK_EVERY, End, Refusal, Watch, bye, flush, refusal};
+use crate::clock::{mono_ns, wall_ns};
+use crate::enrollment::{EnrolledHost, EnrollmentError, named_host};
+
+/// How often a session with work of its own is called.
+const WORK: Duration = Duration::from_millis(25);
+
+impl DeviceServer {
+    /// From the handshake to the end.
+    pub(super) fn serve(self: Arc<Self>, socket: TcpStream, address: SocketAddr, stranger: Place) {
+        // One deadline for handshake and first message: sending a byte at a time does not prolong it.
+        let (source, deadline) = (address.ip().to_canonical(), Instant::now() + self.limits.handshake_time);
+        let hello = ServerConnection::new(Arc::clone(&self.config))
+            .map_err(TlsError::from)
+            .and_then(|tls| Ok(Pipe::new(socket, tls.into())?))
+            .and_then(|mut pipe| shake_hands(&mut pipe, deadline).map(|()| pipe));
+        let mut pipe = match hello {
+            Ok(pipe) => pipe,
+            Err(error) => {
+                return self.refuse(|counts| &mut counts.handshakes_failed, source, 1, error.to_string());
+            }
+        };
+        let protocol_errors: Counter = |counts| &mut counts.protocol_errors;
+        let refused_devices: Counter = |counts| &mut counts.refused_devices;
+        let refused_tokens: Counter = |counts| &mut counts.refused_tokens;
+        let end: Result<(), (End, Counter)> = match pipe.tls.alpn_protocol() {
+            Some(ALPN_ENROL) => {
+                self.enroll(&mut pipe, source, stranger, deadline).map_err(|end| (end, refused_tokens))
+            }
+            Some(ALPN_SNAPSHOTS) => match self.greet(&mut pipe, address, deadline) {
+                Ok(peer) => {
+                    // From here on it counts as a device, and its place among the strangers is free.
+                    drop(stranger);
+                    self.attend(&mut pipe, &peer).map_err(|end| (end, protocol_errors))
+                }
+                Err(end) => Err((end, refused_devices)),
+            },
+            _ => Err((bye(ByeReason::Protocol, "it names no protocol that is spoken here"), protocol_errors)),
+        };
+        if let Err((End::Bye(Refusal { reason, text }), counter)) = end {
+            let counter: Counter = match reason {
+                ByeReason::NotLetIn => |counts| &mut counts.requests_refused,
+                // One that was let in and then revoked has sent nothing wrong.
+                ByeReason::Revoked => refused_devices,
+                _ => counter,
+            };
+            if !matches!(reason, ByeReason::Stopping | ByeReason::Resume | ByeReason::Replaced) {
+                self.refuse(counter, source, 1, text.clone());
+            }
+            if matches!(reason, ByeReason::Token | ByeReason::NotLetIn | ByeReason::Revoked) {
+                self.authority.audit.note(AuditEvent::Refused, &source.to_string(), "", &text);
+            }
+            Message::Bye { reason, text: &text }.push(&mut pipe.outbox);
+            flush(&mut pipe);
+        }
+        pipe.close();
+    }
+
+    /// A device with a token, or one that asks the user.
+    fn enroll(&self, pipe: &mut Pipe, source: IpAddr, stranger: Place, deadline: Instant) -> Result<(), End> {
+        // Inside: the certificate for a token, or why there is none.
+        let first =
+            await_message(pipe, deadline, MAX_SMALL_MESSAGE_BYTES, |bytes| match Message::decode(bytes)? {
+                Some(Message::Enrol { secret, host, name, request }) => {
+                    let enrolled = self.authority.enroll(&secret, host, name, request);
+                    if enrolled.is_ok() {
+                        let (source, subject) = (source.to_string(), named_host(host, name));
+                        self.authority.audit.note(AuditEvent::Enrolled, &source, &subject, "by token");
+                    }
+                    Ok(Some(Ok(enrolled)))
+                }
+                Some(Message::Ask { commitment, host, name, request }) => {
+                    let (name, request) = (name.to_owned(), request.to_vec());
+                    Ok(Some(Err(Applicant { commitment, host, name, request })))
+                }
+                _ => Err(TlsError::Protocol("expected a token")),
+            })?;
+        let der = match first {
+            Ok(Ok(der)) => der,
+            // Its request for a certificate cannot be read.
+            Ok(Err(EnrollmentError::Tls(error @ TlsError::Crypto { .. }))) => {
+                return Err(bye(ByeReason::Token, &error.to_string()));
+            }
+            Ok(Err(error)) => return Err(error.into()),
+            Err(applicant) => self.ask_user(pipe, &applicant, source, stranger, deadline)?,
+        };
+        self.counts.note(|counts| counts.enrolled += 1);
+        Message::Certificate { der: &der }.push(&mut pipe.outbox);
+        flush(pipe);
+        Ok(())
+    }
+
+    /// Who is it, and is it still let in?
+    fn greet(&self, pipe: &mut Pipe, address: SocketAddr, deadline: Instant) -> Result<DevicePeer, End> {
+        let no_certificate = || bye(ByeReason::Protocol, "it shows no certificate");
+        let certificate =
+            pipe.tls.peer_certificates().and_then(|chain| chain.first()).ok_or_else(no_certificate)?;
+        let key = key_hash(certificate)?;
+        // TLS proves that the certificate is signed here, and that the device has its key. Whether it was
+        // revoked since is in the registry.
+        let known = self.enrolled(&key)?;
+        let (version, host, agent) = await_message(pipe, deadline, MAX_SMALL_MESSAGE_BYTES, |bytes| {
+            let Some(Message::Hello { version, host, agent, .. }) = Message::decode(bytes)? else {
+                return Err(TlsError::Protocol("expected a hello"));
+            };
+            Ok(Some((version, host, agent.to_owned())))
+        })?;
+        let version = agree_on_version(version, VERSION).map_err(|text| bye(ByeReason::Protocol, text))?;
+        if host != known.host {
+            return Err(bye(ByeReason::Protocol, "it says that it is another host than the one enrolled"));
+        }
+        // Devices that pass this at one moment may exceed the limit by a few: it only bounds memory.
+        if self.counts.note(|counts| counts.devices) >= self.limits.max_devices as u64 {
+            return Err(bye(ByeReason::Busy, "too many devices are connected"));
+        }
+        // If it came with its new certificate, the renewal arrived and the old key is good no longer.
+        if let Err(error) = self.authority.registry.settle_key(host, &key) {
+            log::warn!("cannot forget the old key of {}: {error}", known.name);
+        }
+        let is_renewal_due = self.authority.is_renewal_due(&known);
+        Message::Welcome { version, window_bytes: self.limits.window_bytes, is_renewal_due }
+            .push(&mut pipe.outbox);
+        let name = cpumon_model::escape(&known.name);
+        log::info!("{name} is connected from {address} ({agent})");
+        Ok(DevicePeer { host: HostId(host), key, is_renewal_asked: is_renewal_due, address, version })
+    }
+
+    fn enrolled(&self, key: &[u8; 32]) -> Result<EnrolledHost, Refusal> {
+        // Not `Revoked` on an error: the device may well be enrolled.
+        let known = self.authority.registry.find_key(key).map_err(|error| {
+            log::warn!("cannot read who is enrolled, so no device is let in: {error}");
+            refusal(ByeReason::Busy, "the receiver cannot read who is enrolled")
+        })?;
+        known.ok_or_else(|| {
+            refusal(ByeReason::Revoked, "this device was revoked, or enrolled again elsewhere")
+        })
+    }
+
+    /// A device's connection, to its end.
+    fn attend(&self, pipe: &mut Pipe, peer: &DevicePeer) -> Result<(), End> {
+        /// A connected device, counted.
+        struct Connected<'a>(&'a DeviceServer);
+        impl Drop for Connected<'_> {
+            fn drop(&mut self) {
+                self.0.counts.note(|counts| counts.devices -= 1);
+            }
+        }
+        self.counts.note(|counts| counts.devices += 1);
+        // A guard, because `?` leaves this function in several places.
+        let _connected = Connected(self);
+        let mut turn = self.turns.begin(peer.host.0);
+        let mut next_check = Instant::now();
+        // Also within long work: a device must not hold a thread past its revocation, or past the receiver's end.
+        let mut check = |turn: &DeviceTurn<'_>| {
+            if Instant::now() < next_check {
+                return Ok(());
+            }
+            next_check = Instant::now() + CHECK_EVERY;
+            self.check(peer, turn)
+        };
+        loop {
+            check(&turn)?;
+            if turn.serve(CHECK_EVERY) {
+                break;
+            }
+        }
+        let memory = self.memory_of(peer.host);
+        let mut session = DeviceSession::new(peer, self.sink.clone(), memory, self.limits.bytes_per_second);
+        loop {
+            check(&turn)?;
+            let is_busy = self.take_turn(pipe, &mut session, peer, &mut || check(&turn))?;
+            if session.received_at.elapsed() >= self.limits.silence {
+                return Err(End::Gone);
+            }
+            // While the allowance is used up the socket is not read: TCP then slows the device down.
+            let reads = session.bucket.has_left(mono_ns());
+            pipe.wait(if is_busy { WORK } else { CHECK_EVERY }, reads, None).map_err(TlsError::from)?;
+        }
+    }
+
+    /// Whether the connection may go on.
+    fn check(&self, peer: &DevicePeer, turn: &DeviceTurn<'_>) -> Result<(), Refusal> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(refusal(ByeReason::Stopping, "it stops"));
+        }
+        // A device that lost its network comes back before this side notices: the later connection is the living one.
+        if turn.is_replaced() {
+            return Err(refusal(ByeReason::Replaced, "this device has connected again"));
+        }
+        let known = self.enrolled(&peer.key)?;
+        // Only a welcome can ask for it, and a connection may last longer than the certificate.
+        if !peer.is_renewal_asked && self.authority.is_renewal_due(&known) {
+            return Err(refusal(ByeReason::Resume, "its certificate is to be renewed"));
+        }
+        Ok(())
+    }
+
+    /// Takes what came, lets the session work, sends what there is to say. True: the session has work left.
+    fn take_turn(
+        &self,
+        pipe: &mut Pipe,
+        session: &mut DeviceSession,
+        peer: &DevicePeer,
+        watch: Watch<'_>,
+    ) -> Result<bool, End> {
+        pipe.pump(session.bucket.has_left(mono_ns()))?;
+        let new_bytes = session.note_bytes(pipe.received_bytes);
+        self.counts.note(|counts| counts.bytes += new_bytes);
+        // Messages borrow the pipe, so the answers to them are gathered beside it.
+        let mut answers = Vec::new();
+        while let Some(bytes) = pipe.next_message(MAX_MESSAGE_BYTES)? {
+            watch()?;
+            match Message::decode(bytes).map_err(TlsError::from)? {
+                Some(Message::Begin { channel, kind }) => session.begin(channel, kind)?,
+                Some(Message::Record { channel, record }) => session.record(channel, record, watch)?,
+                Some(Message::Packed { channel, packed }) => session.unpack(channel, packed, watch)?,
+                Some(Message::Ping { token, clock }) => {
+                    // Both stamps are as close to the wire as possible: the device subtracts the time between them.
+                    let received_ns = wall_ns();
+                    if let Some(clock) = clock {
+                        session.clock(clock, received_ns);
+                    }
+                    Message::Pong { token, times: Some((received_ns, wall_ns())) }.push(&mut answers);
+                }
+                Some(Message::Renew { request }) => {
+                    let der = self.authority.renew(peer.host.0, peer.key, request)?;
+                    self.counts.note(|counts| counts.renewed += 1);
+                    Message::Certificate { der: &der }.push(&mut answers);
+                }
+                Some(Message::Offer { number, hash, bytes, wall_ns, reason }) => {
+                    session.offer(number, hash, bytes, wall_ns, reason)?;
+                }
+                Some(Message::Piece { number, offset, bytes }) => session.piece(number, offset, bytes)?,
+                Some(Message::TraceAnswer { token, answer }) => session.trace_answer(token, answer),
+                // Types of later versions are skipped (docs/connection-format.md).
+                _ => {}
+            }
+        }
+        let is_busy = session.work(&mut answers, watch)?;
+        if let Some((count, reason)) = session.take_refused() {
+            let source = peer.address.ip().to_canonical();
+            self.refuse(|counts| &mut counts.protocol_errors, source, count, reason);
+        }
+        pipe.outbox.append(&mut answers);
+        pipe.pump(false)?;
+        Ok(is_busy)
+    }
+}

@@ -1,0 +1,204 @@
+//! [`DeviceServer`]: what all connections share, and what strangers and devices may cost. Every table is bounded, and everything that
+//! is refused is counted. [`DeviceTurns`]: the connections of one device are served one after another.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use cpumon_model::HostId;
+use cpumon_model::limits::{Limiter, Places};
+use cpumon_query::status;
+use rustls::ServerConfig;
+
+use super::session::DeviceMemory;
+use crate::counts::{Counts, Refusals};
+use crate::enrollment::Authority;
+use crate::lock;
+use crate::storing::Sink;
+
+#[derive(Copy, Clone, Debug)]
+pub struct ServerLimits {
+    /// Connections of devices at one time.
+    pub max_devices: usize,
+    /// Connections at one time that have not shown a certificate yet.
+    pub max_strangers: usize,
+    /// Handshakes a second, all sources together, and of one.
+    pub handshakes_per_second: u64,
+    pub handshakes_per_second_of_source: u64,
+    /// How long the handshake and the first message may take.
+    pub handshake_time: Duration,
+    /// A connection that is silent for so long is closed.
+    pub silence: Duration,
+    /// Bytes a second that one device may send, averaged over some seconds; more waits in its own socket.
+    pub bytes_per_second: u64,
+    /// Bytes of records of one device that may be under way.
+    pub window_bytes: u32,
+    /// Devices without a token may ask the user to be let in.
+    pub takes_requests: bool,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
+            max_devices: 1024,
+            max_strangers: 64,
+            handshakes_per_second: 100,
+            handshakes_per_second_of_source: 10,
+            handshake_time: Duration::from_secs(5),
+            silence: Duration::from_secs(30),
+            bytes_per_second: 16 << 20,
+            window_bytes: 1 << 20,
+            takes_requests: false,
+        }
+    }
+}
+
+pub struct DeviceServer {
+    pub address: SocketAddr,
+    pub(super) config: Arc<ServerConfig>,
+    pub(super) authority: Arc<Authority>,
+    pub(super) sink: Sink,
+    pub(super) limits: ServerLimits,
+    /// The receiver ends.
+    pub(super) stop: Arc<AtomicBool>,
+    pub(super) counts: Counts<status::Connections>,
+    /// `None`: this receiver does not answer devices that search.
+    pub(super) discovery: Option<Arc<Counts<status::Discovery>>>,
+    pub(super) refusals: Mutex<Refusals<String>>,
+    /// Connections without a certificate.
+    pub(super) strangers: Places,
+    pub(super) turns: DeviceTurns,
+    /// It outlives the connections of a host, so that nothing is shown or counted twice after a cut. Enrolment bounds the map.
+    pub(super) hosts: Mutex<HashMap<HostId, Arc<Mutex<DeviceMemory>>>>,
+    /// Devices that wait for the user, and those of them that asked last; how often any may ask.
+    pub(super) waiting: Places,
+    pub(super) requests: DeviceTurns,
+    pub(super) tries: Mutex<Limiter>,
+}
+
+/// Selects a count of a server.
+pub(super) type Counter = fn(&mut status::Connections) -> &mut u64;
+
+impl DeviceServer {
+    /// Counts refusals of one source, the last of them for this reason.
+    pub(super) fn refuse(&self, counter: Counter, source: IpAddr, count: u64, reason: String) {
+        self.counts.note(|counts| *counter(counts) += count);
+        lock(&self.refusals).count(source.into(), count, None, reason);
+    }
+
+    pub(super) fn memory_of(&self, host: HostId) -> Arc<Mutex<DeviceMemory>> {
+        Arc::clone(lock(&self.hosts).entry(host).or_default())
+    }
+
+    /// Fingerprint of this receiver's key, with discovery.
+    pub fn discovery_key(&self) -> Option<String> {
+        self.discovery.as_ref().map(|counts| counts.status().key)
+    }
+
+    pub fn status(&self) -> status::Connections {
+        status::Connections {
+            address: self.address.to_string(),
+            requests_waiting: self.waiting.count() as u64,
+            discovery: self.discovery.as_ref().map(|counts| counts.status()),
+            refused_by: lock(&self.refusals).status(),
+            ..self.counts.status()
+        }
+    }
+}
+
+/// Which turn of each device is the newest, and whether one is served.
+#[derive(Debug, Default)]
+pub(super) struct DeviceTurns {
+    devices: Mutex<HashMap<[u8; 16], HostTurns>>,
+    /// Number of the last turn, of all devices: none comes twice.
+    last: AtomicU64,
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct HostTurns {
+    newest: u64,
+    is_served: bool,
+}
+
+/// A connection or a request of a device, until it is dropped.
+pub(super) struct DeviceTurn<'a> {
+    all: &'a DeviceTurns,
+    host: [u8; 16],
+    number: u64,
+    is_served: bool,
+}
+
+impl DeviceTurns {
+    /// Replaces the turn that the device had: that one finds at its next check that it is not the newest.
+    pub(super) fn begin(&self, host: [u8; 16]) -> DeviceTurn<'_> {
+        let mut devices = lock(&self.devices);
+        let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        devices.entry(host).or_default().newest = number;
+        self.ended.notify_all();
+        DeviceTurn { all: self, host, number, is_served: false }
+    }
+}
+
+impl DeviceTurn<'_> {
+    /// Whether the device has come again since.
+    pub(super) fn is_replaced(&self) -> bool {
+        lock(&self.all.devices).get(&self.host).is_none_or(|device| device.newest != self.number)
+    }
+
+    /// Waits until the turn before has ended. False: it has not within `wait`, or this one is replaced.
+    pub(super) fn serve(&mut self, wait: Duration) -> bool {
+        let (host, number) = (self.host, self.number);
+        let is_busy = |devices: &mut HashMap<[u8; 16], HostTurns>| {
+            devices.get(&host).is_some_and(|device| device.newest == number && device.is_served)
+        };
+        let waited = self.all.ended.wait_timeout_while(lock(&self.all.devices), wait, is_busy);
+        let (mut devices, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let device = devices.get_mut(&host).filter(|device| device.newest == number && !device.is_served);
+        let Some(device) = device else { return false };
+        (device.is_served, self.is_served) = (true, true);
+        true
+    }
+}
+
+impl Drop for DeviceTurn<'_> {
+    fn drop(&mut self) {
+        let mut devices = lock(&self.all.devices);
+        if let Some(device) = devices.get_mut(&self.host) {
+            device.is_served &= !self.is_served;
+            if device.newest == self.number && !device.is_served {
+                devices.remove(&self.host);
+            }
+        }
+        self.all.ended.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_waits_for_the_one_before_and_gives_way_to_the_next() {
+        const HOST: [u8; 16] = [1; 16];
+        let (all, none) = (DeviceTurns::default(), Duration::ZERO);
+        let mut first = all.begin(HOST);
+        assert!(first.serve(none));
+        let mut second = all.begin(HOST);
+        assert!(first.is_replaced() && !second.serve(none));
+        let mut third = all.begin(HOST);
+        drop(first);
+        assert!(!second.serve(none), "a newer one waits");
+        assert!(third.serve(none));
+        let mut fourth = all.begin(HOST);
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(move || fourth.serve(Duration::from_mins(1)));
+            drop(third);
+            assert!(waits.join().unwrap(), "it is woken");
+        });
+        drop(second);
+        assert!(lock(&all.devices).is_empty());
+    }
+}
