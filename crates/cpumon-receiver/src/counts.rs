@@ -3,12 +3,13 @@
 
 use std::collections::HashMap;
 use std::fmt::Display;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use cpumon_model::limits::Source;
 use cpumon_query::status;
 
 use crate::demux::{RejectCounts, RejectKind};
+use crate::lock;
 
 /// Counts that several threads raise.
 #[derive(Debug, Default)]
@@ -21,7 +22,7 @@ impl<T: Clone> Counts<T> {
 
     /// Changes them at one moment.
     pub(crate) fn note<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut lock(&self.0))
     }
 
     /// As they are now.

@@ -9,7 +9,7 @@
 mod presence;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cpumon_model::{
@@ -20,6 +20,7 @@ use cpumon_query::status::Status;
 use cpumon_query::{Bell, HostRecord, Live, Seek, Shown};
 
 use self::presence::{Presence, Then};
+use crate::lock;
 use crate::traces::{AskError, OwnTraces, Requests};
 
 /// How much of the recent past is kept, by the times of intervals.
@@ -158,11 +159,6 @@ impl Hub {
         Share { is_trusted, bytes: if is_trusted { bytes - unauthenticated } else { unauthenticated } }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic while the lock was held leaves at worst a host's byte count wrong; frontends go on.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes an interval and shows it to all that wait.
     pub fn put(&self, status: &HostStatus, interval: Arc<Interval>) {
         self.put_listed(status, interval, None);
@@ -171,7 +167,7 @@ impl Hub {
     /// Takes an interval. `idle`: all processes without a row in it that are there; now and then a device's interval comes with them.
     pub fn put_listed(&self, status: &HostStatus, interval: Arc<Interval>, idle: Option<&[IdleProcess]>) {
         let serial = {
-            let mut inner = self.lock();
+            let mut inner = lock(&self.inner);
             inner.serial += 1;
             let serial = inner.serial;
             let id = status.info.host;
@@ -213,14 +209,14 @@ impl Hub {
     /// Updates a host that sent something but completed no interval (counters, a new name).
     pub fn put_status(&self, status: &HostStatus) {
         // Not inserted: a host is shown once it has an interval.
-        if let Some(host) = self.lock().hosts.get_mut(&status.info.host) {
+        if let Some(host) = lock(&self.inner).hosts.get_mut(&status.info.host) {
             host.status = self.described(status);
         }
     }
 
     /// Forgets the recent past of silent hosts that are not authenticated, if all of them have much: the store has it. Call it now and then.
     pub fn forget_silent(&self, now_wall_ns: i64) {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         let share = Share { is_trusted: false, bytes: FORGET_ABOVE_BYTES };
         let mut bytes: usize = inner.hosts_of(&share).map(Host::bytes).sum();
         while bytes > share.bytes {
@@ -240,19 +236,22 @@ impl Hub {
     /// Memory of all intervals and lists of processes, bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.lock().hosts.values().map(Host::bytes).sum()
+        lock(&self.inner).hosts.values().map(Host::bytes).sum()
     }
 
     /// The intervals of a host with a serial above `after`, oldest first.
     #[must_use]
     pub fn after_serial(&self, host: HostId, after: u64) -> Vec<Shown> {
-        let inner = self.lock();
-        let recent = inner.hosts.get(&host).map(|host| &host.recent);
-        recent.into_iter().flatten().filter(|shown| shown.serial > after).cloned().collect()
+        lock(&self.inner).recent(host).filter(|shown| shown.serial > after).cloned().collect()
     }
 }
 
 impl Inner {
+    /// The intervals of a host in memory, the oldest first.
+    fn recent(&self, host: HostId) -> impl DoubleEndedIterator<Item = &Shown> {
+        self.hosts.get(&host).into_iter().flat_map(|host| &host.recent)
+    }
+
     /// Makes a place for a host: one that is not authenticated gives way first, and never one that is for one that is not. False: there
     /// is none.
     fn forget_most_silent(&mut self, is_for_trusted: bool) -> bool {
@@ -375,37 +374,40 @@ fn find_recent(recent: &VecDeque<Shown>, to: Seek) -> Option<&Shown> {
 
 impl Live for Hub {
     fn hosts(&self) -> Vec<HostStatus> {
-        let mut hosts: Vec<HostStatus> = self.lock().hosts.values().map(|host| host.status.clone()).collect();
+        let mut hosts: Vec<HostStatus> =
+            lock(&self.inner).hosts.values().map(|host| host.status.clone()).collect();
         hosts.sort_by(|a, b| (&a.info.hostname, a.info.host).cmp(&(&b.info.hostname, b.info.host)));
         hosts
     }
 
     fn host(&self, host: HostId) -> Option<HostStatus> {
-        self.lock().hosts.get(&host).map(|host| host.status.clone())
+        lock(&self.inner).hosts.get(&host).map(|host| host.status.clone())
     }
 
     fn fleet(&self) -> Vec<(HostStatus, Option<Shown>)> {
-        self.lock().hosts.values().map(|host| (host.status.clone(), host.recent.back().cloned())).collect()
+        lock(&self.inner)
+            .hosts
+            .values()
+            .map(|host| (host.status.clone(), host.recent.back().cloned()))
+            .collect()
     }
 
     fn newer(&self, host: HostId, number: u64) -> Option<Shown> {
-        let inner = self.lock();
-        let recent = &inner.hosts.get(&host)?.recent;
-        recent.get(recent.partition_point(|shown| shown.number <= number)).cloned()
+        lock(&self.inner).recent(host).find(|shown| shown.number > number).cloned()
     }
 
     fn recent(&self, host: HostId, since_ns: i64) -> Vec<Shown> {
-        let inner = self.lock();
-        let recent = inner.hosts.get(&host).map(|host| &host.recent);
-        recent.into_iter().flatten().filter(|shown| shown.interval.end.wall_ns > since_ns).cloned().collect()
+        let inner = lock(&self.inner);
+        inner.recent(host).filter(|shown| shown.interval.end.wall_ns > since_ns).cloned().collect()
     }
 
     fn newest(&self, host: HostId) -> Option<Shown> {
-        self.lock().hosts.get(&host)?.recent.back().cloned()
+        lock(&self.inner).recent(host).next_back().cloned()
     }
 
     fn seek(&self, host: HostId, to: Seek) -> Result<Option<Shown>, String> {
-        let in_memory = self.lock().hosts.get(&host).and_then(|host| find_recent(&host.recent, to).cloned());
+        let in_memory =
+            lock(&self.inner).hosts.get(&host).and_then(|host| find_recent(&host.recent, to).cloned());
         if in_memory.is_some() {
             return Ok(in_memory);
         }
@@ -415,9 +417,7 @@ impl Live for Hub {
         }
         // Nothing older is stored, so the oldest in memory is the next one.
         let Seek::After(ns) = to else { return Ok(None) };
-        let inner = self.lock();
-        let recent = inner.hosts.get(&host).map(|host| &host.recent);
-        Ok(recent.and_then(|recent| recent.iter().find(|shown| shown.interval.end.wall_ns > ns)).cloned())
+        Ok(lock(&self.inner).recent(host).find(|shown| shown.interval.end.wall_ns > ns).cloned())
     }
 
     fn with_idle(&self, host: HostId, shown: &Shown) -> Shown {
@@ -427,7 +427,7 @@ impl Live for Hub {
             return shown.clone();
         }
         let there = {
-            let inner = self.lock();
+            let inner = lock(&self.inner);
             inner.hosts.get(&host).and_then(|host| {
                 let newer = host.recent.iter().rev().take_while(|other| other.number > shown.number).count();
                 let at = host.recent.len().checked_sub(newer + 1)?;
@@ -457,7 +457,7 @@ impl Live for Hub {
         if let Some(own) = self.own_traces(host) {
             return own.sources();
         }
-        let trust = self.lock().hosts.get(&host).map(|host| host.status.trust);
+        let trust = lock(&self.inner).hosts.get(&host).map(|host| host.status.trust);
         let missing = match (trust, &self.requests) {
             (Some(Trust::Local), _) | (_, None) => Some(NO_SHELF),
             (Some(Trust::Authenticated), Some(requests)) => requests.may_ask(host).err().map(AskError::how),

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use cpumon_files::LockFile;
@@ -12,6 +12,7 @@ use cpumon_link::tls::files::{self, field, unhex};
 
 use super::EnrollmentError;
 use crate::clock::wall_s;
+use crate::lock;
 
 /// How long a device's certificate is good, on the receiver's clock. It is renewed when a third of this is left.
 pub const DEVICE_VALID_FOR: Duration = Duration::from_hours(365 * 24);
@@ -97,7 +98,7 @@ impl Registry {
     }
 
     fn with<T>(&self, read: impl FnOnce(&Cache) -> T) -> Result<T, TlsError> {
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = lock(&self.cache);
         if cache.checked.is_none_or(|checked| checked.elapsed() >= CHECK_EVERY) {
             let modified = std::fs::metadata(&self.dir).and_then(|meta| meta.modified());
             let modified = modified.map_err(files::failed("read", &self.dir))?;
@@ -116,10 +117,8 @@ impl Registry {
 
     fn load(&self) -> Result<Vec<EnrolledHost>, TlsError> {
         let mut hosts = Vec::new();
-        for entry in std::fs::read_dir(&self.dir).map_err(files::failed("read", &self.dir))? {
-            let path = entry.map_err(files::failed("read", &self.dir))?.path();
-            // A file that is being written has a temporary name, which is no host id.
-            let Some(host) = path.file_name().and_then(|name| unhex(name.to_str()?)) else { continue };
+        // A file that is being written has a temporary name, which is no host id.
+        for (host, path) in files::list_hex(&self.dir)? {
             // None: it was removed since the directory was listed.
             hosts.extend(read_host(host, &path)?);
         }
@@ -130,7 +129,7 @@ impl Registry {
     pub(crate) fn put(&self, host: &EnrolledHost) -> Result<(), TlsError> {
         files::write(&self.dir.join(hex::encode(host.host)), host.text().as_bytes(), false)?;
         // So that this process sees its own change at once.
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner).checked = None;
+        lock(&self.cache).checked = None;
         Ok(())
     }
 
@@ -148,15 +147,7 @@ impl Registry {
         Ok(self.load()?.iter().any(|host| host.revoked_s == 0 && host.keys.contains(key)))
     }
 
-    /// Whether a host was ever enrolled: then no other sender may speak for it.
-    ///
-    /// # Errors
-    /// The files cannot be read.
-    pub fn has(&self, host: [u8; 16]) -> Result<bool, EnrollmentError> {
-        Ok(self.with(|cache| cache.ids.contains(&host))?)
-    }
-
-    /// The ids of all hosts that were ever enrolled, for many questions at once.
+    /// The ids of all hosts that were ever enrolled: no other sender may speak for them.
     ///
     /// # Errors
     /// The files cannot be read.

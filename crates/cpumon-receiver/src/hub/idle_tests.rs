@@ -104,7 +104,7 @@ fn lists_of_processes_have_a_limit_of_their_own_and_shorten_no_past() {
     let one = host(1);
     let unlimited = hub(1 << 30);
     unlimited.put_listed(&one, interval(1, &[], 300), Some(&list));
-    let bytes = unlimited.lock().hosts[&one.info.host].presence.bytes();
+    let bytes = lock(&unlimited.inner).hosts[&one.info.host].presence.bytes();
     assert!((80_000..160_000).contains(&bytes), "{bytes}");
     // Strangers have half: space for three lists with what the first interval changed, or four without.
     let hub = hub(2 * (3 * bytes + bytes / 2));
@@ -116,7 +116,7 @@ fn lists_of_processes_have_a_limit_of_their_own_and_shorten_no_past() {
     }
     let known: Vec<bool> = (1..=5).map(|id| rows(&hub, id, 60).len() == 300).collect();
     assert!((3..5).contains(&known.iter().filter(|is_known| **is_known).count()), "{known:?}");
-    let inner = hub.lock();
+    let inner = lock(&hub.inner);
     assert!(inner.hosts.values().all(|host| host.recent.len() == 60), "no list makes a past shorter");
     let held: usize = inner.hosts.values().map(|host| host.presence.bytes()).sum();
     assert!(held <= 3 * bytes + bytes / 2, "{held}");
@@ -133,7 +133,7 @@ fn the_past_of_a_list_gives_way_before_the_list() {
     let list: Vec<IdleProcess> = (1..=300).map(idle).collect();
     let unlimited = hub(1 << 30);
     unlimited.put_listed(&host(1), interval(1, &[], 300), Some(&list));
-    let bytes = unlimited.lock().hosts[&host(1).info.host].presence.bytes();
+    let bytes = lock(&unlimited.inner).hosts[&host(1).info.host].presence.bytes();
     let hub = hub(2 * (bytes + bytes / 4));
     hub.put_listed(&host(1), interval(1, &[], 300), Some(&list));
     for second in 2..=400 {
@@ -141,7 +141,7 @@ fn the_past_of_a_list_gives_way_before_the_list() {
         hub.put(&host(1), interval(second, &[(pid - 1, Life::Ended), (pid, Life::Born)], 301));
         assert!(rows(&hub, 1, second).len() >= 301, "{second}");
     }
-    assert!(hub.lock().hosts[&host(1).info.host].presence.bytes() <= bytes + bytes / 4);
+    assert!(lock(&hub.inner).hosts[&host(1).info.host].presence.bytes() <= bytes + bytes / 4);
 }
 
 /// The list was copied while no interval of any host could come in.
@@ -151,7 +151,7 @@ fn what_a_reader_has_is_shared_and_does_not_change() {
     let id = HostId([1; 16]);
     hub.put_listed(&status, interval(1, &[(3, Life::Alive)], 3), Some(&[idle(1), idle(2)]));
     hub.put(&status, interval(2, &[(2, Life::Ended)], 2));
-    let at = |hub: &Hub, after| hub.lock().hosts[&id].presence.at(after).unwrap();
+    let at = |hub: &Hub, after| lock(&hub.inner).hosts[&id].presence.at(after).unwrap();
     let pids =
         |there: &BTreeMap<ProcessKey, IdleProcess>| there.keys().map(|key| key.pid).collect::<Vec<_>>();
     let (newest, again, earlier) = (at(&hub, 0).processes(), at(&hub, 0).processes(), at(&hub, 1));
@@ -176,7 +176,7 @@ fn after_an_interval_that_did_not_arrive_the_next_list_counts() {
 #[test]
 fn memory_of_lists_goes_with_the_intervals_and_is_that_of_the_processes_that_are_there() {
     let (hub, status) = (hub(64 << 20), host(1));
-    let bytes = |hub: &Hub| hub.lock().hosts[&HostId([1; 16])].presence.bytes();
+    let bytes = |hub: &Hub| lock(&hub.inner).hosts[&HostId([1; 16])].presence.bytes();
     hub.put_listed(&status, interval(1, &[(1, Life::Alive)], 2), Some(&[idle(2)]));
     let two = bytes(&hub);
     // A process begins and ends in each second, for longer than intervals stay in memory.

@@ -91,7 +91,7 @@ fn named(second: i64, name_bytes: usize) -> Arc<Interval> {
 fn texts_count_once_as_long_as_intervals_share_them() {
     let hub = hub(HubOptions { max_bytes: 1 << 20, max_hosts: 10, ..HubOptions::default() });
     let status = HostStatus { trust: Trust::Authenticated, ..host(1, 1) };
-    let bytes = || hub.lock().hosts.values().map(|host| host.bytes).sum::<usize>();
+    let bytes = || lock(&hub.inner).hosts.values().map(|host| host.bytes).sum::<usize>();
     for second in 0..100 {
         hub.put(&status, named(second, 60_000));
     }
@@ -122,7 +122,7 @@ fn strangers_take_no_memory_from_hosts_that_are_known() {
     }
     hub.put(&known, interval(300, 10));
     assert_eq!(hub.recent(known.info.host, i64::MIN).len(), before + 1);
-    let inner = hub.lock();
+    let inner = lock(&hub.inner);
     let strangers = inner.hosts.values().filter(|host| !is_trusted(&host.status));
     let bytes: usize = strangers.map(|host| host.bytes).sum();
     assert!(bytes <= 1 << 20 && inner.hosts.len() <= 50, "{bytes} bytes of {} hosts", inner.hosts.len());
@@ -137,7 +137,7 @@ fn silent_strangers_give_back_what_is_much_and_known_hosts_keep_theirs() {
         hub.put(&host(id, i64::from(id)), interval(1, 12_000));
     }
     hub.put(&host(6, 4), interval(1, 10));
-    let bytes = |id: u8| hub.lock().hosts[&HostId([id; 16])].bytes;
+    let bytes = |id: u8| lock(&hub.inner).hosts[&HostId([id; 16])].bytes;
     let large = bytes(2);
     hub.forget_silent(51 * SECOND_NS);
     assert_eq!((bytes(2), bytes(5)), (large, large), "not silent for long yet");

@@ -7,22 +7,22 @@
 mod store;
 mod time_line;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex};
 
 use cpumon_model::{ClockEstimate, ClockLine, HostId, HostInfo, HostStatus, Interval, Trust};
 use cpumon_query::HostRecord;
-use cpumon_store::{ReceiptRequest, ReportedGap};
+use cpumon_store::{ReceiptRequest, ReportedGap, StoreState};
 use ring::digest;
 
 use self::store::Earlier;
 use self::time_line::TimeLines;
-use crate::clock;
 use crate::enrollment::Authority;
 use crate::hub::{Hub, is_undescribed};
 use crate::traces::Shelf;
+use crate::{clock, lock};
 
 pub use self::store::{StoreHandle, hosts_of_store, past_of_store};
 
@@ -34,7 +34,7 @@ pub struct Sink {
     local: Option<HostId>,
     authority: Option<Arc<Authority>>,
     /// Hosts that encrypt: plain datagrams do not speak for them. As many as the demux knows.
-    encrypted: Arc<RwLock<HashSet<HostId>>>,
+    encrypted: Arc<Mutex<HashSet<HostId>>>,
     lines: Arc<TimeLines>,
     claims: Arc<Claims>,
     earlier: Arc<Earlier>,
@@ -74,26 +74,22 @@ impl Sink {
 
     /// Encrypted datagrams speak for this host.
     pub fn note_encrypted(&self, host: HostId) {
-        // Asked for each interval, but a host is new only once: the write lock is rarely taken.
-        let is_known = self.encrypted.read().unwrap_or_else(PoisonError::into_inner).contains(&host);
-        if !is_known {
-            self.encrypted.write().unwrap_or_else(PoisonError::into_inner).insert(host);
-        }
+        lock(&self.encrypted).insert(host);
     }
 
     /// Whether a datagram may speak for this host: not for this machine, nor for one that was enrolled, and only if it was
     /// encrypted for one that encrypts.
     fn is_open(&self, host: HostId, trust: Trust) -> bool {
         // If the registry cannot be read, every host may be enrolled: no datagram speaks for any.
-        let is_enrolled =
-            || self.authority.as_ref().is_some_and(|one| one.registry.has(host.0).unwrap_or(true));
+        let has = |authority: &Arc<Authority>| authority.registry.ids().map(|ids| ids.contains(&host.0));
+        let is_enrolled = || self.authority.as_ref().is_some_and(|one| has(one).unwrap_or(true));
         // The registry comes last, because it may read files.
         self.is_plain_or_encrypts(host, trust) && !is_enrolled()
     }
 
     /// What [`Sink::is_open`] asks before the registry.
     fn is_plain_or_encrypts(&self, host: HostId, trust: Trust) -> bool {
-        let encrypts = || self.encrypted.read().unwrap_or_else(PoisonError::into_inner).contains(&host);
+        let encrypts = || lock(&self.encrypted).contains(&host);
         self.local != Some(host) && (trust == Trust::Encrypted || !encrypts())
     }
 
@@ -156,7 +152,7 @@ impl Sink {
     }
 
     pub fn is_storing(&self) -> bool {
-        self.store.as_ref().is_some_and(|store| store.is_storing())
+        self.store.as_ref().is_some_and(|store| store.handle.status().state == StoreState::Ok)
     }
 
     /// Takes an interval that came by datagram. One that claims to be this machine, or one that was enrolled, becomes a host of
@@ -184,7 +180,7 @@ impl Sink {
 
     /// Intervals by datagram that were refused, because more hosts than allowed claimed the id of another one.
     pub fn refused_claims(&self) -> u64 {
-        self.claims.refused()
+        self.claims.refused.load(Ordering::Relaxed)
     }
 
     /// Gives back what silent hosts that are not authenticated have in memory.
@@ -250,14 +246,9 @@ const SILENT_NS: u64 = 60_000_000_000;
 /// Hosts that claim an id by datagram.
 #[derive(Debug, Default)]
 struct Claims {
-    places: Mutex<Vec<Claim>>,
+    /// When each sent last, on the receiver's monotonic clock, ns.
+    places: Mutex<HashMap<HostId, u64>>,
     refused: AtomicU64,
-}
-
-#[derive(Debug)]
-struct Claim {
-    host: HostId,
-    last_mono_ns: u64,
 }
 
 impl Claims {
@@ -269,24 +260,17 @@ impl Claims {
         is_taken
     }
 
-    fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
-    }
-
     fn place(&self, host: HostId, now_ns: u64) -> bool {
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = places.iter_mut().find(|known| known.host == host) {
-            known.last_mono_ns = now_ns;
-            return true;
+        let mut places = lock(&self.places);
+        let is_known = places.contains_key(&host);
+        if !is_known && places.len() >= MAX_CLAIMS {
+            places.retain(|_, last_ns| now_ns.saturating_sub(*last_ns) < SILENT_NS);
         }
-        if places.len() >= MAX_CLAIMS {
-            places.retain(|known| now_ns.saturating_sub(known.last_mono_ns) < SILENT_NS);
+        let is_taken = is_known || places.len() < MAX_CLAIMS;
+        if is_taken {
+            places.insert(host, now_ns);
         }
-        let is_free = places.len() < MAX_CLAIMS;
-        if is_free {
-            places.push(Claim { host, last_mono_ns: now_ns });
-        }
-        is_free
+        is_taken
     }
 }
 

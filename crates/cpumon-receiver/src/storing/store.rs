@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use cpumon_model::{
@@ -19,7 +19,7 @@ use cpumon_query::{DamageReport, HostRecord, Seek, seek, status};
 use cpumon_store::{ClockDoubt, QueueOptions, Reader, StoreOptions, StoreState, WriterHandle, WriterThread};
 
 use crate::hub::Past;
-use crate::{ReceiverError, clock};
+use crate::{ReceiverError, clock, lock};
 
 /// The store's writer thread and a reader for what was kept before this start.
 #[derive(Debug)]
@@ -55,11 +55,6 @@ impl StoreHandle {
         line.inspect_err(|error| log::warn!("{}", error.with_causes())).ok().flatten().unwrap_or_default()
     }
 
-    /// Whether intervals reach the file.
-    pub fn is_storing(&self) -> bool {
-        self.handle.status().state == StoreState::Ok
-    }
-
     /// Whether this machine's clock can be right, by what the store knows.
     pub fn clock_doubt(&self) -> Option<ClockDoubt> {
         self.handle.status().clock_doubt
@@ -92,7 +87,7 @@ impl StoreHandle {
 
     /// Writes what waits and closes the store.
     pub fn finish(&self) -> Result<(), ReceiverError> {
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = lock(&self.thread).take();
         let Some(thread) = thread else { return Ok(()) };
         match thread.stop().state {
             StoreState::Ok => Ok(()),
@@ -179,7 +174,7 @@ impl Earlier {
 
     /// Names the tasks of an interval that have no name yet.
     pub(super) fn name_tasks(&self, trust: Trust, interval: &mut Interval) {
-        let mut all = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.tasks);
         if all.is_empty() {
             return;
         }

@@ -1,11 +1,13 @@
 //! [`TimeLines`]: where intervals stand on the receiver's time line. In: intervals as devices stamped them, and what is known of
 //! their clocks. Out: the same, moved where a clock is wrong. Why here: what is shown and what is stored must stand at one time.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use cpumon_model::{
     Arrivals, BootId, ClockEstimate, ClockLine, HostId, HostStatus, Interval, Recent, SourceKind, Trust,
 };
+
+use crate::lock;
 
 /// Hosts that are remembered, of those whose lines are stored and of the others: these push each other out, and none of the first.
 const MAX_HOSTS: usize = 4_096;
@@ -26,13 +28,10 @@ pub struct TimeLines {
 
 #[derive(Debug)]
 struct Lines {
-    hosts: Recent<HostId, HostLines>,
+    /// The boots of each host, the one that sent last in front.
+    hosts: Recent<HostId, Vec<Boot>>,
     max_boots: usize,
 }
-
-/// The boots of a host, the one that sent last in front.
-#[derive(Debug, Default)]
-struct HostLines(Vec<Boot>);
 
 #[derive(Debug)]
 struct Boot {
@@ -110,12 +109,8 @@ impl TimeLines {
     pub fn shift_ns(&self, host: HostId) -> Option<i64> {
         let lines = lock(&self.stored);
         // A host may have several boots here. The hole is beside the intervals that came last.
-        lines.hosts.peek(&host)?.0.first().map(|boot| boot.shift_ns)
+        lines.hosts.peek(&host)?.first().map(|boot| boot.shift_ns)
     }
-}
-
-fn lock(lines: &Mutex<Lines>) -> MutexGuard<'_, Lines> {
-    lines.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Default for TimeLines {
@@ -133,19 +128,12 @@ impl Lines {
     }
 
     fn boot(&mut self, interval: &Interval) -> &mut Boot {
-        let host = self.hosts.get_or_insert_with(interval.host, HostLines::default);
-        host.boot(interval.boot, self.max_boots)
-    }
-}
-
-impl HostLines {
-    fn boot(&mut self, id: BootId, max: usize) -> &mut Boot {
-        let Self(boots) = self;
-        let known = boots.iter().position(|boot| boot.id == id);
-        if let Some(at) = known {
+        let boots = self.hosts.get_or_insert_with(interval.host, Vec::new);
+        let id = interval.boot;
+        if let Some(at) = boots.iter().position(|boot| boot.id == id) {
             boots[..=at].rotate_right(1);
         } else {
-            boots.truncate(max.saturating_sub(1));
+            boots.truncate(self.max_boots.saturating_sub(1));
             let (line, arrivals) = (ClockLine::default(), Arrivals::default());
             boots.insert(0, Boot { id, line, is_recalled: false, arrivals, shift_ns: 0 });
         }
@@ -179,7 +167,7 @@ mod tests {
         }
         let strangers = lock(&lines.strangers);
         assert!(strangers.hosts.len() <= MAX_HOSTS && lock(&lines.stored).hosts.is_empty());
-        assert_eq!(strangers.hosts.peek(&HostId::default()).unwrap().0.len(), MAX_BOOTS_OF_STRANGER);
+        assert_eq!(strangers.hosts.peek(&HostId::default()).unwrap().len(), MAX_BOOTS_OF_STRANGER);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! What the shelf's thread is given to do ([`Job`]) and how far it is ([`Slot`]), how much it may store ([`TraceLimits`]), whose trace is
-//! deleted when there are too many ([`Shares`]), and what it did ([`Counts`] for `cpumon status`).
+//! deleted when there are too many ([`surplus`]), and what it did ([`Counts`] for `cpumon status`).
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cpumon_model::HostId;
@@ -11,6 +11,7 @@ use cpumon_query::status;
 use cpumon_wire::connection::AttachmentState;
 
 use crate::counts::Counts;
+use crate::lock;
 
 /// How much is kept.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -79,86 +80,57 @@ pub(crate) struct Slot(Mutex<SlotState>);
 
 impl Slot {
     pub(crate) fn state(&self) -> SlotState {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.0).clone()
     }
 
     pub(super) fn set(&self, state: AttachmentState, received: u64, text: &str) {
         let new = SlotState { state: Some(state), received, text: text.to_owned() };
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = new;
+        *lock(&self.0) = new;
     }
 }
 
-/// What one host has.
-#[derive(Copy, Clone, Debug, Default)]
-struct Share {
-    files: u64,
-    bytes: u64,
-}
-
-/// A trace, as far as it matters here.
+/// A trace that is stored, as far as it matters here.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Stored {
+pub(super) struct KeptTrace {
     pub(super) id: i64,
     pub(super) host: HostId,
+    pub(super) hash: [u8; 32],
     pub(super) bytes: u64,
 }
 
-/// All traces, the oldest first.
-#[derive(Debug, Default)]
-pub(super) struct Shares {
-    stored: Vec<Stored>,
-    max_bytes: u64,
-    pub(super) max_files: usize,
+/// The trace of `stored` (the oldest first) to delete next, so that one of `bytes` of `host` fits beside `reserved` bytes: the oldest of
+/// the host that has the most, the new one counted. `Ok(None)`: it fits.
+///
+/// # Errors
+/// It does not fit, and there is nothing to delete.
+pub(super) fn surplus(
+    stored: &[KeptTrace],
+    (max_bytes, max_files): (u64, usize),
+    (host, bytes): (HostId, u64),
+    reserved: u64,
+) -> Result<Option<i64>, &'static str> {
+    let wanted = bytes_of(stored).saturating_add(reserved).saturating_add(bytes);
+    let is_wide = wanted > max_bytes;
+    if !is_wide && stored.len() < max_files {
+        return Ok(None);
+    }
+    // Files and bytes of each host.
+    let mut shares = BTreeMap::from([(host, (1_u64, bytes))]);
+    for one in stored {
+        let share = shares.entry(one.host).or_default();
+        *share = (share.0 + 1, share.1 + one.bytes);
+    }
+    let size = |share: &(u64, u64)| if is_wide { share.1 } else { share.0 };
+    // A host without stored traces has none to lose.
+    let owners = shares.iter().filter(|(host, _)| stored.iter().any(|one| one.host == **host));
+    let owner = owners.max_by_key(|(_, share)| size(share)).map(|(owner, _)| *owner);
+    let oldest = stored.iter().find(|one| Some(one.host) == owner);
+    oldest.map(|oldest| Some(oldest.id)).ok_or("there is no space for traces now")
 }
 
-impl Shares {
-    pub(super) fn new(max_bytes: u64, max_files: usize) -> Self {
-        Self { stored: Vec::new(), max_bytes, max_files }
-    }
-
-    pub(super) fn add(&mut self, one: Stored) {
-        self.stored.push(one);
-    }
-
-    pub(super) fn remove(&mut self, id: i64) {
-        self.stored.retain(|one| one.id != id);
-    }
-
-    pub(super) fn bytes(&self) -> u64 {
-        self.stored.iter().map(|one| one.bytes).sum()
-    }
-
-    pub(super) fn files(&self) -> usize {
-        self.stored.len()
-    }
-
-    /// The next trace to delete so that one of `bytes` of `host` fits beside `reserved` bytes: the oldest of the host that has the most, the
-    /// new one counted. `Ok(None)`: it fits.
-    pub(super) fn surplus(&self, host: HostId, bytes: u64, reserved: u64) -> Result<Option<i64>, Full> {
-        let wanted = self.bytes().saturating_add(reserved).saturating_add(bytes);
-        let is_wide = wanted > self.max_bytes;
-        if !is_wide && self.files() < self.max_files {
-            return Ok(None);
-        }
-        let mut shares: BTreeMap<HostId, Share> = BTreeMap::new();
-        shares.insert(host, Share { files: 1, bytes });
-        for one in &self.stored {
-            let share = shares.entry(one.host).or_default();
-            share.files += 1;
-            share.bytes += one.bytes;
-        }
-        let size = |share: &Share| if is_wide { share.bytes } else { share.files };
-        // A host without stored traces has none to lose.
-        let owners = shares.iter().filter(|(host, _)| self.stored.iter().any(|one| one.host == **host));
-        let (owner, _) = owners.max_by_key(|(_, share)| size(share)).ok_or(Full)?;
-        let oldest = self.stored.iter().find(|one| one.host == *owner).ok_or(Full)?;
-        Ok(Some(oldest.id))
-    }
+pub(super) fn bytes_of(stored: &[KeptTrace]) -> u64 {
+    stored.iter().map(|one| one.bytes).sum()
 }
-
-/// There is nothing to delete.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Full;
 
 impl Counts<status::Traces> {
     /// A trace is stored: what failed before works again.
@@ -185,27 +157,24 @@ impl Counts<status::Traces> {
 mod tests {
     use super::*;
 
-    fn host(id: u8) -> HostId {
-        HostId([id; 16])
-    }
-
-    fn shares(of: &[(u8, u64)]) -> Shares {
-        let mut shares = Shares::new(100, 5);
-        for (at, (id, bytes)) in of.iter().enumerate() {
-            shares.add(Stored { id: i64::try_from(at).unwrap(), host: host(*id), bytes: *bytes });
-        }
-        shares
+    fn surplus(of: &[(u8, u64)], host: u8, bytes: u64, reserved: u64) -> Result<Option<i64>, &'static str> {
+        let stored = (0..).zip(of).map(|(id, (host, bytes))| {
+            let host = HostId([*host; 16]);
+            KeptTrace { id, host, hash: [0; 32], bytes: *bytes }
+        });
+        let stored: Vec<KeptTrace> = stored.collect();
+        super::surplus(&stored, (100, 5), (HostId([host; 16]), bytes), reserved)
     }
 
     #[test]
     fn the_host_with_the_most_loses_its_oldest() {
-        assert_eq!(shares(&[(1, 40), (2, 50)]).surplus(host(1), 10, 0), Ok(None));
+        assert_eq!(surplus(&[(1, 40), (2, 50)], 1, 10, 0), Ok(None));
         // With the new one host 1 has 51.
-        assert_eq!(shares(&[(2, 50), (1, 40)]).surplus(host(1), 11, 0), Ok(Some(1)));
-        assert_eq!(shares(&[(1, 40), (2, 20), (2, 40)]).surplus(host(1), 10, 0), Ok(Some(1)));
-        assert_eq!(shares(&[(1, 40), (2, 20), (2, 40)]).surplus(host(3), 10, 0), Ok(Some(1)));
-        assert_eq!(shares(&[]).surplus(host(3), 10, 95), Err(Full), "what is under way is not deleted");
-        let many = shares(&[(1, 30), (2, 1), (2, 1), (2, 1), (2, 1)]);
-        assert_eq!(many.surplus(host(3), 1, 0), Ok(Some(1)), "by number");
+        assert_eq!(surplus(&[(2, 50), (1, 40)], 1, 11, 0), Ok(Some(1)));
+        assert_eq!(surplus(&[(1, 40), (2, 20), (2, 40)], 1, 10, 0), Ok(Some(1)));
+        assert_eq!(surplus(&[(1, 40), (2, 20), (2, 40)], 3, 10, 0), Ok(Some(1)));
+        assert!(surplus(&[], 3, 10, 95).is_err(), "what is under way is not deleted");
+        let many = [(1, 30), (2, 1), (2, 1), (2, 1), (2, 1)];
+        assert_eq!(surplus(&many, 3, 1, 0), Ok(Some(1)), "by number");
     }
 }

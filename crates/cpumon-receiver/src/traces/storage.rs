@@ -21,7 +21,7 @@ use cpumon_wire::connection::AttachmentState;
 use super::files::{
     checked, delete, delete_parts, free_bytes, numbers, open_part, part_bytes, publish, read_trace, take_back,
 };
-use super::job::{BROUGHT, Job, OFFER_KIB, OfferedTrace, Shares, Slot, Stored, TraceLimits};
+use super::job::{BROUGHT, Job, KeptTrace, OFFER_KIB, OfferedTrace, Slot, TraceLimits, bytes_of, surplus};
 use crate::ReceiverError;
 use crate::clock::{mono_ns, wall_ns};
 use crate::counts::Counts;
@@ -64,8 +64,9 @@ pub(super) struct Storage {
     dir: PathBuf,
     limits: TraceLimits,
     index: TraceIndex,
-    shares: Shares,
-    known: HashMap<(HostId, [u8; 32]), i64>,
+    max_files: usize,
+    /// The oldest first.
+    stored: Vec<KeptTrace>,
     counts: Arc<Counts<status::Traces>>,
     transfers: Vec<Transfer>,
     brought: HashMap<HostId, Bucket>,
@@ -90,8 +91,8 @@ impl Storage {
             dir,
             limits,
             index: TraceIndex::open(store)?,
-            shares: Shares::new(limits.bytes, max_files),
-            known: HashMap::new(),
+            max_files,
+            stored: Vec::new(),
             counts,
             transfers: Vec::new(),
             brought: HashMap::new(),
@@ -139,7 +140,7 @@ impl Storage {
     fn begin(&mut self, offered: OfferedTrace, slot: &Arc<Slot>) -> Result<(), Unstored> {
         // Of a connection before this one.
         self.transfers.retain(|one| one.offered.host != offered.host);
-        if self.known.contains_key(&(offered.host, offered.hash)) {
+        if self.find(offered.host, offered.hash).is_some() {
             slot.set(AttachmentState::Stored, offered.bytes, "");
             return Ok(());
         }
@@ -194,7 +195,7 @@ impl Storage {
         let of_host = part_bytes(&self.dir).map_err(|error| self.failed("read the directory", &error))?;
         let mut reserved = under_way.max(of_host);
         loop {
-            match self.shares.surplus(host, bytes, reserved) {
+            match surplus(&self.stored, (self.limits.bytes, self.max_files), (host, bytes), reserved) {
                 Ok(None) => return Ok(()),
                 _ if reserved > under_way => {
                     // First what no one goes on with.
@@ -202,7 +203,7 @@ impl Storage {
                     reserved = under_way;
                 }
                 Ok(Some(id)) => self.delete(id).map_err(|error| self.failed("delete a trace", &error))?,
-                Err(_) => return Err(Unstored::Later("there is no space for traces now".to_owned())),
+                Err(why) => return Err(Unstored::Later(why.to_owned())),
             }
         }
     }
@@ -239,8 +240,7 @@ impl Storage {
     /// The file last: without its row it is deleted at the next start.
     fn delete(&mut self, id: i64) -> cpumon_store::Result<()> {
         self.index.remove(id)?;
-        self.shares.remove(id);
-        self.known.retain(|_, known| *known != id);
+        self.stored.retain(|one| one.id != id);
         if let Err(error) = delete(&self.dir, id) {
             self.failed("delete a trace", &error);
         }
@@ -251,7 +251,7 @@ impl Storage {
 
     fn count(&self) {
         self.counts.note(|counts| {
-            (counts.files, counts.bytes) = (self.shares.files() as u64, self.shares.bytes());
+            (counts.files, counts.bytes) = (self.stored.len() as u64, bytes_of(&self.stored));
         });
     }
 
@@ -267,11 +267,7 @@ impl Storage {
         if let Err(error) = transfer.file.write_all_at(bytes, offset) {
             let unstored = self.failed("write a trace", &error);
             // On a full disk a part is of no use: the store needs the space more.
-            let is_full = matches!(
-                error.kind(),
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
-            );
-            if is_full {
+            if cpumon_files::is_no_space(&error) {
                 let _ = std::fs::remove_file(&transfer.path);
             }
             return self.answer(slot, transfer.offered.host, unstored);
@@ -326,8 +322,8 @@ impl Storage {
             return Err(Unstored::Refused(format!("it has {bytes} bytes; at most {most} are taken here")));
         }
         let (hash, summary) = read_trace(&mut file).map_err(|error| self.failed("read a trace", &error))?;
-        if let Some(id) = self.known.get(&(host, hash)) {
-            return Ok(*id);
+        if let Some(known) = self.find(host, hash) {
+            return Ok(known.id);
         }
         let summary = checked(summary, self.known_cpus(host)?).map_err(Unstored::Refused)?;
         self.make_space(host, bytes)?;
@@ -387,8 +383,12 @@ impl Storage {
     }
 
     fn take_in(&mut self, record: &TraceRecord) {
-        self.shares.add(Stored { id: record.id, host: record.host, bytes: record.bytes });
-        self.known.insert((record.host, record.hash), record.id);
+        let TraceRecord { id, host, hash, bytes, .. } = *record;
+        self.stored.push(KeptTrace { id, host, hash, bytes });
+    }
+
+    fn find(&self, host: HostId, hash: [u8; 32]) -> Option<&KeptTrace> {
+        self.stored.iter().find(|one| (one.host, one.hash) == (host, hash))
     }
 
     /// Once a minute: deletes what is too old, rows without a file and files without a row; ends what takes too long.
@@ -423,8 +423,7 @@ impl Storage {
                 self.failed("delete a trace", &error);
             }
         }
-        self.shares = Shares::new(self.limits.bytes, self.shares.max_files);
-        self.known.clear();
+        self.stored.clear();
         // Not by the clock alone: set wrong, it would delete all of them.
         let age_ns = self.limits.age.map(|age| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
         let oldest = age_ns
