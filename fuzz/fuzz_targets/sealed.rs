@@ -20,7 +20,7 @@ fuzz_target!(|bytes: &[u8]| {
         accept_v2: false,
         ..DemuxOptions::default()
     });
-    demux.set_keys(std::slice::from_ref(&key));
+    demux.decryptor.set_keys(std::slice::from_ref(&key));
     let mut take = |datagram: &[u8]| demux.accept(datagram, FROM, Moment::default(), &mut |_, _| {}).is_ok();
     assert!(!take(bytes), "without the key nothing is let in");
     let mut headed = bytes.to_vec();
@@ -42,7 +42,7 @@ fuzz_target!(|bytes: &[u8]| {
             }
         }
     }
-    let memory = demux.memory();
+    let memory = demux.decryptor.memory();
     let mut decryptor = Decryptor::default();
     decryptor.set_keys(std::slice::from_ref(&key));
     assert_eq!(decryptor.recall(&memory), 0);

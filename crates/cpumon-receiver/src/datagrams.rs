@@ -57,7 +57,7 @@ impl Receiving {
 
     /// What it takes, in words.
     pub fn describe(&self) -> String {
-        let keys: Vec<String> = self.demux.key_ids().map(|id| id.to_string()).collect();
+        let keys: Vec<String> = self.demux.decryptor.key_ids().map(|id| id.to_string()).collect();
         let open = match self.group_keys.allowed() {
             (true, true) => "hosts that report there are unauthenticated unless they encrypt",
             (true, false) => "v1 is taken, v2 only if it is encrypted",
@@ -84,7 +84,7 @@ pub fn run(
 ) -> Result<(), LinkError> {
     let Receiving { mut receiver, mut demux, mut group_keys } = receiving;
     // From the memory file: a restart must not open these hosts to plain datagrams.
-    demux.encrypted_hosts().for_each(|host| sink.note_encrypted(host));
+    demux.decryptor.hosts().for_each(|host| sink.note_encrypted(host));
     let (mut next_publish, mut next_flush) = (Instant::now(), Instant::now());
     let mut heap = HeapWatch::new(Instant::now());
     while !stop.load(Ordering::Relaxed) {
@@ -132,7 +132,7 @@ fn publish(receiver: &mut UdpReceiver, demux: &Demux, group_keys: &GroupKeys, si
         rejected_by: demux.refusals.status(),
         rejected_for,
         opened: totals.opened,
-        keys: demux.key_ids().map(|id| id.to_string()).collect(),
+        keys: demux.decryptor.key_ids().map(|id| id.to_string()).collect(),
         accepts_plain,
         accepts_v1,
         intervals: totals.intervals,
@@ -197,7 +197,7 @@ impl GroupKeys {
         group_keys.read_keys(demux);
         match read_memory(&group_keys.plan.memory) {
             Ok(Some(text)) => {
-                let bad = demux.recall(&text);
+                let bad = demux.decryptor.recall(&text);
                 if bad > 0 {
                     log::warn!("{bad} lines of {} cannot be read", group_keys.plan.memory.display());
                 }
@@ -215,9 +215,9 @@ impl GroupKeys {
         }
         self.next_check = Instant::now() + CHECK_EVERY;
         self.read_keys(demux);
-        let opened = demux.totals().opened;
+        let opened = demux.decryptor.decrypted();
         // A busy writer is tried again in a second: the next text contains all of this one.
-        if opened > self.written && self.put(demux.memory()) {
+        if opened > self.written && self.put(demux.decryptor.memory()) {
             self.written = opened;
         }
     }
@@ -226,8 +226,8 @@ impl GroupKeys {
     pub fn finish(mut self, demux: &Demux) {
         // The writer has its last text on the disk before this one goes there.
         drop(self.writer.take());
-        if demux.totals().opened > 0
-            && let Err(error) = write_memory(&self.plan.memory, &demux.memory())
+        if demux.decryptor.decrypted() > 0
+            && let Err(error) = write_memory(&self.plan.memory, &demux.decryptor.memory())
         {
             log::warn!("{error}: what was received before may be sent again to the next receiver");
         }
@@ -249,11 +249,10 @@ impl GroupKeys {
         }
         let keys = self.keys.as_deref().unwrap_or_default();
         // Only on a change: `set_keys` checks every agent start that is remembered.
-        if !keys.iter().map(GroupKey::id).eq(demux.key_ids()) {
-            demux.set_keys(keys);
+        if !keys.iter().map(GroupKey::id).eq(demux.decryptor.key_ids()) {
+            demux.decryptor.set_keys(keys);
         }
-        let (v1, plain) = self.allowed();
-        demux.accept_plain(v1, plain);
+        (demux.options.accept_v1, demux.options.accept_v2) = self.allowed();
     }
 
     /// Whether v1 and plain v2 are taken, in this order.
@@ -342,6 +341,6 @@ mod tests {
         std::fs::rename(&path, dir.path().join("moved")).unwrap();
         group_keys.read_keys(&mut demux);
         assert_eq!(group_keys.allowed(), (false, false));
-        assert!(demux.key_ids().eq([key.id()]), "its devices are still understood");
+        assert!(demux.decryptor.key_ids().eq([key.id()]), "its devices are still understood");
     }
 }

@@ -180,7 +180,7 @@ impl RecordChannel {
     /// Lets it take so much memory from now on, bytes.
     pub fn limit_memory(&mut self, bytes: usize) {
         self.limits = MemoryLimits::one_host(bytes);
-        self.demux.limit_memory(self.limits);
+        self.demux.options.plain = self.limits;
     }
 
     /// Up to which records are taken in and committed, given the last put that is; `None`: no news.

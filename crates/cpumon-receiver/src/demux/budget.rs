@@ -1,5 +1,5 @@
-//! What a source of datagrams may cost: datagrams and bytes a second and sizes of tables ([`DemuxOptions`]), bytes of memory
-//! ([`Accounts`]) and CPU time ([`CpuTime`]). Limits count what datagrams become: a row of four bytes takes some 200 bytes of memory.
+//! What sources of datagrams may use: the choices ([`DemuxOptions`]), and what each has used ([`SourceBudget`]): datagrams and bytes
+//! a second, memory, and CPU time. Limits count what datagrams become: a row of four bytes takes some 200 bytes of memory.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -28,13 +28,6 @@ impl Default for SourceRate {
     /// docs/security.md says why so much.
     fn default() -> Self {
         Self { datagrams_per_s: 20_000, bytes_per_s: 64_000_000 }
-    }
-}
-
-impl SourceRate {
-    pub(super) fn table(self) -> SourceTable<2> {
-        let rate = |amount| Rate { amount, seconds: 1, burst_ms: BURST_MS };
-        SourceTable::new([self.datagrams_per_s, self.bytes_per_s].map(rate), MAX_SOURCES, Overflow::Share)
     }
 }
 
@@ -128,27 +121,66 @@ struct Account {
     hosts: usize,
 }
 
-/// What the hosts of one table hold.
+/// What sources may use for the hosts of one table, and have used. An account ends with the last host of its source.
 #[derive(Debug, Default)]
-pub(super) struct Accounts {
-    sources: HashMap<Source, Account>,
-    /// What all hosts hold.
+pub(super) struct SourceBudget {
+    accounts: HashMap<Source, Account>,
+    /// Bytes that all hosts hold.
     pub(super) held: usize,
+    /// Datagrams and bytes; `None`: any number.
+    rates: Option<SourceTable<2>>,
+    /// `None`: any time.
+    cpu_time: Option<CpuTime>,
 }
 
-impl Accounts {
+impl SourceBudget {
+    /// For senders that nothing is known of.
+    pub(super) fn of_strangers(options: &DemuxOptions) -> Self {
+        let rate = |amount| Rate { amount, seconds: 1, burst_ms: BURST_MS };
+        let rates = options.source_rate.map(|of| [of.datagrams_per_s, of.bytes_per_s].map(rate));
+        let rates = rates.map(|rates| SourceTable::new(rates, MAX_SOURCES, Overflow::Share));
+        let cpu_time = options.limits_cpu_time.then(CpuTime::default);
+        Self { rates, cpu_time, ..Self::default() }
+    }
+
+    /// Counts a datagram; false: its source sends too much.
+    pub(super) fn is_within_rate(&mut self, arrival: &Arrival) -> bool {
+        let amounts = [1, arrival.bytes as u64];
+        let (source, now_ns) = (arrival.from.ip().into(), arrival.received.mono_ns);
+        self.rates.as_mut().is_none_or(|rates| rates.take(source, amounts, now_ns).is_ok())
+    }
+
+    /// Whether a source has CPU time left.
+    pub(super) fn may_work(&mut self, source: Source, now_ns: u64) -> bool {
+        self.cpu_time.as_mut().is_none_or(|time| time.may_work(source, now_ns))
+    }
+
+    /// A piece of work begins.
+    pub(super) fn begin_work(&mut self) {
+        if let Some(time) = &mut self.cpu_time {
+            time.begin();
+        }
+    }
+
+    /// The work ends, and its CPU time counts for a source.
+    pub(super) fn end_work(&mut self, source: Source, now_ns: u64) {
+        if let Some(time) = &mut self.cpu_time {
+            time.end(source, now_ns);
+        }
+    }
+
     /// A host that holds nothing yet.
     pub(super) fn open(&mut self, source: Source) -> Charge {
-        self.sources.entry(source).or_default().hosts += 1;
+        self.accounts.entry(source).or_default().hosts += 1;
         Charge { source, bytes: 0 }
     }
 
     pub(super) fn close(&mut self, mut charge: Charge) {
         self.set(&mut charge, 0);
-        if let Some(source) = self.sources.get_mut(&charge.source) {
-            source.hosts -= 1;
-            if source.hosts == 0 {
-                self.sources.remove(&charge.source);
+        if let Some(account) = self.accounts.get_mut(&charge.source) {
+            account.hosts -= 1;
+            if account.hosts == 0 {
+                self.accounts.remove(&charge.source);
             }
         }
     }
@@ -161,41 +193,34 @@ impl Accounts {
             *charge = self.open(source);
             self.set(charge, held);
         }
-        if let Some(source) = self.sources.get_mut(&source) {
-            source.sent = source.sent.saturating_add(bytes);
+        if let Some(account) = self.accounts.get_mut(&source) {
+            account.sent = account.sent.saturating_add(bytes);
         }
     }
 
     /// Bytes that the host may hold in all.
     pub(super) fn limit(&self, charge: &Charge, limits: &MemoryLimits) -> usize {
-        let Some(source) = self.sources.get(&charge.source) else { return 0 };
+        let Some(account) = self.accounts.get(&charge.source) else { return 0 };
         // A host's own bytes do not count against it: one at the limit must still be able to replace what it has.
         let others = |held: usize| held.saturating_sub(charge.bytes);
-        let paid = source.sent.saturating_mul(limits.per_sent_byte).saturating_add(UNSENT_BYTES);
-        let of_source = limits.source.min(paid).saturating_sub(others(source.held));
+        let paid = account.sent.saturating_mul(limits.per_sent_byte).saturating_add(UNSENT_BYTES);
+        let of_source = limits.source.min(paid).saturating_sub(others(account.held));
         limits.host.min(of_source).min(limits.all.saturating_sub(others(self.held)))
     }
 
     pub(super) fn set(&mut self, charge: &mut Charge, bytes: usize) {
         self.held = self.held - charge.bytes + bytes;
-        if let Some(source) = self.sources.get_mut(&charge.source) {
-            source.held = source.held - charge.bytes + bytes;
+        if let Some(account) = self.accounts.get_mut(&charge.source) {
+            account.held = account.held - charge.bytes + bytes;
         }
         charge.bytes = bytes;
     }
 
-    /// The source with most hosts.
-    pub(super) fn largest_source(&self) -> Option<SourceHosts> {
-        let most = self.sources.iter().max_by_key(|(_, source)| source.hosts);
-        most.map(|(&source, of)| SourceHosts { source, hosts: of.hosts })
+    /// The source with most hosts, and how many.
+    pub(super) fn largest_source(&self) -> Option<(Source, usize)> {
+        let hosts = self.accounts.iter().map(|(source, account)| (*source, account.hosts));
+        hosts.max_by_key(|(_, hosts)| *hosts)
     }
-}
-
-/// How many hosts a source has.
-#[derive(Copy, Clone, Debug)]
-pub(super) struct SourceHosts {
-    pub(super) source: Source,
-    pub(super) hosts: usize,
 }
 
 /// Adds what a datagram counts for.
@@ -218,7 +243,7 @@ pub(super) fn bytes_of<T>(list: &Vec<T>) -> usize {
 const SECOND_NS: u64 = 1_000_000_000;
 /// What all of them may take: the rest is for hosts that encrypt, and for the kernel's buffer, which must be emptied in time.
 const ALL: Rate = Rate { amount: SECOND_NS * 3 / 4, seconds: 1, burst_ms: 400 };
-/// As long as they take no more than this, a source may take as much as it likes.
+/// Below this total, sources are not limited individually.
 const PLENTY: Rate = Rate { amount: SECOND_NS / 2, seconds: 1, burst_ms: 400 };
 /// What each source may take in any case.
 const SOURCE: Rate = Rate { amount: SECOND_NS / 10, seconds: 1, burst_ms: 1_000 };
@@ -246,7 +271,7 @@ impl Clocks {
 
 /// The time that plain datagrams took, and what is left for their sources.
 #[derive(Debug)]
-pub(super) struct CpuTime {
+struct CpuTime {
     clocks: Clocks,
     /// When the piece of work at hand began.
     mono_ns: u64,
@@ -275,24 +300,16 @@ impl CpuTime {
         }
     }
 
-    /// Whether work may be done for a source of plain datagrams; if so it begins.
-    pub(super) fn begin(&mut self, source: Source, now_ns: u64) -> bool {
+    fn may_work(&mut self, source: Source, now_ns: u64) -> bool {
         let has_share = |sources: &mut SourceTable<1>| sources.take(source, [0], now_ns).is_ok();
-        let may_work =
-            self.all.has_left(now_ns) && (self.plenty.has_left(now_ns) || has_share(&mut self.sources));
-        if may_work {
-            self.go_on();
-        }
-        may_work
+        self.all.has_left(now_ns) && (self.plenty.has_left(now_ns) || has_share(&mut self.sources))
     }
 
-    /// Work that is done in any case begins.
-    pub(super) fn go_on(&mut self) {
+    fn begin(&mut self) {
         self.mono_ns = (self.clocks.mono_ns)();
     }
 
-    /// The work ends, and its time counts for a source.
-    pub(super) fn end(&mut self, source: Source, now_ns: u64) {
+    fn end(&mut self, source: Source, now_ns: u64) {
         let spent_ns = self.spent_ns();
         self.all.spend(spent_ns, now_ns);
         self.plenty.spend(spent_ns, now_ns);
@@ -334,22 +351,22 @@ mod tests {
 
     #[test]
     fn hosts_of_a_source_share_and_what_was_sent_pays() {
-        let mut accounts = Accounts::default();
-        let mut one = accounts.open(source(1));
-        let mut two = accounts.open(source(1));
-        assert_eq!(accounts.limit(&one, &LIMITS), UNSENT_BYTES, "nothing was sent");
-        accounts.receive(&mut one, source(1), 2 << 20);
-        assert_eq!(accounts.limit(&one, &LIMITS), 5 << 20);
-        accounts.set(&mut one, 4 << 20);
-        assert_eq!((accounts.limit(&one, &LIMITS), accounts.limit(&two, &LIMITS)), (5 << 20, 1 << 20));
-        accounts.receive(&mut two, source(2), 5 << 20);
-        assert_eq!(accounts.limit(&two, &LIMITS), 5 << 20, "another address pays now");
-        accounts.set(&mut two, 5 << 20);
-        let three = accounts.open(source(3));
-        assert_eq!((accounts.limit(&three, &LIMITS), accounts.held), (1 << 20, 9 << 20));
-        accounts.close(one);
-        accounts.close(two);
-        assert_eq!((accounts.held, accounts.sources.len()), (0, 1));
+        let mut budget = SourceBudget::default();
+        let mut one = budget.open(source(1));
+        let mut two = budget.open(source(1));
+        assert_eq!(budget.limit(&one, &LIMITS), UNSENT_BYTES, "nothing was sent");
+        budget.receive(&mut one, source(1), 2 << 20);
+        assert_eq!(budget.limit(&one, &LIMITS), 5 << 20);
+        budget.set(&mut one, 4 << 20);
+        assert_eq!((budget.limit(&one, &LIMITS), budget.limit(&two, &LIMITS)), (5 << 20, 1 << 20));
+        budget.receive(&mut two, source(2), 5 << 20);
+        assert_eq!(budget.limit(&two, &LIMITS), 5 << 20, "another address pays now");
+        budget.set(&mut two, 5 << 20);
+        let three = budget.open(source(3));
+        assert_eq!((budget.limit(&three, &LIMITS), budget.held), (1 << 20, 9 << 20));
+        budget.close(one);
+        budget.close(two);
+        assert_eq!((budget.held, budget.accounts.len()), (0, 1));
     }
 
     const MS: u64 = 1_000_000;
@@ -376,8 +393,9 @@ mod tests {
     /// Offers a datagram of a source that takes so long; whether it was taken.
     fn offer(time: &mut CpuTime, number: u32, cpu_ns: u64, waits_ns: u64) -> bool {
         let now_ns = MONO_NS.get();
-        let is_taken = time.begin(source(number), now_ns);
+        let is_taken = time.may_work(source(number), now_ns);
         if is_taken {
+            time.begin();
             pass(cpu_ns, waits_ns);
             time.end(source(number), now_ns);
         }

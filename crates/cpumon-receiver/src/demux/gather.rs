@@ -147,10 +147,8 @@ impl Gather {
         trim_list(&mut snapshot.exits);
         trim_list(&mut snapshot.gone);
         trim_list(&mut snapshot.delays);
-        self.delays.clear();
-        trim_list(&mut self.delays);
-        self.whole_delays.clear();
-        trim_list(&mut self.whole_delays);
+        free(&mut self.delays);
+        free(&mut self.whole_delays);
         self.ended_cgroups.clear();
     }
 
@@ -314,6 +312,12 @@ impl Gather {
     }
 }
 
+/// Empties a list, and gives its memory back if it is much.
+pub(super) fn free<T>(list: &mut Vec<T>) {
+    list.clear();
+    trim_list(list);
+}
+
 /// An interrupt line; its name is shared with what is known if it is the same.
 fn irq(frame: &Frame, row: &IrqRow, known: &Snapshot) -> IrqSample {
     let before =
@@ -396,23 +400,16 @@ impl Work<'_> {
     pub(super) fn give_out(&mut self, status: &HostStatus) {
         let interval = &mut self.scratch.interval;
         (self.out)(status, interval);
-        interval.cpus.clear();
-        trim_list(&mut interval.cpus);
-        interval.processes.clear();
-        trim_list(&mut interval.processes);
-        self.scratch.processes.clear();
-        trim_list(&mut self.scratch.processes);
-        interval.threads.clear();
-        trim_list(&mut interval.threads);
+        free(&mut interval.cpus);
+        free(&mut interval.processes);
+        free(&mut self.scratch.processes);
+        free(&mut interval.threads);
         interval.resting = None;
         interval.idle_processes = None;
         interval.corrects_lists = false;
-        interval.irqs.clear();
-        trim_list(&mut interval.irqs);
-        interval.delays.clear();
-        trim_list(&mut interval.delays);
-        interval.cgroups.clear();
-        trim_list(&mut interval.cgroups);
+        free(&mut interval.irqs);
+        free(&mut interval.delays);
+        free(&mut interval.cgroups);
     }
 
     /// Takes a snapshot that was given out.

@@ -1,12 +1,13 @@
 //! [`HostTable`]: the v2 hosts of one kind of trust, bounded in number and in memory. Plain and encrypted hosts have a table each, so
 //! that senders without a key take no place from those with one.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use cpumon_model::{HostId, Moment, Trust};
 use cpumon_wire::v2::Frame;
 
-use super::budget::{Accounts, Arrival, Charge, CpuTime, DemuxOptions, MemoryLimits, Output};
+use super::budget::{Arrival, DemuxOptions, MemoryLimits, Output, SourceBudget};
 use super::gather::{Scratch, Work};
 use super::rejects::Rejected;
 use super::v2_host::V2Host;
@@ -27,46 +28,17 @@ const RELEASE_EVERY_NS: u64 = 1_000_000_000;
 pub(super) const FLUSH_BYTES: usize = 8 << 20;
 
 #[derive(Debug)]
-struct Entry {
-    host: V2Host,
-    charge: Charge,
-}
-
-/// The v2 hosts of one kind of trust.
-#[derive(Debug)]
 pub(super) struct HostTable {
     trust: Trust,
-    hosts: HashMap<HostId, Entry>,
-    pub(super) accounts: Accounts,
+    pub(super) hosts: HashMap<HostId, V2Host>,
+    pub(super) budget: SourceBudget,
     next_search_ns: u64,
     next_release_ns: u64,
 }
 
 impl HostTable {
-    pub(super) fn new(trust: Trust) -> Self {
-        Self {
-            trust,
-            hosts: HashMap::new(),
-            accounts: Accounts::default(),
-            next_search_ns: 0,
-            next_release_ns: 0,
-        }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.hosts.len()
-    }
-
-    pub(super) fn hosts(&self) -> impl Iterator<Item = &V2Host> {
-        self.hosts.values().map(|entry| &entry.host)
-    }
-
-    pub(super) fn get(&self, host: HostId) -> Option<&V2Host> {
-        self.hosts.get(&host).map(|entry| &entry.host)
-    }
-
-    pub(super) fn get_mut(&mut self, host: HostId) -> Option<&mut V2Host> {
-        self.hosts.get_mut(&host).map(|entry| &mut entry.host)
+    pub(super) fn new(trust: Trust, budget: SourceBudget) -> Self {
+        Self { trust, hosts: HashMap::new(), budget, next_search_ns: 0, next_release_ns: 0 }
     }
 
     fn limits<'a>(&self, options: &'a DemuxOptions) -> &'a MemoryLimits {
@@ -85,16 +57,16 @@ impl HostTable {
         let (id, source) = (frame.header.host, arrival.from.ip().into());
         if !self.hosts.contains_key(&id) {
             self.make_space(arrival.received, options.max_hosts)?;
-            let host = V2Host::new(&frame.header, self.trust);
-            let charge = self.accounts.open(source);
-            self.hosts.insert(id, Entry { host, charge });
+            let host = V2Host::new(&frame.header, self.trust, self.budget.open(source));
+            self.hosts.insert(id, host);
         }
         let limits = self.limits(options);
-        let Some(Entry { host, charge }) = self.hosts.get_mut(&id) else { return Ok(()) };
-        self.accounts.receive(charge, source, arrival.bytes);
-        let limit = self.accounts.limit(charge, limits);
+        let Some(host) = self.hosts.get_mut(&id) else { return Ok(()) };
+        self.budget.receive(&mut host.charge, source, arrival.bytes);
+        let limit = self.budget.limit(&host.charge, limits);
         let taken = host.accept(frame, arrival, &mut Work { options, limit, scratch, out });
-        self.accounts.set(charge, host.held());
+        let held = host.held();
+        self.budget.set(&mut host.charge, held);
         taken
     }
 
@@ -110,51 +82,44 @@ impl HostTable {
         }
         self.next_search_ns = now.mono_ns.saturating_add(MAKE_SPACE_EVERY_NS);
         let Some(id) = self.least_wanted(now, max_hosts) else { return error };
-        if let Some(entry) = self.hosts.remove(&id) {
-            self.accounts.close(entry.charge);
+        if let Some(host) = self.hosts.remove(&id) {
+            self.budget.close(host.charge);
         }
         Ok(())
     }
 
     /// The host that gives way: one of a source that has many, else one that gave out nothing or is silent.
     fn least_wanted(&self, now: Moment, max_hosts: usize) -> Option<HostId> {
-        let most = self.accounts.largest_source().filter(|most| most.hosts > (max_hosts / MANY).max(1));
-        let is_of_many = |entry: &Entry| most.is_some_and(|most| most.source == entry.charge.source);
-        let is_idle =
-            |entry: &Entry| !entry.host.is_established || entry.host.silent_ns(now) >= KEEPS_PLACE_NS;
-        let longest_silent = |may_go: &dyn Fn(&Entry) -> bool| {
-            let candidates = self.hosts.iter().filter(|(_, entry)| may_go(entry));
-            let by_use = |entry: &Entry| (!entry.host.is_established, entry.host.silent_ns(now));
-            candidates.max_by_key(|(_, entry)| by_use(entry)).map(|(id, _)| *id)
+        let most = self.budget.largest_source().filter(|(_, hosts)| *hosts > (max_hosts / MANY).max(1));
+        let is_of_many = |host: &V2Host| most.is_some_and(|(source, _)| source == host.charge.source);
+        let is_idle = |host: &V2Host| !host.is_established || host.silent_ns(now) >= KEEPS_PLACE_NS;
+        let longest_silent = |may_go: &dyn Fn(&V2Host) -> bool| {
+            let candidates = self.hosts.iter().filter(|(_, host)| may_go(host));
+            let by_use = |host: &V2Host| (!host.is_established, host.silent_ns(now));
+            candidates.max_by_key(|(_, host)| by_use(host)).map(|(id, _)| *id)
         };
         longest_silent(&is_of_many).or_else(|| longest_silent(&is_idle))
     }
 
-    /// Gives out what has been waiting for missing datagrams for too long, and gives back memory of hosts that are silent. `time`:
-    /// where to count how long that takes for each source.
+    /// Gives out what has been waiting for missing datagrams for too long, and gives back memory of hosts that are silent.
     pub(super) fn flush(
         &mut self,
         now: Moment,
         options: &DemuxOptions,
         scratch: &mut Scratch,
-        mut time: Option<&mut CpuTime>,
         out: Output<'_>,
     ) {
         let limits = *self.limits(options);
         let mut given_out = 0;
         let timeout_ns = options.reassembly_timeout_ns;
-        for Entry { host, charge } in self.hosts.values_mut().filter(|one| one.host.is_late(now, timeout_ns))
-        {
-            let limit = self.accounts.limit(charge, &limits);
+        for host in self.hosts.values_mut().filter(|host| host.is_late(now, timeout_ns)) {
+            let limit = self.budget.limit(&host.charge, &limits);
             given_out += host.pending_bytes();
-            if let Some(time) = &mut time {
-                time.go_on();
-            }
+            self.budget.begin_work();
             host.flush(now, &mut Work { options, limit, scratch, out });
-            if let Some(time) = &mut time {
-                time.end(charge.source, now.mono_ns);
-            }
-            self.accounts.set(charge, host.held());
+            self.budget.end_work(host.charge.source, now.mono_ns);
+            let held = host.held();
+            self.budget.set(&mut host.charge, held);
             if given_out > FLUSH_BYTES {
                 break;
             }
@@ -167,18 +132,19 @@ impl HostTable {
 
     /// Gives back what silent hosts hold, those with most first, as long as all together hold much.
     fn release(&mut self, now: Moment) {
-        if self.accounts.held <= RELEASE_ABOVE_BYTES {
+        if self.budget.held <= RELEASE_ABOVE_BYTES {
             return;
         }
-        let mut silent: Vec<&mut Entry> =
-            self.hosts.values_mut().filter(|one| one.host.is_gone(now, RELEASE_AFTER_NS)).collect();
-        silent.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.host.held()));
-        for Entry { host, charge } in silent {
-            if self.accounts.held <= RELEASE_ABOVE_BYTES {
+        let mut silent: Vec<&mut V2Host> =
+            self.hosts.values_mut().filter(|host| host.is_gone(now, RELEASE_AFTER_NS)).collect();
+        silent.sort_unstable_by_key(|host| Reverse(host.held()));
+        for host in silent {
+            if self.budget.held <= RELEASE_ABOVE_BYTES {
                 return;
             }
             host.forget();
-            self.accounts.set(charge, host.held());
+            let held = host.held();
+            self.budget.set(&mut host.charge, held);
         }
     }
 }

@@ -9,8 +9,8 @@ use cpumon_model::{
 };
 
 use super::budget::{bytes_of, grow};
-use super::gather::{IRQ_BYTES, MAX_IRQS};
-use super::sparse::{Among, CGROUP_BYTES, CgroupTurns, search, take_delays};
+use super::gather::{IRQ_BYTES, MAX_IRQS, free};
+use super::sparse::{Among, CGROUP_BYTES, CgroupTurns, place_of, search, take_delays};
 
 pub(super) use self::complete::ListTurn;
 
@@ -141,10 +141,10 @@ impl Known {
         take_irqs(&mut self.snapshot.irqs, &cur.irqs);
         self.has_all_delays |= cur.is_complete || !cur.fields.contains(Fields::HISTOGRAMS);
         let space = limit.saturating_sub(self.bytes() - self.delay_bytes);
-        let delays = take_delays(&mut self.snapshot, cur, space);
-        self.delay_bytes = delays.bytes;
+        let (left_out, bytes) = take_delays(&mut self.snapshot, cur, space);
+        self.delay_bytes = bytes;
         self.trim();
-        over + delays.over
+        over + left_out
     }
 
     /// Gives back memory that only few snapshots need.
@@ -154,10 +154,8 @@ impl Known {
         trim_list(&mut self.threads_received);
         trim_list(&mut self.processes_received);
         trim_list(&mut self.exits_sent);
-        self.fresh.clear();
-        trim_list(&mut self.fresh);
-        self.emptied.clear();
-        trim_list(&mut self.emptied);
+        free(&mut self.fresh);
+        free(&mut self.emptied);
     }
 
     fn forget_unlisted(&mut self, cur: &Snapshot) {
@@ -263,8 +261,8 @@ impl Known {
         }
         let mut at = usize::MAX;
         for thread in &self.snapshot.threads {
-            let (processes, received) = (&self.snapshot.processes, &mut self.processes_received);
-            if let Some(received) = of_process(processes, received, thread.process, &mut at) {
+            if let Some(place) = place_of(&self.snapshot.processes, thread.process, &mut at, |row| row.key) {
+                let received = &mut self.processes_received[place];
                 received.threads = received.threads.saturating_add(1);
             }
         }
@@ -279,7 +277,8 @@ impl Known {
             let stays = keep(thread, received);
             if !stays {
                 open_waits.leave(thread.process, thread.sched.open_wait, received.place);
-                if let Some(received) = of_process(processes, processes_received, thread.process, &mut at) {
+                if let Some(place) = place_of(processes, thread.process, &mut at, |row| row.key) {
+                    let received = &mut processes_received[place];
                     received.threads = received.threads.saturating_sub(1);
                 }
             }
@@ -321,8 +320,8 @@ impl Known {
         let mut at = usize::MAX;
         for thread in self.fresh.iter().filter_map(|&index| cur.threads.get(index)) {
             self.open_waits.join(thread.process, thread.sched.open_wait, &mut WaitPlace::default());
-            let (processes, received) = (&self.snapshot.processes, &mut self.processes_received);
-            if let Some(received) = of_process(processes, received, thread.process, &mut at) {
+            if let Some(place) = place_of(&self.snapshot.processes, thread.process, &mut at, |row| row.key) {
+                let received = &mut self.processes_received[place];
                 received.threads = received.threads.saturating_add(1);
             }
         }
@@ -397,19 +396,6 @@ impl Received {
     fn of(snapshot: &Snapshot) -> Self {
         Self { sequence: snapshot.sequence, end_ns: snapshot.end.mono_ns, ..Self::default() }
     }
-}
-
-/// What is noted of a process. `at`: where the last one was found, which neighbouring threads often share.
-fn of_process<'a>(
-    processes: &[ProcessSample],
-    received: &'a mut [Received],
-    key: ProcessKey,
-    at: &mut usize,
-) -> Option<&'a mut Received> {
-    if processes.get(*at).is_none_or(|row| row.key != key) {
-        *at = processes.binary_search_by_key(&key, |row| row.key).ok()?;
-    }
-    received.get_mut(*at)
 }
 
 /// Inserts `count` rows, given in descending order, into an ascending list and stamps them. What lies behind them moves;

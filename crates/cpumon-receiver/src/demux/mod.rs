@@ -12,13 +12,12 @@ mod v2_host;
 
 use std::net::SocketAddr;
 
-use cpumon_model::limits::SourceTable;
 use cpumon_model::{HostId, HostStatus, Interval, Moment, Snapshot, Trust};
 use cpumon_query::status;
-use cpumon_wire::encrypted::{self, Decryptor, GroupKey, KeyId};
+use cpumon_wire::encrypted::{self, Decryptor};
 use cpumon_wire::{DecodeError, v2};
 
-use self::budget::{Arrival, CpuTime, Output};
+use self::budget::{Arrival, Output, SourceBudget};
 use self::gather::Scratch;
 use self::host_table::HostTable;
 use self::v1::V1Table;
@@ -54,22 +53,20 @@ pub struct DemuxTotals {
 /// Separates v1 from v2 and host from host, puts snapshots together and makes intervals of them.
 #[derive(Debug)]
 pub struct Demux {
-    options: DemuxOptions,
+    /// May be changed at any time, but for the rates of sources.
+    pub options: DemuxOptions,
     v1_hosts: V1Table,
     /// v2 hosts whose frames were not encrypted.
     plain: HostTable,
     /// Those whose frames were: a plain frame is never charged to one of them.
     encrypted: HostTable,
-    decryptor: Decryptor,
+    /// Opens encrypted datagrams: keys, the hosts that they spoke for, and what a receiver that begins again must know of them.
+    pub decryptor: Decryptor,
     frame: v2::Frame,
     /// Memory that all hosts use in turn.
     scratch: Scratch,
     /// Refused datagrams by their senders.
     pub refusals: Refusals<Rejected>,
-    /// How many datagrams and bytes each source may send; `None`: any number.
-    rates: Option<SourceTable<2>>,
-    /// How much time each source may take; `None`: any.
-    cpu_time: Option<CpuTime>,
     totals: DemuxTotals,
 }
 
@@ -78,12 +75,10 @@ impl Demux {
     #[must_use]
     pub fn new(options: DemuxOptions) -> Self {
         Self {
-            rates: options.source_rate.map(SourceRate::table),
-            cpu_time: options.limits_cpu_time.then(CpuTime::default),
             options,
             v1_hosts: V1Table::default(),
-            plain: HostTable::new(Trust::Unauthenticated),
-            encrypted: HostTable::new(Trust::Encrypted),
+            plain: HostTable::new(Trust::Unauthenticated, SourceBudget::of_strangers(&options)),
+            encrypted: HostTable::new(Trust::Encrypted, SourceBudget::default()),
             decryptor: Decryptor::default(),
             frame: v2::Frame::default(),
             scratch: Scratch::default(),
@@ -112,8 +107,8 @@ impl Demux {
             out(status, interval);
         };
         let arrival = Arrival { bytes: datagram.len(), from, received };
-        // The rate comes first: a flood must not cost a key derivation or a parse for each datagram.
-        let result = if !self.is_within_rate(&arrival) {
+        // The rate comes first: a flood must not cost a key derivation or a parse for each datagram. So encrypted ones count as well.
+        let result = if !self.plain.budget.is_within_rate(&arrival) {
             Err(Rejected::TooFast)
         } else if datagram.starts_with(&encrypted::MAGIC) {
             self.take_encrypted(datagram, &arrival, &mut count)
@@ -136,10 +131,10 @@ impl Demux {
             given += 1;
             out(status, interval);
         };
-        let Self { v1_hosts, plain, encrypted, options, scratch, cpu_time, .. } = self;
-        v1_hosts.flush(now, &mut plain.accounts, cpu_time.as_mut(), &mut count);
-        plain.flush(now, options, scratch, cpu_time.as_mut(), &mut count);
-        encrypted.flush(now, options, scratch, None, &mut count);
+        let Self { v1_hosts, plain, encrypted, options, scratch, .. } = self;
+        v1_hosts.flush(now, &mut plain.budget, &mut count);
+        plain.flush(now, options, scratch, &mut count);
+        encrypted.flush(now, options, scratch, &mut count);
         self.totals.intervals += given;
     }
 
@@ -152,15 +147,15 @@ impl Demux {
     #[must_use]
     pub fn snapshot(&self, host: HostId) -> Option<&Snapshot> {
         // Plain datagrams that claim the id of a host that encrypts never answer for it.
-        [&self.encrypted, &self.plain].into_iter().find_map(|table| table.get(host)?.snapshot())
+        [&self.encrypted, &self.plain].into_iter().find_map(|table| table.hosts.get(&host)?.snapshot())
     }
 
     /// How full the tables of hosts are.
     #[must_use]
     pub fn tables(&self) -> status::Tables {
         status::Tables {
-            plain_hosts: self.plain.len() as u64,
-            encrypted_hosts: self.encrypted.len() as u64,
+            plain_hosts: self.plain.hosts.len() as u64,
+            encrypted_hosts: self.encrypted.hosts.len() as u64,
             v1_hosts: self.v1_hosts.hosts().count() as u64,
             max_hosts: self.options.max_hosts as u64,
             held_bytes: self.held_bytes() as u64,
@@ -170,16 +165,11 @@ impl Demux {
     /// Memory for what is known of all hosts.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.plain.accounts.held + self.encrypted.accounts.held
-    }
-
-    /// Lets plain hosts hold so many bytes from now on.
-    pub fn limit_memory(&mut self, limits: MemoryLimits) {
-        self.options.plain = limits;
+        self.plain.budget.held + self.encrypted.budget.held
     }
 
     fn v2_hosts(&self) -> impl Iterator<Item = &V2Host> {
-        [&self.plain, &self.encrypted].into_iter().flat_map(HostTable::hosts)
+        [&self.plain, &self.encrypted].into_iter().flat_map(|table| table.hosts.values())
     }
 
     /// Counts over all senders.
@@ -204,30 +194,22 @@ impl Demux {
             self.v1_hosts.count_rejected(arrival);
         })?;
         // After decoding, so that only a sound datagram takes a place among the hosts.
-        self.v1_hosts.accept(&decoded, arrival, &self.options, &mut self.plain.accounts, out)
-    }
-
-    /// Whether a datagram is within what its source may send.
-    fn is_within_rate(&mut self, arrival: &Arrival) -> bool {
-        let Some(rates) = &mut self.rates else { return true };
-        let amounts = [1, arrival.bytes as u64];
-        rates.take(arrival.from.ip().into(), amounts, arrival.received.mono_ns).is_ok()
+        self.v1_hosts.accept(&decoded, arrival, &self.options, &mut self.plain.budget, out)
     }
 
     /// Takes a datagram that is not encrypted, and counts the time that it takes for its source.
     fn take_timed(&mut self, datagram: &[u8], arrival: &Arrival, out: Output<'_>) -> Result<(), Rejected> {
         let (source, now_ns) = (arrival.from.ip().into(), arrival.received.mono_ns);
-        if self.cpu_time.as_mut().is_some_and(|time| !time.begin(source, now_ns)) {
+        if !self.plain.budget.may_work(source, now_ns) {
             return Err(Rejected::TooCostly);
         }
+        self.plain.budget.begin_work();
         let taken = if datagram.starts_with(&v2::MAGIC) {
             self.take_plain(datagram, arrival, out)
         } else {
             self.take_v1(datagram, arrival, out)
         };
-        if let Some(time) = &mut self.cpu_time {
-            time.end(source, now_ns);
-        }
+        self.plain.budget.end_work(source, now_ns);
         taken
     }
 
@@ -251,7 +233,7 @@ impl Demux {
                 // A stranger can name any agent start, so the claim moves only a counter of a host that is
                 // known already.
                 let claimed = self.decryptor.claimed_host(datagram);
-                if let Some(host) = claimed.and_then(|host| self.encrypted.get_mut(host)) {
+                if let Some(host) = claimed.and_then(|host| self.encrypted.hosts.get_mut(&host)) {
                     host.count_refused(error);
                 }
                 return Err(error.into());
@@ -276,36 +258,5 @@ impl Demux {
         };
         frame.trim();
         taken
-    }
-
-    /// Opens encrypted datagrams with these keys from now on.
-    pub fn set_keys(&mut self, keys: &[GroupKey]) {
-        self.decryptor.set_keys(keys);
-    }
-
-    /// Names of the keys in use.
-    pub fn key_ids(&self) -> impl Iterator<Item = KeyId> {
-        self.decryptor.key_ids()
-    }
-
-    /// Whether unencrypted v1 datagrams and v2 frames are taken from now on.
-    pub fn accept_plain(&mut self, v1: bool, v2: bool) {
-        (self.options.accept_v1, self.options.accept_v2) = (v1, v2);
-    }
-
-    /// Hosts that encrypted datagrams ever spoke for: nothing else should speak for them.
-    pub fn encrypted_hosts(&self) -> impl Iterator<Item = HostId> {
-        self.decryptor.hosts()
-    }
-
-    /// What to keep so that a receiver that begins again takes nothing twice.
-    #[must_use]
-    pub fn memory(&self) -> String {
-        self.decryptor.memory()
-    }
-
-    /// Takes up what was kept, once the keys are set. Gives the number of lines that cannot be read.
-    pub fn recall(&mut self, memory: &str) -> usize {
-        self.decryptor.recall(memory)
     }
 }

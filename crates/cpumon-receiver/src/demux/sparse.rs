@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use cpumon_model::{
-    CGROUP_PATH_BYTES, CgroupSample, DelayHistogram, DelayOf, Delays, Fields, MAX_CGROUPS, SchedTimes,
-    Snapshot, ThreadSample, Waits, bytes_of_delays, find_delays,
+    CGROUP_PATH_BYTES, CgroupSample, DelayHistogram, DelayOf, Delays, Fields, MAX_CGROUPS, ProcessKey,
+    SchedTimes, Snapshot, ThreadSample, Waits, bytes_of_delays, find_delays,
 };
 use cpumon_wire::v2::{CgroupRow, Frame};
 
@@ -18,6 +18,19 @@ pub(super) fn search<T, K: Ord>(list: &[T], from: usize, key: &K, key_of: impl F
         reach *= 2;
     }
     from + rest[..reach.min(rest.len())].partition_point(|row| key_of(row) < *key)
+}
+
+/// Where the row of a process is in an ascending list. `at`: where the last one was found, which neighbouring threads often share.
+pub(super) fn place_of<T>(
+    rows: &[T],
+    process: ProcessKey,
+    at: &mut usize,
+    key_of: impl Fn(&T) -> ProcessKey,
+) -> Option<usize> {
+    if rows.get(*at).is_none_or(|row| key_of(row) != process) {
+        *at = rows.binary_search_by_key(&process, key_of).ok()?;
+    }
+    Some(*at)
 }
 
 /// An ascending list, asked for keys that ascend too: one pass over both answers for all.
@@ -189,20 +202,13 @@ fn began_since(of: DelayOf, watched_from_ns: u64) -> bool {
     start_ns != 0 && start_ns >= watched_from_ns
 }
 
-/// What [`take_delays`] did.
-pub(super) struct TakenDelays {
-    /// Histograms left out for want of space.
-    pub(super) over: u64,
-    /// Memory of all that are known now.
-    pub(super) bytes: usize,
-}
-
-/// Stores the histograms of a snapshot in at most `limit` bytes, and forgets those whose owner is neither known nor in it.
-pub(super) fn take_delays(known: &mut Snapshot, cur: &Snapshot, limit: usize) -> TakenDelays {
+/// Stores the histograms of a snapshot in at most `limit` bytes, and forgets those whose owner is neither known nor in it. Returns how many
+/// had no space, and the bytes of all that are known now.
+pub(super) fn take_delays(known: &mut Snapshot, cur: &Snapshot, limit: usize) -> (u64, usize) {
     if !cur.fields.contains(Fields::HISTOGRAMS) {
         // The probe is off, and will begin at 0 when it is on again.
         known.delays = Vec::new();
-        return TakenDelays { over: 0, bytes: 0 };
+        return (0, 0);
     }
     let sent = |of: DelayOf| find_delays(&cur.delays, of).is_some();
     let (processes, threads) = (&known.processes, &known.threads);
@@ -231,7 +237,7 @@ pub(super) fn take_delays(known: &mut Snapshot, cur: &Snapshot, limit: usize) ->
         }
     }
     sort_behind(&mut known.delays, before);
-    TakenDelays { over, bytes }
+    (over, bytes)
 }
 
 /// Adds the known waits to a row that has only those that grew. `since_ns`: earlier rows may be lost; time since the last snapshot, up to

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use cpumon_model::{HostId, HostInfo, HostStatus, Interval, Moment, SourceKind, Trust};
 use cpumon_wire::v1::{Assembler, AssemblerLimits, Datagram};
 
-use super::budget::{Accounts, Arrival, Charge, CpuTime, DemuxOptions, Output, count_datagram};
+use super::budget::{Arrival, Charge, DemuxOptions, Output, SourceBudget, count_datagram};
 use super::host_table::{FLUSH_BYTES, KEEPS_PLACE_NS, MAKE_SPACE_EVERY_NS, RELEASE_AFTER_NS};
 use super::rejects::Rejected;
 
@@ -26,7 +26,8 @@ impl V1Table {
     /// A datagram that cannot be read came from an address.
     pub(super) fn count_rejected(&mut self, arrival: &Arrival) {
         if let Some(host) = self.hosts.get_mut(&arrival.from.ip().to_canonical()) {
-            host.count_rejected(arrival.bytes);
+            count_datagram(&mut host.status.loss, arrival.bytes);
+            host.status.loss.rejected += 1;
         }
     }
 
@@ -36,26 +37,31 @@ impl V1Table {
         datagram: &Datagram,
         arrival: &Arrival,
         options: &DemuxOptions,
-        accounts: &mut Accounts,
+        budget: &mut SourceBudget,
         out: Output<'_>,
     ) -> Result<(), Rejected> {
         let address = arrival.from.ip().to_canonical();
         if !self.hosts.contains_key(&address) {
-            self.make_space(arrival.received, options.max_hosts, accounts)?;
-            let charge = accounts.open(address.into());
+            self.make_space(arrival.received, options.max_hosts, budget)?;
+            let charge = budget.open(address.into());
             self.hosts.insert(address, V1Host::new(address, options.v1, charge));
         }
         let Some(host) = self.hosts.get_mut(&address) else { return Ok(()) };
         host.received_mono_ns = arrival.received.mono_ns;
-        accounts.receive(&mut host.charge, address.into(), arrival.bytes);
-        let limit = accounts.limit(&host.charge, &options.plain);
+        budget.receive(&mut host.charge, address.into(), arrival.bytes);
+        let limit = budget.limit(&host.charge, &options.plain);
         host.accept(datagram, arrival, limit, out);
-        accounts.set(&mut host.charge, host.assembler.held());
+        budget.set(&mut host.charge, host.assembler.held());
         Ok(())
     }
 
     /// Makes sure that there is a place for one more host: the one that was silent longest gives way.
-    fn make_space(&mut self, now: Moment, max_hosts: usize, accounts: &mut Accounts) -> Result<(), Rejected> {
+    fn make_space(
+        &mut self,
+        now: Moment,
+        max_hosts: usize,
+        budget: &mut SourceBudget,
+    ) -> Result<(), Rejected> {
         if self.hosts.len() < max_hosts {
             return Ok(());
         }
@@ -70,31 +76,21 @@ impl V1Table {
             return Err(error);
         };
         if let Some(host) = self.hosts.remove(&address) {
-            accounts.close(host.charge);
+            budget.close(host.charge);
         }
         Ok(())
     }
 
-    /// Gives out sets that have been waiting for their end for too long. `time`: where to count how long that takes for each source.
-    pub(super) fn flush(
-        &mut self,
-        now: Moment,
-        accounts: &mut Accounts,
-        mut time: Option<&mut CpuTime>,
-        out: Output<'_>,
-    ) {
+    /// Gives out sets that have been waiting for their end for too long.
+    pub(super) fn flush(&mut self, now: Moment, budget: &mut SourceBudget, out: Output<'_>) {
         let mut given_out = 0;
-        if let Some(time) = &mut time {
-            time.go_on();
-        }
+        budget.begin_work();
         for host in self.hosts.values_mut() {
             let held = host.assembler.held();
             let mut has_changed = host.flush(now, out);
             if has_changed {
-                if let Some(time) = &mut time {
-                    time.end(host.charge.source, now.mono_ns);
-                    time.go_on();
-                }
+                budget.end_work(host.charge.source, now.mono_ns);
+                budget.begin_work();
                 given_out += held;
             }
             let silent_ns = now.mono_ns.saturating_sub(host.received_mono_ns);
@@ -103,7 +99,7 @@ impl V1Table {
                 has_changed = true;
             }
             if has_changed {
-                accounts.set(&mut host.charge, host.assembler.held());
+                budget.set(&mut host.charge, host.assembler.held());
             }
             if given_out > FLUSH_BYTES {
                 break;
@@ -141,11 +137,6 @@ impl V1Host {
             ..HostStatus::default()
         };
         Self { charge, received_mono_ns: 0, assembler: Assembler::new(host, limits), status, port: None }
-    }
-
-    fn count_rejected(&mut self, bytes: usize) {
-        count_datagram(&mut self.status.loss, bytes);
-        self.status.loss.rejected += 1;
     }
 
     /// `limit`: bytes that it may hold.

@@ -11,7 +11,7 @@ use cpumon_wire::encrypted::DecryptError;
 use cpumon_wire::v2::{Frame, Header};
 use cpumon_wire::{DecodeError, Reason};
 
-use super::budget::{Arrival, count_datagram};
+use super::budget::{Arrival, Charge, count_datagram};
 use super::gather::{Added, Fragments, Gather, Space, Work};
 use super::known::{Known, ListTurn};
 use super::rejects::Rejected;
@@ -30,6 +30,7 @@ const RETIRED_FOR_NS: u64 = 10_000_000_000;
 /// A host, by its id.
 #[derive(Debug)]
 pub(super) struct V2Host {
+    pub(super) charge: Charge,
     pub(super) status: HostStatus,
     from: Option<SocketAddr>,
     known: Known,
@@ -61,11 +62,12 @@ pub(super) struct V2Host {
 
 impl V2Host {
     /// For the host that this header names.
-    pub(super) fn new(header: &Header, trust: Trust) -> Self {
+    pub(super) fn new(header: &Header, trust: Trust, charge: Charge) -> Self {
         let hostname = header.host.to_string().into();
         let info = HostInfo { host: header.host, boot: header.boot, hostname, ..HostInfo::default() };
         let status = HostStatus { info, trust, source: header.source, ..HostStatus::default() };
         Self {
+            charge,
             status,
             from: None,
             known: Known::default(),

@@ -17,7 +17,7 @@ const FROM: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192,
 fn damaged_encryption_and_encrypted_damage_never_panic() {
     let mut random = crate::machine::Random(20_261_122);
     let mut demux = Demux::new(DemuxOptions { max_hosts: 20, ..DemuxOptions::default() });
-    demux.set_keys(&[key(1)]);
+    demux.decryptor.set_keys(&[key(1)]);
     let mut agent = Agent::start(&key(1), 5, 6, 100);
     let rounds = if cfg!(debug_assertions) { 8_000 } else { 60_000 };
     for round in 0..rounds {
@@ -46,7 +46,7 @@ fn damaged_encryption_and_encrypted_damage_never_panic() {
 /// A receiver that has a key.
 fn demux(v1: bool, v2: bool) -> Demux {
     let mut demux = Demux::new(DemuxOptions { accept_v1: v1, accept_v2: v2, ..DemuxOptions::default() });
-    demux.set_keys(&[key(1)]);
+    demux.decryptor.set_keys(&[key(1)]);
     demux
 }
 
@@ -76,7 +76,7 @@ fn hosts_of_encrypted_and_of_plain_datagrams_are_kept_apart() {
     trusts.sort_by_key(|trust| trust.name());
     assert_eq!(trusts, [Trust::Encrypted, Trust::Encrypted, Trust::Unauthenticated, Trust::Unauthenticated]);
     assert_eq!(demux.hosts().count(), 2);
-    assert!(demux.encrypted_hosts().eq([machine.host.host]) && demux.snapshot(machine.host.host).is_some());
+    assert!(demux.decryptor.hosts().eq([machine.host.host]) && demux.snapshot(machine.host.host).is_some());
     assert!(run_ns > 0);
 }
 

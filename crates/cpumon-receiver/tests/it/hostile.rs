@@ -40,7 +40,7 @@ fn what_fuzzers_kept_is_taken_without_a_panic() {
     let corpora = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus"));
     let from = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 3001);
     let mut demux = Demux::new(DemuxOptions { max_hosts: 8, ..DemuxOptions::default() });
-    demux.set_keys(&[GroupKey::new([7; 32])]);
+    demux.decryptor.set_keys(&[GroupKey::new([7; 32])]);
     for target in ["connection", "sealed", "spool", "v1", "v2"] {
         for file in std::fs::read_dir(corpora.join(target)).unwrap() {
             let bytes = std::fs::read(file.unwrap().path()).unwrap();

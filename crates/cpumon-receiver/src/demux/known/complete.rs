@@ -13,7 +13,7 @@ use cpumon_model::{
 
 use super::{Known, is_sum};
 use crate::demux::gather::Gather;
-use crate::demux::sparse::{Among, complete_delays, complete_waits, forget_earlier_waits, search};
+use crate::demux::sparse::{Among, complete_delays, complete_waits, forget_earlier_waits, place_of, search};
 
 impl Known {
     /// Fills in what the frames of a snapshot left out.
@@ -233,8 +233,8 @@ impl Known {
         let mut at = usize::MAX;
         // Those that are counted already.
         for thread in threads.iter().filter(|row| !is_new(row)) {
-            if let Some(row) = row_of(processes, thread.process, &mut at) {
-                row.thread_rows = row.thread_rows.saturating_sub(1);
+            if let Some(place) = place_of(processes, thread.process, &mut at, |row| row.key) {
+                processes[place].thread_rows = processes[place].thread_rows.saturating_sub(1);
             }
         }
         let mut has_early = false;
@@ -257,8 +257,8 @@ impl Known {
                 last = Some(thread.process);
                 is_late = self.threads_of(thread.process).is_none();
             }
-            if is_late && let Some(row) = row_of(processes, thread.process, &mut at) {
-                row.thread_rows = row.thread_rows.saturating_add(1);
+            if is_late && let Some(place) = place_of(processes, thread.process, &mut at, |row| row.key) {
+                processes[place].thread_rows = processes[place].thread_rows.saturating_add(1);
             }
         }
     }
@@ -278,18 +278,6 @@ impl Known {
         });
         Some(list.collect())
     }
-}
-
-/// The row of a process. `at`: where the last one was found, which neighbouring threads often share.
-fn row_of<'a>(
-    rows: &'a mut [ProcessInterval],
-    key: ProcessKey,
-    at: &mut usize,
-) -> Option<&'a mut ProcessInterval> {
-    if rows.get(*at).is_none_or(|row| row.key != key) {
-        *at = rows.binary_search_by_key(&key, |row| row.key).ok()?;
-    }
-    rows.get_mut(*at)
 }
 
 /// Adds rows of zeros of the known processes that have none. Both lists ascend.
