@@ -16,14 +16,14 @@ use cpumon_wire::connection::TraceAnswer;
 
 /// In front of the names of files that are sent: others in the directory are left alone.
 pub const PREFIX: &str = "flight-";
-/// At the end of these names.
+/// Ending of the names of files that are sent.
 pub const SUFFIX: &str = ".trace";
 /// In place of [`SUFFIX`], of the file that says why.
 const WHY_SUFFIX: &str = ".why";
 /// Behind [`SUFFIX`], of a file that is being written.
 const PART: &str = ".part";
 const LOCK: &str = "flight.lock";
-/// Bytes of such a file that are read.
+/// Longest part of a `.why` file that is read, bytes.
 const WHY_BYTES: u64 = 1024;
 
 /// Whether a name is one of a file to send.
@@ -40,12 +40,11 @@ pub fn part_of(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// What a file is about.
+/// When and why an attached file was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Why {
-    /// When it happened, ns since the UNIX epoch.
+    /// When the recorded event happened, ns since the UNIX epoch.
     pub wall_ns: i64,
-    /// Why the file was written.
     pub reason: String,
 }
 
@@ -58,9 +57,6 @@ pub fn lock(dir: &Path) -> Result<LockFile, LockError> {
 }
 
 /// Ends the writing of a file: what was written to [`part_of`] it gets its name, with its reason beside it.
-///
-/// # Errors
-/// The disk does not take it.
 pub fn complete(path: &Path, why: &Why) -> io::Result<()> {
     let text = format!("{}\n{}\n", why.wall_ns, why.reason.replace(['\n', '\r'], " "));
     // It may have the name of a program, which is the owner's only.
@@ -75,18 +71,12 @@ pub fn complete(path: &Path, why: &Why) -> io::Result<()> {
 }
 
 /// Deletes a file and what is beside it.
-///
-/// # Errors
-/// It is there and cannot be deleted.
 pub fn remove(path: &Path) -> io::Result<()> {
     cpumon_files::remove(path)?;
     cpumon_files::remove(&path.with_extension(&WHY_SUFFIX[1..]))
 }
 
 /// Deletes what a process left that was killed while it wrote.
-///
-/// # Errors
-/// The directory cannot be read or written.
 pub fn remove_parts(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
@@ -136,7 +126,7 @@ impl Attachments {
         self.postponed = Some(path);
     }
 
-    /// Leaves a file alone from now on.
+    /// Skips this file from now on, until a restart.
     pub fn refuse(&mut self, path: PathBuf) {
         // Of files that are gone nothing needs to be known.
         self.refused.retain(|path| path.exists());
@@ -177,7 +167,7 @@ impl TraceRequests {
         Self { pause, state: Mutex::default(), is_new: AtomicBool::new(false) }
     }
 
-    /// A receiver asks for a file.
+    /// Notes a receiver's request for a file; `TooSoon` within `pause` after the last one.
     pub fn ask(&self) -> TraceAnswer {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.asked.is_some_and(|asked| asked.elapsed() < self.pause) {
@@ -192,7 +182,6 @@ impl TraceRequests {
         std::mem::take(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner).is_wanted)
     }
 
-    /// A file is complete.
     pub fn notify_new(&self) {
         self.is_new.store(true, Ordering::Relaxed);
     }

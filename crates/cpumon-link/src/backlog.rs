@@ -20,11 +20,11 @@ pub type NumberedRecord = (u64, Vec<u8>);
 pub trait Backlog: Send {
     /// Identifies the numbering: numbers of two ids cannot be compared.
     fn id(&self) -> [u8; 16];
-    /// The number of the next snapshot.
+    /// The number that the next snapshot will get.
     fn next(&self) -> u64;
     /// Everything up to this number is on a receiver's disk; 0: nothing is.
     fn acked(&self) -> u64;
-    /// The next snapshot must be a full one.
+    /// Whether the next snapshot must be a full one.
     fn wants_full(&self) -> bool;
     /// Takes a snapshot and returns its number. A snapshot that does not fit becomes a counted gap.
     fn append(&mut self, is_full: bool, wall_ns: i64, frames: &Datagrams) -> u64;
@@ -36,9 +36,9 @@ pub trait Backlog: Send {
     fn ack(&mut self, number: u64);
     /// Snapshots that are not acknowledged, and the bytes held.
     fn waiting(&self) -> (u64, u64);
-    /// Snapshots that were lost here since the start.
+    /// Snapshots lost in this backlog since the start.
     fn lost(&self) -> u64;
-    /// Bytes written to a disk since the start.
+    /// Bytes written to disk since the start.
     fn written_bytes(&self) -> u64;
 }
 
@@ -58,7 +58,7 @@ pub struct RamBacklog {
     next: u64,
     acked: u64,
     last_full: u64,
-    /// The hole before the first of `held`.
+    /// The gap before the first snapshot in `held`.
     hole: Option<Gap>,
     lost: u64,
 }

@@ -11,9 +11,6 @@ use crate::platform::{Control, KernelAddress, interface_addresses};
 use crate::target::Resolver;
 
 /// Lists the addresses of this machine's interfaces, loopback and link-local ones included.
-///
-/// # Errors
-/// The system does not list them.
 pub fn local_ips() -> io::Result<Vec<IpAddr>> {
     let mut addresses = Vec::new();
     interface_addresses(&mut addresses)?;
@@ -25,7 +22,6 @@ const REFRESH_EVERY: Duration = Duration::from_secs(10);
 /// Shortest interval between two reads, after a send error that suggests that an interface changed.
 const REFRESH_AGAIN: Duration = Duration::from_secs(1);
 
-/// One address that each datagram goes to.
 #[derive(Clone)]
 pub struct Destination {
     pub shown: SocketAddr,
@@ -33,7 +29,6 @@ pub struct Destination {
     pub control: Control,
 }
 
-/// Where each datagram goes now.
 pub struct Destinations {
     targets: Vec<Target>,
     /// One for each name among the targets, in their order.
@@ -46,9 +41,9 @@ pub struct Destinations {
     is_expanded: bool,
     pub v4: Vec<Destination>,
     pub v6: Vec<Destination>,
-    /// Targets that have no destination now; names excluded.
+    /// Targets other than names that have no destination now.
     pub unreachable: u64,
-    /// Names without an address now.
+    /// Host names that have no address now.
     pub unresolved: u64,
 }
 
@@ -158,12 +153,12 @@ impl Destinations {
 }
 
 impl Destination {
-    /// Wherever the routing table says.
+    /// Leaves the choice of the interface to the routing table.
     fn routed(address: SocketAddr) -> Self {
         Self { shown: address, address: address.into(), control: Control::default() }
     }
 
-    /// Out of one interface.
+    /// Sends out of this interface, whatever the routing table says.
     fn through(from: &InterfaceAddress, to: SocketAddr, ttl: Option<u8>) -> Self {
         let (shown, source) = match to.ip() {
             IpAddr::V4(_) => (to, from.address),

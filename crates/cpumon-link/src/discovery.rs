@@ -27,9 +27,9 @@ pub fn groups(interfaces: &[String]) -> Vec<Target> {
     GROUPS.map(target).to_vec()
 }
 
-/// Answers that are read in one search.
+/// Most answers that one search reads.
 const MAX_DATAGRAMS: u64 = 256;
-/// Receivers that are returned.
+/// Most receivers that one search returns.
 const MAX_FOUND: usize = 32;
 /// An answer of multicast DNS is at most this long (RFC 6762, section 17); ours is far below.
 const MAX_ANSWER_BYTES: usize = 9_000;
@@ -40,12 +40,11 @@ const STOP_CHECK: Duration = Duration::from_millis(50);
 /// How long a search for one receiver goes on after the first answer: a false answer may come before the right one.
 const AFTER_FIRST: Duration = Duration::from_millis(300);
 
-/// Where to ask for what.
 #[derive(Clone, Debug)]
 pub struct SearchOptions {
-    /// Where to ask; see [`groups`].
+    /// Addresses and groups to ask, such as [`groups`].
     pub to: Vec<Target>,
-    /// Only the receiver with this pin.
+    /// Pin of the only receiver to search for; `None`: any receiver.
     pub wanted: Option<[u8; 32]>,
     /// How long to listen; a wanted receiver ends it early.
     pub wait: Duration,
@@ -56,13 +55,13 @@ pub struct SearchOptions {
 pub struct FoundReceiver {
     /// Hash of its key, as claimed; a TLS connection proves it.
     pub pin: [u8; 32],
-    /// Name of its host.
+    /// Host name that the receiver claims.
     pub name: String,
     /// Where it accepts TLS connections, the best first; of all answers with this pin.
     pub addresses: Vec<SocketAddr>,
-    /// Where the first answer came from.
+    /// Source address of the first answer.
     pub from: SocketAddr,
-    /// How long the first answer took.
+    /// Time from the start of the search to the first answer.
     pub after: Duration,
 }
 
@@ -75,7 +74,7 @@ pub struct Ignored {
     pub stale: u64,
     /// Answers of other receivers than the one wanted.
     pub other_key: u64,
-    /// Beyond the limits of a search.
+    /// Answers beyond the limits of one search.
     pub too_many: u64,
 }
 
@@ -87,12 +86,10 @@ impl Ignored {
     }
 }
 
-/// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
     /// Receivers, each once, in the order of their first answers.
     pub found: Vec<FoundReceiver>,
-    /// The other answers.
     pub ignored: Ignored,
     /// Interfaces and addresses that were asked; 0: this machine is on no network.
     pub asked: usize,
@@ -168,7 +165,6 @@ fn wait(sockets: &[(UdpSocket, &[Destination])], timeout: Duration) -> Result<()
     }
 }
 
-/// Reads answers and applies the limits.
 struct Listener {
     id: u16,
     wanted: Option<[u8; 32]>,

@@ -16,38 +16,26 @@ use crate::tls::{TlsError, files, random};
 const PREFIX: &str = "cpumon-key1.";
 const TITLE: &str = "# Keys of a cpumon group: the first encrypts, all decrypt. Anyone who can read this file can impersonate its devices.\n";
 
-/// What can go wrong with a key file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
-    /// It could not be read or written.
     #[error(transparent)]
     File(#[from] TlsError),
-    /// There is none.
     #[error("there is no key file {}; `cpumon key new` makes one", .0.display())]
     Missing(PathBuf),
-    /// A line is no key.
     #[error("{}, line {line}: this is no key", path.display())]
     NoKey {
-        /// The file.
         path: PathBuf,
-        /// Which line, from 1.
+        /// Line number, from 1.
         line: usize,
     },
-    /// It holds no key.
     #[error("{} holds no key; `cpumon key new` makes one", .0.display())]
     Empty(PathBuf),
     /// The file holds the most keys that a group may have.
     #[error("{} holds {MAX_KEYS} keys already; `cpumon key retire ID` takes one out", .0.display())]
     Full(PathBuf),
-    /// No key of the file has this id.
     #[error("{} holds no key {id}", path.display())]
-    Unknown {
-        /// The file.
-        path: PathBuf,
-        /// What was asked for.
-        id: String,
-    },
+    Unknown { path: PathBuf, id: String },
 }
 
 /// Reads the keys of a file, at least one. The first one encrypts.
@@ -118,18 +106,12 @@ fn parse(line: &str) -> Option<GroupKey> {
 }
 
 /// Stores a receiver's replay state of encrypted datagrams, atomically.
-///
-/// # Errors
-/// It cannot be written.
 pub fn write_memory(path: &Path, text: &str) -> Result<(), GroupError> {
     files::write(path, text.as_bytes(), false)?;
     Ok(())
 }
 
 /// Reads the stored replay state; `None` if there is none.
-///
-/// # Errors
-/// It cannot be read.
 pub fn read_memory(path: &Path) -> Result<Option<String>, GroupError> {
     match std::fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

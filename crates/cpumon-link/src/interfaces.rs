@@ -3,29 +3,25 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-/// One address of one interface.
+/// One address of an interface; an interface with several has several entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterfaceAddress {
     pub name: String,
     pub index: u32,
     pub kind: InterfaceKind,
-    /// Up, and with a carrier.
+    /// The interface is up and has a carrier.
     pub is_up: bool,
-    /// It says that it can.
+    /// The interface reports that it can multicast.
     pub is_multicast: bool,
     pub address: IpAddr,
     /// The subnet's broadcast address, where the interface was given one.
     pub broadcast: Option<Ipv4Addr>,
 }
 
-/// Whom an interface leads to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum InterfaceKind {
-    /// This machine.
     Loopback,
-    /// A network that can be broadcast to.
     Broadcast,
-    /// One other machine.
     PointToPoint,
 }
 

@@ -23,16 +23,13 @@ const FULL_DEVICE_WAIT: Duration = Duration::from_millis(200);
 /// How long opening waits for a name to be looked up.
 const NAME_WAIT: Duration = Duration::from_secs(2);
 
-/// What to send to, and how fast.
 #[derive(Clone, Debug, Default)]
 pub struct SenderOptions {
-    /// Each datagram goes to all of these.
     pub to: Vec<Target>,
     /// Pause after each datagram; `None` sends as fast as the device takes them. The original paused 2 ms.
     pub pace: Option<Duration>,
 }
 
-/// Sends datagrams. See the crate's example.
 pub struct UdpSender {
     v4: Option<Socket>,
     v6: Option<Socket>,
@@ -78,12 +75,10 @@ impl UdpSender {
         }
     }
 
-    /// Changes the pause after each datagram.
     pub fn set_pace(&mut self, pace: Option<Duration>) {
         self.pace = pace;
     }
 
-    /// What was sent and what failed so far.
     #[must_use]
     pub fn stats(&self) -> &SendStats {
         &self.stats
@@ -133,7 +128,6 @@ impl UdpSender {
     }
 }
 
-/// One call to send, on one socket.
 struct Sending<'a> {
     socket: &'a Socket,
     to: &'a [Destination],
@@ -258,7 +252,6 @@ impl Target {
 pub struct SendStats {
     /// Datagrams that the kernel took.
     pub datagrams: u64,
-    /// Bytes of those.
     pub bytes: u64,
     /// Datagrams that it refused, or that had nowhere to go (no interface up, name without an address).
     pub errors: u64,

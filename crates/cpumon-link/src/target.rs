@@ -8,31 +8,24 @@ use std::{fmt, io, thread};
 
 use crate::DEFAULT_PORT;
 
-/// Where datagrams go.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Target {
-    /// One address.
     Unicast(SocketAddr),
     /// One host by name, looked up at start and now and then, never on the sending thread.
     Name {
         /// The name, or an IPv6 address with a zone (`fe80::1%eth0`).
         host: String,
-        /// UDP port.
         port: u16,
     },
     /// Every IPv4 subnet that this machine is on. IPv6 has no broadcast; multicast to `ff02::1` is its nearest.
     Broadcast {
-        /// UDP port.
         port: u16,
         /// Names of the interfaces to use; empty: all that are up and can broadcast, loopback left out.
         interfaces: Vec<String>,
     },
-    /// A multicast group, on several interfaces.
     Multicast {
-        /// The group.
         group: IpAddr,
-        /// UDP port.
         port: u16,
         /// Routers that may forward it, plus one (time to live, hop limit); 1 stays on the link.
         ttl: u8,
@@ -41,7 +34,6 @@ pub enum Target {
     },
 }
 
-/// A text that names no target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a target: {reason} (expected ADDRESS[:PORT], [IPV6]:PORT or HOST[:PORT])")]
 pub struct ParseTargetError {
@@ -50,7 +42,6 @@ pub struct ParseTargetError {
 }
 
 impl Target {
-    /// Broadcast on all subnets.
     #[must_use]
     pub fn broadcast(port: u16) -> Self {
         Self::Broadcast { port, interfaces: Vec::new() }
@@ -84,7 +75,7 @@ impl Target {
 impl FromStr for Target {
     type Err = ParseTargetError;
 
-    /// [`Target::parse`]; without a port it is 3001.
+    /// As [`Target::parse`], with port 3001 if none is given.
     fn from_str(text: &str) -> Result<Self, ParseTargetError> {
         Self::parse(text, DEFAULT_PORT)
     }
@@ -112,7 +103,7 @@ impl Target {
     }
 }
 
-/// Takes `[host]:port`, `[host]`, `host:port` and `host` apart.
+/// Splits `[host]:port`, `[host]`, `host:port` or `host`.
 fn split_port(text: &str, default_port: u16) -> Result<(&str, u16), &'static str> {
     let (host, port) = if let Some(rest) = text.strip_prefix('[') {
         let (host, rest) = rest.split_once(']').ok_or("the ] is missing")?;
@@ -197,7 +188,7 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    /// Starts the first look-up.
+    /// Starts to resolve the name at once.
     pub fn new(host: &str, port: u16, now: Instant) -> Self {
         let mut resolver =
             Self { host: host.to_owned(), port, address: None, pending: None, next: now, has_warned: false };

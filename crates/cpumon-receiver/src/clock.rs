@@ -8,7 +8,6 @@ pub fn wall_ns() -> i64 {
     now().wall_ns
 }
 
-/// Now on the monotonic clock, ns.
 pub(crate) fn mono_ns() -> u64 {
     now().mono_ns
 }

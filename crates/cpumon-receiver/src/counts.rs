@@ -20,37 +20,33 @@ impl<T: Clone> Counts<T> {
         Self(Mutex::new(counts))
     }
 
-    /// Changes them at one moment.
+    /// Changes the counts under one lock.
     pub(crate) fn note<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
         change(&mut lock(&self.0))
     }
 
-    /// As they are now.
     #[must_use]
     pub fn status(&self) -> T {
         self.note(|counts| counts.clone())
     }
 }
 
-/// Sources that are remembered.
+/// Most sources in a table of refusals.
 pub(crate) const MAX_SOURCES: usize = 1_024;
 /// Sources that frontends see, most refusals first.
 const SHOWN_SOURCES: usize = 64;
 
-/// What was refused from one source.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Refused<R> {
     /// One machine has a whole IPv6 network of addresses.
     pub source: Source,
     /// How often, since it entered the table.
     pub count: u64,
-    /// How many for which reason; only of datagrams.
+    /// Counts by reason; for datagrams only.
     pub by_kind: RejectCounts,
-    /// Why the last time.
     pub reason: R,
 }
 
-/// What was refused, by its source.
 #[derive(Debug)]
 pub struct Refusals<R> {
     table: HashMap<Source, Refused<R>>,

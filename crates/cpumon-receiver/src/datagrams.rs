@@ -29,10 +29,9 @@ const WAIT: Duration = Duration::from_millis(100);
 const FLUSH_EVERY: Duration = Duration::from_millis(20);
 /// Counters and host states are handed to the frontends this often.
 const PUBLISH_EVERY: Duration = Duration::from_millis(250);
-/// A round that takes longer than this hangs.
+/// A round of the receiving thread that takes longer counts as hung.
 const HANGS: Duration = Duration::from_secs(20);
 
-/// A receiving thread that is ready to run.
 pub struct Receiving {
     receiver: UdpReceiver,
     demux: Demux,
@@ -55,7 +54,7 @@ impl Receiving {
         Ok(Self { receiver, demux, group_keys })
     }
 
-    /// What it takes, in words.
+    /// Which datagrams are taken, in words.
     pub fn describe(&self) -> String {
         let keys: Vec<String> = self.demux.decryptor.key_ids().map(|id| id.to_string()).collect();
         let open = match self.group_keys.allowed() {
@@ -74,7 +73,6 @@ impl Receiving {
     }
 }
 
-/// Receives until `stop` is set.
 pub fn run(
     receiving: Receiving,
     sink: &Sink,
@@ -146,7 +144,7 @@ fn publish(receiver: &mut UdpReceiver, demux: &Demux, group_keys: &GroupKeys, si
 /// How often files are checked and written.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
-/// What a receiver takes by datagram.
+/// Which keys open datagrams, and which unencrypted ones are taken.
 #[derive(Clone, Debug, Default)]
 pub struct KeyPlan {
     /// The key file; `None`: datagrams are never decrypted.
@@ -176,9 +174,6 @@ pub struct GroupKeys {
 
 impl GroupKeys {
     /// Reads keys and memory into the demux.
-    ///
-    /// # Errors
-    /// The key file that the user named cannot be used.
     pub fn open(plan: KeyPlan, demux: &mut Demux) -> Result<Self, ReceiverError> {
         let mut group_keys = Self {
             plan,

@@ -23,10 +23,10 @@ use crate::clock::mono_ns;
 use crate::counts::{Counts, MAX_SOURCES};
 use crate::enrollment::Authority;
 
-/// Answers to all senders, and to one source.
+/// Limits of answers: to all senders together, and to one source.
 const ALL: Rate = Rate { amount: 20, seconds: 1, burst_ms: 2_000 };
 const OF_SOURCE: Rate = Rate { amount: 2, seconds: 1, burst_ms: 3_000 };
-/// Queries are short: a small buffer holds many.
+/// Queries are short, so a small receive buffer holds many.
 const BUFFER_BYTES: usize = 256 << 10;
 /// How often it checks whether to stop.
 const STOP_CHECK: Duration = Duration::from_millis(250);
@@ -55,9 +55,6 @@ pub struct Responder {
 
 impl Responder {
     /// Listens on every interface, for a receiver that accepts TLS connections at `tls`.
-    ///
-    /// # Errors
-    /// The port cannot be bound, or the identity cannot be read.
     pub fn bind(authority: &Authority, tls: SocketAddr, name: &str) -> Result<Self, ReceiverError> {
         let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT));
         let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT));
@@ -97,9 +94,6 @@ impl Responder {
     }
 
     /// Announces the receiver, answers until `stop` is set, and takes the announcement back.
-    ///
-    /// # Errors
-    /// The sockets cannot be waited for.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<(), LinkError> {
         let mut asked = Vec::new();
         while !stop.load(Ordering::Relaxed) {

@@ -18,7 +18,6 @@ pub type AnyError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReceiverError {
-    /// No source of measurements could be opened.
     #[error("cannot measure this machine")]
     Measure(#[source] CollectError),
     /// The last seconds of this machine's context switches cannot be recorded.
@@ -30,15 +29,8 @@ pub enum ReceiverError {
     /// The key file that the user named cannot be used.
     #[error("cannot decrypt datagrams")]
     GroupKeys(#[source] GroupError),
-    /// A TCP address cannot be listened on.
     #[error("cannot accept TLS connections on {address}; choose another address with --tls")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// The system's answer.
-        source: io::Error,
-    },
-    /// The port of DNS-SD cannot be listened on.
+    Listen { address: SocketAddr, source: io::Error },
     #[error("cannot answer devices that search for a receiver (UDP port 5353)")]
     Discovery(#[source] LinkError),
     /// The identity or what belongs to it cannot be used.
@@ -46,38 +38,17 @@ pub enum ReceiverError {
     Enrollment(#[from] EnrollmentError),
     /// A directory that the receiver writes cannot be made.
     #[error("cannot create {}; choose other places with --store FILE and --state DIR", path.display())]
-    Directory {
-        /// The directory.
-        path: PathBuf,
-        /// The system's answer.
-        source: io::Error,
-    },
-    /// The store cannot be opened.
+    Directory { path: PathBuf, source: io::Error },
     #[error("cannot open the store; choose another file with --store")]
     Store(#[from] StoreError),
     /// The store ended with intervals that it could not write.
     #[error("the last intervals could not be stored: {0}")]
     NotStored(String),
-    /// The system gives no thread.
     #[error("cannot start the {name} thread")]
-    Thread {
-        /// What the thread is for.
-        name: &'static str,
-        /// The system's answer.
-        source: io::Error,
-    },
-    /// A thread ended with an error.
+    Thread { name: &'static str, source: io::Error },
     #[error("the {name} thread failed")]
-    ThreadFailed {
-        /// What the thread is for.
-        name: &'static str,
-        /// Its error.
-        source: AnyError,
-    },
+    ThreadFailed { name: &'static str, source: AnyError },
     /// A thread ended by a panic, whose text is on standard error.
     #[error("the {name} thread panicked")]
-    ThreadPanicked {
-        /// What the thread is for.
-        name: &'static str,
-    },
+    ThreadPanicked { name: &'static str },
 }

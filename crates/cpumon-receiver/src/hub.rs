@@ -38,7 +38,6 @@ const FORGET_ABOVE_BYTES: usize = 4 << 20;
 const NO_SHELF: &str = "This receiver stores no traces: it needs a store, and --trace-bytes above 0.";
 const NOT_ENROLLED: &str = "Traces come from enrolled devices: `cpumon token` enrols one; its agent needs --flight-recorder 30s --flight-dir DIR.";
 
-/// Bounds of a hub.
 #[derive(Copy, Clone, Debug)]
 pub struct HubOptions {
     /// Memory for intervals, bytes; shared out evenly among the hosts.
@@ -59,7 +58,6 @@ impl Default for HubOptions {
 /// Finds a past interval outside of the hub's memory: in the store.
 pub type Past = Box<dyn Fn(HostId, Seek) -> Result<Option<Interval>, String> + Send + Sync>;
 
-/// Reads the receiver's own state.
 pub type Statuses = Box<dyn Fn() -> Status + Send + Sync>;
 
 /// The recent past of each host in memory, shared by the threads that write and the frontends that read.
@@ -87,9 +85,9 @@ struct Inner {
 struct Host {
     status: HostStatus,
     recent: VecDeque<Shown>,
-    /// Memory of those.
+    /// Memory of the recent intervals, bytes.
     bytes: usize,
-    /// Of the newest interval.
+    /// Number of the newest interval.
     number: u64,
     presence: Presence,
 }
@@ -303,7 +301,7 @@ impl Host {
         self.bytes + self.presence.bytes()
     }
 
-    /// What an interval takes beside what is there.
+    /// Memory that one more interval would take, bytes.
     fn bytes_with(&self, next: &Interval) -> usize {
         bytes_of_interval(next, self.recent.back())
     }

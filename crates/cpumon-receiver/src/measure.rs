@@ -16,7 +16,6 @@ use crate::storing::Sink;
 use crate::traces::{OwnTraces, TraceLimits, own_traces_dir};
 use crate::{ReceiverError, clock};
 
-/// Why a receiver that reads /proc records nothing.
 const NO_BPF: &str = "Recording this machine needs BPF: run the receiver as root, or see `cpumon doctor`.";
 
 /// Measures until `stop` is set. A pass that fails is logged, once for each reason in a row, and tried again.

@@ -22,7 +22,6 @@ const GIVE_BACK_EVERY: Duration = Duration::from_mins(1);
 /// Less than this is not worth a walk over the heap, bytes.
 const MUCH_BYTES: usize = 8 << 20;
 
-/// The files and directories that a receiver keeps.
 #[derive(Debug)]
 pub(crate) struct Kept {
     pub(crate) store: Option<PathBuf>,
@@ -30,12 +29,11 @@ pub(crate) struct Kept {
     pub(crate) state: Option<PathBuf>,
     /// Directory of the memory of encrypted datagrams, mostly the same.
     pub(crate) memory: Option<PathBuf>,
-    /// The group keys, which are read each second.
+    /// File of the group keys, which is read each second.
     pub(crate) keys: Option<PathBuf>,
 }
 
 impl Kept {
-    /// The directories in which it writes.
     pub(crate) fn directories(&self) -> Vec<PathBuf> {
         let store = self.store.as_deref().map(directory_of);
         store.into_iter().chain(self.state.clone()).chain(self.memory.clone()).collect()

@@ -10,7 +10,6 @@ use crate::connection::DeviceServer;
 use crate::counts::Counts;
 use crate::storing::StoreHandle;
 
-/// See the module.
 pub struct State {
     started_wall_ns: i64,
     udp: Vec<SocketAddr>,
@@ -19,7 +18,7 @@ pub struct State {
     pub(crate) connections: OnceLock<Arc<DeviceServer>>,
     store: Option<Arc<StoreHandle>>,
     traces: Option<Arc<Counts<status::Traces>>>,
-    /// Those of the receiving thread.
+    /// Counts of the receiving thread.
     pub(crate) receiver: Counts<status::Receiver>,
 }
 
@@ -40,13 +39,13 @@ impl State {
         self.connections.get().map(|server| server.address)
     }
 
-    /// Fingerprint of this receiver's key, with discovery.
+    /// Fingerprint of this receiver's key; `None` without discovery.
     #[must_use]
     pub fn discovery_key(&self) -> Option<String> {
         self.connections.get().and_then(|server| server.discovery_key())
     }
 
-    /// Everything but the hosts.
+    /// The receiver's status without its hosts.
     #[must_use]
     pub fn status(&self) -> status::Status {
         let no_store = || status::Store { state: status::StoreState::None, ..status::Store::default() };

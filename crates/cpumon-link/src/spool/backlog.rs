@@ -196,7 +196,7 @@ impl Spool {
     }
 }
 
-/// Where records are put.
+/// The records read so far; full at `most` bytes.
 struct Out<'a> {
     records: &'a mut Vec<NumberedRecord>,
     bytes: usize,

@@ -23,7 +23,7 @@ use cpumon_wire::spool::GapReason;
 pub use self::read::{ReadReport, SpoolEvent, SpoolReader};
 pub use self::write::Spool;
 
-/// When what was accepted reaches the disk.
+/// When accepted snapshots are written to disk and synced.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum SyncPolicy {
     /// Each snapshot is on the disk (written and fdatasync(2)) before the next one is made.
@@ -34,14 +34,12 @@ pub enum SyncPolicy {
     AtEnd,
 }
 
-/// Settings of a spool that is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpoolOptions {
-    /// Its directory; made if it is not there.
+    /// Directory of the spool; created if it is missing.
     pub dir: PathBuf,
     /// Most bytes of it, in files and in memory together; the oldest snapshots go first.
     pub max_bytes: u64,
-    /// When accepted snapshots are written and synced.
     pub sync: SyncPolicy,
     /// Time between two snapshots: what would be due before the next one is written with this one.
     pub interval: Duration,
@@ -50,7 +48,6 @@ pub struct SpoolOptions {
 impl SpoolOptions {
     /// Smallest allowed size, bytes.
     pub const MIN_BYTES: u64 = 64 << 10;
-    /// Default size, bytes.
     pub const DEFAULT_BYTES: u64 = 256 << 20;
     /// Default time between two writes.
     pub const DEFAULT_EVERY: Duration = Duration::from_secs(10);
@@ -67,7 +64,6 @@ impl SpoolOptions {
     }
 }
 
-/// What [`Spool::append`](Spool::append) did with a snapshot.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Appended {
     /// It is in the spool: on the disk, or in memory until the next write.
@@ -83,7 +79,7 @@ pub struct SpoolStatus {
     pub stored: u64,
     /// Snapshots that could not be stored.
     pub lost: u64,
-    /// Why the last of them could not.
+    /// Why the last of the lost snapshots could not be stored.
     pub lost_reason: GapReason,
     /// Snapshots that were dropped because the spool was full, the oldest first.
     pub dropped: u64,
@@ -91,15 +87,13 @@ pub struct SpoolStatus {
     pub damaged_segments: u64,
     /// Bytes of a last record that the writer before left unfinished, and that were cut off.
     pub cut_bytes: u64,
-    /// Segments now.
+    /// Current number of segments.
     pub segments: u64,
-    /// Bytes now, in files and in memory.
+    /// Current size, in files and in memory together.
     pub bytes: u64,
     /// Snapshots in memory that are not yet written to the disk.
     pub waiting: u64,
-    /// Bytes written to the disk.
     pub written_bytes: u64,
-    /// Writes that this took.
     pub writes: u64,
     /// Times that the disk refused a write or a sync.
     pub disk_errors: u64,
@@ -107,48 +101,24 @@ pub struct SpoolStatus {
     pub trouble: Option<Arc<str>>,
 }
 
-/// A spool could not be opened or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpoolError {
-    /// The file system refused an operation.
     #[error("cannot {operation} {}: {error}", path.display())]
-    Io {
-        /// What was tried.
-        operation: &'static str,
-        /// The file or directory.
-        path: PathBuf,
-        /// The system's answer.
-        error: io::Error,
-    },
-    /// Another program writes this spool.
+    Io { operation: &'static str, path: PathBuf, error: io::Error },
     #[error("{} is being written by {holder}", path.display())]
     Locked {
-        /// The spool's directory.
         path: PathBuf,
         /// `pid N`, or `another process` if its number could not be read.
         holder: String,
     },
-    /// A directory without any segment.
     #[error("{} holds no recording: there is no *.segment file in it", path.display())]
-    Empty {
-        /// The directory.
-        path: PathBuf,
-    },
+    Empty { path: PathBuf },
     /// The directory holds snapshots of another machine, which must not be sent as this one's.
     #[error("{} holds snapshots of another machine: choose another directory, or `cpumon import` it first", path.display())]
-    Foreign {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// The size is too small to store anything.
+    Foreign { path: PathBuf },
     #[error("a spool of {bytes} bytes is too small: it needs at least {least}")]
-    TooSmall {
-        /// What was asked for.
-        bytes: u64,
-        /// The least.
-        least: u64,
-    },
+    TooSmall { bytes: u64, least: u64 },
 }
 
 fn failed(operation: &'static str, path: &Path) -> impl Fn(io::Error) -> SpoolError {

@@ -11,29 +11,21 @@ use super::segment::{self, SegmentFile};
 use super::state::StateFile;
 use super::{SpoolError, failed};
 
-/// What reading a spool yields, in order.
 #[derive(Clone, Debug)]
 pub enum SpoolEvent<'a> {
-    /// A segment begins.
     Segment(&'a SegmentHeader),
     /// A snapshot. The first one, and each one behind a hole, is full.
     Snapshot(SnapshotRecord<'a>),
-    /// Snapshots that are missing, and why.
     Gap(Gap),
 }
 
-/// What was read, and what could not be.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadReport {
-    /// Segments read.
     pub segments: u64,
-    /// Bytes of those segments.
     pub bytes: u64,
-    /// Snapshots returned.
     pub snapshots: u64,
-    /// Snapshots that the holes cover.
+    /// Snapshots that the reported gaps cover.
     pub missing: u64,
-    /// Damaged places in the segments.
     pub damaged: u64,
     /// Bytes of last records that were begun and not ended.
     pub tail_bytes: u64,
@@ -59,13 +51,11 @@ impl SpoolReader {
         Ok(Self { dir: dir.into(), files })
     }
 
-    /// The directory that this reader was opened with.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// How many segments there are.
     #[must_use]
     pub fn segment_count(&self) -> usize {
         self.files.len()
@@ -78,9 +68,6 @@ impl SpoolReader {
     }
 
     /// Reads all segments.
-    ///
-    /// # Errors
-    /// A segment may not be read.
     pub fn read(
         &self,
         out: &mut dyn FnMut(SpoolEvent<'_>) -> ControlFlow<()>,
@@ -135,14 +122,14 @@ impl SpoolReader {
     }
 }
 
-/// Goes through segments and tracks the numbers.
+/// Walks over segments and finds gaps in the record numbers.
 struct Walk<'a> {
     out: &'a mut dyn FnMut(SpoolEvent<'_>) -> ControlFlow<()>,
     report: ReadReport,
-    /// What comes first is the oldest there is.
+    /// The first segment of the walk is the oldest one of the spool.
     is_from_begin: bool,
     spool: Option<[u8; 16]>,
-    /// The number that comes next.
+    /// The record number that is expected next.
     next: u64,
     last_wall_ns: i64,
     /// What is not full leaves out something that was skipped.
@@ -239,7 +226,6 @@ impl Walk<'_> {
         (self.out)(SpoolEvent::Snapshot(snapshot))
     }
 
-    /// A hole that the writer recorded.
     fn recorded_gap(&mut self, gap: Gap) -> ControlFlow<()> {
         // Reported already: a copy of a segment repeats its holes.
         if gap.last < self.next {
@@ -269,7 +255,7 @@ impl Walk<'_> {
         (self.out)(SpoolEvent::Gap(gap))
     }
 
-    /// What was skipped at the very end.
+    /// Reports what was skipped at the end as a gap.
     fn end(&mut self) -> ControlFlow<()> {
         self.missing_up_to(self.skipped.saturating_add(1), self.skipped_wall_ns)
     }

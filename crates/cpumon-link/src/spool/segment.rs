@@ -18,13 +18,13 @@ use super::{SpoolError, failed};
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) path: PathBuf,
-    /// Number of its first record.
+    /// Number of the segment's first record.
     pub(super) first: u64,
     /// Bytes in the file.
     pub(super) written: u64,
-    /// Bytes behind those.
+    /// Bytes that follow those in the file and are in memory only.
     pub(super) pending: Vec<u8>,
-    /// Snapshots in them.
+    /// Snapshots in the pending bytes.
     pub(super) pending_snapshots: u64,
     /// Snapshots since the segment was begun, by this writer.
     pub(super) snapshots: u64,
@@ -39,13 +39,11 @@ pub(super) struct Segment {
     file: Option<File>,
 }
 
-/// What a write brought into the file.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Written {
-    /// The file was made by it.
     pub(super) is_new: bool,
     pub(super) bytes: u64,
-    /// Number of the last snapshot in them.
+    /// Number of the last snapshot that was written.
     pub(super) last: u64,
 }
 
@@ -67,15 +65,11 @@ impl Segment {
         }
     }
 
-    /// Bytes in the file and in memory.
     pub(super) fn bytes(&self) -> u64 {
         self.written + self.pending.len() as u64
     }
 
     /// At most `most` of its bytes from an offset on, from the file or from memory, and whether there are more behind them.
-    ///
-    /// # Errors
-    /// The disk refuses.
     pub(super) fn read_at(&self, offset: u64, most: u64) -> io::Result<(Vec<u8>, bool)> {
         // Behind the end of the file, in memory: a connection sends snapshots that no disk has yet.
         if let Some(behind) = offset.checked_sub(self.written) {
@@ -135,7 +129,7 @@ impl Segment {
         (Written { is_new, bytes: length as u64, last }, done)
     }
 
-    /// How many bytes the file took.
+    /// Writes the pending bytes; returns how many the file took, also after an error.
     fn write_pending(&mut self) -> (usize, io::Result<()>) {
         let mut taken = 0;
         let done = (|| {
@@ -193,7 +187,6 @@ impl Segment {
         self.pending.shrink_to_fit();
     }
 
-    /// Removes the file, if there is one.
     pub(super) fn remove(&mut self) -> io::Result<()> {
         self.file = None;
         // Nothing was ever written, so there is no file to remove.
@@ -206,22 +199,19 @@ impl Segment {
 
 const SEGMENT: &str = ".segment";
 const DAMAGED: &str = ".segment.damaged";
-/// Digits of a number in a name.
 const DIGITS: usize = 20;
 /// Longest segment that is read, bytes: twice what a writer makes of the largest snapshot.
 const MAX_SEGMENT_BYTES: u64 = 128 << 20;
 
-/// A segment's file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SegmentFile {
-    /// Number of its first record, by its name.
+    /// Number of the first record, taken from the file name.
     pub(super) first: u64,
-    /// It was set aside.
+    /// The segment was set aside because it is damaged.
     pub(super) is_damaged: bool,
     pub(super) path: PathBuf,
 }
 
-/// The path of a segment.
 pub(super) fn path_of(dir: &Path, first: u64) -> PathBuf {
     dir.join(format!("{first:0DIGITS$}{SEGMENT}"))
 }
@@ -302,7 +292,7 @@ impl Syncer {
         Ok(Self { files: Some(send), errors, thread: Some(thread) })
     }
 
-    /// Has a file synced soon.
+    /// Queues a file for the thread that syncs.
     pub(super) fn sync(&self, file: File) {
         if let Some(files) = &self.files {
             // It fails only if the thread is gone, which it is not before this is dropped.
@@ -310,7 +300,6 @@ impl Syncer {
         }
     }
 
-    /// Times that a sync failed so far.
     pub(super) fn errors(&self) -> u64 {
         self.errors.load(Ordering::Relaxed)
     }
@@ -334,7 +323,7 @@ pub(super) struct Unwritten {
     pub(super) number: u64,
     /// Number of the first one in the hole before it, or its own.
     pub(super) first: u64,
-    /// When the last snapshot before that was made.
+    /// When the snapshot before `first` was made, ns since the UNIX epoch.
     pub(super) begin_wall_ns: i64,
     pub(super) since: Instant,
 }

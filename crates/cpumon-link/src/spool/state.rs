@@ -18,7 +18,7 @@ pub(super) struct Progress {
     pub(super) is_drained: bool,
     /// Every snapshot up to this number is on a receiver's disk.
     pub(super) acked: u64,
-    /// The same, as the state file says.
+    /// The acknowledged number that the state file has.
     pub(super) noted: u64,
     /// Start of the hole before the oldest segment; 0: there is none, or it begins with the spool.
     pub(super) dropped_begin_wall_ns: i64,
@@ -43,12 +43,11 @@ impl Progress {
     }
 }
 
-/// Where reading goes on.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Position {
     /// Number of the next record to give out.
     pub(super) cursor: u64,
-    /// The segment's first number.
+    /// Number of the first record in the segment.
     pub(super) segment: u64,
     pub(super) offset: u64,
     /// When the last snapshot before it was made; 0: not known.
@@ -77,7 +76,7 @@ impl StateFile {
         (Self { path, file: None, generation }, state)
     }
 
-    /// Remembers; `sync`: also over a power cut.
+    /// Writes the state; with `sync` it also survives a power cut.
     pub(super) fn put(&mut self, state: State, sync: bool) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,

@@ -23,7 +23,7 @@ const MAX_WAITING_BYTES: u64 = 4 << 20;
 /// What a record may need beside its payload: its head, a hole before it, a segment's header.
 const OVERHEAD_BYTES: u64 = (2 * RECORD_HEADER_BYTES + 32 + SEGMENT_HEADER_BYTES) as u64;
 
-/// Writes a spool. Dropping it writes what waits.
+/// Writes a spool. Dropping it writes the pending snapshots.
 #[derive(Debug)]
 pub struct Spool {
     pub(super) options: SpoolOptions,
@@ -37,7 +37,7 @@ pub struct Spool {
     pub(super) lost: Option<Gap>,
     pub(super) last_wall_ns: Option<i64>,
     pub(super) written_at: Instant,
-    /// Why the disk refused last.
+    /// Why the disk refused a write last.
     pub(super) refused: GapReason,
     /// The oldest first.
     pub(super) unwritten: VecDeque<Unwritten>,
@@ -45,7 +45,6 @@ pub struct Spool {
     pub(super) syncer: Option<Syncer>,
     pub(super) is_closing: bool,
     pub(super) sync_errors: u64,
-    /// What a receiver has, and where reading is.
     pub(super) progress: Progress,
     pub(super) status: SpoolStatus,
     pub(super) hosts: Vec<[u8; 16]>,
@@ -101,7 +100,6 @@ impl Spool {
         since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Counts as they are now.
     #[must_use]
     pub fn status(&self) -> &SpoolStatus {
         &self.status

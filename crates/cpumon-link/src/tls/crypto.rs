@@ -14,13 +14,12 @@ use super::TlsError;
 /// The name in every receiver's certificate: receivers are identified by their keys.
 pub const RECEIVER_NAME: &str = "receiver.cpumon.internal";
 
-/// The algorithms of both sides.
+/// TLS algorithms of both sides, implemented by ring.
 #[must_use]
 pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// SHA-256 of some bytes.
 #[must_use]
 pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     let mut hash = Sha256::default();
@@ -28,7 +27,6 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     hash.finish()
 }
 
-/// SHA-256 of bytes that come in parts.
 #[derive(Clone)]
 pub struct Sha256(ring::digest::Context);
 
@@ -39,12 +37,10 @@ impl Default for Sha256 {
 }
 
 impl Sha256 {
-    /// Adds the next part.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The hash of all parts.
     #[must_use]
     pub fn finish(self) -> [u8; 32] {
         let mut hash = [0; 32];
@@ -54,9 +50,6 @@ impl Sha256 {
 }
 
 /// Random bytes of the operating system.
-///
-/// # Errors
-/// It has none.
 pub fn random<const N: usize>() -> Result<[u8; N], TlsError> {
     let mut bytes = [0; N];
     ring::rand::SystemRandom::new().fill(&mut bytes).map_err(|_| TlsError::Crypto {
@@ -67,9 +60,6 @@ pub fn random<const N: usize>() -> Result<[u8; N], TlsError> {
 }
 
 /// SHA-256 of a certificate's public key (`SubjectPublicKeyInfo`, DER).
-///
-/// # Errors
-/// The certificate cannot be read.
 pub fn key_hash(certificate: &CertificateDer<'_>) -> Result<[u8; 32], TlsError> {
     let parsed =
         webpki::EndEntityCert::try_from(certificate).map_err(TlsError::crypto("read a certificate"))?;

@@ -97,7 +97,7 @@ pub fn ask(
     DeviceIdentity::create(dir, address, pin, key, &certificate)
 }
 
-/// A connection to enrol on.
+/// Opens a connection for enrolment, without a client certificate.
 fn open(address: &str, pin: [u8; 32]) -> Result<Pipe, TlsError> {
     let mut config = pinned_builder(pin)?.with_no_client_auth();
     config.alpn_protocols = vec![ALPN_ENROL.to_vec()];
@@ -161,11 +161,10 @@ impl FromStr for Code {
 /// What the code is made from: who talks to whom.
 #[derive(Clone, Debug)]
 pub struct Transcript<'a> {
-    /// Hash of the device's key.
+    /// SHA-256 of the device's public key.
     pub device: [u8; 32],
     /// The receiver's pin.
     pub pin: [u8; 32],
-    /// The device's host id.
     pub host: [u8; 16],
     /// The name that the device gives.
     pub name: &'a str,

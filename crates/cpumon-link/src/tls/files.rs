@@ -9,25 +9,18 @@ use super::TlsError;
 /// Longest file that is read, bytes.
 const MAX_BYTES: u64 = 64 << 10;
 
-/// Makes the error for `operation` on this file.
 pub fn failed(operation: &'static str, path: &Path) -> impl Fn(std::io::Error) -> TlsError {
     let path = path.to_owned();
     move |error| TlsError::File { operation, path: path.clone(), error }
 }
 
 /// Makes a directory and those above it.
-///
-/// # Errors
-/// The directory cannot be made.
 pub fn make_dir(dir: &Path) -> Result<(), TlsError> {
     let owner = dir.parent().and_then(cpumon_files::Owner::of);
     cpumon_files::create_dir_for(dir, owner).map_err(failed("create", dir))
 }
 
 /// Writes a file that replaces what was there, or, with `is_new`, that must not be there yet (false: it was).
-///
-/// # Errors
-/// The file cannot be written.
 pub fn write(path: &Path, bytes: &[u8], is_new: bool) -> Result<bool, TlsError> {
     let suffix = hex::encode(super::random::<8>()?);
     let temporary: PathBuf = path.with_extension(format!("tmp-{suffix}"));
@@ -63,9 +56,6 @@ fn write_then_name(path: &Path, temporary: &Path, bytes: &[u8], is_new: bool) ->
 }
 
 /// Puts a file in the place of another one.
-///
-/// # Errors
-/// There is no such file, or it cannot be renamed.
 pub(super) fn replace(path: &Path, by: &Path) -> Result<(), TlsError> {
     fs::rename(by, path).map_err(failed("replace", path))?;
     sync_name(path)
@@ -78,9 +68,6 @@ fn sync_name(path: &Path) -> Result<(), TlsError> {
 }
 
 /// Reads at most 64 KiB of a file; `None` if there is none.
-///
-/// # Errors
-/// The file cannot be read.
 pub fn read(path: &Path) -> Result<Option<Vec<u8>>, TlsError> {
     read_opened(path, File::open(path))
 }
@@ -104,9 +91,6 @@ fn read_opened(path: &Path, opened: std::io::Result<File>) -> Result<Option<Vec<
 }
 
 /// The files of a directory that are named by `N` bytes in hexadecimal digits.
-///
-/// # Errors
-/// The directory cannot be read.
 pub fn list_hex<const N: usize>(dir: &Path) -> Result<Vec<([u8; N], PathBuf)>, TlsError> {
     let mut named = Vec::new();
     for entry in fs::read_dir(dir).map_err(failed("read", dir))? {

@@ -17,7 +17,6 @@ use super::files::{self, field, unhex};
 /// A key that was made, and the request to sign it.
 pub struct NewKey {
     pub(super) key_pem: String,
-    /// The certificate request, DER.
     pub request_der: Vec<u8>,
     /// SHA-256 of the public key, as in a pin.
     pub hash: [u8; 32],
@@ -25,9 +24,6 @@ pub struct NewKey {
 
 impl NewKey {
     /// Makes a key on P-256.
-    ///
-    /// # Errors
-    /// The system has no random bytes.
     pub fn make() -> Result<Self, TlsError> {
         let key = KeyPair::generate().map_err(TlsError::crypto("make a key"))?;
         let mut params = CertificateParams::default();
@@ -58,9 +54,9 @@ pub struct DeviceIdentity {
     path: PathBuf,
     address: String,
     pin: [u8; 32],
-    /// What lets this device in,
+    /// Key and certificate that are in use.
     used: Signed,
-    /// and what is to take its place.
+    /// A renewed pair, which takes over once the receiver has accepted it.
     renewed: Option<Signed>,
     /// The renewed one was refused last: the other one has its turn.
     is_refused: bool,
@@ -77,9 +73,6 @@ impl std::fmt::Debug for DeviceIdentity {
 
 impl DeviceIdentity {
     /// Stores a new identity in `dir`; one for the same address is replaced.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn create(
         dir: &Path,
         address: &str,
@@ -133,7 +126,6 @@ impl DeviceIdentity {
         Ok(all)
     }
 
-    /// The receiver's pin.
     #[must_use]
     pub fn pin(&self) -> [u8; 32] {
         self.pin
@@ -234,9 +226,6 @@ impl DeviceIdentity {
     }
 
     /// The TLS settings of a connection with this identity.
-    ///
-    /// # Errors
-    /// Key or certificate cannot be used.
     pub fn client_config(&self) -> Result<ClientConfig, TlsError> {
         let renewed = self.renewed.as_ref().filter(|_| !self.is_refused);
         self.config_of(renewed.unwrap_or(&self.used))
@@ -260,9 +249,6 @@ impl DeviceIdentity {
 }
 
 /// TLS 1.3 settings that accept the receiver with this pin and no other.
-///
-/// # Errors
-/// TLS 1.3 is not available.
 pub fn pinned_builder(
     pin: [u8; 32],
 ) -> Result<rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert>, TlsError> {
@@ -272,7 +258,6 @@ pub fn pinned_builder(
         .with_custom_certificate_verifier(Arc::new(Pinned::new(pin))))
 }
 
-/// DER as PEM.
 pub(super) fn pem(label: &str, der: &[u8]) -> String {
     use base64::Engine;
     let coded = base64::engine::general_purpose::STANDARD.encode(der);

@@ -28,7 +28,6 @@ pub use self::enrol::{Code, Token, Transcript, ask, enroll, fingerprint};
 pub use self::identity::DeviceIdentity;
 pub use self::uplink::{AttachmentOptions, Receiver, Uplink, UplinkOptions, UplinkStatus};
 
-/// Default TCP port of TLS connections.
 pub const DEFAULT_TLS_PORT: u16 = 3002;
 
 /// An error of an identity, a TLS connection, or the device's side of an enrolment.
@@ -37,59 +36,31 @@ pub const DEFAULT_TLS_PORT: u16 = 3002;
 pub enum TlsError {
     /// A file of an identity could not be read or written.
     #[error("cannot {operation} {}: {error}", path.display())]
-    File {
-        /// What was tried.
-        operation: &'static str,
-        /// With which file.
-        path: PathBuf,
-        /// The system's answer.
-        error: io::Error,
-    },
+    File { operation: &'static str, path: PathBuf, error: io::Error },
     /// A file of an identity does not hold what it should.
     #[error("{} is damaged: {reason}", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is missing or wrong.
-        reason: String,
-    },
-    /// No identity for a receiver.
+    Damaged { path: PathBuf, reason: String },
     #[error(
         "this device is not enrolled with {address} (no identity for it in {}): `cpumon token` on the receiver prints the line to enter here",
         dir.display()
     )]
     NotEnrolled {
-        /// The receiver's address.
         address: String,
         /// Where identities are stored.
         dir: PathBuf,
     },
     /// A key or certificate could not be made or used.
     #[error("cannot {operation}: {reason}")]
-    Crypto {
-        /// What was tried.
-        operation: &'static str,
-        /// Why not.
-        reason: String,
-    },
-    /// A token that cannot be one.
+    Crypto { operation: &'static str, reason: String },
     #[error("this is not a token: {0}")]
     Token(&'static str),
-    /// A code that cannot be one.
     #[error("{0}: this is no code; a device shows ten digits, such as 12345-67890")]
     Code(String),
     /// The user of the device says that the receiver did not show its code.
     #[error("not enrolled: the code was not entered at your receiver, so someone else has answered")]
     NotAgreed,
-    /// No connection.
     #[error("cannot connect to {address}: {error}")]
-    Connect {
-        /// The receiver's address.
-        address: String,
-        /// The system's answer.
-        error: io::Error,
-    },
-    /// The connection broke.
+    Connect { address: String, error: io::Error },
     #[error("the connection broke: {0}")]
     Io(io::Error),
     /// The receiver shows another key than the pinned one.
@@ -97,37 +68,23 @@ pub enum TlsError {
         "the receiver at {address} is not the one that this device was enrolled with: its key is another one \
          (if its identity was replaced, enrol again)"
     )]
-    WrongKey {
-        /// The receiver's address.
-        address: String,
-    },
+    WrongKey { address: String },
     /// TLS refuses the other side, or the other side refuses us.
     #[error("TLS: {0}")]
     Tls(rustls::Error),
     /// The other side answers in another protocol, such as HTTP.
     #[error("the other side does not speak TLS: this must be the port that `cpumon serve --tls` listens on")]
     NotTls,
-    /// The other side says what makes no sense.
+    /// The other side sent a message that cannot be decoded.
     #[error("unexpected message: {0}")]
     Message(MessageError),
     /// The other side says something at the wrong time.
     #[error("{0}")]
     Protocol(&'static str),
-    /// The receiver ends the connection.
     #[error("the receiver says: {text}")]
-    Bye {
-        /// Why.
-        reason: ByeReason,
-        /// In its words.
-        text: String,
-    },
-    /// The other side is silent.
+    Bye { reason: ByeReason, text: String },
     #[error("no answer within {seconds} s")]
-    Silent {
-        /// How long was waited.
-        seconds: u64,
-    },
-    /// A thread could not be started.
+    Silent { seconds: u64 },
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
 }

@@ -27,11 +27,11 @@ pub struct Pipe {
     inbox: Vec<u8>,
     /// Bytes of the inbox that were read as messages.
     taken: usize,
-    /// What is to be sent.
+    /// Messages that wait to be sent.
     pub outbox: Vec<u8>,
-    /// The other side will send nothing more.
+    /// The other side has closed its direction of the connection.
     has_ended: bool,
-    /// Bytes that came in, of messages.
+    /// Decrypted bytes that were received.
     pub received_bytes: u64,
     /// Bytes that went out on the wire, with everything that TLS adds.
     pub wire_bytes: u64,
@@ -39,9 +39,6 @@ pub struct Pipe {
 
 impl Pipe {
     /// Takes over a connected socket.
-    ///
-    /// # Errors
-    /// The socket does not take the options.
     pub fn new(socket: TcpStream, tls: Connection) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         // Nagle's algorithm would hold back a small message until the other side acknowledges the one before.
@@ -60,9 +57,6 @@ impl Pipe {
 
     /// Waits until the socket can do something, `wake` can be read, or `timeout` has passed. Without `reads` only for
     /// writing.
-    ///
-    /// # Errors
-    /// The socket cannot be waited for.
     pub fn wait(&self, timeout: Duration, reads: bool, wake: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let wants_write = self.tls.wants_write() || !self.outbox.is_empty();
         let mut events = PollFlags::empty();

@@ -16,7 +16,6 @@ const READ_BYTES: usize = 64 << 10;
 /// No more is queued while so much waits for the socket.
 const OUTBOX_BYTES: usize = 64 << 10;
 
-/// What a message adds to a record.
 const RECORD_MESSAGE_BYTES: usize = MESSAGE_HEADER_BYTES + 4;
 
 /// A sequence of records with ascending numbers, live or backfilled.
@@ -52,9 +51,7 @@ pub(super) struct Channels {
     live_from: u64,
     read: Vec<NumberedRecord>,
     packed: Vec<u8>,
-    /// The version that both sides speak.
     version: u16,
-    /// Records queued so far.
     pub(super) records: u64,
 }
 
@@ -187,7 +184,7 @@ impl Channels {
         }
     }
 
-    /// Whether the past is being sent.
+    /// Whether records of the past are being sent.
     pub(super) fn is_backfilling(&self) -> bool {
         self.past.is_some()
     }

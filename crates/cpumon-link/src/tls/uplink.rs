@@ -46,7 +46,7 @@ impl Uplink {
         Ok(Self { shared, wake, thread: Some(thread) })
     }
 
-    /// The next snapshot must be a full one.
+    /// Whether the next snapshot must be a full one.
     #[must_use]
     pub fn wants_full(&self) -> bool {
         self.shared.full_wanted.load(Ordering::Relaxed) || self.shared.backlog().wants_full()
@@ -65,7 +65,6 @@ impl Uplink {
         number
     }
 
-    /// Counts of connections, failures and of the backlog.
     #[must_use]
     pub fn status(&self) -> UplinkStatus {
         // One lock after the other: no thread ever holds both, so they cannot block one another.

@@ -11,15 +11,13 @@ use rustix::fd::{AsFd, BorrowedFd};
 pub(crate) use self::message::{Control, KernelAddress};
 pub(crate) use self::sys::{BATCH, Outgoing, interface_addresses, send};
 
-/// Receiving datagrams, which only receivers do.
 pub mod receiving {
     pub use super::receiver::{GroupSender, ReceiverOptions, UdpReceiver};
 }
 
-/// No interface is up that leads there.
 pub(crate) const NETWORK_UNREACHABLE: i32 = libc::ENETUNREACH;
 
-/// The socket's buffer is full.
+/// Whether the error means that the socket's send buffer is full.
 pub(crate) fn is_full(errno: i32) -> bool {
     errno == libc::EAGAIN
 }
@@ -38,11 +36,10 @@ pub(crate) fn is_sign_of_change(errno: i32) -> bool {
 /// Wakes a thread that waits for sockets: the end of a pipe that the thread watches. Neither end blocks.
 pub struct Waker(PipeReader);
 
-/// The end that wakes.
+/// The end that wakes the thread.
 pub struct Wake(PipeWriter);
 
 impl Waker {
-    /// Both ends.
     pub fn new() -> io::Result<(Self, Wake)> {
         let (awake, wake) = io::pipe()?;
         let set_nonblocking = |end| rustix::io::ioctl_fionbio(end, true).map_err(io::Error::from);
@@ -52,7 +49,7 @@ impl Waker {
         Ok((Self(awake), Wake(wake)))
     }
 
-    /// What can be read after a wake-up.
+    /// The end that is readable after a wake-up.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -65,7 +62,6 @@ impl Waker {
 }
 
 impl Wake {
-    /// Wakes the other end.
     pub fn wake(&self) {
         // A full pipe wakes as well.
         let _ = (&self.0).write(&[0]);

@@ -22,7 +22,6 @@ const REFRESH_EVERY: Duration = Duration::from_secs(10);
 /// No datagram is longer than this (`u16::MAX` less a UDP header), so none is ever cut.
 const SLOT_BYTES: usize = 1 << 16;
 
-/// What to listen on.
 #[derive(Clone, Debug)]
 pub struct ReceiverOptions {
     /// Addresses; `0.0.0.0` and `[::]` mean every interface (a broadcast reaches no other kind of IPv4 address).
@@ -134,7 +133,7 @@ impl UdpReceiver {
         }
     }
 
-    /// Takes one batch of each socket without waiting.
+    /// Takes one batch from each socket without waiting; returns how many datagrams.
     fn take(&mut self, each: &mut dyn FnMut(&[u8], SocketAddr)) -> usize {
         let mut total = 0;
         for listening in &mut self.sockets {
@@ -161,9 +160,6 @@ impl UdpReceiver {
     }
 
     /// Answers a sender, from the first socket of his address family, without waiting.
-    ///
-    /// # Errors
-    /// The system does not take it.
     pub fn send_to(&self, datagram: &[u8], to: SocketAddr) -> io::Result<()> {
         let of_family = |listening: &&Listening| listening.address.is_ipv4() == to.is_ipv4();
         let socket = self.sockets.iter().find(of_family).ok_or(io::ErrorKind::AddrNotAvailable)?;
@@ -171,7 +167,6 @@ impl UdpReceiver {
         socket.socket.send_to_with_flags(datagram, &to.into(), flags).map(|_| ())
     }
 
-    /// The first socket of an address family.
     fn socket_of(&self, is_ipv4: bool) -> Option<BorrowedFd<'_>> {
         let of_family = |listening: &&Listening| listening.address.is_ipv4() == is_ipv4;
         self.sockets.iter().find(of_family).map(|listening| listening.socket.as_fd())
@@ -196,9 +191,6 @@ impl UdpReceiver {
     }
 
     /// The addresses listened on, with the ports that the system chose where 0 was asked for.
-    ///
-    /// # Errors
-    /// [`LinkError::Option`] if getsockname(2) fails.
     pub fn local_addresses(&self) -> Result<Vec<SocketAddr>, LinkError> {
         let local = |listening: &Listening| {
             let error =
@@ -322,7 +314,7 @@ pub struct GroupSender {
 }
 
 impl GroupSender {
-    /// The groups on every interface but loopback.
+    /// Sends to the multicast DNS groups on every interface but loopback.
     #[must_use]
     pub fn new(now: Instant) -> Self {
         Self { destinations: Destinations::new(&groups(&[]), now) }

@@ -23,7 +23,7 @@ pub const BATCH: usize = 64;
 /// A datagram, its sender if that is an IP address, and the socket's drop counter where the kernel reported it.
 type EachReceived<'a> = dyn FnMut(&[u8], Option<SocketAddr>, Option<u32>) + 'a;
 
-/// Where one batch of datagrams is received into.
+/// Buffers into which one batch of datagrams is received.
 pub struct Slots {
     bytes: Vec<u8>,
     slot_bytes: usize,
@@ -96,7 +96,6 @@ impl Slots {
     }
 }
 
-/// One datagram to send.
 #[derive(Copy, Clone)]
 pub struct Outgoing<'a> {
     pub bytes: &'a [u8],
@@ -175,7 +174,6 @@ pub fn interface_addresses(into: &mut Vec<InterfaceAddress>) -> io::Result<()> {
     Ok(())
 }
 
-/// By netdevice(7).
 fn kind_of(flags: InterfaceFlags) -> InterfaceKind {
     if flags.contains(InterfaceFlags::IFF_LOOPBACK) {
         InterfaceKind::Loopback

@@ -15,13 +15,12 @@ use windows_sys::Win32::Networking::WinSock::{
 pub(crate) use self::sending::{BATCH, Control, KernelAddress, Outgoing, send};
 use crate::interfaces::{InterfaceAddress, InterfaceKind};
 
-/// Receiving datagrams: nothing on Windows.
+/// Empty: there is no receiver on Windows.
 pub mod receiving {}
 
-/// No interface is up that leads there.
 pub(crate) const NETWORK_UNREACHABLE: i32 = WSAENETUNREACH;
 
-/// The socket's buffer is full.
+/// Whether the error means that the socket's send buffer is full.
 pub(crate) fn is_full(error: i32) -> bool {
     error == WSAEWOULDBLOCK
 }
@@ -71,11 +70,10 @@ fn address_of(one: Interface) -> Option<InterfaceAddress> {
 /// sends to itself; being connected, it takes datagrams from no one else.
 pub struct Waker(UdpSocket);
 
-/// The end that wakes.
+/// The end that wakes the thread.
 pub struct Wake(UdpSocket);
 
 impl Waker {
-    /// Both ends.
     pub fn new() -> io::Result<(Self, Wake)> {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
         socket.connect(socket.local_addr()?)?;
@@ -83,7 +81,7 @@ impl Waker {
         Ok((Self(socket.try_clone()?), Wake(socket)))
     }
 
-    /// What can be read after a wake-up.
+    /// The socket that is readable after a wake-up.
     pub fn as_fd(&self) -> BorrowedSocket<'_> {
         self.0.as_socket()
     }
@@ -95,7 +93,6 @@ impl Waker {
 }
 
 impl Wake {
-    /// Wakes the other end.
     pub fn wake(&self) {
         // A full buffer wakes as well.
         let _ = self.0.send(&[0]);

@@ -10,7 +10,6 @@ use windows_sys::Win32::Networking::WinSock::{IP_UNICAST_IF, IPPROTO_IP, setsock
 /// Datagrams in one call of [`send`].
 pub const BATCH: usize = 64;
 
-/// An address for the system.
 #[derive(Clone, Debug)]
 pub struct KernelAddress(SockAddr);
 
@@ -28,7 +27,7 @@ pub struct Control(Option<Way>);
 struct Way {
     index: u32,
     source: IpAddr,
-    /// Of multicast.
+    /// Time to live of a multicast datagram; `None` for unicast.
     ttl: Option<u8>,
 }
 
@@ -38,13 +37,12 @@ impl Control {
         Self(Some(Way { index, source, ttl }))
     }
 
-    /// The interface, if one was given.
+    /// Index of the interface, if one was given.
     pub fn interface(&self) -> Option<u32> {
         self.0.map(|way| way.index)
     }
 }
 
-/// One datagram to send.
 #[derive(Copy, Clone)]
 pub struct Outgoing<'a> {
     pub bytes: &'a [u8],

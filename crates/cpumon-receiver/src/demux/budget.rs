@@ -25,16 +25,14 @@ pub struct SourceRate {
 }
 
 impl Default for SourceRate {
-    /// docs/security.md says why so much.
+    /// The reasons for these limits are in docs/security.md.
     fn default() -> Self {
         Self { datagrams_per_s: 20_000, bytes_per_s: 64_000_000 }
     }
 }
 
-/// Limits and choices of a [`Demux`](super::Demux).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct DemuxOptions {
-    /// Take v1 datagrams.
     pub accept_v1: bool,
     /// Take v2 frames that are not encrypted.
     pub accept_v2: bool,
@@ -43,13 +41,11 @@ pub struct DemuxOptions {
     pub max_hosts: usize,
     /// Memory for hosts that do not encrypt, v1 among them; rows beyond are counted and left out.
     pub plain: MemoryLimits,
-    /// Memory for hosts that encrypt.
     pub encrypted: MemoryLimits,
     /// A snapshot with missing fragments is given out as partial this long after its first fragment, ns.
     pub reassembly_timeout_ns: u64,
     /// Tasks that were not received for this many refresh rotations are taken as ended.
     pub stale_rotations: u32,
-    /// Limits of one v1 set.
     pub v1: AssemblerLimits,
     /// What one source may send; `None`: any amount.
     pub source_rate: Option<SourceRate>,
@@ -82,9 +78,9 @@ const UNSENT_BYTES: usize = 1 << 20;
 pub struct MemoryLimits {
     /// One host. At most half of it is what is known, so that a host at its limit can still replace that.
     pub host: usize,
-    /// All hosts of one source address together.
+    /// Memory of all hosts of one source address together, bytes.
     pub source: usize,
-    /// All hosts together.
+    /// Memory of all hosts together, bytes.
     pub all: usize,
     /// Bytes that a source may hold for each byte that it sent.
     pub per_sent_byte: usize,
@@ -100,7 +96,6 @@ impl MemoryLimits {
     /// For an enrolled device, and for files that the user names: about 466,000 threads.
     pub const ENROLLED: Self = Self::one_host(256 << 20);
 
-    /// For a demux of one host.
     #[must_use]
     pub const fn one_host(bytes: usize) -> Self {
         Self { host: bytes, source: bytes, all: bytes, per_sent_byte: usize::MAX }
@@ -169,7 +164,7 @@ impl SourceBudget {
         }
     }
 
-    /// A host that holds nothing yet.
+    /// Begins the charge of a new host, which holds nothing yet.
     pub(super) fn open(&mut self, source: Source) -> Charge {
         self.accounts.entry(source).or_default().hosts += 1;
         Charge { source, bytes: 0 }
@@ -223,7 +218,6 @@ impl SourceBudget {
     }
 }
 
-/// Adds what a datagram counts for.
 pub(super) fn count_datagram(loss: &mut LossCounts, bytes: usize) {
     loss.datagrams += 1;
     loss.bytes += bytes as u64;
@@ -245,7 +239,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 const ALL: Rate = Rate { amount: SECOND_NS * 3 / 4, seconds: 1, burst_ms: 400 };
 /// Below this total, sources are not limited individually.
 const PLENTY: Rate = Rate { amount: SECOND_NS / 2, seconds: 1, burst_ms: 400 };
-/// What each source may take in any case.
+/// CPU time that a source may always take: a tenth of a second per second.
 const SOURCE: Rate = Rate { amount: SECOND_NS / 10, seconds: 1, burst_ms: 1_000 };
 /// A piece of work that seems to take so long may have been interrupted: then the clock of CPU time, which takes a system call, is read.
 const LONG_NS: u64 = 100_000;
@@ -255,7 +249,6 @@ const LONG_NS: u64 = 100_000;
 struct Clocks {
     /// A monotonic clock that is read without a system call, ns.
     mono_ns: fn() -> u64,
-    /// CPU time of this thread, ns.
     cpu_ns: fn() -> u64,
 }
 
@@ -273,9 +266,9 @@ impl Clocks {
 #[derive(Debug)]
 struct CpuTime {
     clocks: Clocks,
-    /// When the piece of work at hand began.
+    /// Start of the current piece of work, on the monotonic clock.
     mono_ns: u64,
-    /// CPU time when its clock was read last.
+    /// The thread's CPU time at its last reading.
     cpu_ns: u64,
     all: Bucket,
     plenty: Bucket,

@@ -13,16 +13,13 @@ use cpumon_wire::v2::{DelayRow, Frame, Header, InfoText, IrqRow};
 use super::budget::{DemuxOptions, Output, grow};
 use super::sparse::{CGROUP_BYTES, cgroup_sample};
 
-/// Most interrupt lines kept of a host.
 pub(super) const MAX_IRQS: usize = 1_024;
-/// Longest name of one, bytes.
 const MAX_IRQ_NAME_BYTES: usize = 64;
 /// Memory of an interrupt line with its name, bytes.
 pub(super) const IRQ_BYTES: usize = size_of::<IrqSample>() + MAX_IRQ_NAME_BYTES + 32;
 /// A row counts as so many bytes at least: one of few bytes takes no less time than others.
 const MIN_ROW_BYTES: usize = 256;
 
-/// Which fragments of a snapshot arrived.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fragments {
     bits: Vec<u64>,
@@ -50,7 +47,6 @@ impl Fragments {
         }
     }
 
-    /// Whether this fragment arrived.
     pub(super) fn has(&self, fragment: u16) -> bool {
         self.bits.get(usize::from(fragment / 64)).is_some_and(|word| word & 1 << (fragment % 64) != 0)
     }
@@ -60,10 +56,8 @@ impl Fragments {
     }
 }
 
-/// What became of a frame.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Added {
-    /// Its rows were added.
     New,
     /// This fragment arrived before; its rows were not added again.
     Duplicate,
@@ -71,7 +65,6 @@ pub(super) enum Added {
     Inconsistent,
 }
 
-/// A snapshot that is coming in.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gather {
     pub(super) fragments: Fragments,
@@ -79,7 +72,6 @@ pub(super) struct Gather {
     /// What arrived; names that were not sent are taken from what is known.
     pub(super) snapshot: Snapshot,
     pub(super) has_totals: bool,
-    /// Buckets of run-delay histograms.
     delays: Vec<DelayRow>,
     /// Owners whose histogram is sent whole, ascending.
     pub(super) whole_delays: Vec<DelayOf>,
@@ -88,7 +80,6 @@ pub(super) struct Gather {
     pub(super) host: Option<HostInfo>,
     /// When its first fragment came, on the receiver's monotonic clock, ns.
     pub(super) first_mono_ns: u64,
-    /// Rows left out because of a limit.
     pub(super) rows_over_limit: u64,
     /// Memory that its rows and texts are charged with, bytes; of these, texts that were not known.
     pub(super) bytes: usize,
@@ -194,7 +185,7 @@ impl Gather {
         Added::New
     }
 
-    /// Takes the rows without texts of processes.
+    /// Adds all rows of a frame, but not the texts of processes.
     fn add_rows(&mut self, frame: &Frame, space: &mut Space, known: &Snapshot) {
         let (snapshot, over) = (&mut self.snapshot, &mut self.rows_over_limit);
         let mut fitting = |rows: usize, each: usize| {
@@ -333,20 +324,18 @@ fn irq(frame: &Frame, row: &IrqRow, known: &Snapshot) -> IrqSample {
     IrqSample { irq: row.irq, name, time_ns: row.time_ns, count: row.count }
 }
 
-/// The process as it is known.
 fn find(known: &Snapshot, key: ProcessKey) -> Option<&ProcessSample> {
     let at = known.processes.binary_search_by_key(&key, |process| process.key).ok()?;
     known.processes.get(at)
 }
 
-/// Where the texts of a frame go.
+/// Resolves the texts of a frame to shared ones, within the memory limits.
 struct Texts<'a> {
     frame: &'a Frame,
     known: &'a Snapshot,
     /// What a process is called whose info was not sent.
     nameless: &'a Arc<ProcessInfo>,
     space: &'a mut Space,
-    /// Rows and texts left out.
     over: u64,
 }
 
@@ -378,7 +367,6 @@ const MAX_SPARE: usize = 4;
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     pub(super) interval: Interval,
-    /// For merging rows of processes.
     pub(super) processes: Vec<ProcessInterval>,
     pub(super) waits: WaitBuffers,
     pub(super) spare: Vec<Gather>,
@@ -412,7 +400,7 @@ impl Work<'_> {
         free(&mut interval.cgroups);
     }
 
-    /// Takes a snapshot that was given out.
+    /// Keeps the memory of a finished snapshot for the next one.
     pub(super) fn recycle(&mut self, mut gather: Gather) {
         // Cleared now and not at its next use: until then it would hold texts of its host.
         gather.trim();

@@ -22,7 +22,7 @@ pub(super) const MAKE_SPACE_EVERY_NS: u64 = 1_000_000;
 pub(super) const RELEASE_AFTER_NS: u64 = 30_000_000_000;
 /// But not while all hosts that do not encrypt hold no more than this, bytes.
 const RELEASE_ABOVE_BYTES: usize = 4 << 20;
-/// Checked this often, ns.
+/// How often memory is checked for release, ns.
 const RELEASE_EVERY_NS: u64 = 1_000_000_000;
 /// A flush gives out snapshots of about so many bytes; the next one goes on. The thread that flushes receives datagrams, too.
 pub(super) const FLUSH_BYTES: usize = 8 << 20;

@@ -32,7 +32,6 @@ pub(super) struct Known {
     has_all_delays: bool,
     /// Rows of the snapshots before this one were lost, as far as is known.
     lost_before: u64,
-    /// What the threads wait for.
     pub(super) open_waits: OpenWaits,
     /// Rows of the snapshot at hand that were not known, ascending.
     fresh: Vec<usize>,
@@ -41,7 +40,6 @@ pub(super) struct Known {
     /// Memory of texts of processes, those that ended since the last count included; and as of that count.
     text_bytes: usize,
     counted_text_bytes: usize,
-    /// Memory of the run-delay histograms.
     delay_bytes: usize,
     cgroup_turns: CgroupTurns,
     /// Threads of some process were taken before it, or as those of another one: their numbers are counted again.
@@ -49,7 +47,6 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Memory that it takes.
     pub(super) fn bytes(&self) -> usize {
         let known = &self.snapshot;
         bytes_of(&known.cpus)
@@ -254,7 +251,6 @@ impl Known {
         (threads, processes)
     }
 
-    /// Counts the threads of each process.
     fn recount_threads(&mut self) {
         for received in &mut self.processes_received {
             received.threads = 0;
@@ -388,7 +384,7 @@ struct Received {
     lacks_waits: bool,
     /// Of a thread that waits: where it is among the open waits.
     place: WaitPlace,
-    /// Of a process: its known threads.
+    /// Of a process: the number of its known threads.
     threads: u32,
 }
 

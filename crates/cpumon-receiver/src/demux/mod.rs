@@ -30,17 +30,11 @@ pub use self::rejects::{RejectCounts, RejectKind, Rejected};
 /// Counts over all senders, cumulative.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct DemuxTotals {
-    /// Datagrams that arrived.
     pub datagrams: u64,
-    /// Bytes of those datagrams.
     pub bytes: u64,
-    /// Datagrams refused, for whatever reason.
     pub rejected: u64,
-    /// Of these, how many for which reason.
     pub rejected_by_kind: RejectCounts,
-    /// Encrypted datagrams that were opened.
     pub opened: u64,
-    /// Intervals given out.
     pub intervals: u64,
     /// Names of hosts that were the id of another one, and were changed.
     pub changed_names: u64,
@@ -63,15 +57,12 @@ pub struct Demux {
     /// Opens encrypted datagrams: keys, the hosts that they spoke for, and what a receiver that begins again must know of them.
     pub decryptor: Decryptor,
     frame: v2::Frame,
-    /// Memory that all hosts use in turn.
     scratch: Scratch,
-    /// Refused datagrams by their senders.
     pub refusals: Refusals<Rejected>,
     totals: DemuxTotals,
 }
 
 impl Demux {
-    /// A demux without hosts.
     #[must_use]
     pub fn new(options: DemuxOptions) -> Self {
         Self {
@@ -150,7 +141,6 @@ impl Demux {
         [&self.encrypted, &self.plain].into_iter().find_map(|table| table.hosts.get(&host)?.snapshot())
     }
 
-    /// How full the tables of hosts are.
     #[must_use]
     pub fn tables(&self) -> status::Tables {
         status::Tables {
@@ -162,7 +152,7 @@ impl Demux {
         }
     }
 
-    /// Memory for what is known of all hosts.
+    /// Memory for the known data of all hosts, bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.plain.budget.held + self.encrypted.budget.held
@@ -172,7 +162,6 @@ impl Demux {
         [&self.plain, &self.encrypted].into_iter().flat_map(|table| table.hosts.values())
     }
 
-    /// Counts over all senders.
     #[must_use]
     pub fn totals(&self) -> DemuxTotals {
         let over = |host: &V2Host| host.rows_over_limit;
@@ -242,7 +231,6 @@ impl Demux {
         self.take_frame(decoded, Trust::Encrypted, arrival, out)
     }
 
-    /// Takes the frame, if it was decoded.
     fn take_frame(
         &mut self,
         decoded: Result<(), DecodeError>,

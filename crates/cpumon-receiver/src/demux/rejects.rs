@@ -8,10 +8,8 @@ use cpumon_wire::{DecodeError, Reason};
 /// Why a datagram was refused. It has been counted already.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejected {
-    /// It is no datagram of ours.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// It speaks for a host too many.
     #[error("taking a datagram of a new host: there are {max_hosts} already")]
     TooManyHosts {
         /// Most hosts that the demux follows at one time.
@@ -23,7 +21,6 @@ pub enum Rejected {
         /// Version of the protocol: 1 or 2.
         version: u8,
     },
-    /// It is encrypted, and cannot be opened.
     #[error(transparent)]
     Decrypt(#[from] DecryptError),
     /// Its source sends more than one may; nothing of it was read.
@@ -37,7 +34,7 @@ pub enum Rejected {
     TooManySnapshots,
 }
 
-/// What would allow it.
+/// The option that would allow datagrams of this version.
 fn flag(version: u8) -> &'static str {
     if version == 1 { "--allow-v1" } else { "--allow-plain" }
 }
@@ -45,9 +42,9 @@ fn flag(version: u8) -> &'static str {
 cpumon_query::named! {
     /// Kinds of reasons, each with a count of its own, in the order in which they are shown. The words are stable (API).
     RejectKind,
-    /// Bytes that are no datagram of ours.
+    /// Bytes that are not a valid datagram.
     Malformed = "malformed",
-    /// A host beyond the limit.
+    /// A new host beyond the limit.
     Host = "host_limit",
     /// Plain v2, where that is not allowed.
     Plain = "plain",
@@ -59,7 +56,7 @@ cpumon_query::named! {
     BadTag = "bad_seal",
     /// An encrypted datagram that came before, or is of an agent start that is over.
     Replayed = "replayed",
-    /// More than one source may send.
+    /// The source sends faster than it may.
     Rate = "rate_limit",
 }
 
@@ -79,7 +76,6 @@ impl Rejected {
         matches!(self, Self::Decode(error) if error.reason == Reason::UnknownVersion)
     }
 
-    /// Which kind of reason it is.
     #[must_use]
     pub fn kind(&self) -> RejectKind {
         match self {
@@ -100,7 +96,6 @@ impl Rejected {
 pub struct RejectCounts([u64; RejectKind::ALL.len()]);
 
 impl RejectCounts {
-    /// How many of this kind.
     #[must_use]
     pub fn of(&self, kind: RejectKind) -> u64 {
         self.0[kind as usize]

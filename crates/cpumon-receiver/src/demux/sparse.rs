@@ -86,17 +86,16 @@ fn find_cgroup(rows: &[CgroupSample], id: u64) -> Option<&CgroupSample> {
     rows.binary_search_by_key(&id, |row| row.id).ok().map(|at| &rows[at])
 }
 
-/// When groups were received.
+/// In which snapshot each control group was last received.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CgroupTurns {
     /// Number of the group and of the snapshot that had it last, ascending.
     rows: Vec<(u64, u64)>,
-    /// Those of the snapshot at hand.
+    /// Rows of the current snapshot, before they replace `rows`.
     next: Vec<(u64, u64)>,
 }
 
 impl CgroupTurns {
-    /// Forgets all.
     pub(super) fn clear(&mut self) {
         self.rows.clear();
     }

@@ -11,7 +11,6 @@ use super::budget::{Arrival, Charge, DemuxOptions, Output, SourceBudget, count_d
 use super::host_table::{FLUSH_BYTES, KEEPS_PLACE_NS, MAKE_SPACE_EVERY_NS, RELEASE_AFTER_NS};
 use super::rejects::Rejected;
 
-/// The v1 hosts.
 #[derive(Debug, Default)]
 pub(super) struct V1Table {
     hosts: HashMap<IpAddr, V1Host>,
@@ -115,7 +114,7 @@ pub(super) struct V1Host {
     received_mono_ns: u64,
     assembler: Assembler,
     pub(super) status: HostStatus,
-    /// The port the status' address shows.
+    /// Port in the address that the status shows.
     port: Option<u16>,
 }
 
@@ -139,7 +138,7 @@ impl V1Host {
         Self { charge, received_mono_ns: 0, assembler: Assembler::new(host, limits), status, port: None }
     }
 
-    /// `limit`: bytes that it may hold.
+    /// `limit`: bytes that the host may hold.
     fn accept(&mut self, datagram: &Datagram, arrival: &Arrival, limit: usize, out: Output<'_>) {
         let Arrival { bytes, from, received } = *arrival;
         count_datagram(&mut self.status.loss, bytes);

@@ -27,14 +27,13 @@ const SNAPSHOTS: Rate = Rate { amount: 20, seconds: 1, burst_ms: 10_000 };
 /// An agent start that was replaced by a later one may not come back while that one is received, ns.
 const RETIRED_FOR_NS: u64 = 10_000_000_000;
 
-/// A host, by its id.
 #[derive(Debug)]
 pub(super) struct V2Host {
     pub(super) charge: Charge,
     pub(super) status: HostStatus,
     from: Option<SocketAddr>,
     known: Known,
-    /// There is a snapshot to compare with.
+    /// A snapshot is known that the next one can be compared with.
     is_watched: bool,
     agent_start: u32,
     /// The agent start before this one, whose datagrams may still be on their way.
@@ -42,7 +41,7 @@ pub(super) struct V2Host {
     last_received_mono_ns: u64,
     /// Snapshots coming in, ascending by sequence.
     pending: VecDeque<Gather>,
-    /// The snapshot given out last.
+    /// Number and fragments of the snapshot given out last.
     done: Option<(u64, Fragments)>,
     /// Greatest (sequence, fragment) so far.
     newest: (u64, u16),
@@ -50,11 +49,11 @@ pub(super) struct V2Host {
     flags: Flags,
     nameless: Arc<ProcessInfo>,
     list_turn: ListTurn,
-    /// Snapshots that it may begin.
+    /// Limits how often the host may begin a snapshot.
     snapshots: Bucket,
     /// The longest time between two snapshots, on the same clock, ns.
     longest_gap_ns: u64,
-    /// An interval was given out.
+    /// At least one interval of the host was given out.
     pub(super) is_established: bool,
     pub(super) rows_over_limit: u64,
     pub(super) ended_unseen: u64,
@@ -89,17 +88,15 @@ impl V2Host {
         }
     }
 
-    /// Memory that it takes, bytes.
     pub(super) fn held(&self) -> usize {
         self.known.bytes() + self.pending_bytes()
     }
 
-    /// Of that, what snapshots that come in take.
     pub(super) fn pending_bytes(&self) -> usize {
         self.pending.iter().map(|gather| gather.bytes).sum()
     }
 
-    /// For how long nothing came from it, ns.
+    /// Time since the host's last datagram, ns.
     pub(super) fn silent_ns(&self, now: Moment) -> u64 {
         now.mono_ns.saturating_sub(self.last_received_mono_ns)
     }
@@ -120,7 +117,6 @@ impl V2Host {
         self.is_watched.then_some(&self.known.snapshot)
     }
 
-    /// An encrypted datagram of it was refused.
     pub(super) fn count_refused(&mut self, error: DecryptError) {
         match error {
             DecryptError::Replayed | DecryptError::Earlier => self.status.loss.duplicates += 1,
@@ -182,7 +178,6 @@ impl V2Host {
         Ok(())
     }
 
-    /// What it may still hold.
     fn space(&self, work: &Work<'_>) -> Space {
         let texts: usize = self.pending.iter().map(|gather| gather.text_bytes).sum();
         Space {
@@ -354,7 +349,6 @@ impl V2Host {
         }
     }
 
-    /// Fills in what the frames left out.
     fn complete_from_known(&mut self, gather: &mut Gather) {
         let snapshot = &mut gather.snapshot;
         // Rows that were left out are no sign of a task that ended.

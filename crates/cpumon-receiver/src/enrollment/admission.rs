@@ -11,30 +11,28 @@ use super::EnrollmentError;
 use super::registry::EnrolledHost;
 use crate::clock::wall_s;
 
-/// Tokens that may wait to be used.
+/// Most unused tokens at one time.
 const MAX_TOKENS: usize = 1000;
 const NOT_HERE: EnrollmentError = EnrollmentError::TokenRefused("is not known here or was used");
 
-/// Whom a token lets in.
+/// Which hosts a token admits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenScope {
-    /// Only this host; `None`: any.
+    /// The only host that the token admits; `None`: any host.
     pub host: Option<BoundHost>,
-    /// Also if it was revoked.
+    /// Admits the host even if it was revoked.
     pub again: bool,
 }
 
-/// The host to which a token is bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BoundHost {
-    /// The machine with this id.
     Id([u8; 16]),
     /// A machine that was never enrolled, by the name under which it enrols.
     Name(String),
 }
 
 impl TokenScope {
-    /// In the audit log.
+    /// How the audit log names the scope.
     pub(super) fn subject(&self) -> String {
         match &self.host {
             None => "any host".to_owned(),
@@ -57,7 +55,6 @@ pub(super) fn use_up(token: &Path) -> Result<(), EnrollmentError> {
     std::fs::remove_file(token).map_err(|_| NOT_HERE)
 }
 
-/// The tokens in one directory.
 #[derive(Debug)]
 pub(super) struct Tokens {
     pub(super) dir: PathBuf,
@@ -128,7 +125,7 @@ impl Tokens {
 }
 
 struct StoredToken {
-    /// s since the epoch.
+    /// When the token expires, s since the UNIX epoch.
     expires_s: u64,
     scope: TokenScope,
 }
@@ -154,25 +151,23 @@ impl StoredToken {
 /// How long a request may wait.
 pub const REQUEST_WAITS: Duration = Duration::from_mins(10);
 
-/// A device that waits.
+/// A device that waits for the user's decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingRequest {
-    /// What the device shows, too.
+    /// The code that the device shows as well.
     pub code: Code,
-    /// The machine, as it says.
+    /// Host id that the device claims.
     pub host: [u8; 16],
-    /// Its name, as it says.
+    /// Name that the device claims.
     pub name: String,
-    /// Where it connects from.
     pub source: String,
-    /// When it ends, s since the epoch.
+    /// When the request expires, s since the UNIX epoch.
     pub until_s: u64,
-    /// Hash of its key.
+    /// Hash of the device's public key.
     pub key: [u8; 32],
     id: [u8; 16],
 }
 
-/// What the user decided.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// The device gets a certificate, unless its host was revoked.
@@ -237,9 +232,6 @@ pub struct Requests {
 
 impl Requests {
     /// Those that wait now, the oldest first. What a receiver that was killed left behind goes when its time is over.
-    ///
-    /// # Errors
-    /// The files cannot be read.
     pub fn list(&self) -> Result<Vec<PendingRequest>, EnrollmentError> {
         let mut all = Vec::new();
         for (id, path) in files::list_hex(&self.dir)? {

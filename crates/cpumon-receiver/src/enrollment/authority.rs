@@ -33,7 +33,6 @@ pub struct Authority {
     certificate: CertificateDer<'static>,
     /// The hosts that were ever enrolled, revoked ones included.
     pub registry: Registry,
-    /// The devices that wait to be let in.
     pub requests: Requests,
     tokens: Tokens,
     /// Where it is written down who was let in and who was refused.
@@ -107,17 +106,11 @@ impl Authority {
     }
 
     /// Hash of the key that signs: the pin.
-    ///
-    /// # Errors
-    /// The certificate cannot be read.
     pub fn pin(&self) -> Result<[u8; 32], EnrollmentError> {
         Ok(key_hash(&self.certificate)?)
     }
 
     /// Refuses a host from now on, by name or id.
-    ///
-    /// # Errors
-    /// There is no such host, or several have the name.
     pub fn revoke(&self, name_or_id: &str) -> Result<EnrolledHost, EnrollmentError> {
         let host = self.registry.revoke(name_or_id)?;
         self.audit.note(AuditEvent::Revoked, &this_user(), &named_host(host.host, &host.name), "");
@@ -159,9 +152,6 @@ impl Authority {
     }
 
     /// Enrols a device that the user lets in.
-    ///
-    /// # Errors
-    /// The request is no good, or the host cannot be kept.
     pub(crate) fn let_in(&self, host: [u8; 16], name: &str, request: &[u8]) -> Result<Vec<u8>, TlsError> {
         let _lock = self.registry.lock()?;
         let (certificate, key) = self.sign(request, host, self.from_now_s().1)?;
@@ -307,7 +297,7 @@ pub(crate) fn key_of_request(request: &[u8]) -> Result<[u8; 32], TlsError> {
     Ok(sha256(&request.public_key.subject_public_key_info()))
 }
 
-/// A host in the audit log.
+/// How the audit log names a host.
 pub(crate) fn named_host(host: [u8; 16], name: &str) -> String {
     format!("{name} ({})", hex::encode(host))
 }

@@ -19,7 +19,6 @@ pub enum EnrollmentError {
     /// A file, a key, a certificate or a code cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// A token that is not taken.
     #[error("the token {0}; `cpumon token` makes a new one")]
     TokenRefused(&'static str),
     /// No more tokens are made until some are used or have expired.
@@ -33,24 +32,18 @@ pub enum EnrollmentError {
     /// A certificate was to be renewed with a key that is not enrolled, or no longer.
     #[error("not enrolled")]
     NotEnrolled,
-    /// No device waits to be enrolled under this.
     #[error("{wanted}: no waiting device has this {by}; `cpumon hosts pending` lists those that wait")]
     NoDeviceWaiting {
-        /// What the user gave.
         wanted: String,
-        /// What it may be.
+        /// What the text may be: a code, or also a name or an id.
         by: &'static str,
     },
-    /// Two devices wait with this.
     #[error("{0}: several waiting devices have it; reject them by id and let them ask again")]
     SeveralWait(String),
-    /// No receiver acts on what the user decided.
     #[error("no receiver acts on it: it must run with this state directory, with --tls and --discovery")]
     NoReceiver,
-    /// A host that was never enrolled.
     #[error("{0}: no enrolled host has this name or id; `cpumon hosts enrolled` lists them")]
     UnknownHost(String),
-    /// Two enrolled hosts have the name.
     #[error("{0}: several enrolled hosts have this name; give the id (`cpumon hosts enrolled` lists them)")]
     AmbiguousHost(String),
 }

@@ -19,7 +19,6 @@ pub const DEVICE_VALID_FOR: Duration = Duration::from_hours(365 * 24);
 /// The directory is checked for changes after this long.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
 
-/// A host that was enrolled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EnrolledHost {
     /// Id of the machine, which its records must name.
@@ -30,9 +29,9 @@ pub struct EnrolledHost {
     pub keys: Vec<[u8; 32]>,
     /// When it was enrolled, s since the epoch.
     pub enrolled_s: u64,
-    /// When its certificate ends.
+    /// When its certificate expires, s since the UNIX epoch.
     pub expires_s: u64,
-    /// When it was revoked; 0: it was not.
+    /// When it was revoked, s since the UNIX epoch; 0: never.
     pub revoked_s: u64,
 }
 
@@ -90,9 +89,6 @@ impl Registry {
     }
 
     /// Every host that was ever enrolled, revoked ones included.
-    ///
-    /// # Errors
-    /// The files cannot be read.
     pub fn hosts(&self) -> Result<Vec<EnrolledHost>, EnrollmentError> {
         Ok(self.with(|cache| cache.hosts.clone())?)
     }
@@ -148,17 +144,11 @@ impl Registry {
     }
 
     /// The ids of all hosts that were ever enrolled: no other sender may speak for them.
-    ///
-    /// # Errors
-    /// The files cannot be read.
     pub(crate) fn ids(&self) -> Result<Arc<HashSet<[u8; 16]>>, EnrollmentError> {
         Ok(self.with(|cache| Arc::clone(&cache.ids))?)
     }
 
     /// What is known of a host, by what the files say now.
-    ///
-    /// # Errors
-    /// Its file cannot be read.
     pub fn find(&self, host: [u8; 16]) -> Result<Option<EnrolledHost>, EnrollmentError> {
         Ok(read_host(host, &self.dir.join(hex::encode(host)))?)
     }
@@ -218,9 +208,6 @@ impl Registry {
     }
 
     /// Refuses a host from now on, by name or id.
-    ///
-    /// # Errors
-    /// There is no such host, or several have the name.
     pub fn revoke(&self, name_or_id: &str) -> Result<EnrolledHost, EnrollmentError> {
         let host = self.named(name_or_id)?;
         let revoked =

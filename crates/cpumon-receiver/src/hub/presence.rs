@@ -13,7 +13,6 @@ use cpumon_model::{BootId, Flags, IdleProcess, Interval, ProcessKey, trim_list};
 /// Processes that changed, as they were before; `None`: they were not there.
 type Changes = Arc<[(ProcessKey, Option<IdleProcess>)]>;
 
-/// What an interval changed.
 #[derive(Debug, Default)]
 struct Undo {
     /// The processes that were there were known before it.
@@ -25,11 +24,10 @@ struct Undo {
 #[derive(Debug)]
 pub(super) struct Then {
     there: Arc<BTreeMap<ProcessKey, IdleProcess>>,
-    /// Of the intervals since, the newest first.
+    /// Changes of the later intervals, the newest first.
     undo: Vec<Changes>,
 }
 
-/// The processes of a host.
 #[derive(Debug, Default)]
 pub(super) struct Presence {
     boot: BootId,
@@ -37,18 +35,16 @@ pub(super) struct Presence {
     ended_mono_ns: u64,
     /// Empty if they are not known. Copied by the next change as long as someone reads it.
     there: Arc<BTreeMap<ProcessKey, IdleProcess>>,
-    /// Nothing is known before the first list.
+    /// A list of processes has arrived, and no interval was missed since.
     is_known: bool,
     /// One for each interval in memory, the oldest first.
     undo: VecDeque<Undo>,
-    /// Memory of all that, bytes.
+    /// Memory of the processes and of the changes, bytes.
     bytes: usize,
-    /// Buffer of changes.
     changes: Vec<(ProcessKey, Option<IdleProcess>)>,
 }
 
 impl Then {
-    /// The processes, by key.
     pub(super) fn processes(self) -> Arc<BTreeMap<ProcessKey, IdleProcess>> {
         let Self { mut there, undo } = self;
         if undo.is_empty() {

@@ -60,7 +60,6 @@ impl StoreHandle {
         self.handle.status().clock_doubt
     }
 
-    /// State, queue and size of the store now.
     pub fn status(&self) -> status::Store {
         let status = self.handle.status();
         let (state, error) = match status.state {
@@ -124,7 +123,6 @@ pub fn past_of_store(path: Option<PathBuf>) -> Past {
 const NEWEST_NS: i64 = 600_000_000_000;
 /// Time for reading tasks, of the hosts that sent last first.
 const READING: Duration = Duration::from_secs(1);
-/// Tasks of all hosts, at most.
 const MAX_TASKS: usize = 500_000;
 /// For how long names of tasks are needed, ns: an agent repeats all of them in half a minute.
 const NEEDED_NS: u64 = 180_000_000_000;
@@ -136,7 +134,7 @@ pub(super) struct Earlier {
     needed_until_mono_ns: u64,
 }
 
-/// The newest interval's tasks.
+/// Tasks of the newest stored interval of one host.
 #[derive(Debug, Default)]
 struct Tasks {
     boot: BootId,

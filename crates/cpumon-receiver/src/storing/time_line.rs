@@ -37,7 +37,7 @@ struct Lines {
 struct Boot {
     id: BootId,
     line: ClockLine,
-    /// Its line goes on from what was kept.
+    /// The stored line was read, if there is one.
     is_recalled: bool,
     arrivals: Arrivals,
     /// How far its newest interval was moved, ns.

@@ -13,7 +13,6 @@ use cpumon_wire::connection::AttachmentState;
 use crate::counts::Counts;
 use crate::lock;
 
-/// How much is kept.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct TraceLimits {
     /// Bytes of all files; beyond them the host that has most loses its oldest. 0: no traces are taken.
@@ -39,15 +38,14 @@ impl TraceLimits {
     }
 }
 
-/// A trace that a device offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OfferedTrace {
     pub(crate) host: HostId,
     pub(crate) hash: [u8; 32],
     pub(crate) bytes: u64,
-    /// On the receiver's time line.
+    /// When the recorded event happened, on the receiver's time line.
     pub(crate) wall_ns: i64,
-    /// What the device's clock is ahead, ns.
+    /// How far the device's clock is ahead, ns.
     pub(crate) shift_ns: i64,
     pub(crate) reason: String,
 }
@@ -63,18 +61,16 @@ pub(super) enum Job {
     Abandon(Arc<Slot>),
 }
 
-/// How far a trace is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SlotState {
-    /// `None`: not answered yet.
+    /// `None`: the offer is not answered yet.
     pub(crate) state: Option<AttachmentState>,
     /// Bytes that are written.
     pub(crate) received: u64,
-    /// Why it is not taken.
+    /// Why the trace is not taken.
     pub(crate) text: String,
 }
 
-/// Shared by a session and the shelf's thread.
 #[derive(Debug, Default)]
 pub(crate) struct Slot(Mutex<SlotState>);
 

@@ -39,14 +39,12 @@ const WINDOW_BYTES: u64 = (1 << 20) / 8;
 pub struct Shelf {
     jobs: Sender<Job>,
     pub(crate) counts: Arc<Counts<status::Traces>>,
-    /// Requests of users to devices.
     pub(crate) requests: Arc<Requests>,
 }
 
-/// What runs on the shelf's thread.
 pub(crate) struct ShelfWork {
     storage: Storage,
-    /// Of this machine, if it is recorded.
+    /// Takes in traces of this machine, if it is recorded.
     intake: Option<Intake>,
     jobs: Receiver<Job>,
 }
@@ -104,9 +102,8 @@ impl ShelfWork {
 #[derive(Debug)]
 pub(crate) struct SentTrace {
     shelf: Shelf,
-    /// The host that its traces are stored for.
+    /// The host for which the device's traces are stored.
     pub(crate) host: HostId,
-    /// Of the last offer.
     number: u32,
     current: Option<Current>,
 }
@@ -115,9 +112,9 @@ pub(crate) struct SentTrace {
 struct Current {
     slot: Arc<Slot>,
     bytes: u64,
-    /// Where the next piece begins.
+    /// Offset at which the next piece begins.
     next: u64,
-    /// What the device knows.
+    /// The state that was last reported to the device.
     sent: Option<SlotState>,
 }
 

@@ -23,31 +23,24 @@ use crate::lock;
 /// How long a user waits for the answer of the device.
 const ANSWER_LIMIT: Duration = Duration::from_secs(4);
 
-/// Why there will be no trace.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
-    /// It is not connected over TLS.
     #[error("the device is not connected over TLS")]
     NotConnected,
-    /// Its agent is older than the question.
     #[error("the device's agent is too old for requests: update it")]
     TooOld,
-    /// No answer came in time.
     #[error("the device did not answer")]
     Silent,
-    /// It runs none.
     #[error("the device runs no flight recorder (--flight-recorder)")]
     NoRecorder,
-    /// The receiver's own machine runs none.
     #[error("this receiver runs no flight recorder (cpumon serve --flight-recorder 30s)")]
     NotHere,
-    /// It limits requests.
     #[error("the device wrote a trace on request less than a minute ago: ask again later")]
     TooSoon,
 }
 
 impl AskError {
-    /// What a user can do about it.
+    /// What the user can do about it, as a sentence.
     pub(crate) fn how(self) -> &'static str {
         match self {
             Self::NotConnected => "The last seconds of a device can be taken while it is connected over TLS.",
@@ -62,12 +55,12 @@ impl AskError {
 
 #[derive(Debug, Default)]
 struct Device {
-    /// Of connections, which may overlap for a moment.
+    /// Number of its connections, which may overlap for a moment.
     connections: usize,
     knows_requests: bool,
     /// Whether it runs a flight recorder, as far as it has shown.
     has_recorder: Option<bool>,
-    /// To be sent.
+    /// Token of the request that is still to be sent.
     wanted: Option<u64>,
     answer: Option<(u64, TraceAnswer)>,
 }
@@ -187,7 +180,7 @@ enum RecordingOutcome {
 pub(crate) struct OwnTraces {
     pub(crate) host: HostId,
     dir: PathBuf,
-    /// Or why nothing is recorded on request.
+    /// Records on request; the error says why it cannot.
     recorder: Result<OnDemandRecorder, String>,
     /// Requests to the flight recorder, and the time that it keeps.
     flight: Option<(Arc<TraceRequests>, Duration)>,
@@ -231,7 +224,6 @@ impl OwnTraces {
         self.recorder.as_ref().is_ok_and(OnDemandRecorder::stop)
     }
 
-    /// Asks the flight recorder for the last seconds.
     pub(crate) fn take(&self) -> Result<(), AskError> {
         let (requests, _) = self.flight.as_ref().ok_or(AskError::NotHere)?;
         match requests.ask() {
@@ -281,7 +273,6 @@ impl Intake {
         Self { own, next: Some(Instant::now()) }
     }
 
-    /// Stores what has become complete.
     pub(super) fn work(&mut self, storage: &mut Storage) {
         let recorded = self.own.recorder.as_ref().ok().and_then(OnDemandRecorder::take_complete);
         let is_recorded = recorded.is_some();
@@ -294,7 +285,7 @@ impl Intake {
         }
     }
 
-    /// True: some of it must be tried again.
+    /// Stores all complete files; true: some must be tried again.
     fn store_all(&self, storage: &mut Storage) -> bool {
         let mut files = Attachments::new(self.own.dir.clone());
         let mut is_left = false;

@@ -26,7 +26,6 @@ use crate::ReceiverError;
 use crate::clock::{mono_ns, wall_ns};
 use crate::counts::Counts;
 
-/// Traces under way at one time.
 const MAX_TRANSFERS: usize = 8;
 /// A transfer has a minute and so many bytes a second, then another host has its turn.
 const LEAST_BYTES_PER_S: u64 = 16 << 10;
@@ -54,7 +53,7 @@ fn span(first_wall_ns: i64, length_ns: u64, received_wall_ns: i64) -> (i64, i64)
 }
 
 pub(super) enum Unstored {
-    /// It never will be.
+    /// The trace will never be stored.
     Refused(String),
     /// It may come again: the disk or the store failed, or there is no space.
     Later(String),
@@ -70,7 +69,7 @@ pub(super) struct Storage {
     counts: Arc<Counts<status::Traces>>,
     transfers: Vec<Transfer>,
     brought: HashMap<HostId, Bucket>,
-    /// What each host may bring; tests have less.
+    /// Limits what each host may send; tests set a lower limit.
     pub(super) rate: Rate,
     next_tidy: Instant,
     /// Asks the disk for the bytes that traces may still take; tests answer in its place.
@@ -228,7 +227,7 @@ impl Storage {
         Err(Unstored::Later(text))
     }
 
-    /// `used`: one more that stays.
+    /// Deletes parts of traces that are not in use; `used` stays as well.
     fn delete_unused_parts(&self, used: Option<&Path>, needs_space: bool) {
         let under_way = self.transfers.iter().map(|one| one.path.as_path());
         let in_use: Vec<&Path> = under_way.chain(used).collect();

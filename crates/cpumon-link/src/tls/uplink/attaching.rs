@@ -15,7 +15,7 @@ use crate::tls::crypto::Sha256;
 const WINDOW_SHARE: u64 = 8;
 /// Time from one piece to the next: 8 MiB/s, half of what a receiver takes of one device.
 const PIECE_EVERY: Duration = Duration::from_millis(2);
-/// After a receiver answered *later*.
+/// Pause after a receiver answered *later*.
 const REST: Duration = Duration::from_mins(1);
 /// How often the directory is read where nothing says that there is something new.
 const RESCAN_EVERY: Duration = Duration::from_secs(30);
@@ -30,24 +30,20 @@ pub(super) struct Attaching {
     broken_off: Option<(PathBuf, u64)>,
     pace: Pace,
     next_scan: Instant,
-    /// The receiver wants no offer before this.
+    /// No file is offered before this: the receiver answered *later*.
     rest_until: Instant,
-    /// Files that a receiver has stored.
     pub(super) stored: u64,
-    /// Files that a receiver refused.
     pub(super) refused: u64,
 }
 
-/// What may go on a connection.
+/// Limits of sending files over one connection.
 struct Pace {
-    /// Of the last offer.
     number: u32,
     /// Bytes that may be on the way; 0: the receiver takes no files.
     window: u64,
     next_piece: Instant,
 }
 
-/// A file that is being sent.
 struct Current {
     path: PathBuf,
     file: File,
@@ -56,7 +52,7 @@ struct Current {
 }
 
 enum Stage {
-    /// So many bytes are in the hash.
+    /// Being hashed; the number counts the bytes hashed so far.
     Hashing(Box<Sha256>, u64),
     /// With this hash, on this connection or not yet.
     Hashed([u8; 32], Progress),
@@ -93,7 +89,7 @@ impl Attaching {
         }
     }
 
-    /// A new file may be there.
+    /// Scans the directory with the next `fill`: a new file may be there.
     pub(super) fn scan_soon(&mut self) {
         self.next_scan = Instant::now();
     }
@@ -148,7 +144,6 @@ impl Attaching {
         }
     }
 
-    /// Takes what the receiver says of a file.
     pub(super) fn answered(&mut self, number: u32, state: AttachmentState, received: u64, text: &str) {
         // Of another number: it is about a file that was given up.
         let Some(current) = self.current.as_mut().filter(|_| number == self.pace.number) else { return };
@@ -248,7 +243,6 @@ mod tests {
         offsets
     }
 
-    /// Calls `fill` until nothing more goes.
     fn send(attaching: &mut Attaching) -> Vec<u64> {
         let (mut out, mut offsets) = (Vec::new(), Vec::new());
         while attaching.fill(&mut out) < REST / 4 {

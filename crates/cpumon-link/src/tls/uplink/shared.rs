@@ -13,32 +13,29 @@ use crate::attachments::TraceRequests;
 use crate::backlog::Backlog;
 use crate::tls::DeviceIdentity;
 
-/// A receiver and who we are to it.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     /// `host:port`.
     pub address: String,
-    /// What was enrolled there.
     pub identity: DeviceIdentity,
 }
 
 impl From<DeviceIdentity> for Receiver {
-    /// Where it was when it enrolled this device.
+    /// Uses the address that the receiver had when it enrolled this device.
     fn from(identity: DeviceIdentity) -> Self {
         Self { address: identity.place().0.to_owned(), identity }
     }
 }
 
-/// What an uplink needs to know.
 #[derive(Clone, Debug)]
 pub struct UplinkOptions {
     /// In the order in which to try them.
     pub receivers: Vec<Receiver>,
-    /// This machine.
+    /// Host id of this machine.
     pub host: [u8; 16],
-    /// Program and version.
+    /// Name and version of the program.
     pub agent: String,
-    /// Its boot.
+    /// Boot id of this machine.
     pub boot: [u8; 16],
     /// This machine's clocks at one moment: the wall clock, ns since the UNIX epoch, and the time since boot, as in its snapshots, ns.
     pub clocks: fn() -> (i64, u64),
@@ -60,13 +57,12 @@ pub struct AttachmentOptions {
 /// How an uplink is doing. Counts are since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UplinkStatus {
-    /// The receiver that is connected now.
+    /// Address of the receiver that is connected now.
     pub connected_to: Option<String>,
-    /// Connections that were made.
     pub connections: u64,
     /// Attempts that failed, and connections that broke.
     pub failures: u64,
-    /// Why the last one did.
+    /// Reason of the last failure.
     pub last_error: String,
     /// Records that were sent, those sent again included.
     pub records: u64,
@@ -74,23 +70,20 @@ pub struct UplinkStatus {
     pub wire_bytes: u64,
     /// Snapshots that no receiver has acknowledged yet.
     pub waiting: u64,
-    /// Bytes that the backlog holds.
     pub waiting_bytes: u64,
     /// Snapshots that were lost in the backlog, and reported as gaps.
     pub lost: u64,
     /// Number of the last snapshot that is on a receiver's disk.
     pub acked: u64,
-    /// Bytes that the backlog wrote to a disk.
     pub written_bytes: u64,
-    /// The past is being sent beside the present.
+    /// Records of the past are being sent beside live ones.
     pub is_backfilling: bool,
     /// Files that a receiver has stored ([`attachments`](crate::attachments)).
     pub attachments_stored: u64,
-    /// Files that a receiver refused.
     pub attachments_refused: u64,
     /// Searches of the subnet for a receiver that did not answer where it should be.
     pub searches: u64,
-    /// Answers to them that no well-behaved receiver sends.
+    /// Answers to searches that no well-behaved receiver sends.
     pub ignored_answers: u64,
 }
 
@@ -129,7 +122,7 @@ impl Shared {
 
 /// After so much silence the receiver is asked whether it is there,
 pub(super) const PING_AFTER: Duration = Duration::from_secs(5);
-/// The clocks are compared this often,
+/// The clocks are compared at this interval,
 const COMPARE_EVERY: Duration = Duration::from_secs(10);
 /// and quicker for the first few times, so that something is known soon.
 const COMPARE_FIRST: Duration = Duration::from_millis(100);
@@ -137,7 +130,7 @@ const FIRST_COMPARISONS: u32 = 4;
 /// Records wait so long for the first comparison to be reported, so that the receiver knows where on its time line they belong.
 const FIRST_REPORT_WITHIN: Duration = Duration::from_millis(500);
 
-/// The comparison of the clocks over one connection.
+/// Compares this device's clocks with the receiver's over one connection.
 pub(super) struct Comparing {
     clocks: fn() -> (i64, u64),
     boot: [u8; 16],
@@ -145,7 +138,6 @@ pub(super) struct Comparing {
     /// The last question: its token, and when it went, by both clocks.
     asked: Option<(u64, (i64, u64), Instant)>,
     pub(super) next: Instant,
-    /// Questions so far.
     count: u32,
     report: Option<ClockReport>,
     /// A comparison was reported, or none can be expected.

@@ -45,14 +45,13 @@ pub(super) struct Worker {
     shared: Arc<Shared>,
     awake: Waker,
     attaching: Option<Attaching>,
-    /// The receiver to try next.
+    /// Index of the receiver to try next.
     next: usize,
-    /// Where to try each of them.
     candidates: Vec<Candidates>,
     next_search: Instant,
     /// The version of the last connection; 0: it came to none.
     version: u16,
-    /// The highest version to offer.
+    /// Highest protocol version to offer.
     most: u16,
 }
 
@@ -128,12 +127,10 @@ impl Worker {
         status.last_error = text;
     }
 
-    /// Where the receiver is tried now.
     fn address(&self) -> String {
         self.candidates.get(self.next).map(|candidates| candidates.current().to_owned()).unwrap_or_default()
     }
 
-    /// Asks the subnet for each receiver.
     fn search(&mut self) {
         self.next_search = Instant::now() + SEARCH_EVERY;
         if self.options.ask.is_empty() {
@@ -162,7 +159,7 @@ impl Worker {
         }
     }
 
-    /// Sleeps, but ends at once when asked to.
+    /// Sleeps for longer after each failure in a row; a request to stop ends it.
     fn pause(&mut self, failed_in_a_row: u32) {
         let most = FIRST_PAUSE
             .saturating_mul(1 << failed_in_a_row.clamp(1, 16).saturating_sub(1))
@@ -353,7 +350,7 @@ struct Talk {
 /// Addresses of one receiver, tried in turn. A wrong one costs an attempt: TLS proves who is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidates {
-    /// The given address first.
+    /// The given address is the first one.
     addresses: Vec<String>,
     current: usize,
 }
@@ -363,12 +360,11 @@ impl Candidates {
         Self { addresses: vec![given.to_owned()], current: 0 }
     }
 
-    /// The address to try now.
     pub fn current(&self) -> &str {
         self.addresses.get(self.current).map_or("", String::as_str)
     }
 
-    /// An attempt failed before there was a connection.
+    /// Moves on to the next address after a failed attempt to connect.
     pub fn advance(&mut self) {
         self.current = (self.current + 1) % self.addresses.len().max(1);
     }

@@ -114,23 +114,22 @@ impl Known {
 const LIST_EVERY: u32 = 50;
 /// The same as time, ns, for long intervals: a reader of the store follows a list for 20 minutes.
 const LIST_EVERY_NS: u64 = 300_000_000_000;
-/// After a snapshot that did not have all.
+/// Snapshots to wait after one that did not have all rows.
 const TRY_AGAIN: u32 = 10;
 /// After so many of those, tasks whose end was lost may be listed: where losses never end, some always are, and no list at all would be worse.
 const EXACT_TRIES: u32 = 5;
 /// Longer lists of processes are not made: the store takes none.
 const MOST_LISTED: usize = 1 << 15;
 
-/// When the next list is due.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct ListTurn {
-    /// Snapshots to come before it.
+    /// Snapshots left before the next list.
     left: u32,
     /// End of the last snapshot with a list, ns on the device's clock.
     listed_mono_ns: u64,
     /// The last list has tasks that were forgotten since.
     is_outdated: bool,
-    /// No exact list has come since either.
+    /// No exact list has followed a list with forgotten tasks.
     is_uncorrected: bool,
     /// Snapshots in a row that should have had a list and did not have all.
     tries: u32,
@@ -210,13 +209,11 @@ impl Known {
         });
     }
 
-    /// The number of threads of a process.
     fn threads_of(&self, process: ProcessKey) -> Option<u32> {
         let at = self.snapshot.processes.binary_search_by_key(&process, |row| row.key).ok()?;
         self.processes_received.get(at).map(|received| received.threads)
     }
 
-    /// The processes with the numbers of their threads.
     fn with_threads(&self) -> impl Iterator<Item = (&ProcessSample, u32)> {
         self.snapshot.processes.iter().zip(self.processes_received.iter().map(|received| received.threads))
     }
