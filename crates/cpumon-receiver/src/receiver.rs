@@ -16,7 +16,7 @@ use cpumon_link::receiving::{ReceiverOptions, UdpReceiver};
 use cpumon_model::{HostInfo, SourceKind};
 use cpumon_store::StoreOptions;
 
-use crate::connection::{DeviceListener, ServerLimits, leave_address};
+use crate::connection::{DeviceListener, HANDSHAKE_TIME, ServerLimits, leave_address};
 use crate::datagrams::{self, KeyPlan, Receiving};
 use crate::demux::SourceRate;
 use crate::enrollment::Authority;
@@ -33,17 +33,13 @@ use crate::traces::{OwnTraces, Shelf, ShelfWork, TraceLimits};
 pub struct Plan {
     /// UDP addresses; empty: every interface, port 3001, IPv4 and, if there is any, IPv6.
     pub udp: Vec<SocketAddr>,
-    /// Receive no datagrams at all.
     pub no_udp: bool,
-    /// Multicast groups to join.
     pub multicast: Vec<IpAddr>,
-    /// The group keys, and what is taken unencrypted.
     pub group_keys: KeyPlan,
     /// What one source of datagrams may send; `None`: any amount.
     pub source_rate: Option<SourceRate>,
     /// Store and how long to keep; `None`: keep nothing.
     pub store: Option<(PathBuf, StoreOptions)>,
-    /// Memory for the newest minutes of each host.
     pub hub: HubOptions,
     /// Accept enrolled devices over TLS; `None`: do not.
     pub tls: Option<TlsPlan>,
@@ -59,10 +55,8 @@ pub struct Plan {
     pub confines_calls: bool,
 }
 
-/// Where enrolled devices are accepted.
 #[derive(Clone, Debug)]
 pub struct TlsPlan {
-    /// TCP address to listen on.
     pub address: SocketAddr,
     /// Directory of the receiver's identity, its tokens and enrolled hosts.
     pub state: PathBuf,
@@ -75,19 +69,15 @@ pub type RunFrontend = Box<dyn FnOnce(Arc<Hub>) -> Result<(), AnyError> + Send>;
 pub struct Frontend {
     /// Directories that it reads while it runs.
     pub reads: Vec<PathBuf>,
-    /// Where it answers.
     pub address: SocketAddr,
-    /// Serves until it is stopped.
     pub run: RunFrontend,
     /// Makes `run` return; may be called more than once.
     pub stop: Box<dyn Fn() + Send + Sync>,
 }
 
-/// A receiver at work. Dropping it stops it.
+/// A running receiver; dropping it stops it.
 pub struct Receiver {
-    /// What frontends see.
     pub hub: Arc<Hub>,
-    /// Its own state.
     pub state: Arc<State>,
     stop: Arc<AtomicBool>,
     stop_frontend: Box<dyn Fn() + Send + Sync>,
@@ -184,7 +174,7 @@ impl Receiver {
         let connections = match (&plan.tls, authority) {
             (Some(tls), Some(authority)) => {
                 let name = plan.discovery.then(hostname);
-                let limits = ServerLimits { takes_requests: plan.discovery, ..ServerLimits::default() };
+                let limits = ServerLimits { handshake_time: HANDSHAKE_TIME, takes_requests: plan.discovery };
                 let sinks = sinks.clone();
                 let listener =
                     DeviceListener::bind(tls.address, &authority, sinks, name.as_deref(), &stop, limits)?;
@@ -255,7 +245,6 @@ impl Receiver {
         Ok(())
     }
 
-    /// The store's file, if there is a store.
     #[must_use]
     pub fn store_path(&self) -> Option<&Path> {
         self.store.as_ref().map(|store| store.path.as_path())
@@ -296,7 +285,6 @@ impl Receiver {
     }
 }
 
-/// What this receiver calls itself.
 fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

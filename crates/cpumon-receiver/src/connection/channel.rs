@@ -22,7 +22,6 @@ const MAX_FRAME_BYTES: usize = 0xffff;
 
 /// What a record turned into.
 pub enum RecordOutcome<'a> {
-    /// What happened between two snapshots.
     Interval(&'a HostStatus, &'a Interval),
     /// Snapshots that are missing; or one that cannot be used, and why.
     Gap(Gap, Option<Rejected>),
@@ -30,7 +29,7 @@ pub enum RecordOutcome<'a> {
 
 /// One run of records in order, with the last known snapshot that the next one is compared with.
 pub struct RecordChannel {
-    /// Its number on this connection.
+    /// Number of the channel on this connection.
     pub id: u32,
     pub kind: ChannelKind,
     /// Records that wait to be taken in; of the past only.
@@ -46,7 +45,7 @@ pub struct RecordChannel {
     /// For records that were taken in: the number of the put that must be committed first.
     taken: VecDeque<(u64, u64)>,
     committed: u64,
-    /// What was acknowledged last: received, committed.
+    /// The last acknowledgement: received number, committed number.
     acknowledged: (u64, u64),
 }
 
@@ -172,7 +171,6 @@ impl RecordChannel {
         Ok(())
     }
 
-    /// Memory that it takes, bytes.
     pub fn held(&self) -> usize {
         self.demux.held_bytes() + self.waiting.iter().map(Vec::capacity).sum::<usize>()
     }
@@ -218,7 +216,7 @@ fn demux(plain: MemoryLimits) -> Demux {
 pub struct Receipts(Mutex<(u64, Option<u64>)>);
 
 impl Receipts {
-    /// Every put up to this number is committed.
+    /// Number up to which every put is committed.
     pub fn stored(&self) -> u64 {
         let (stored, failed) = *lock(&self.0);
         failed.map_or(stored, |failed| stored.min(failed.saturating_sub(1)))

@@ -24,7 +24,7 @@ use crate::lock;
 /// Requests that wait at one time, in all and of one source.
 const MAX_WAITING: usize = 32;
 const MAX_WAITING_OF_SOURCE: usize = 4;
-/// New requests a second, and at once.
+/// Limits of new requests: one a second, and 32 at once.
 const ALL: Rate = Rate { amount: 1, seconds: 1, burst_ms: 32_000 };
 const OF_SOURCE: Rate = Rate { amount: 1, seconds: 5, burst_ms: 20_000 };
 /// The device hears this often that it is not forgotten.

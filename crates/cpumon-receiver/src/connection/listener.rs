@@ -21,6 +21,11 @@ use crate::enrollment::{Authority, EnrollmentError};
 use crate::storing::Sink;
 
 const STACK_BYTES: usize = 1 << 20;
+/// Connections at one time that have not shown a certificate yet.
+const MAX_STRANGERS: usize = 64;
+/// Handshakes of all sources together, and of one. A flood from many networks keeps newcomers out, and cuts no connection.
+const HANDSHAKES: Rate = Rate { amount: 100, seconds: 1, burst_ms: 1_000 };
+const HANDSHAKES_OF_SOURCE: Rate = Rate { amount: 10, seconds: 1, burst_ms: 2_000 };
 
 /// Bound; connections are served while [`DeviceListener::run`] runs.
 pub struct DeviceListener {
@@ -33,9 +38,6 @@ pub struct DeviceListener {
 impl DeviceListener {
     /// Listens for the devices enrolled in `authority`. With `discovery_name` the receiver is found on its subnets under this name, and
     /// devices may ask for enrolment. All connections end, with a reason, once `stop` is set.
-    ///
-    /// # Errors
-    /// The address cannot be listened on, or the identity cannot be used.
     pub fn bind(
         address: SocketAddr,
         authority: &Arc<Authority>,
@@ -78,12 +80,7 @@ impl DeviceListener {
     /// Lets devices in until the receiver ends, and waits for the end of all connections.
     pub fn run(&self) {
         let mut threads: Vec<JoinHandle<()>> = Vec::new();
-        let limits = &self.server.limits;
-        let rate = |amount, burst_ms| Rate { amount, seconds: 1, burst_ms };
-        let all = rate(limits.handshakes_per_second, 1_000);
-        let of_source = rate(limits.handshakes_per_second_of_source, 2_000);
-        // A flood from many networks keeps newcomers out, and cuts no connection.
-        let mut handshakes = Limiter::new(all, of_source, MAX_SOURCES, Overflow::Share);
+        let mut handshakes = Limiter::new(HANDSHAKES, HANDSHAKES_OF_SOURCE, MAX_SOURCES, Overflow::Share);
         let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(CHECK_EVERY.subsec_nanos()) };
         let mut has_failed = false;
         while !self.server.stop.load(Ordering::Relaxed) {
@@ -109,7 +106,6 @@ impl DeviceListener {
         }
     }
 
-    /// Takes every connection that waits.
     fn accept_all(&self, handshakes: &mut Limiter, threads: &mut Vec<JoinHandle<()>>) -> io::Result<()> {
         loop {
             match self.listener.accept() {
@@ -145,7 +141,7 @@ impl DeviceListener {
         };
         // By the listener and not by the new thread, so that the next connection sees it; and before the rate, so
         // that a connection without a place uses up nothing of its source.
-        let Some(stranger) = server.strangers.enter(source, usize::MAX, server.limits.max_strangers) else {
+        let Some(stranger) = server.strangers.enter(source, usize::MAX, MAX_STRANGERS) else {
             return refuse("too many strangers at once");
         };
         if handshakes.take(source, mono_ns()).is_err() {

@@ -33,6 +33,8 @@ pub struct Refusal {
 /// connected again.
 type Watch<'a> = &'a mut dyn FnMut() -> Result<(), Refusal>;
 
+/// How long the handshake and the first message may take.
+pub const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 /// How often an idle thread checks whether it is to end, or its device was revoked.
 const CHECK_EVERY: Duration = Duration::from_millis(250);
 /// How long sending the last message may take.

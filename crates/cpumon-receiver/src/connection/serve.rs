@@ -25,11 +25,16 @@ use super::{CHECK_EVERY, End, Refusal, Watch, bye, flush, refusal};
 use crate::clock::{mono_ns, wall_ns};
 use crate::enrollment::{EnrolledHost, EnrollmentError, named_host};
 
+/// Connections of devices at one time.
+const MAX_DEVICES: u64 = 1024;
+/// A connection that is silent for so long is closed.
+const SILENCE: Duration = Duration::from_secs(30);
+/// Bytes of records of one device that may be under way.
+const WINDOW_BYTES: u32 = 1 << 20;
 /// How often a session with work of its own is called.
 const WORK: Duration = Duration::from_millis(25);
 
 impl DeviceServer {
-    /// From the handshake to the end.
     pub(super) fn serve(self: Arc<Self>, socket: TcpStream, address: SocketAddr, stranger: Place) {
         // One deadline for handshake and first message: sending a byte at a time does not prolong it.
         let (source, deadline) = (address.ip().to_canonical(), Instant::now() + self.limits.handshake_time);
@@ -133,7 +138,7 @@ impl DeviceServer {
             return Err(bye(ByeReason::Protocol, "it says that it is another host than the one enrolled"));
         }
         // Devices that pass this at one moment may exceed the limit by a few: it only bounds memory.
-        if self.counts.note(|counts| counts.devices) >= self.limits.max_devices as u64 {
+        if self.counts.note(|counts| counts.devices) >= MAX_DEVICES {
             return Err(bye(ByeReason::Busy, "too many devices are connected"));
         }
         // If it came with its new certificate, the renewal arrived and the old key is good no longer.
@@ -141,8 +146,7 @@ impl DeviceServer {
             log::warn!("cannot forget the old key of {}: {error}", known.name);
         }
         let is_renewal_due = self.authority.is_renewal_due(&known);
-        Message::Welcome { version, window_bytes: self.limits.window_bytes, is_renewal_due }
-            .push(&mut pipe.outbox);
+        Message::Welcome { version, window_bytes: WINDOW_BYTES, is_renewal_due }.push(&mut pipe.outbox);
         let name = cpumon_model::escape(&known.name);
         log::info!("{name} is connected from {address} ({agent})");
         Ok(DevicePeer { host: HostId(host), key, is_renewal_asked: is_renewal_due, address, version })
@@ -159,9 +163,8 @@ impl DeviceServer {
         })
     }
 
-    /// A device's connection, to its end.
     fn attend(&self, pipe: &mut Pipe, peer: &DevicePeer) -> Result<(), End> {
-        /// A connected device, counted.
+        /// Counts a connected device until it is dropped.
         struct Connected<'a>(&'a DeviceServer);
         impl Drop for Connected<'_> {
             fn drop(&mut self) {
@@ -187,12 +190,11 @@ impl DeviceServer {
                 break;
             }
         }
-        let memory = self.memory_of(peer.host);
-        let mut session = DeviceSession::new(peer, self.sink.clone(), memory, self.limits.bytes_per_second);
+        let mut session = DeviceSession::new(peer, self.sink.clone(), self.memory_of(peer.host));
         loop {
             check(&turn)?;
             let is_busy = self.take_turn(pipe, &mut session, peer, &mut || check(&turn))?;
-            if session.received_at.elapsed() >= self.limits.silence {
+            if session.received_at.elapsed() >= SILENCE {
                 return Err(End::Gone);
             }
             // While the allowance is used up the socket is not read: TCP then slows the device down.
@@ -201,7 +203,7 @@ impl DeviceServer {
         }
     }
 
-    /// Whether the connection may go on.
+    /// Refuses to continue if the receiver stops or the device was replaced or revoked.
     fn check(&self, peer: &DevicePeer, turn: &DeviceTurn<'_>) -> Result<(), Refusal> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(refusal(ByeReason::Stopping, "it stops"));

@@ -18,41 +18,12 @@ use crate::enrollment::Authority;
 use crate::lock;
 use crate::storing::Sink;
 
+/// What tests change.
 #[derive(Copy, Clone, Debug)]
 pub struct ServerLimits {
-    /// Connections of devices at one time.
-    pub max_devices: usize,
-    /// Connections at one time that have not shown a certificate yet.
-    pub max_strangers: usize,
-    /// Handshakes a second, all sources together, and of one.
-    pub handshakes_per_second: u64,
-    pub handshakes_per_second_of_source: u64,
-    /// How long the handshake and the first message may take.
     pub handshake_time: Duration,
-    /// A connection that is silent for so long is closed.
-    pub silence: Duration,
-    /// Bytes a second that one device may send, averaged over some seconds; more waits in its own socket.
-    pub bytes_per_second: u64,
-    /// Bytes of records of one device that may be under way.
-    pub window_bytes: u32,
     /// Devices without a token may ask the user to be let in.
     pub takes_requests: bool,
-}
-
-impl Default for ServerLimits {
-    fn default() -> Self {
-        Self {
-            max_devices: 1024,
-            max_strangers: 64,
-            handshakes_per_second: 100,
-            handshakes_per_second_of_source: 10,
-            handshake_time: Duration::from_secs(5),
-            silence: Duration::from_secs(30),
-            bytes_per_second: 16 << 20,
-            window_bytes: 1 << 20,
-            takes_requests: false,
-        }
-    }
 }
 
 pub struct DeviceServer {
@@ -61,13 +32,11 @@ pub struct DeviceServer {
     pub(super) authority: Arc<Authority>,
     pub(super) sink: Sink,
     pub(super) limits: ServerLimits,
-    /// The receiver ends.
     pub(super) stop: Arc<AtomicBool>,
     pub(super) counts: Counts<status::Connections>,
     /// `None`: this receiver does not answer devices that search.
     pub(super) discovery: Option<Arc<Counts<status::Discovery>>>,
     pub(super) refusals: Mutex<Refusals<String>>,
-    /// Connections without a certificate.
     pub(super) strangers: Places,
     pub(super) turns: DeviceTurns,
     /// It outlives the connections of a host, so that nothing is shown or counted twice after a cut. Enrolment bounds the map.
@@ -78,7 +47,6 @@ pub struct DeviceServer {
     pub(super) tries: Mutex<Limiter>,
 }
 
-/// Selects a count of a server.
 pub(super) type Counter = fn(&mut status::Connections) -> &mut u64;
 
 impl DeviceServer {
@@ -92,7 +60,7 @@ impl DeviceServer {
         Arc::clone(lock(&self.hosts).entry(host).or_default())
     }
 
-    /// Fingerprint of this receiver's key, with discovery.
+    /// Fingerprint of this receiver's key; `None` without discovery.
     pub fn discovery_key(&self) -> Option<String> {
         self.discovery.as_ref().map(|counts| counts.status().key)
     }

@@ -25,7 +25,8 @@ use crate::storing::Sink;
 use crate::traces::{OfferedTrace, SentTrace};
 use crate::{clock, lock};
 
-/// Channels that a device may have open, and those of them whose records may come packed: the past and the present. An older one gives way.
+/// Channels that a device may have open, and those of them whose records may come packed: the past and the present. An older one
+/// gives way.
 const MAX_CHANNELS: usize = 4;
 const MAX_PACKED_CHANNELS: usize = 2;
 /// Bytes of old records that may wait to be taken in. A device that keeps to the window has less, one record more.
@@ -36,9 +37,9 @@ const WORK_TIME: Duration = Duration::from_millis(20);
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 /// Holes of a host that are remembered, so that they are counted once.
 const MAX_GAPS: usize = 64;
-/// The bytes that a device may send in this time may come at once.
-const BURST_MS: u64 = 4_000;
-/// A buffer for records keeps so many bytes.
+/// Bytes that one device may send; more waits in its own socket.
+const BYTES: Rate = Rate { amount: 16 << 20, seconds: 1, burst_ms: 4_000 };
+/// Capacity that a buffer for records keeps, bytes.
 const KEPT_BYTES: usize = 256 << 10;
 
 /// A device that showed its certificate.
@@ -50,7 +51,7 @@ pub(super) struct DevicePeer {
     /// The welcome asked it to renew its certificate.
     pub(super) is_renewal_asked: bool,
     pub(super) address: SocketAddr,
-    /// The version that both sides speak.
+    /// Protocol version that both sides speak.
     pub(super) version: u16,
 }
 
@@ -72,19 +73,18 @@ pub(super) struct DeviceSession {
     /// `None`: this receiver stores no traces.
     trace: Option<SentTrace>,
     refused: UnusableSnapshots,
-    /// What the device may send.
     pub(super) bucket: Bucket,
     /// Bytes that came so far, and when the last did.
     received_bytes: u64,
     pub(super) received_at: Instant,
-    /// Buffer of an unpacked record.
+    /// Buffer for unpacking.
     record: Vec<u8>,
 }
 
 /// Snapshots that were acknowledged and then could not be used.
 #[derive(Default)]
 struct UnusableSnapshots {
-    /// Since they were reported last.
+    /// Snapshots refused since the last report.
     news: u64,
     all: u64,
     reason: String,
@@ -105,13 +105,7 @@ impl UnusableSnapshots {
 }
 
 impl DeviceSession {
-    /// `bytes_per_second`: what the device may send.
-    pub(super) fn new(
-        peer: &DevicePeer,
-        sink: Sink,
-        memory: Arc<Mutex<DeviceMemory>>,
-        bytes_per_second: u64,
-    ) -> Self {
+    pub(super) fn new(peer: &DevicePeer, sink: Sink, memory: Arc<Mutex<DeviceMemory>>) -> Self {
         // An agent in a container has this machine's id: its traces belong to the host that its intervals belong to.
         let host = sink.host_of_enrolled(peer.host, peer.address);
         let knows_requests = peer.version >= ATTACHMENT_VERSION;
@@ -130,7 +124,7 @@ impl DeviceSession {
             estimate: None,
             trace,
             refused: UnusableSnapshots::default(),
-            bucket: Bucket::new(Rate { amount: bytes_per_second, seconds: 1, burst_ms: BURST_MS }),
+            bucket: Bucket::new(BYTES),
             received_bytes: 0,
             received_at: Instant::now(),
             record: Vec::new(),
@@ -440,7 +434,7 @@ mod tests {
         let (host, address) = (HostId([1; 16]), ([10, 0, 0, 1], 1).into());
         let version = ATTACHMENT_VERSION;
         let peer = DevicePeer { host, key: [0; 32], is_renewal_asked: false, address, version };
-        DeviceSession::new(&peer, sink, Arc::default(), 0)
+        DeviceSession::new(&peer, sink, Arc::default())
     }
 
     #[test]

@@ -145,7 +145,7 @@ impl Authority {
         let _lock = self.registry.lock()?;
         // First: without a token no stranger reaches the parser of requests or the key that signs.
         let token = self.tokens.check(secret, host, name, self.registry.find(host)?.as_ref())?;
-        let (certificate, key) = self.sign(request, host, self.from_now_s().1)?;
+        let (certificate, key) = self.sign(request, host, self.validity_s().1)?;
         // After signing: a request that is no good must not use the token up.
         use_up(&token)?;
         Ok(self.keep(host, name, certificate, key)?)
@@ -154,7 +154,7 @@ impl Authority {
     /// Enrols a device that the user lets in.
     pub(crate) fn let_in(&self, host: [u8; 16], name: &str, request: &[u8]) -> Result<Vec<u8>, TlsError> {
         let _lock = self.registry.lock()?;
-        let (certificate, key) = self.sign(request, host, self.from_now_s().1)?;
+        let (certificate, key) = self.sign(request, host, self.validity_s().1)?;
         self.keep(host, name, certificate, key)
     }
 
@@ -165,7 +165,7 @@ impl Authority {
         certificate: Vec<u8>,
         key: [u8; 32],
     ) -> Result<Vec<u8>, TlsError> {
-        let (enrolled_s, expires_s) = self.from_now_s();
+        let (enrolled_s, expires_s) = self.validity_s();
         let name: String = name.chars().filter(|c| !c.is_control()).collect();
         let before = self.registry.find(host).unwrap_or_else(|error| {
             log::warn!("{error}: replaced by the entry of {}", name.escape_debug());
@@ -210,7 +210,7 @@ impl Authority {
 
     /// Now, and when a certificate that is made now ends, s since the epoch. By a clock that is behind the time that is known, it would
     /// have ended when the clock is right.
-    fn from_now_s(&self) -> (u64, u64) {
+    fn validity_s(&self) -> (u64, u64) {
         let behind_ns = (self.doubt_of_clock)().map_or(0, |doubt| doubt.ahead_ns.min(0).unsigned_abs());
         let now_s = wall_s().saturating_add(behind_ns / 1_000_000_000);
         (now_s, now_s + DEVICE_VALID_FOR.as_secs())
@@ -221,7 +221,7 @@ impl Authority {
     /// # Errors
     /// The request is no good, or the host is not enrolled.
     pub fn renew(&self, host: [u8; 16], used: [u8; 32], request: &[u8]) -> Result<Vec<u8>, EnrollmentError> {
-        let expires_s = self.from_now_s().1;
+        let expires_s = self.validity_s().1;
         let (certificate, key) = self.sign(request, host, expires_s)?;
         let renewed = self.registry.update(host, |known| {
             let is_let_in = known.revoked_s == 0 && known.keys.contains(&used);

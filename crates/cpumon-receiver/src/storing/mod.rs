@@ -26,7 +26,7 @@ use crate::{clock, lock};
 
 pub use self::store::{StoreHandle, hosts_of_store, past_of_store};
 
-/// Where intervals go. Clones share everything.
+/// Takes intervals to the store and the hub. Clones share everything.
 #[derive(Clone)]
 pub struct Sink {
     hub: Arc<Hub>,
@@ -38,7 +38,6 @@ pub struct Sink {
     lines: Arc<TimeLines>,
     claims: Arc<Claims>,
     earlier: Arc<Earlier>,
-    /// Where traces go.
     pub(crate) shelf: Option<Shelf>,
 }
 
@@ -72,7 +71,7 @@ impl Sink {
         self.lines.shift_ns(host)
     }
 
-    /// Encrypted datagrams speak for this host.
+    /// Notes that encrypted datagrams speak for this host.
     pub fn note_encrypted(&self, host: HostId) {
         lock(&self.encrypted).insert(host);
     }
@@ -87,7 +86,7 @@ impl Sink {
         self.is_plain_or_encrypts(host, trust) && !is_enrolled()
     }
 
-    /// What [`Sink::is_open`] asks before the registry.
+    /// The part of [`Sink::is_open`] that does not ask the registry.
     fn is_plain_or_encrypts(&self, host: HostId, trust: Trust) -> bool {
         let encrypts = || lock(&self.encrypted).contains(&host);
         self.local != Some(host) && (trust == Trust::Encrypted || !encrypts())
@@ -243,7 +242,6 @@ const MAX_CLAIMS: usize = 16;
 /// A claimed host that was silent for so long gives its place to a new one.
 const SILENT_NS: u64 = 60_000_000_000;
 
-/// Hosts that claim an id by datagram.
 #[derive(Debug, Default)]
 struct Claims {
     /// When each sent last, on the receiver's monotonic clock, ns.
@@ -276,19 +274,13 @@ impl Claims {
 
 /// Turns a host into the one that its address claims to be.
 fn claim(status: &mut HostStatus, interval: &mut Interval) {
-    let ip = ip_of(&status.address);
+    let address = status.address.parse::<SocketAddr>();
+    let ip = address.ok().map(|address| address.ip().to_canonical());
     let id = claimed_id(interval.host, ip, status.trust);
     interval.host = id;
     status.info.host = id;
-    status.info.hostname = format!("{}@{}", status.info.hostname, shown(ip)).into();
-}
-
-fn ip_of(address: &str) -> Option<IpAddr> {
-    address.parse::<SocketAddr>().ok().map(|address| address.ip().to_canonical())
-}
-
-fn shown(ip: Option<IpAddr>) -> String {
-    ip.map_or_else(|| "unknown".to_owned(), |ip| ip.to_string())
+    let shown = ip.map_or_else(|| "unknown".to_owned(), |ip| ip.to_string());
+    status.info.hostname = format!("{}@{shown}", status.info.hostname).into();
 }
 
 /// An id that is the same for the same claim from the same address with the same trust. It is a digest, so that no choice of address

@@ -23,17 +23,12 @@ const MAX_LENGTH_NS: u64 = 24 * 3_600_000_000_000;
 const MAX_CPUS: u32 = 4_096;
 /// So many are taken of every device: the description with CPUs that were added may not be stored yet.
 const FEW_CPUS: u32 = 64;
-/// Bytes read at once.
 const READ_BYTES: usize = 256 << 10;
-
-fn part_path(dir: &Path, host: HostId, hash: &[u8; 32]) -> PathBuf {
-    dir.join(format!("{}-{}{PART}", hex::encode(host.0), hex::encode(hash)))
-}
 
 /// Opens the part of a trace to go on with it, and deletes every other part of the host.
 pub(super) fn open_part(dir: &Path, host: HostId, hash: &[u8; 32]) -> io::Result<(File, PathBuf)> {
-    let path = part_path(dir, host, hash);
     let own = hex::encode(host.0);
+    let path = dir.join(format!("{own}-{}{PART}", hex::encode(hash)));
     for other in parts(dir)? {
         let name = other.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if other != path && name.starts_with(&own) {
@@ -101,7 +96,7 @@ pub(super) fn delete(dir: &Path, id: i64) -> io::Result<()> {
     cpumon_files::remove(&dir.join(format!("{id}{TRACE}")))
 }
 
-/// Numbers of the files that are there.
+/// Numbers in the names of the stored traces.
 pub(super) fn numbers(dir: &Path) -> io::Result<Vec<i64>> {
     let names = fs::read_dir(dir)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     Ok(names.filter_map(|name| name.strip_suffix(TRACE)?.parse().ok()).collect())

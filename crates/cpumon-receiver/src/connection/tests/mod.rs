@@ -116,7 +116,7 @@ impl TestReceiver {
         let sink = Sink::new(Arc::new(hub), None, None, None);
         // So that a device that gets no CPU for a while is let in all the same.
         let handshake_time = PATIENCE;
-        let mut limits = ServerLimits { handshake_time, takes_requests: true, ..ServerLimits::default() };
+        let mut limits = ServerLimits { handshake_time, takes_requests: true };
         change(&mut limits);
         let bind = || DeviceListener::bind(address, &authority, sink.clone(), None, &Arc::default(), limits);
         let listener = eventually("the port is free", || bind().ok());
