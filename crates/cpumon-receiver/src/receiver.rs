@@ -104,7 +104,7 @@ impl Receiver {
         // Before there are other threads. What strangers send comes in large lists that end at once.
         give_large_lists_back();
         // While the rights are there: a port below 1024 and a receive buffer beyond the limit need them.
-        let listening = listen(plan)?;
+        let (receiver, udp) = listen(plan)?;
         let kept = kept_by(plan);
         kept.make_directories()?;
         let user = kept.become_owner();
@@ -130,7 +130,7 @@ impl Receiver {
         let in_domain = in_domain(paths, || {
             // Names of programs are read by the measuring thread only.
             give_up_rights(SourceKind::Unknown, RetainedCapabilities { names: false, files, probes: false });
-            Self::open_all(plan, listening, frontend, info, own)
+            Self::open_all(plan, receiver, udp, frontend, info, own)
         });
         let (opened, domain) =
             in_domain.map_err(|source| ReceiverError::Thread { name: "network", source })?;
@@ -151,7 +151,8 @@ impl Receiver {
     /// Everything but measuring: what reads bytes of others, and the store. It stays in the domain of the thread that calls it.
     fn open_all(
         plan: &Plan,
-        (receiver, udp): (Option<Receiving>, Vec<SocketAddr>),
+        receiver: Option<Receiving>,
+        udp: Vec<SocketAddr>,
         frontend: Frontend,
         info: Option<HostInfo>,
         own: Option<Arc<OwnTraces>>,

@@ -29,6 +29,9 @@ pub enum RecordOutcome<'a> {
 
 /// One run of records in order, with the last known snapshot that the next one is compared with.
 pub struct RecordChannel {
+    /// The host that showed its certificate, and its address.
+    host: HostId,
+    from: SocketAddr,
     /// Number of the channel on this connection.
     pub id: u32,
     pub kind: ChannelKind,
@@ -50,8 +53,10 @@ pub struct RecordChannel {
 }
 
 impl RecordChannel {
-    pub fn new(id: u32, kind: ChannelKind) -> Self {
+    pub fn new(id: u32, kind: ChannelKind, host: HostId, from: SocketAddr) -> Self {
         Self {
+            host,
+            from,
             id,
             kind,
             waiting: VecDeque::new(),
@@ -67,15 +72,14 @@ impl RecordChannel {
         }
     }
 
-    /// Takes a record in that came from a host, which showed its certificate, at an address and on the receiver's clocks. `out` gives the
-    /// number of the put into the store.
+    /// Takes a record in that came at this moment on the receiver's clocks. `out` gives the number of the put into the store.
     ///
     /// # Errors
     /// The record cannot be used ([`ByeReason::Protocol`]), or `watch` ended it.
     pub fn take(
         &mut self,
         record: &[u8],
-        arrival: (HostId, SocketAddr, Moment),
+        at: Moment,
         watch: Watch<'_>,
         out: &mut dyn FnMut(RecordOutcome<'_>) -> u64,
     ) -> Result<(), Refusal> {
@@ -83,7 +87,7 @@ impl RecordChannel {
         let mut put = self.taken.back().map_or(0, |taken| taken.0);
         let mut out = |outcome: RecordOutcome<'_>| put = put.max(out(outcome));
         match decode_record(record).ok_or_else(damaged)? {
-            Entry::Snapshot(snapshot) => self.take_snapshot(&snapshot, arrival, watch, &mut out)?,
+            Entry::Snapshot(snapshot) => self.take_snapshot(&snapshot, at, watch, &mut out)?,
             Entry::Gap(gap) => self.take_gap(gap, &mut out)?,
             // A kind that is not known here has a number all the same.
             Entry::Unknown(number) => self.advance(number)?,
@@ -95,7 +99,7 @@ impl RecordChannel {
     fn take_snapshot(
         &mut self,
         snapshot: &SnapshotRecord<'_>,
-        (host, from, at): (HostId, SocketAddr, Moment),
+        at: Moment,
         watch: Watch<'_>,
         out: &mut dyn FnMut(RecordOutcome<'_>),
     ) -> Result<(), Refusal> {
@@ -124,10 +128,10 @@ impl RecordChannel {
             if frame.len() > MAX_FRAME_BYTES {
                 return Err(damaged());
             }
-            if host_of(frame).is_some_and(|named| named != host) {
+            if host_of(frame).is_some_and(|named| named != self.host) {
                 return Err(refusal(ByeReason::Protocol, "a record speaks for another host"));
             }
-            let taken = self.demux.accept(frame, from, at, &mut |status, interval| {
+            let taken = self.demux.accept(frame, self.from, at, &mut |status, interval| {
                 out(RecordOutcome::Interval(status, interval));
             });
             // Reported as a hole: if the connection ended here, the device would only send the same record again.

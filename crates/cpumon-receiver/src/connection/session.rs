@@ -209,7 +209,7 @@ impl DeviceSession {
             // What was not put is never committed.
             if is_taken { put } else { u64::MAX }
         };
-        let taken = channel.take(record, (host, self.address, clock::now()), watch, &mut out);
+        let taken = channel.take(record, clock::now(), watch, &mut out);
         if taken.as_ref().is_err_and(|refusal| refusal.reason == ByeReason::Protocol) {
             memory.loss.rejected += 1;
         }
@@ -240,7 +240,7 @@ impl DeviceSession {
         if self.channels.len() >= MAX_CHANNELS {
             self.channels.remove(0);
         }
-        self.channels.push(RecordChannel::new(channel, kind));
+        self.channels.push(RecordChannel::new(channel, kind, self.host, self.address));
         for channel in self.channels.iter_mut().rev().skip(MAX_PACKED_CHANNELS) {
             channel.unpacker = None;
         }

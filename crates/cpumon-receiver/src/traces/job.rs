@@ -101,8 +101,10 @@ pub(super) struct KeptTrace {
 /// It does not fit, and there is nothing to delete.
 pub(super) fn surplus(
     stored: &[KeptTrace],
-    (max_bytes, max_files): (u64, usize),
-    (host, bytes): (HostId, u64),
+    max_bytes: u64,
+    max_files: usize,
+    host: HostId,
+    bytes: u64,
     reserved: u64,
 ) -> Result<Option<i64>, &'static str> {
     let wanted = bytes_of(stored).saturating_add(reserved).saturating_add(bytes);
@@ -159,7 +161,7 @@ mod tests {
             KeptTrace { id, host, hash: [0; 32], bytes: *bytes }
         });
         let stored: Vec<KeptTrace> = stored.collect();
-        super::surplus(&stored, (100, 5), (HostId([host; 16]), bytes), reserved)
+        super::surplus(&stored, 100, 5, HostId([host; 16]), bytes, reserved)
     }
 
     #[test]

@@ -194,7 +194,7 @@ impl Storage {
         let of_host = part_bytes(&self.dir).map_err(|error| self.failed("read the directory", &error))?;
         let mut reserved = under_way.max(of_host);
         loop {
-            match surplus(&self.stored, (self.limits.bytes, self.max_files), (host, bytes), reserved) {
+            match surplus(&self.stored, self.limits.bytes, self.max_files, host, bytes, reserved) {
                 Ok(None) => return Ok(()),
                 _ if reserved > under_way => {
                     // First what no one goes on with.

@@ -178,7 +178,7 @@ impl Comparing {
         let Some((_, (wall_ns, boot_ns), asked)) = self.asked.filter(|asked| asked.0 == token) else {
             return;
         };
-        let Some(times) = times else {
+        let Some((received_ns, sent_ns)) = times else {
             // No comparison will ever come from such a receiver, so records need not wait.
             self.is_reported = true;
             return;
@@ -186,12 +186,15 @@ impl Comparing {
         // Measured by the monotonic clock: the wall clock may have been set since.
         let passed_ns = i64::try_from(asked.elapsed().as_nanos()).unwrap_or(i64::MAX);
         // Clamped, because the receiver's wall clock may have been set between its two stamps.
-        let there_ns = times.1.saturating_sub(times.0).clamp(0, passed_ns);
+        let there_ns = sent_ns.saturating_sub(received_ns).clamp(0, passed_ns);
         let boot_ns = i64::try_from(boot_ns).unwrap_or(i64::MAX);
         self.report = Some(ClockReport {
-            offset_ns: offset_ns(wall_ns, passed_ns, times),
+            offset_ns: offset_ns(wall_ns, passed_ns, received_ns, sent_ns),
             round_trip_ns: passed_ns.saturating_sub(there_ns).unsigned_abs(),
-            boot: Some(BootReport { boot: self.boot, offset_ns: offset_ns(boot_ns, passed_ns, times) }),
+            boot: Some(BootReport {
+                boot: self.boot,
+                offset_ns: offset_ns(boot_ns, passed_ns, received_ns, sent_ns),
+            }),
         });
         // The report goes with the next ping, and records wait for it: so that one goes at once.
         if !self.is_reported {
@@ -202,7 +205,7 @@ impl Comparing {
 
 /// A clock that showed `asked_ns` when the ping left, and `passed_ns` more when the answer came, less the receiver's clock, which showed
 /// `received_ns` when the ping arrived and `sent_ns` when the answer left.
-fn offset_ns(asked_ns: i64, passed_ns: i64, (received_ns, sent_ns): (i64, i64)) -> i64 {
+fn offset_ns(asked_ns: i64, passed_ns: i64, received_ns: i64, sent_ns: i64) -> i64 {
     let forth = i128::from(asked_ns) - i128::from(received_ns);
     let back = i128::from(asked_ns.saturating_add(passed_ns)) - i128::from(sent_ns);
     i64::try_from(i128::midpoint(forth, back)).unwrap_or(i64::MAX)

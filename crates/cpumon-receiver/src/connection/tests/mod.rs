@@ -23,11 +23,11 @@ use cpumon_link::{Backlog, RamBacklog};
 use cpumon_model::HostId;
 use cpumon_query::status;
 use cpumon_store::ClockDoubt;
+use cpumon_wire::Datagrams;
 use cpumon_wire::connection::{
     ByeReason, ChannelKind, ClockReport, MAX_SMALL_MESSAGE_BYTES, Message, VERSION,
 };
 use cpumon_wire::spool::{Entry, decode_record};
-use cpumon_wire::{Datagrams, DecodeError, Reason};
 use tempfile::TempDir;
 
 use super::session::DeviceMemory;
@@ -371,7 +371,7 @@ fn snapshots_that_cannot_be_used_are_counted_for_their_device_with_the_reason() 
     }
     let refusals = running.refusals(3);
     assert_eq!(running.server.status().protocol_errors, 3);
-    let reason = Rejected::from(DecodeError::new(0, Reason::WrongMagic)).fault();
+    let reason = Rejected::NotAllowed { version: 1 }.fault();
     assert_eq!((refusals[0].count, &refusals[0].reason), (3, &reason));
     append_zeros();
     running.refusals(4);
