@@ -3,7 +3,7 @@
 use rusqlite::{Connection, Row, params};
 
 use crate::codec::meta::{self, MetaRow};
-use crate::rows::{BootRow, HostRow};
+use crate::rows::{BootRow, HostRow, value};
 use crate::time::TimeRange;
 
 /// A row of table `interval`.
@@ -105,10 +105,7 @@ pub(crate) fn end_of_some(
     after_ns: i64,
     count: u32,
 ) -> rusqlite::Result<Option<i64>> {
-    connection
-        .prepare_cached(
-            "SELECT max(end_wall_ns) FROM (SELECT end_wall_ns FROM interval
-             WHERE host_id = ?1 AND end_wall_ns > ?2 ORDER BY end_wall_ns LIMIT ?3)",
-        )?
-        .query_row(params![host, after_ns, count], |row| row.get(0))
+    let text = "SELECT max(end_wall_ns) FROM (SELECT end_wall_ns FROM interval
+                    WHERE host_id = ?1 AND end_wall_ns > ?2 ORDER BY end_wall_ns LIMIT ?3)";
+    value(connection, text, params![host, after_ns, count])
 }

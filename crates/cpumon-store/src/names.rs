@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 
 use cpumon_model::Comm;
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OptionalExtension, Result as Sql, Row, params};
+use rusqlite::{Connection, Result as Sql, Row, params};
 
 use crate::codec::varint::{self, Cursor, Malformed};
 use crate::codec::zip::{unzip, zip_columns};
-use crate::rows::unsigned;
+use crate::rows::{all_rows, execute, find_row, unsigned};
 
 /// First byte of a block.
 const FORMAT: u8 = 1;
@@ -115,22 +115,12 @@ impl Name for ThreadName {
     }
 
     fn insert(&self, connection: &Connection, last_s: i64) -> Sql<()> {
-        connection
-            .prepare_cached(
-                "INSERT INTO thread (id, process_id, tid, start_ns, comm, nice, priority, last_s)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            )?
-            .execute(params![
-                self.id.cast_signed(),
-                self.process_id.cast_signed(),
-                self.tid,
-                self.start_ns.cast_signed(),
-                SqlComm(self.comm),
-                self.nice,
-                self.priority,
-                last_s
-            ])?;
-        Ok(())
+        let text = "INSERT INTO thread (id, process_id, tid, start_ns, comm, nice, priority, last_s)
+                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        let [id, process_id, start_ns] = [self.id, self.process_id, self.start_ns].map(u64::cast_signed);
+        let Self { tid, comm, nice, priority, .. } = *self;
+        let values = params![id, process_id, tid, start_ns, SqlComm(comm), nice, priority, last_s];
+        execute(connection, text, values).map(drop)
     }
 
     fn id(&self) -> u64 {
@@ -193,22 +183,12 @@ impl Name for ProcessName {
     }
 
     fn insert(&self, connection: &Connection, last_s: i64) -> Sql<()> {
-        connection
-            .prepare_cached(
-                "INSERT INTO process (id, boot_id, pid, start_ns, parent_pid, info_id, is_short, last_s)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            )?
-            .execute(params![
-                self.id.cast_signed(),
-                self.boot_id,
-                self.pid,
-                self.start_ns.cast_signed(),
-                self.parent_pid,
-                self.info_id,
-                self.is_short,
-                last_s
-            ])?;
-        Ok(())
+        let text = "INSERT INTO process (id, boot_id, pid, start_ns, parent_pid, info_id, is_short, last_s)
+                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        let [id, start_ns] = [self.id, self.start_ns].map(u64::cast_signed);
+        let Self { boot_id, pid, parent_pid, info_id, is_short, .. } = *self;
+        let values = params![id, boot_id, pid, start_ns, parent_pid, info_id, is_short, last_s];
+        execute(connection, text, values).map(drop)
     }
 
     fn id(&self) -> u64 {
@@ -288,7 +268,7 @@ impl<N: Name> Block<N> {
 /// The row of a name; `None` if there is none, or not any more.
 pub(crate) fn row_of<N: Name>(connection: &Connection, id: u64) -> Sql<Option<N>> {
     let text = format!("SELECT {} FROM {} WHERE id = ?1", N::COLUMNS, N::TABLE);
-    connection.prepare_cached(&text)?.query_row([id.cast_signed()], |row| N::from_row(row)).optional()
+    find_row(connection, &text, [id.cast_signed()], N::from_row)
 }
 
 /// The block around an id; `None` if there is none.
@@ -300,19 +280,16 @@ pub(crate) fn block_around<N: Name>(connection: &Connection, id: u64) -> Sql<Opt
 fn load_block<N: Name>(connection: &Connection, which: &str, id: u64) -> Sql<Option<Block<N>>> {
     let text =
         format!("SELECT first_id, last_id, last_s, names FROM {}_block WHERE {which} LIMIT 1", N::TABLE);
-    connection
-        .prepare_cached(&text)?
-        .query_row([id.cast_signed()], |row| {
-            // What is read behind a block is behind its first name, whatever its row has.
-            let first_id = unsigned(row, 0)?;
-            let last_id = unsigned(row, 1)?.max(first_id);
-            let names = decode(row.get_ref(3)?.as_blob()?).unwrap_or_else(|malformed| {
-                log::warn!("{} names {first_id} to {last_id} are damaged: {malformed}", N::TABLE);
-                Vec::new()
-            });
-            Ok(Block { first_id, last_id, last_s: row.get(2)?, names })
-        })
-        .optional()
+    find_row(connection, &text, [id.cast_signed()], |row| {
+        // The names behind a block are behind its first one, whatever its row has.
+        let first_id = unsigned(row, 0)?;
+        let last_id = unsigned(row, 1)?.max(first_id);
+        let names = decode(row.get_ref(3)?.as_blob()?).unwrap_or_else(|malformed| {
+            log::warn!("{} names {first_id} to {last_id} are damaged: {malformed}", N::TABLE);
+            Vec::new()
+        });
+        Ok(Block { first_id, last_id, last_s: row.get(2)?, names })
+    })
 }
 
 /// The name of a task. The block it was found in stays in `cached`: the next one is mostly a neighbour.
@@ -384,9 +361,7 @@ fn next_names<N: Name>(connection: &Connection, after: u64) -> Sql<(Vec<N>, Opti
         N::TABLE,
         N::IS_TASK
     );
-    let mut select = connection.prepare_cached(&text)?;
-    let rows = select.query_map([after.cast_signed()], |row| N::from_row(row))?;
-    let rows: Vec<N> = rows.collect::<Sql<_>>()?;
+    let rows: Vec<N> = all_rows(connection, &text, [after.cast_signed()], N::from_row)?;
     // The last call may have ended inside a block, so the one around the next id is tried first.
     let block: Option<Block<N>> = match block_around(connection, after + 1)? {
         Some(block) => Some(block),

@@ -1,12 +1,47 @@
-//! Row ids: of hosts and boots as newtypes, because they are small numbers that mostly travel together; how the next one is found; the ranges of
-//! those of names; and table `counter`. Readers keep what they read by row id, so no id is given twice, not even after the row with the
-//! highest one was deleted.
+//! How statements are run, and row ids: of hosts and boots as newtypes, because they are small numbers that mostly travel together; how the
+//! next one is found; the ranges of those of names; and table `counter`. Readers keep what they read by row id, so no id is given twice, not
+//! even after the row with the highest one was deleted.
 
 use std::ops::{Index, IndexMut};
 
 use cpumon_model::{HostId, Trust};
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OptionalExtension, Result as Sql, Row, params};
+use rusqlite::{Connection, OptionalExtension, Params, Result as Sql, Row, params};
+
+/// Runs a statement and returns the number of changed rows. As those below, it prepares a text once for a connection.
+pub(crate) fn execute(connection: &Connection, text: &str, values: impl Params) -> Sql<usize> {
+    connection.prepare_cached(text)?.execute(values)
+}
+
+/// The first column of the only row.
+pub(crate) fn value<T: FromSql>(connection: &Connection, text: &str, values: impl Params) -> Sql<T> {
+    connection.prepare_cached(text)?.query_row(values, first)
+}
+
+/// The first row; `None` if there is none.
+pub(crate) fn find_row<T>(
+    connection: &Connection,
+    text: &str,
+    values: impl Params,
+    read: impl FnOnce(&Row<'_>) -> Sql<T>,
+) -> Sql<Option<T>> {
+    connection.prepare_cached(text)?.query_row(values, read).optional()
+}
+
+/// All rows.
+pub(crate) fn all_rows<T>(
+    connection: &Connection,
+    text: &str,
+    values: impl Params,
+    read: impl FnMut(&Row<'_>) -> Sql<T>,
+) -> Sql<Vec<T>> {
+    connection.prepare_cached(text)?.query_map(values, read)?.collect()
+}
+
+/// Reads the first column of a row.
+pub(crate) fn first<T: FromSql>(row: &Row<'_>) -> Sql<T> {
+    row.get(0)
+}
 
 /// Row id in table `host`; unlike a [`cpumon_model::HostId`] it has a meaning in one store file only.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,10 +150,7 @@ impl<T> IndexMut<IdRange> for ByRange<T> {
 
 /// The row of a host; `None` if nothing of it was stored.
 pub(crate) fn find_host(connection: &Connection, host: HostId) -> Sql<Option<HostRow>> {
-    connection
-        .prepare_cached("SELECT id FROM host WHERE key = ?1")?
-        .query_row([host.0], |row| row.get(0))
-        .optional()
+    find_row(connection, "SELECT id FROM host WHERE key = ?1", [host.0], first)
 }
 
 /// An id above all that `table` has or ever had.
@@ -127,7 +159,7 @@ pub(crate) fn next_id(connection: &Connection, table: &str) -> Sql<i64> {
         "SELECT 1 + max(coalesce((SELECT max(id) FROM {table}), 0),
                         coalesce((SELECT value FROM counter WHERE name = 'last {table} id'), 0))"
     );
-    connection.prepare_cached(&text)?.query_row([], |row| row.get(0))
+    value(connection, &text, [])
 }
 
 /// Remembers the highest id of `table`: rows are about to be deleted.
@@ -136,8 +168,7 @@ pub(crate) fn keep_last_id(connection: &Connection, table: &str) -> Sql<()> {
         "INSERT INTO counter SELECT 'last {table} id', max(id) FROM {table} HAVING max(id) IS NOT NULL
          ON CONFLICT DO UPDATE SET value = max(value, excluded.value)"
     );
-    connection.prepare_cached(&text)?.execute([])?;
-    Ok(())
+    execute(connection, &text, []).map(drop)
 }
 
 /// Adds to a count over the life of the store.
@@ -145,24 +176,19 @@ pub(crate) fn count(connection: &Connection, name: &str, by: i64) -> Sql<()> {
     if by == 0 {
         return Ok(());
     }
-    connection
-        .prepare_cached(
-            "INSERT INTO counter VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = value + excluded.value",
-        )?
-        .execute(params![name, by])?;
-    Ok(())
+    let text = "INSERT INTO counter VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = value + excluded.value";
+    execute(connection, text, params![name, by]).map(drop)
 }
 
 /// The value of a row of table `counter`.
 pub(crate) fn counter(connection: &Connection, name: &str) -> Sql<Option<i64>> {
-    let text = "SELECT value FROM counter WHERE name = ?1";
-    connection.prepare_cached(text)?.query_row([name], |row| row.get(0)).optional()
+    find_row(connection, "SELECT value FROM counter WHERE name = ?1", [name], first)
 }
 
 /// Replaces the value of a row of table `counter`.
 pub(crate) fn set_counter(connection: &Connection, name: &str, value: i64) -> Sql<()> {
     let text = "INSERT OR REPLACE INTO counter (name, value) VALUES (?1, ?2)";
-    connection.prepare_cached(text)?.execute(params![name, value]).map(|_| ())
+    execute(connection, text, params![name, value]).map(drop)
 }
 
 /// An unsigned number, which SQLite stores as a signed one of the same bits.

@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use cpumon_model::HostId;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use crate::error::{At, Result, sibling};
 use crate::reader::Reader;
-use crate::rows::{keep_last_id, next_id, signed};
+use crate::rows::{all_rows, execute, find_row, keep_last_id, next_id, signed, value};
 use crate::schema;
 use crate::time::TimeRange;
 use crate::writer::{known_ns, open_beside_writer};
@@ -100,7 +100,7 @@ impl TraceIndex {
     /// All traces, the oldest first.
     pub fn all(&self) -> Result<Vec<TraceRecord>> {
         let text = format!("{SELECT} ORDER BY trace.id");
-        read(&self.connection, &text, params![]).at("list traces", &self.path)
+        all_rows(&self.connection, &text, [], record).at("list traces", &self.path)
     }
 
     /// What time it is for deleting by age, ns since the UNIX epoch: the last that the writer was sure of. `None`: none yet.
@@ -116,34 +116,27 @@ impl TraceIndex {
     /// The most CPUs that a host ever reported; 0 where it reported none, or is not known.
     pub fn max_cpu_count(&self, host: HostId) -> Result<u32> {
         let text = "SELECT coalesce(max(cpu_count), 0) FROM host_change JOIN host ON host.id = host_id WHERE host.key = ?1";
-        self.connection
-            .prepare_cached(text)
-            .and_then(|mut statement| statement.query_row([host.0], |row| row.get(0)))
-            .at("read the CPUs of a host", &self.path)
+        value(&self.connection, text, [host.0]).at("read the CPUs of a host", &self.path)
     }
 
     /// Adds a trace; false if the store does not know its host.
     pub fn add(&mut self, trace: &TraceRecord) -> Result<bool> {
-        let add = |connection: &Connection| {
-            connection
-                .prepare_cached(
-                    "INSERT INTO trace SELECT ?1, id, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11 FROM host WHERE key = ?2",
-                )?
-                .execute(params![
-                    trace.id,
-                    trace.host.0,
-                    trace.hash,
-                    trace.wall_ns,
-                    trace.first_wall_ns,
-                    trace.last_wall_ns,
-                    trace.received_wall_ns,
-                    trace.reason,
-                    trace.bytes.cast_signed(),
-                    trace.events.cast_signed(),
-                    trace.lost.cast_signed(),
-                ])
-        };
-        Ok(add(&self.connection).at("add a trace", &self.path)? > 0)
+        let text =
+            "INSERT INTO trace SELECT ?1, id, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11 FROM host WHERE key = ?2";
+        let values = params![
+            trace.id,
+            trace.host.0,
+            trace.hash,
+            trace.wall_ns,
+            trace.first_wall_ns,
+            trace.last_wall_ns,
+            trace.received_wall_ns,
+            trace.reason,
+            trace.bytes.cast_signed(),
+            trace.events.cast_signed(),
+            trace.lost.cast_signed(),
+        ];
+        Ok(execute(&self.connection, text, values).at("add a trace", &self.path)? > 0)
     }
 
     /// Removes a trace from the table.
@@ -151,7 +144,7 @@ impl TraceIndex {
         let mut remove = || {
             let transaction = self.connection.transaction()?;
             keep_last_id(&transaction, "trace")?;
-            transaction.prepare_cached("DELETE FROM trace WHERE id = ?1")?.execute([id])?;
+            execute(&transaction, "DELETE FROM trace WHERE id = ?1", [id])?;
             transaction.commit()
         };
         remove().at("remove a trace", &self.path)
@@ -168,22 +161,14 @@ impl Reader {
         );
         let limit = signed(limit);
         let values = params![host.map(|host| host.0), range.since_ns, range.until_ns, limit];
-        read(&self.connection, &text, values).at("list traces", self.path())
+        all_rows(&self.connection, &text, values, record).at("list traces", self.path())
     }
 
     /// One trace.
     pub fn trace(&self, id: i64) -> Result<Option<TraceRecord>> {
         let text = format!("{SELECT} WHERE trace.id = ?1");
-        self.connection.query_row(&text, [id], record).optional().at("find a trace", self.path())
+        find_row(&self.connection, &text, [id], record).at("find a trace", self.path())
     }
-}
-
-fn read(
-    connection: &Connection,
-    text: &str,
-    values: &[&dyn rusqlite::ToSql],
-) -> rusqlite::Result<Vec<TraceRecord>> {
-    connection.prepare_cached(text)?.query_map(values, record)?.collect()
 }
 
 fn record(row: &Row<'_>) -> rusqlite::Result<TraceRecord> {

@@ -2,11 +2,12 @@
 //! show `Idx` and have the order of arrival.
 
 use cpumon_model::HostId;
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
 use crate::codec::varint::{self, Cursor, Malformed};
 use crate::error::{At, Result};
 use crate::reader::Reader;
+use crate::rows::{execute, find_row, first};
 use crate::writer::Writer;
 
 /// The original's row numbers for one interval, in the order of the interval's (sorted) rows.
@@ -64,12 +65,9 @@ impl Writer {
         order: &SetOrder,
     ) -> Result<()> {
         self.write("store the order of imported rows", |transaction| {
-            let mut insert = transaction.prepare_cached(
-                "INSERT OR REPLACE INTO legacy_order (host_id, end_wall_ns, idx)
-                 SELECT id, ?2, ?3 FROM host WHERE key = ?1",
-            )?;
-            insert.execute(params![host.0, end_wall_ns, order.encode()])?;
-            Ok(())
+            let text = "INSERT OR REPLACE INTO legacy_order (host_id, end_wall_ns, idx)
+                        SELECT id, ?2, ?3 FROM host WHERE key = ?1";
+            execute(transaction, text, params![host.0, end_wall_ns, order.encode()]).map(drop)
         })
     }
 }
@@ -77,15 +75,9 @@ impl Writer {
 impl Reader {
     /// How the original numbered the rows of an imported interval; `None` for an interval that was measured.
     pub fn legacy_order(&self, host: HostId, end_wall_ns: i64) -> Result<Option<SetOrder>> {
-        let order: Option<Vec<u8>> = self
-            .connection
-            .prepare_cached(
-                "SELECT idx FROM legacy_order
-                 WHERE host_id = (SELECT id FROM host WHERE key = ?1) AND end_wall_ns = ?2",
-            )
-            .and_then(|mut select| {
-                select.query_row(params![host.0, end_wall_ns], |row| row.get(0)).optional()
-            })
+        let text = "SELECT idx FROM legacy_order
+                    WHERE host_id = (SELECT id FROM host WHERE key = ?1) AND end_wall_ns = ?2";
+        let order: Option<Vec<u8>> = find_row(&self.connection, text, params![host.0, end_wall_ns], first)
             .at("read the order of imported rows", self.path())?;
         Ok(order.as_deref().and_then(SetOrder::decode))
     }

@@ -8,7 +8,7 @@ use super::damage::ReadError;
 use super::query::{ProcessFilter, Query, What};
 use crate::codec::chunk::{Chunk, MAX_CHUNK_SPAN_NS};
 use crate::codec::meta::END_WALL;
-use crate::rows::{BootRow, HostRow};
+use crate::rows::{BootRow, HostRow, value};
 use crate::time::TimeRange;
 
 /// Decoded chunks in memory.
@@ -88,11 +88,8 @@ pub(crate) fn end_of_next(
     host: HostRow,
     after_ns: i64,
 ) -> rusqlite::Result<Option<i64>> {
-    connection
-        .prepare_cached(
-            "SELECT min(last_end_wall_ns) FROM chunk WHERE host_id = ?1 AND last_end_wall_ns > ?2",
-        )?
-        .query_row(params![host, after_ns], |row| row.get(0))
+    let text = "SELECT min(last_end_wall_ns) FROM chunk WHERE host_id = ?1 AND last_end_wall_ns > ?2";
+    value(connection, text, params![host, after_ns])
 }
 
 impl Chunks {
@@ -211,21 +208,15 @@ fn check_times(chunk: &Chunk, span: ChunkSpan) -> Result<(), ReadError> {
 
 /// Intervals in a chunk, as its row says; `None` if that cannot be read either.
 pub(super) fn count_of(connection: &Connection, id: i64) -> Option<u64> {
-    let count = connection
-        .prepare_cached("SELECT intervals FROM chunk WHERE id = ?1")
-        .and_then(|mut select| select.query_row([id], |row| row.get::<_, i64>(0)));
+    let count = value::<i64>(connection, "SELECT intervals FROM chunk WHERE id = ?1", [id]);
     count.ok().and_then(|count| u64::try_from(count).ok())
 }
 
 /// The intervals' metadata of the first chunk that can be read; of none, if none can.
-pub(super) fn first_readable(
-    connection: &Connection,
-    ids: impl Iterator<Item = rusqlite::Result<i64>>,
-) -> Result<Chunk, ReadError> {
-    let mut select = connection.prepare_cached("SELECT meta FROM chunk WHERE id = ?1")?;
+pub(super) fn first_readable(connection: &Connection, ids: Vec<i64>) -> Result<Chunk, ReadError> {
     let mut chunk = Chunk::default();
     for id in ids {
-        let meta = select.query_row([id?], |row| row.get::<_, Vec<u8>>(0));
+        let meta = value::<Vec<u8>>(connection, "SELECT meta FROM chunk WHERE id = ?1", [id]);
         let read = meta.map_err(ReadError::from).and_then(|meta| Ok(chunk.read_meta(&meta)?));
         match read {
             Ok(()) => return Ok(chunk),

@@ -5,7 +5,7 @@
 use std::ops::ControlFlow;
 
 use cpumon_model::{HostId, Interval};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use super::build::{self, HostKey, Names, PackedRows};
 use super::chunks::{self, ChunkSpan, Chunks, Loaded, MAX_HELD_BYTES, count_of};
@@ -17,7 +17,7 @@ use crate::codec::sched::SchedRows;
 use crate::codec::{PackedInterval, blob, host};
 use crate::error::is_damage;
 use crate::fresh::{self, FreshKey, FreshRow};
-use crate::rows::{BootRow, HostRow};
+use crate::rows::{BootRow, HostRow, find_row, first, value};
 use crate::time::TimeRange;
 
 /// Fresh intervals in one window.
@@ -36,15 +36,10 @@ pub(crate) fn last_end_before(
     host: HostRow,
     wall_ns: i64,
 ) -> Result<Option<i64>, ReadError> {
-    let mut last: Option<i64> = connection
-        .prepare_cached("SELECT max(end_wall_ns) FROM interval WHERE host_id = ?1 AND end_wall_ns < ?2")?
-        .query_row(params![host, wall_ns], |row| row.get(0))?;
-    let compacted: Option<i64> = connection
-        .prepare_cached(
-            "SELECT max(last_end_wall_ns) FROM chunk WHERE host_id = ?1 AND last_end_wall_ns < ?2",
-        )?
-        .query_row(params![host, wall_ns], |row| row.get(0))?;
-    last = last.max(compacted);
+    let text = "SELECT max(end_wall_ns) FROM interval WHERE host_id = ?1 AND end_wall_ns < ?2";
+    let fresh: Option<i64> = value(connection, text, params![host, wall_ns])?;
+    let text = "SELECT max(last_end_wall_ns) FROM chunk WHERE host_id = ?1 AND last_end_wall_ns < ?2";
+    let mut last = fresh.max(value(connection, text, params![host, wall_ns])?);
     let (mut ids, mut chunks, mut names) = (Vec::new(), Chunks::default(), Names::default());
     let query = Query::new(HostId::default()).what(What::Meta);
     // A chunk that reaches beyond the moment can have an end before it that is later than those found above.
@@ -138,13 +133,9 @@ impl IntervalCursor {
         host: HostRow,
         query: &Query,
     ) -> Result<(), ReadError> {
-        let begin: Option<i64> = connection
-            .prepare_cached(
-                "SELECT begin_wall_ns FROM interval WHERE host_id = ?1 AND end_wall_ns > ?2
-                 ORDER BY end_wall_ns LIMIT 1",
-            )?
-            .query_row(params![host, query.since_ns], |row| row.get(0))
-            .optional()?;
+        let text = "SELECT begin_wall_ns FROM interval WHERE host_id = ?1 AND end_wall_ns > ?2
+                    ORDER BY end_wall_ns LIMIT 1";
+        let begin: Option<i64> = find_row(connection, text, params![host, query.since_ns], first)?;
         let Some(begin) = begin.filter(|_| resting::is_wanted(query)) else { return Ok(()) };
         self.run(connection, host, &query.clone().range(begin, begin), &mut |_| ControlFlow::Continue(()))
     }
@@ -215,10 +206,8 @@ impl IntervalCursor {
         query: &Query,
         range: TimeRange,
     ) -> Result<(), ReadError> {
-        self.lists.clear();
-        if resting::is_wanted(query) {
-            resting::lists_in(connection, host, range, &mut self.lists)?;
-        }
+        self.lists =
+            if resting::is_wanted(query) { resting::lists_in(connection, host, range)? } else { Vec::new() };
         let (with_samples, damage) = (query.what > What::Meta, &mut self.damage);
         match fresh::in_range(connection, host, range, with_samples, &mut self.fresh) {
             Err(error) if is_damage(&error) => {

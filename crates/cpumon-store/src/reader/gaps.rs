@@ -9,7 +9,7 @@ use super::Reader;
 use super::damage::Damage;
 use super::query::{Query, What};
 use crate::error::{At, Result};
-use crate::rows::{HostRow, signed};
+use crate::rows::{HostRow, all_rows, signed};
 use crate::time::TimeRange;
 
 /// A known hole in a host's time.
@@ -168,12 +168,10 @@ impl Reader {
     }
 
     fn recorded_gaps(&self, host: HostRow, range: TimeRange, limit: usize) -> rusqlite::Result<Vec<Gap>> {
-        let mut select = self.connection.prepare_cached(
-            "SELECT begin_wall_ns, end_wall_ns, intervals, reason, wall_shift_ns FROM gap
-             WHERE host_id = ?1 AND end_wall_ns > ?2 AND begin_wall_ns <= ?3 ORDER BY begin_wall_ns LIMIT ?4",
-        )?;
-        let limit = signed(limit);
-        let rows = select.query_map(params![host, range.since_ns, range.until_ns, limit], |row| {
+        let text = "SELECT begin_wall_ns, end_wall_ns, intervals, reason, wall_shift_ns FROM gap
+             WHERE host_id = ?1 AND end_wall_ns > ?2 AND begin_wall_ns <= ?3 ORDER BY begin_wall_ns LIMIT ?4";
+        let values = params![host, range.since_ns, range.until_ns, signed(limit)];
+        all_rows(&self.connection, text, values, |row| {
             Ok(Gap {
                 begin_wall_ns: row.get(0)?,
                 end_wall_ns: row.get(1)?,
@@ -181,8 +179,7 @@ impl Reader {
                 reason: row.get(3)?,
                 wall_shift_ns: row.get(4)?,
             })
-        })?;
-        rows.collect()
+        })
     }
 }
 

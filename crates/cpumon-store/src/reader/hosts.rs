@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use cpumon_model::{BootId, ClockLine, ClockPiece, HostId, HostInfo, HostRef, Trust};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, Row, params};
 
 use super::Reader;
 use super::build::key_of;
@@ -12,7 +12,7 @@ use super::damage::ReadError;
 use super::query::{BootSpan, HostRecord};
 use crate::codec::meta::END_BOOT;
 use crate::error::{At, Result, StoreError};
-use crate::rows::{BootKey, BootRow, HostRow, unsigned};
+use crate::rows::{BootKey, BootRow, HostRow, all_rows, find_row, first, unsigned, value};
 
 impl Reader {
     /// All hosts, by name. Their number is the receiver's to bound.
@@ -24,27 +24,20 @@ impl Reader {
     pub fn cgroup_containers(&self) -> Result<HashMap<Box<str>, Box<str>>> {
         let text =
             "SELECT DISTINCT cgroup, container FROM process_info WHERE cgroup <> '' AND container <> ''";
-        let read = || -> rusqlite::Result<_> {
-            let mut statement = self.connection.prepare_cached(text)?;
-            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            rows.collect()
-        };
-        read().at("read the containers of", self.path())
+        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let pairs = all_rows(&self.connection, text, [], read).at("read the containers of", self.path())?;
+        Ok(pairs.into_iter().collect())
     }
 
     fn read_hosts(&self) -> rusqlite::Result<Vec<HostRecord>> {
-        let mut statement = self.connection.prepare_cached(
-            "SELECT host.key, host.name, host.trust, boot.key, change.kernel, change.arch, change.agent,
-                    change.source_reason, change.cpu_count, change.interval_ns, host.id
+        let text = "SELECT host.key, host.name, host.trust, boot.key, change.kernel, change.arch, change.agent,
+                    change.source_reason, coalesce(change.cpu_count, 0), coalesce(change.interval_ns, 0), host.id
              FROM host
              LEFT JOIN host_change AS change ON change.rowid =
                  (SELECT max(rowid) FROM host_change WHERE host_id = host.id)
              LEFT JOIN boot ON boot.id = change.boot_id
-             ORDER BY host.name, host.id",
-        )?;
-        let mut rows = statement.query([])?;
-        let mut hosts = Vec::new();
-        while let Some(row) = rows.next()? {
+             ORDER BY host.name, host.id";
+        all_rows(&self.connection, text, [], |row| {
             let text = |at: usize| row.get::<_, Option<Box<str>>>(at).map(Option::unwrap_or_default);
             let bytes = |at: usize| row.get::<_, Option<Vec<u8>>>(at).map(Option::unwrap_or_default);
             let info = HostInfo {
@@ -55,17 +48,12 @@ impl Reader {
                 arch: text(5)?,
                 agent: text(6)?,
                 source_reason: text(7)?,
-                cpu_count: row.get::<_, Option<u32>>(8)?.unwrap_or(0),
-                interval_ns: if row.get_ref(9)? == rusqlite::types::ValueRef::Null {
-                    0
-                } else {
-                    unsigned(row, 9)?
-                },
+                cpu_count: row.get(8)?,
+                interval_ns: unsigned(row, 9)?,
             };
             let (first_wall_ns, last_wall_ns) = self.host_span(row.get(10)?)?;
-            hosts.push(HostRecord { info, trust: Trust::from_name(&text(2)?), first_wall_ns, last_wall_ns });
-        }
-        Ok(hosts)
+            Ok(HostRecord { info, trust: Trust::from_name(&text(2)?), first_wall_ns, last_wall_ns })
+        })
     }
 
     /// End of the first and of the last interval of a host.
@@ -94,29 +82,24 @@ impl Reader {
     /// The boots of a host that have intervals, by their first one.
     pub fn boots(&self, host: HostId) -> Result<Vec<BootSpan>> {
         let Some(host) = self.host_row(host)? else { return Ok(Vec::new()) };
-        let read = || -> rusqlite::Result<_> {
-            let mut statement = self.connection.prepare_cached(
-                "SELECT boot.key, min(span.first) AS first, max(span.last),
-                        (SELECT name FROM host_change WHERE host_id = ?1 AND boot_id = boot.id
-                         ORDER BY rowid DESC LIMIT 1)
-                 FROM (SELECT boot_id, min(end_wall_ns) AS first, max(end_wall_ns) AS last
-                       FROM interval WHERE host_id = ?1 GROUP BY boot_id
-                       UNION ALL SELECT boot_id, min(first_end_wall_ns), max(last_end_wall_ns)
-                       FROM chunk WHERE host_id = ?1 GROUP BY boot_id) AS span
-                 JOIN boot ON boot.id = span.boot_id
-                 GROUP BY boot.id ORDER BY first",
-            )?;
-            let rows = statement.query_map(params![host], |row| {
-                Ok(BootSpan {
-                    boot: BootId(key_of(&row.get::<_, Vec<u8>>(0)?)),
-                    first_wall_ns: row.get(1)?,
-                    last_wall_ns: row.get(2)?,
-                    hostname: row.get::<_, Option<Box<str>>>(3)?.unwrap_or_default(),
-                })
-            })?;
-            rows.collect()
-        };
-        read().at("list the boots of", self.path())
+        let text = "SELECT boot.key, min(span.first) AS first, max(span.last),
+                    (SELECT name FROM host_change WHERE host_id = ?1 AND boot_id = boot.id
+                     ORDER BY rowid DESC LIMIT 1)
+             FROM (SELECT boot_id, min(end_wall_ns) AS first, max(end_wall_ns) AS last
+                   FROM interval WHERE host_id = ?1 GROUP BY boot_id
+                   UNION ALL SELECT boot_id, min(first_end_wall_ns), max(last_end_wall_ns)
+                   FROM chunk WHERE host_id = ?1 GROUP BY boot_id) AS span
+             JOIN boot ON boot.id = span.boot_id
+             GROUP BY boot.id ORDER BY first";
+        let boots = all_rows(&self.connection, text, [host], |row| {
+            Ok(BootSpan {
+                boot: BootId(key_of(&row.get::<_, Vec<u8>>(0)?)),
+                first_wall_ns: row.get(1)?,
+                last_wall_ns: row.get(2)?,
+                hostname: row.get::<_, Option<Box<str>>>(3)?.unwrap_or_default(),
+            })
+        });
+        boots.at("list the boots of", self.path())
     }
 
     /// The host of this id (32 hexadecimal digits, or enough of the first ones to be the only host), or the most trusted one of
@@ -216,15 +199,11 @@ fn read_line(
     host: HostRow,
     boot: BootId,
 ) -> std::result::Result<ClockLine, ReadError> {
-    let found: Option<BootRow> = connection
-        .prepare_cached("SELECT id FROM boot WHERE host_id = ?1 AND key = ?2")?
-        .query_row(params![host, boot.0], |row| row.get(0))
-        .optional()?;
+    let text = "SELECT id FROM boot WHERE host_id = ?1 AND key = ?2";
+    let found: Option<BootRow> = find_row(connection, text, params![host, boot.0], first)?;
     let Some(boot) = found else { return Ok(ClockLine::default()) };
-    let mut select = connection.prepare_cached(
-        "SELECT from_boot_ns, before_ns, anchor_ns, tolerance_ns FROM clock_piece WHERE boot_id = ?1 ORDER BY from_boot_ns",
-    )?;
-    let pieces = select.query_map([boot], |row| {
+    let text = "SELECT from_boot_ns, before_ns, anchor_ns, tolerance_ns FROM clock_piece WHERE boot_id = ?1 ORDER BY from_boot_ns";
+    let pieces = all_rows(connection, text, [boot], |row| {
         Ok(ClockPiece {
             from_boot_ns: row.get(0)?,
             before_ns: row.get(1)?,
@@ -232,19 +211,16 @@ fn read_line(
             tolerance_ns: row.get(3)?,
         })
     })?;
-    let pieces = pieces.collect::<rusqlite::Result<_>>()?;
     Ok(ClockLine::recall(pieces, newest_boot_ns(connection, BootKey { host, boot })?))
 }
 
 /// The latest end of a boot, since boot. The newest chunk is read too: late intervals can be fresh while newer ones are not.
 fn newest_boot_ns(connection: &Connection, key: BootKey) -> std::result::Result<Option<i64>, ReadError> {
-    let fresh: Option<i64> = connection
-        .prepare_cached("SELECT max(end_boot_ns) FROM interval WHERE host_id = ?1 AND boot_id = ?2")?
-        .query_row(params![key.host, key.boot], |row| row.get(0))?;
-    let mut select = connection.prepare_cached(
-        "SELECT id FROM chunk WHERE host_id = ?1 AND boot_id = ?2 ORDER BY last_end_wall_ns DESC LIMIT ?3",
-    )?;
-    let ids = select.query_map(params![key.host, key.boot, MAX_TRIED], |row| row.get(0))?;
+    let text = "SELECT max(end_boot_ns) FROM interval WHERE host_id = ?1 AND boot_id = ?2";
+    let fresh: Option<i64> = value(connection, text, params![key.host, key.boot])?;
+    let text =
+        "SELECT id FROM chunk WHERE host_id = ?1 AND boot_id = ?2 ORDER BY last_end_wall_ns DESC LIMIT ?3";
+    let ids = all_rows(connection, text, params![key.host, key.boot, MAX_TRIED], first)?;
     let chunk = first_readable(connection, ids)?;
     Ok(chunk.metas.iter().map(|row| row[END_BOOT]).chain(fresh).max())
 }

@@ -10,13 +10,13 @@ use cpumon_model::{
     Fields, Flags, Interval, OpenWaits, ProcessInfo, ProcessInterval, ProcessKey, Resting, TaskState,
     ThreadInterval, ThreadKey, WaitPlace, WaitReason,
 };
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use super::build::{Names, PackedRows};
 use super::query::{ProcessFilter, Query, What};
 use crate::codec::lists::{ListedThread, decode_threads};
 use crate::codec::meta::{BEGIN_MONO, END_MONO, END_WALL, MetaRow, fields_of, flags_of};
-use crate::rows::{BootRow, HostRow};
+use crate::rows::{BootRow, HostRow, all_rows, find_row, first};
 use crate::time::TimeRange;
 use crate::writer::LONGEST_LIST_NS;
 
@@ -32,22 +32,12 @@ pub(super) struct RestingList {
 }
 
 /// Reads the lists of a host in a range, in order of their ends.
-pub(super) fn lists_in(
-    connection: &Connection,
-    host: HostRow,
-    range: TimeRange,
-    out: &mut Vec<RestingList>,
-) -> Sql<()> {
-    out.clear();
-    let mut select = connection.prepare_cached(
-        "SELECT end_wall_ns, boot_id, resting FROM process_list
-         WHERE host_id = ?1 AND end_wall_ns > ?2 AND end_wall_ns <= ?3 AND resting IS NOT NULL ORDER BY end_wall_ns",
-    )?;
-    let mut rows = select.query(params![host, range.since_ns, range.until_ns])?;
-    while let Some(row) = rows.next()? {
-        out.push(RestingList { end_wall_ns: row.get(0)?, boot: row.get(1)?, bytes: row.get(2)? });
-    }
-    Ok(())
+pub(super) fn lists_in(connection: &Connection, host: HostRow, range: TimeRange) -> Sql<Vec<RestingList>> {
+    let text = "SELECT end_wall_ns, boot_id, resting FROM process_list
+         WHERE host_id = ?1 AND end_wall_ns > ?2 AND end_wall_ns <= ?3 AND resting IS NOT NULL ORDER BY end_wall_ns";
+    all_rows(connection, text, params![host, range.since_ns, range.until_ns], |row| {
+        Ok(RestingList { end_wall_ns: row.get(0)?, boot: row.get(1)?, bytes: row.get(2)? })
+    })
 }
 
 /// Which interval of a host it is.
@@ -131,16 +121,11 @@ impl RestingThreads {
             return Ok(since_ns);
         }
         self.forget();
-        let list: Option<i64> = connection
-            .prepare_cached(
-                "SELECT end_wall_ns FROM process_list
-                 WHERE host_id = ?1 AND end_wall_ns BETWEEN ?2 AND ?3 AND resting IS NOT NULL
-                 ORDER BY end_wall_ns DESC LIMIT 1",
-            )?
-            .query_row(params![host, since_ns.saturating_sub(2 * LONGEST_LIST_NS), since_ns], |row| {
-                row.get(0)
-            })
-            .optional()?;
+        let text = "SELECT end_wall_ns FROM process_list
+                    WHERE host_id = ?1 AND end_wall_ns BETWEEN ?2 AND ?3 AND resting IS NOT NULL
+                    ORDER BY end_wall_ns DESC LIMIT 1";
+        let oldest_ns = since_ns.saturating_sub(2 * LONGEST_LIST_NS);
+        let list: Option<i64> = find_row(connection, text, params![host, oldest_ns, since_ns], first)?;
         Ok(list.map_or(since_ns, |end_ns| end_ns.saturating_sub(1)))
     }
 

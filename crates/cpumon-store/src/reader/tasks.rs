@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use cpumon_model::{BootId, Comm, HostId, IdleProcess, Interval, ProcessInfo, ProcessKey, Tables, ThreadKey};
-use rusqlite::{Connection, OptionalExtension, Result as Sql, params};
+use rusqlite::{Connection, Result as Sql, Row, params};
 
 use super::Reader;
 use super::build::{ProcessThen, key_of};
@@ -18,7 +18,7 @@ use crate::codec::lists::{ListedProcess, decode_processes};
 use crate::codec::meta::{END_BOOT, END_WALL};
 use crate::error::{At, Result};
 use crate::names::{ProcessName, ThreadName, each_name};
-use crate::rows::{BootKey, BootRow, HostRow};
+use crate::rows::{BootKey, BootRow, HostRow, all_rows, find_row, first};
 use crate::writer::LONGEST_LIST_NS;
 
 /// A process as it was.
@@ -166,21 +166,14 @@ impl Reader {
     /// The newest list of the interval's boot that is not after its end, nor too old to be followed up to it.
     fn last_list(&self, host: HostRow, interval: &Interval) -> Result<Option<ProcessList>> {
         let (BootId(boot), end_ns) = (interval.boot, interval.end.wall_ns);
-        let found: Option<(i64, Vec<u8>)> = self
-            .connection
-            .prepare_cached(
-                "SELECT end_wall_ns, processes FROM process_list
-                 WHERE host_id = ?1 AND end_wall_ns BETWEEN ?2 AND ?3
-                     AND boot_id = (SELECT id FROM boot WHERE host_id = ?1 AND key = ?4)
-                 ORDER BY end_wall_ns DESC LIMIT 1",
-            )
-            .and_then(|mut select| {
-                let oldest_ns = end_ns.saturating_sub(2 * LONGEST_LIST_NS);
-                let row = select
-                    .query_row(params![host, oldest_ns, end_ns, boot], |row| Ok((row.get(0)?, row.get(1)?)));
-                row.optional()
-            })
-            .at("read a list of processes", self.path())?;
+        let text = "SELECT end_wall_ns, processes FROM process_list
+             WHERE host_id = ?1 AND end_wall_ns BETWEEN ?2 AND ?3
+                 AND boot_id = (SELECT id FROM boot WHERE host_id = ?1 AND key = ?4)
+             ORDER BY end_wall_ns DESC LIMIT 1";
+        let values = params![host, end_ns.saturating_sub(2 * LONGEST_LIST_NS), end_ns, boot];
+        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get::<_, Vec<u8>>(1)?));
+        let found =
+            find_row(&self.connection, text, values, read).at("read a list of processes", self.path())?;
         Ok(found.and_then(|(end_wall_ns, bytes)| match decode_processes(&bytes) {
             Ok(processes) => Some(ProcessList { end_wall_ns, processes }),
             Err(malformed) => {
@@ -210,10 +203,9 @@ impl Reader {
 }
 
 fn boots_of(connection: &Connection, host: HostRow) -> Sql<HashMap<BootRow, BootId>> {
-    let mut select = connection.prepare_cached("SELECT id, key FROM boot WHERE host_id = ?1")?;
-    let boots =
-        select.query_map([host], |row| Ok((row.get(0)?, BootId(key_of(row.get_ref(1)?.as_blob()?)))))?;
-    boots.collect()
+    let read = |row: &Row<'_>| Ok((row.get(0)?, BootId(key_of(row.get_ref(1)?.as_blob()?))));
+    let boots = all_rows(connection, "SELECT id, key FROM boot WHERE host_id = ?1", [host], read)?;
+    Ok(boots.into_iter().collect())
 }
 
 /// The same moment on two clocks, ns.
@@ -235,15 +227,10 @@ fn nearest(
     key: BootKey,
     boot_ns: i64,
 ) -> std::result::Result<Option<Pair>, ReadError> {
-    let fresh = connection
-        .prepare_cached(
-            "SELECT end_boot_ns, end_wall_ns FROM interval WHERE host_id = ?1 AND boot_id = ?2 AND end_boot_ns > 0
-             ORDER BY abs(end_boot_ns - ?3) LIMIT 1",
-        )?
-        .query_row(params![key.host, key.boot, boot_ns], |row| {
-            Ok(Pair { boot_ns: row.get(0)?, wall_ns: row.get(1)? })
-        })
-        .optional()?;
+    let text = "SELECT end_boot_ns, end_wall_ns FROM interval WHERE host_id = ?1 AND boot_id = ?2 AND end_boot_ns > 0
+                ORDER BY abs(end_boot_ns - ?3) LIMIT 1";
+    let read = |row: &Row<'_>| Ok(Pair { boot_ns: row.get(0)?, wall_ns: row.get(1)? });
+    let fresh = find_row(connection, text, params![key.host, key.boot, boot_ns], read)?;
     // Chunks are found by wall time, which is what is sought. Any chunk of the boot gives it to within the steps of the clock,
     // and so the chunk in which the process began.
     let first = chunk_after(connection, key, Pair { boot_ns, wall_ns: i64::MIN })?;
@@ -263,11 +250,9 @@ fn chunk_after(
     key: BootKey,
     sought: Pair,
 ) -> std::result::Result<Option<Pair>, ReadError> {
-    let mut select = connection.prepare_cached(
-        "SELECT id FROM chunk WHERE host_id = ?1 AND boot_id = ?2 AND last_end_wall_ns >= ?3
-         ORDER BY last_end_wall_ns LIMIT ?4",
-    )?;
-    let ids = select.query_map(params![key.host, key.boot, sought.wall_ns, MAX_TRIED], |row| row.get(0))?;
+    let text = "SELECT id FROM chunk WHERE host_id = ?1 AND boot_id = ?2 AND last_end_wall_ns >= ?3
+                ORDER BY last_end_wall_ns LIMIT ?4";
+    let ids = all_rows(connection, text, params![key.host, key.boot, sought.wall_ns, MAX_TRIED], first)?;
     let chunk = first_readable(connection, ids)?;
     let pairs = chunk.metas.iter().map(|row| Pair { boot_ns: row[END_BOOT], wall_ns: row[END_WALL] });
     Ok(pairs.filter(|pair| pair.boot_ns > 0).min_by_key(|pair| pair.boot_ns.abs_diff(sought.boot_ns)))

@@ -7,7 +7,7 @@ use std::time::Duration;
 use cpumon_model::{BootId, Interval, Moment, Trust};
 use rusqlite::{Connection, Result as Sql};
 
-use crate::rows::{counter, set_counter};
+use crate::rows::{counter, set_counter, value};
 use crate::time::{ClockDoubt, ns_of};
 
 /// A clock is doubted where it is this far from the time that is known: a night without the receiver is no reason. All steps of one start
@@ -81,14 +81,12 @@ impl AgeClock {
     /// Goes on from what the store knows: the time that was saved, or in an older store the newest receipt.
     pub(super) fn load(connection: &Connection) -> Sql<Self> {
         let saved_ns = known_ns(connection)?;
-        let known_ns = match saved_ns {
-            Some(saved) => Some(saved),
-            None => connection.query_row(
-                "SELECT max(newest) FROM (SELECT max(received_wall_ns) AS newest FROM interval
-                     UNION ALL SELECT max(last_received_wall_ns) FROM chunk)",
-                [],
-                |row| row.get(0),
-            )?,
+        let known_ns = if saved_ns.is_some() {
+            saved_ns
+        } else {
+            let text = "SELECT max(newest) FROM (SELECT max(received_wall_ns) AS newest FROM interval
+                                UNION ALL SELECT max(last_received_wall_ns) FROM chunk)";
+            value(connection, text, [])?
         };
         // Not an error: without it, times show what runs on this machine.
         let boot = std::fs::read_to_string(BOOT_ID).ok().and_then(|text| text.parse().ok());

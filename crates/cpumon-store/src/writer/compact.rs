@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use cpumon_model::Interval;
-use rusqlite::{Connection, OptionalExtension, Result as Sql, params};
+use rusqlite::{Connection, Result as Sql, Row, params};
 
 use super::dims::Dims;
 use super::gaps::record_damage;
@@ -24,7 +24,7 @@ use crate::error::unpackable;
 use crate::fresh::{self, FreshRow};
 use crate::names::{ProcessName, ThreadName};
 use crate::options::StoreOptions;
-use crate::rows::{BootKey, BootRow, HostRow, next_id, signed};
+use crate::rows::{BootKey, BootRow, HostRow, all_rows, execute, find_row, first, next_id, signed, value};
 use crate::sums::PER_SECOND;
 use crate::time::ns_of;
 
@@ -96,9 +96,8 @@ impl Compactor {
         if !intervals.is_empty() {
             self.write_chunk(transaction, dims, key, &intervals)?;
         }
-        let mut delete = transaction.prepare_cached("DELETE FROM interval WHERE id = ?1")?;
         for id in &ids {
-            delete.execute([id])?;
+            execute(transaction, "DELETE FROM interval WHERE id = ?1", [id])?;
         }
         self.recount(transaction, key, due, ids.len())
     }
@@ -111,13 +110,9 @@ impl Compactor {
         due: &Due,
         compacted: usize,
     ) -> Sql<()> {
-        let oldest: Option<i64> = transaction
-            .prepare_cached(
-                "SELECT received_wall_ns FROM interval WHERE host_id = ?1 AND boot_id = ?2
-                 ORDER BY end_wall_ns, sequence LIMIT 1",
-            )?
-            .query_row(params![key.host, key.boot], |row| row.get(0))
-            .optional()?;
+        let text = "SELECT received_wall_ns FROM interval WHERE host_id = ?1 AND boot_id = ?2
+                    ORDER BY end_wall_ns, sequence LIMIT 1";
+        let oldest = find_row(transaction, text, params![key.host, key.boot], first)?;
         let Some(oldest_received_ns) = oldest else {
             self.fresh.remove(key);
             return Ok(());
@@ -141,28 +136,27 @@ impl Compactor {
         let sections = chunk::encode(intervals, self.zstd_level).map_err(unpackable)?;
         let ends = || intervals.iter().map(|interval| interval.meta[END_WALL]);
         let received = intervals.iter().map(|interval| interval.meta[RECEIVED]).max().unwrap_or(0);
-        transaction
-            .prepare_cached(
-                "INSERT INTO chunk (id, host_id, boot_id, first_end_wall_ns, last_end_wall_ns, last_received_wall_ns,
-                                    intervals, process_rows, thread_rows, meta, processes, threads, sched, trust)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
-            )?
-            .execute(params![
-                next_id(transaction, "chunk")?,
-                key.host,
-                key.boot,
-                ends().min().unwrap_or(0),
-                ends().max().unwrap_or(0),
-                received,
-                signed(intervals.len()),
-                signed(sections.process_rows),
-                signed(sections.thread_rows),
-                sections.meta,
-                sections.processes,
-                sections.threads,
-                sections.sched,
-                intervals.first().map_or(0, |interval| interval.meta[TRUST])
-            ])?;
+        let text =
+            "INSERT INTO chunk (id, host_id, boot_id, first_end_wall_ns, last_end_wall_ns, last_received_wall_ns,
+                                intervals, process_rows, thread_rows, meta, processes, threads, sched, trust)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+        let values = params![
+            next_id(transaction, "chunk")?,
+            key.host,
+            key.boot,
+            ends().min().unwrap_or(0),
+            ends().max().unwrap_or(0),
+            received,
+            signed(intervals.len()),
+            signed(sections.process_rows),
+            signed(sections.thread_rows),
+            sections.meta,
+            sections.processes,
+            sections.threads,
+            sections.sched,
+            intervals.first().map_or(0, |interval| interval.meta[TRUST])
+        ];
+        execute(transaction, text, values)?;
         // In the same transaction as the chunk: a crash between the two would leave sums that lack an interval or have it twice.
         self.rollup.add(intervals, &mut SumNames::new(transaction, dims))?;
         self.rollup.write(transaction, key.host)?;
@@ -182,14 +176,10 @@ impl Compactor {
     ) -> Sql<bool> {
         let end = interval.end.wall_ns;
         let wanted = (end, interval.sequence.cast_signed());
-        let mut statement = transaction.prepare_cached(
-            "SELECT id FROM chunk WHERE host_id = ?1 AND boot_id = ?2 AND first_end_wall_ns <= ?3
-             AND last_end_wall_ns BETWEEN ?3 AND ?4",
-        )?;
+        let text = "SELECT id FROM chunk WHERE host_id = ?1 AND boot_id = ?2 AND first_end_wall_ns <= ?3
+                    AND last_end_wall_ns BETWEEN ?3 AND ?4";
         let latest = end.saturating_add(MAX_CHUNK_SPAN_NS);
-        let ids = statement.query_map(params![key.host, key.boot, end, latest], |row| row.get(0))?;
-        let ids: Vec<i64> = ids.collect::<Sql<_>>()?;
-        for id in ids {
+        for id in all_rows::<i64>(transaction, text, params![key.host, key.boot, end, latest], first)? {
             // A device that sends its spool again sends a hundred intervals in a row of the same chunk.
             if self.last_keys.chunk_id != id {
                 self.last_keys = read_keys(transaction, id)?;
@@ -203,9 +193,7 @@ impl Compactor {
 }
 
 fn read_keys(connection: &Connection, chunk_id: i64) -> Sql<ChunkKeys> {
-    let meta: Vec<u8> = connection
-        .prepare_cached("SELECT meta FROM chunk WHERE id = ?1")?
-        .query_row([chunk_id], |row| row.get(0))?;
+    let meta: Vec<u8> = value(connection, "SELECT meta FROM chunk WHERE id = ?1", [chunk_id])?;
     let mut chunk = Chunk::default();
     if let Err(malformed) = chunk.read_meta(&meta) {
         // What a damaged chunk holds is not known: an interval of it that comes again is stored again.
@@ -222,10 +210,8 @@ fn load_oldest(connection: &Connection, key: BootKey, count: u32) -> Sql<Vec<(i6
         "SELECT {}, id FROM interval WHERE host_id = ?2 AND boot_id = ?3 ORDER BY end_wall_ns, sequence LIMIT ?4",
         fresh::columns()
     );
-    let mut statement = connection.prepare_cached(&text)?;
-    let rows = statement
-        .query_map(params![true, key.host, key.boot, count], |row| Ok((row.get("id")?, fresh::read(row)?)))?;
-    rows.collect()
+    let read = |row: &Row<'_>| Ok((row.get("id")?, fresh::read(row)?));
+    all_rows(connection, &text, params![true, key.host, key.boot, count], read)
 }
 
 /// Unpacks as many intervals as one chunk takes; gives with them the rows of `interval` that go, damaged ones included. A damaged one
@@ -361,17 +347,12 @@ impl FreshBoots {
 
     /// Counts again what is fresh. After an error the old counts remain.
     pub(super) fn reload(&mut self, connection: &Connection) -> Sql<()> {
-        let mut statement = connection.prepare(
-            "SELECT host_id, boot_id, count(*), min(received_wall_ns) FROM interval GROUP BY host_id, boot_id",
-        )?;
-        let rows = statement.query_map([], |row| {
-            let key = BootKey { host: row.get(0)?, boot: row.get(1)? };
-            Ok((
-                key,
-                FreshCount { intervals: row.get(2)?, oldest_received_ns: row.get(3)?, not_before_ns: 0 },
-            ))
+        let text = "SELECT host_id, boot_id, count(*), min(received_wall_ns) FROM interval GROUP BY host_id, boot_id";
+        let counts = all_rows(connection, text, [], |row| {
+            let count =
+                FreshCount { intervals: row.get(2)?, oldest_received_ns: row.get(3)?, not_before_ns: 0 };
+            Ok((BootKey { host: row.get(0)?, boot: row.get(1)? }, count))
         })?;
-        let counts: Vec<(BootKey, FreshCount)> = rows.collect::<Sql<_>>()?;
         self.counts.clear();
         self.by_due.clear();
         for (key, count) in counts {

@@ -2,11 +2,11 @@
 //! one small number in place of its key and names.
 
 use cpumon_model::{BootId, HostId, HostInfo, Interval, Recent, Trust};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, Row, params};
 
 use super::naming::{Gone, Infos, KnownTasks, LastIds, Naming, Seeded, cut};
 use crate::names::{self, Block, ProcessName};
-use crate::rows::{BootKey, BootRow, ByRange, HostRow, IdRange, next_id};
+use crate::rows::{BootKey, BootRow, ByRange, HostRow, IdRange, execute, find_row, first, next_id, value};
 
 type Sql<T> = rusqlite::Result<T>;
 
@@ -41,14 +41,13 @@ impl Dims {
     /// Starts from what a store holds.
     pub(super) fn load(connection: &Connection) -> Sql<Self> {
         let last = ByRange::try_new(|range| {
-            let highest = |table: &str| -> Sql<u64> {
+            let highest = |table: &str| {
                 // No id may be given twice, and the highest one may be that of a row or be in a block.
                 let text = format!(
                     "SELECT max(coalesce((SELECT max(id) FROM {table} WHERE id > ?1 AND id <= ?2), ?1),
                         coalesce((SELECT max(last_id) FROM {table}_block WHERE first_id > ?1 AND first_id <= ?2), ?1))"
                 );
-                let highest = connection.query_row(&text, [range.after(), range.last()], |row| row.get(0));
-                highest.map(i64::cast_unsigned)
+                value(connection, &text, [range.after(), range.last()]).map(i64::cast_unsigned)
             };
             Ok::<_, rusqlite::Error>(LastIds { process: highest("process")?, thread: highest("thread")? })
         })?;
@@ -110,23 +109,16 @@ impl Dims {
         let found: Option<ProcessName> = names::find(connection, process_id, &mut self.block)?;
         // Without a name (its block is damaged) it is summed under its own id.
         let Some(info_id) = found.map(|name| name.info_id) else { return Ok(process_id) };
-        let known: Option<i64> = connection
-            .prepare_cached("SELECT process_id FROM short_lived WHERE info_id = ?1")?
-            .query_row([info_id], |row| row.get(0))
-            .optional()?;
-        if let Some(known) = known {
+        let text = "SELECT process_id FROM short_lived WHERE info_id = ?1";
+        if let Some(known) = find_row(connection, text, [info_id], first::<i64>)? {
             return Ok(known.cast_unsigned());
         }
         let last = &mut self.last[IdRange::of_id(process_id)].process;
         *last += 1;
         let id = last.cast_signed();
         // Boot 0 marks it: name blocks and lists of processes leave it out.
-        connection
-            .prepare_cached("INSERT INTO process VALUES (?1, 0, 0, 0, 0, ?2, 0, 0)")?
-            .execute(params![id, info_id])?;
-        connection
-            .prepare_cached("INSERT INTO short_lived VALUES (?1, ?2)")?
-            .execute(params![info_id, id])?;
+        execute(connection, "INSERT INTO process VALUES (?1, 0, 0, 0, 0, ?2, 0, 0)", [id, info_id])?;
+        execute(connection, "INSERT INTO short_lived VALUES (?1, ?2)", [info_id, id])?;
         Ok(id.cast_unsigned())
     }
 
@@ -209,14 +201,10 @@ fn may_describe(trust: Trust, best: Trust) -> bool {
 
 /// Finds or inserts a host and its boot, and records a change of its description.
 fn load_host(connection: &Connection, info: &HostInfo, trust: Trust, interval: &Interval) -> Sql<KnownHost> {
-    let known: Option<(HostRow, Option<String>)> = connection
-        // A host of which only a gap was recorded has no description yet.
-        .prepare_cached(
-            "SELECT id, iif(EXISTS (SELECT 1 FROM host_change WHERE host_id = id), trust, NULL) FROM host WHERE key = ?1",
-        )?
-        .query_row([interval.host.0], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    let (host, best) = match known {
+    // A host of which only a gap was recorded has no description yet.
+    let text = "SELECT id, iif(EXISTS (SELECT 1 FROM host_change WHERE host_id = id), trust, NULL) FROM host WHERE key = ?1";
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get::<_, Option<String>>(1)?));
+    let (host, best) = match find_row(connection, text, [interval.host.0], read)? {
         Some((host, best)) => (host, best.map(|best| Trust::from_name(&best))),
         None => (insert_host(connection, interval.host, info, trust)?, None),
     };
@@ -224,11 +212,8 @@ fn load_host(connection: &Connection, info: &HostInfo, trust: Trust, interval: &
     let best = best.filter(|best| !may_describe(trust, *best));
     let describes = best.is_none();
     if describes {
-        connection
-            .prepare_cached(
-                "UPDATE host SET name = ?2, trust = ?3 WHERE id = ?1 AND (name, trust) IS NOT (?2, ?3)",
-            )?
-            .execute(params![host, cut(&info.hostname), trust.name()])?;
+        let text = "UPDATE host SET name = ?2, trust = ?3 WHERE id = ?1 AND (name, trust) IS NOT (?2, ?3)";
+        execute(connection, text, params![host, cut(&info.hostname), trust.name()])?;
         record_change(connection, key, info, trust, interval.end.wall_ns)?;
     }
     let newest_end_wall_ns = load_newest(connection, key)?;
@@ -244,24 +229,22 @@ fn load_host(connection: &Connection, info: &HostInfo, trust: Trust, interval: &
 
 fn insert_host(connection: &Connection, host: HostId, info: &HostInfo, trust: Trust) -> Sql<HostRow> {
     let id = next_id(connection, "host")?;
-    connection
-        .prepare_cached("INSERT INTO host (id, key, name, trust) VALUES (?1, ?2, ?3, ?4)")?
-        .execute(params![id, host.0, cut(&info.hostname), trust.name()])?;
+    let text = "INSERT INTO host (id, key, name, trust) VALUES (?1, ?2, ?3, ?4)";
+    execute(connection, text, params![id, host.0, cut(&info.hostname), trust.name()])?;
     Ok(HostRow(id))
 }
 
 fn load_boot(connection: &Connection, host: HostRow, boot: BootId) -> Sql<BootRow> {
-    let known: Option<BootRow> = connection
-        .prepare_cached("SELECT id FROM boot WHERE host_id = ?1 AND key = ?2")?
-        .query_row(params![host, boot.0], |row| row.get(0))
-        .optional()?;
-    if let Some(known) = known {
+    let text = "SELECT id FROM boot WHERE host_id = ?1 AND key = ?2";
+    if let Some(known) = find_row(connection, text, params![host, boot.0], first)? {
         return Ok(known);
     }
     let id = next_id(connection, "boot")?;
-    connection
-        .prepare_cached("INSERT INTO boot (id, host_id, key) VALUES (?1, ?2, ?3)")?
-        .execute(params![id, host, boot.0])?;
+    execute(
+        connection,
+        "INSERT INTO boot (id, host_id, key) VALUES (?1, ?2, ?3)",
+        params![id, host, boot.0],
+    )?;
     Ok(BootRow(id))
 }
 
@@ -273,43 +256,39 @@ fn record_change(
     trust: Trust,
     since_wall_ns: i64,
 ) -> Sql<()> {
-    connection
-        .prepare_cached(
-            // IS NOT: without an earlier row the right side is NULL, for which `<>` would not be true.
-            "INSERT INTO host_change
-             SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11
-             WHERE (?1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) IS NOT
-                 (SELECT host_id, boot_id, name, kernel, arch, agent, source_reason, cpu_count, interval_ns, trust
-                  FROM host_change WHERE host_id = ?1 ORDER BY rowid DESC LIMIT 1)",
-        )?
-        .execute(params![
-            key.host,
-            since_wall_ns,
-            key.boot,
-            cut(&info.hostname),
-            cut(&info.kernel),
-            cut(&info.arch),
-            cut(&info.agent),
-            cut(&info.source_reason),
-            info.cpu_count,
-            info.interval_ns.cast_signed(),
-            trust.name()
-        ])?;
-    Ok(())
+    // IS NOT: without an earlier row the right side is NULL, for which `<>` would not be true.
+    let text = "INSERT INTO host_change
+        SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11
+        WHERE (?1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) IS NOT
+            (SELECT host_id, boot_id, name, kernel, arch, agent, source_reason, cpu_count, interval_ns, trust
+             FROM host_change WHERE host_id = ?1 ORDER BY rowid DESC LIMIT 1)";
+    let texts = [&info.hostname, &info.kernel, &info.arch, &info.agent, &info.source_reason];
+    let [name, kernel, arch, agent, reason] = texts.map(|text| cut(text));
+    let (cpus, interval_ns) = (info.cpu_count, info.interval_ns.cast_signed());
+    let values = params![
+        key.host,
+        since_wall_ns,
+        key.boot,
+        name,
+        kernel,
+        arch,
+        agent,
+        reason,
+        cpus,
+        interval_ns,
+        trust.name()
+    ];
+    execute(connection, text, values).map(drop)
 }
 
 /// Newest end of an interval of a boot. Of compacted ones that of any boot of the host: an earlier end than this only costs
 /// the look-up for duplicates.
 fn load_newest(connection: &Connection, key: BootKey) -> Sql<Option<i64>> {
-    let fresh: Option<i64> = connection
-        .prepare_cached(
-            // The index that has the boot before the time: a sender who goes through boots must not make each of its
-            // datagrams walk all intervals of the host.
-            "SELECT max(end_wall_ns) FROM interval INDEXED BY interval_boot WHERE host_id = ?1 AND boot_id = ?2",
-        )?
-        .query_row(params![key.host, key.boot], |row| row.get(0))?;
-    let compacted: Option<i64> = connection
-        .prepare_cached("SELECT max(last_end_wall_ns) FROM chunk WHERE host_id = ?1")?
-        .query_row(params![key.host], |row| row.get(0))?;
-    Ok(fresh.max(compacted))
+    // The index that has the boot before the time: a sender who goes through boots must not make each of its datagrams walk all intervals
+    // of the host.
+    let text =
+        "SELECT max(end_wall_ns) FROM interval INDEXED BY interval_boot WHERE host_id = ?1 AND boot_id = ?2";
+    let fresh: Option<i64> = value(connection, text, params![key.host, key.boot])?;
+    let text = "SELECT max(last_end_wall_ns) FROM chunk WHERE host_id = ?1";
+    Ok(fresh.max(value(connection, text, [key.host])?))
 }

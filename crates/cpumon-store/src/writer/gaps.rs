@@ -11,7 +11,7 @@ use super::naming::Seeded;
 use super::session::Transaction;
 use crate::Gap;
 use crate::codec::meta::{self, MetaRow};
-use crate::rows::{HostRow, find_host, next_id, signed};
+use crate::rows::{HostRow, execute, find_host, next_id, signed};
 
 /// Time of one host that was not stored.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -53,9 +53,8 @@ fn host_row(connection: &Connection, host: HostId) -> rusqlite::Result<HostRow> 
         return Ok(known);
     }
     let id = next_id(connection, "host")?;
-    connection
-        .prepare_cached("INSERT INTO host (id, key, name, trust) VALUES (?1, ?2, ?3, 'unauthenticated')")?
-        .execute(params![id, host.0, host.to_string()])?;
+    let text = "INSERT INTO host (id, key, name, trust) VALUES (?1, ?2, ?3, 'unauthenticated')";
+    execute(connection, text, params![id, host.0, host.to_string()])?;
     Ok(HostRow(id))
 }
 
@@ -110,36 +109,25 @@ pub(super) fn record_reported(
     let values = params![host_row, begin_wall_ns, end_wall_ns, signed(gap.intervals), reason, wall_shift_ns];
     // A device reports a hole again after each connection that broke before the acknowledgement, and by then the hole may be
     // larger. It is recognised by its start on the device's own clock: the receiver may place it elsewhere after a restart.
-    let known = connection
-        .prepare_cached(
-            "UPDATE gap SET end_wall_ns = max(end_wall_ns, ?3 + ?6 - wall_shift_ns), intervals = max(intervals, ?4)
-             WHERE host_id = ?1 AND begin_wall_ns + wall_shift_ns = ?2 + ?6 AND reason = ?5",
-        )?
-        .execute(values)?;
-    if known == 0 { insert(connection, values) } else { Ok(()) }
+    let text = "UPDATE gap SET end_wall_ns = max(end_wall_ns, ?3 + ?6 - wall_shift_ns), intervals = max(intervals, ?4)
+                WHERE host_id = ?1 AND begin_wall_ns + wall_shift_ns = ?2 + ?6 AND reason = ?5";
+    if execute(connection, text, values)? == 0 { insert(connection, values) } else { Ok(()) }
 }
 
 fn insert(connection: &Connection, values: &[&dyn rusqlite::ToSql]) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "INSERT INTO gap (host_id, begin_wall_ns, end_wall_ns, intervals, reason, wall_shift_ns)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        )?
-        .execute(values)?;
-    Ok(())
+    let text = "INSERT INTO gap (host_id, begin_wall_ns, end_wall_ns, intervals, reason, wall_shift_ns)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    execute(connection, text, values).map(drop)
 }
 
 /// Inserts a hole of an imported recording unless the same one is there: a recording may be imported again.
 pub(super) fn record_imported(connection: &Connection, host: HostId, gap: &Gap) -> rusqlite::Result<()> {
     let host_row = host_row(connection, host)?;
-    connection
-        .prepare_cached(
-            "INSERT INTO gap (host_id, begin_wall_ns, end_wall_ns, intervals, reason)
-             SELECT ?1, ?2, ?3, ?4, ?5 WHERE NOT EXISTS
-                 (SELECT 1 FROM gap WHERE (host_id, begin_wall_ns, end_wall_ns, intervals, reason) = (?1, ?2, ?3, ?4, ?5))",
-        )?
-        .execute(params![host_row, gap.begin_wall_ns, gap.end_wall_ns, signed(gap.intervals), gap.reason])?;
-    Ok(())
+    let text = "INSERT INTO gap (host_id, begin_wall_ns, end_wall_ns, intervals, reason)
+        SELECT ?1, ?2, ?3, ?4, ?5 WHERE NOT EXISTS
+            (SELECT 1 FROM gap WHERE (host_id, begin_wall_ns, end_wall_ns, intervals, reason) = (?1, ?2, ?3, ?4, ?5))";
+    let values = params![host_row, gap.begin_wall_ns, gap.end_wall_ns, signed(gap.intervals), gap.reason];
+    execute(connection, text, values).map(drop)
 }
 
 /// Hosts of which losses are recorded at a time; those of others are only counted.

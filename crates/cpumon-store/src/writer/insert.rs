@@ -16,7 +16,7 @@ use super::session::Transaction;
 use crate::codec::host;
 use crate::codec::meta::{self, MetaRow};
 use crate::options::StoreOptions;
-use crate::rows::{BootKey, BootRow, counter, set_counter, signed};
+use crate::rows::{BootKey, BootRow, counter, execute, set_counter, signed, value};
 
 /// What became of an interval.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -134,15 +134,10 @@ fn insert_row(connection: &Connection, key: BootKey, row: &MetaRow, blobs: [&[u8
 
 /// Whether an interval is in the store and not yet compacted.
 fn is_fresh(connection: &Connection, key: BootKey, interval: &Interval) -> Sql<bool> {
-    connection
-        .prepare_cached(
-            "SELECT EXISTS (SELECT 1 FROM interval
-             WHERE host_id = ?1 AND end_wall_ns = ?2 AND boot_id = ?3 AND sequence = ?4)",
-        )?
-        .query_row(
-            params![key.host, interval.end.wall_ns, key.boot, interval.sequence.cast_signed()],
-            |row| row.get(0),
-        )
+    let text = "SELECT EXISTS (SELECT 1 FROM interval
+                    WHERE host_id = ?1 AND end_wall_ns = ?2 AND boot_id = ?3 AND sequence = ?4)";
+    let sequence = interval.sequence.cast_signed();
+    value(connection, text, params![key.host, interval.end.wall_ns, key.boot, sequence])
 }
 
 /// The piece that was written last: hundreds of intervals in a row are placed by the same one.
@@ -161,23 +156,14 @@ impl ClockPieces {
     ) -> Sql<()> {
         // Without a piece the device's clock was right, and there is nothing to remember.
         let Some(piece) = piece.filter(|piece| self.last != Some((boot, *piece))) else { return Ok(()) };
-        let new = transaction
-            .prepare_cached("INSERT OR IGNORE INTO clock_piece VALUES (?1, ?2, ?3, ?4, ?5)")?
-            .execute(params![
-                boot,
-                piece.from_boot_ns,
-                piece.before_ns,
-                piece.anchor_ns,
-                piece.tolerance_ns
-            ])?;
-        if new > 0 {
+        let ClockPiece { from_boot_ns, before_ns, anchor_ns, tolerance_ns } = piece;
+        let values = params![boot, from_boot_ns, before_ns, anchor_ns, tolerance_ns];
+        let text = "INSERT OR IGNORE INTO clock_piece VALUES (?1, ?2, ?3, ?4, ?5)";
+        if execute(transaction, text, values)? > 0 {
             // The time line of a boot in memory has the same limit: older pieces are of no use to it.
-            transaction
-                .prepare_cached(
-                    "DELETE FROM clock_piece WHERE boot_id = ?1 AND from_boot_ns <=
-                         (SELECT from_boot_ns FROM clock_piece WHERE boot_id = ?1 ORDER BY from_boot_ns DESC LIMIT 1 OFFSET ?2)",
-                )?
-                .execute(params![boot, signed(MAX_CLOCK_PIECES)])?;
+            let text = "DELETE FROM clock_piece WHERE boot_id = ?1 AND from_boot_ns <=
+                (SELECT from_boot_ns FROM clock_piece WHERE boot_id = ?1 ORDER BY from_boot_ns DESC LIMIT 1 OFFSET ?2)";
+            execute(transaction, text, params![boot, signed(MAX_CLOCK_PIECES)])?;
         }
         self.last = Some((boot, piece));
         Ok(())

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use cpumon_model::{
     Comm, Interval, Life, ProcessInfo, ProcessInterval, ProcessKey, ThreadInterval, ThreadKey,
 };
-use rusqlite::{Connection, OptionalExtension, Result as Sql, ToSql, params_from_iter};
+use rusqlite::{Connection, Result as Sql, ToSql, params_from_iter};
 
 use crate::names::{Name, ProcessName, ThreadName};
-use crate::rows::{BootRow, HostRow, IdRange};
+use crate::rows::{BootRow, HostRow, IdRange, execute, find_row, first, value};
 
 /// Tasks of one host in memory; beyond it they are forgotten and get new rows.
 const MAX_TASKS_OF_A_HOST: usize = 1 << 18;
@@ -183,7 +183,7 @@ impl Infos {
     /// Starts from what a store holds. Ids are of `range`.
     pub(super) fn load(connection: &Connection, range: IdRange) -> Sql<Self> {
         let last = "SELECT coalesce(max(id), ?1) FROM process_info WHERE id > ?1 AND id <= ?2";
-        let last_id = connection.query_row(last, [range.after(), range.last()], |row| row.get(0))?;
+        let last_id = value(connection, last, [range.after(), range.last()])?;
         Ok(Self { known: HashMap::new(), range, after_id: range.after(), last_id })
     }
 
@@ -223,27 +223,20 @@ impl Infos {
             &info.product,
         ];
         let ids: [&dyn ToSql; 2] = [&self.after_id, &self.range.last()];
-        let found: Option<i64> = connection
-            .prepare_cached(
-                "SELECT id FROM process_info WHERE hash = ?1 AND name = ?2 AND comm = ?3 AND cmdline = ?4
-                 AND cgroup = ?5 AND container = ?6 AND uid = ?7 AND is_kernel = ?8 AND interpreter = ?9 AND user = ?10
-                 AND session IS ?11 AND base_priority IS ?12 AND product = ?13 AND id > ?14 AND id <= ?15",
-            )?
-            .query_row(params_from_iter(values.into_iter().chain(ids)), |row| row.get(0))
-            .optional()?;
+        let text = "SELECT id FROM process_info WHERE hash = ?1 AND name = ?2 AND comm = ?3 AND cmdline = ?4
+             AND cgroup = ?5 AND container = ?6 AND uid = ?7 AND is_kernel = ?8 AND interpreter = ?9 AND user = ?10
+             AND session IS ?11 AND base_priority IS ?12 AND product = ?13 AND id > ?14 AND id <= ?15";
         // Written by an earlier run, or forgotten since.
+        let found = find_row(connection, text, params_from_iter(values.into_iter().chain(ids)), first)?;
         let id = if let Some(id) = found {
             id
         } else {
             self.last_id += 1;
             let id: [&dyn ToSql; 1] = [&self.last_id];
-            connection
-                .prepare_cached(
-                    "INSERT INTO process_info (hash, name, comm, cmdline, cgroup, container, uid, is_kernel, interpreter, user,
-                                               session, base_priority, product, id)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
-                )?
-                .execute(params_from_iter(values.into_iter().chain(id)))?;
+            let text = "INSERT INTO process_info (hash, name, comm, cmdline, cgroup, container, uid, is_kernel, interpreter,
+                                                  user, session, base_priority, product, id)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+            execute(connection, text, params_from_iter(values.into_iter().chain(id)))?;
             self.last_id
         };
         if self.known.len() >= MAX_INFOS {

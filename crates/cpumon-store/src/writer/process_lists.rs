@@ -12,7 +12,7 @@ use crate::codec::lists::{
 };
 use crate::error::unpackable;
 use crate::names::{ProcessName, ThreadName};
-use crate::rows::BootKey;
+use crate::rows::{BootKey, execute};
 use crate::sums::PER_SECOND;
 
 /// Intervals from one list to the next; reading a moment reads at most about so many.
@@ -148,9 +148,8 @@ pub(super) fn write_list(
     list.sort_unstable_by_key(|one| one.id);
     let packed = encode_processes(&list, level).map_err(unpackable)?;
     let resting = pack_resting(naming, interval, level)?;
-    connection
-        .prepare_cached("INSERT OR REPLACE INTO process_list VALUES (?1, ?2, ?3, ?4, ?5)")?
-        .execute(params![key.host, interval.end.wall_ns, key.boot, packed, resting])?;
+    let values = params![key.host, interval.end.wall_ns, key.boot, packed, resting];
+    execute(connection, "INSERT OR REPLACE INTO process_list VALUES (?1, ?2, ?3, ?4, ?5)", values)?;
     // Nothing else may name an idle process for weeks, and retention keeps only names that are seen.
     let mut ids = list.iter().map(|one| one.id).collect();
     mark_seen::<ProcessName>(connection, &mut ids, naming.now_s)
