@@ -10,7 +10,7 @@ use super::naming::LastIds;
 use super::session::Transaction;
 use crate::error::unpackable;
 use crate::names::{Block, Name, ProcessName, ThreadName, block_around, encode};
-use crate::rows::{ByRange, IdRange, signed};
+use crate::rows::{ByRange, IdRange, execute, signed, value};
 
 /// Ids in a block.
 const BLOCK_IDS: u64 = 1024;
@@ -38,10 +38,9 @@ impl NameMerger {
                 let text = format!(
                     "SELECT coalesce(max(last_id), ?1) FROM {table}_block WHERE first_id > ?1 AND first_id <= ?2"
                 );
-                connection.query_row(&text, [range.after(), range.last()], |row| row.get::<_, i64>(0))
+                value(connection, &text, [range.after(), range.last()]).map(i64::cast_unsigned)
             };
-            let (thread, process) = (last("thread")?.cast_unsigned(), last("process")?.cast_unsigned());
-            Ok::<_, rusqlite::Error>(MergedTo { thread, process })
+            Ok::<_, rusqlite::Error>(MergedTo { thread: last("thread")?, process: last("process")? })
         })?;
         Ok(Self { merged, zstd_level })
     }
@@ -85,45 +84,30 @@ pub(super) trait StoredInBlocks: Name {
 
 impl StoredInBlocks for ThreadName {
     fn write_block(connection: &Connection, block: &Block<Self>, level: i32) -> Sql<()> {
-        connection
-            .prepare_cached("INSERT OR REPLACE INTO thread_block (first_id, last_id, last_s, count, names) VALUES (?1, ?2, ?3, ?4, ?5)")?
-            .execute(params![
-                block.first_id.cast_signed(),
-                block.last_id.cast_signed(),
-                block.last_s,
-                signed(block.names.len()),
-                packed(&block.names, level)?
-            ])?;
-        Ok(())
+        let text = "INSERT OR REPLACE INTO thread_block (first_id, last_id, last_s, count, names)
+                    VALUES (?1, ?2, ?3, ?4, ?5)";
+        let (first_id, last_id) = (block.first_id.cast_signed(), block.last_id.cast_signed());
+        let names = packed(&block.names, level)?;
+        execute(connection, text, params![first_id, last_id, block.last_s, signed(block.names.len()), names])
+            .map(drop)
     }
 }
 
 impl StoredInBlocks for ProcessName {
     /// Retention finds unused descriptions without unpacking a block: `process_block_info` lists those in it.
     fn write_block(connection: &Connection, block: &Block<Self>, level: i32) -> Sql<()> {
-        let first_id = block.first_id.cast_signed();
-        connection
-            .prepare_cached(
-                "INSERT OR REPLACE INTO process_block (first_id, last_id, last_s, count, has_short, names)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            )?
-            .execute(params![
-                first_id,
-                block.last_id.cast_signed(),
-                block.last_s,
-                signed(block.names.len()),
-                block.names.iter().any(|name| name.is_short),
-                packed(&block.names, level)?
-            ])?;
-        connection
-            .prepare_cached("DELETE FROM process_block_info WHERE first_id = ?1")?
-            .execute([first_id])?;
+        let text = "INSERT OR REPLACE INTO process_block (first_id, last_id, last_s, count, has_short, names)
+                    VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let (first_id, last_id) = (block.first_id.cast_signed(), block.last_id.cast_signed());
+        let has_short = block.names.iter().any(|name| name.is_short);
+        let (count, names) = (signed(block.names.len()), packed(&block.names, level)?);
+        execute(connection, text, params![first_id, last_id, block.last_s, count, has_short, names])?;
+        execute(connection, "DELETE FROM process_block_info WHERE first_id = ?1", [first_id])?;
         let mut infos: Vec<i64> = block.names.iter().map(|name| name.info_id).collect();
         infos.sort_unstable();
         infos.dedup();
-        let mut insert = connection.prepare_cached("INSERT INTO process_block_info VALUES (?1, ?2)")?;
         for info_id in infos {
-            insert.execute([first_id, info_id])?;
+            execute(connection, "INSERT INTO process_block_info VALUES (?1, ?2)", [first_id, info_id])?;
         }
         Ok(())
     }
@@ -139,8 +123,7 @@ pub(super) fn rewrite_block<N: StoredInBlocks>(
         return N::write_block(connection, block, level);
     }
     let text = format!("DELETE FROM {}_block WHERE first_id = ?1", N::TABLE);
-    connection.prepare_cached(&text)?.execute([block.first_id.cast_signed()])?;
-    Ok(())
+    execute(connection, &text, [block.first_id.cast_signed()]).map(drop)
 }
 
 fn packed<N: Name>(names: &[N], level: i32) -> Sql<Vec<u8>> {
@@ -151,9 +134,8 @@ fn packed<N: Name>(names: &[N], level: i32) -> Sql<Vec<u8>> {
 fn merge_oldest<N: StoredInBlocks>(connection: &Connection, merged: u64, last: u64, level: i32) -> Sql<u64> {
     let (table, is_task) = (N::TABLE, N::IS_TASK);
     // Not `merged` + 1: retention may have deleted rows above it.
-    let oldest: Option<i64> = connection
-        .prepare_cached(&format!("SELECT min(id) FROM {table} WHERE id > ?1 AND {is_task}"))?
-        .query_row([merged.cast_signed()], |row| row.get(0))?;
+    let text = format!("SELECT min(id) FROM {table} WHERE id > ?1 AND {is_task}");
+    let oldest: Option<i64> = value(connection, &text, [merged.cast_signed()])?;
     let Some(first_id) = oldest.map(i64::cast_unsigned) else { return Ok(merged) };
     let last_id = first_id + (BLOCK_IDS - 1);
     // Only when all of its ids are given out: a block is not extended later.
@@ -174,9 +156,8 @@ fn merge_oldest<N: StoredInBlocks>(connection: &Connection, merged: u64, last: u
         names.push(N::from_row(row)?);
     }
     N::write_block(connection, &Block { first_id, last_id, last_s, names }, level)?;
-    connection
-        .prepare_cached(&format!("DELETE FROM {table} WHERE id BETWEEN ?1 AND ?2 AND {is_task}"))?
-        .execute(range)?;
+    let text = format!("DELETE FROM {table} WHERE id BETWEEN ?1 AND ?2 AND {is_task}");
+    execute(connection, &text, range)?;
     Ok(last_id)
 }
 
@@ -208,13 +189,4 @@ pub(super) fn mark_seen<N: Name>(connection: &Connection, ids: &mut Vec<u64>, no
         }
     }
     Ok(())
-}
-
-/// Takes the short-lived processes out of a block: sums name others in their place. Returns how many went.
-pub(super) fn drop_short_lived(connection: &Connection, first_id: u64, level: i32) -> Sql<i64> {
-    let Some(mut block) = block_around::<ProcessName>(connection, first_id)? else { return Ok(0) };
-    let before = signed(block.names.len());
-    block.names.retain(|name| !name.is_short);
-    ProcessName::write_block(connection, &block, level)?;
-    Ok(before - signed(block.names.len()))
 }

@@ -4,6 +4,7 @@
 mod active;
 mod age;
 mod compact;
+mod delete;
 mod dims;
 mod gaps;
 mod insert;
@@ -11,13 +12,12 @@ mod merge_names;
 mod naming;
 mod pack;
 mod process_lists;
-mod remove_host;
 mod retain;
 mod rollup;
-mod samples;
 mod session;
 mod sweep;
 mod thread_sums;
+mod usage;
 
 use std::path::Path;
 use std::time::{Duration, Instant};

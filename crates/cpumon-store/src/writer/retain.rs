@@ -3,17 +3,19 @@
 
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, Result as Sql, params};
+use rusqlite::{Connection, Result as Sql};
 
 use super::age::Times;
+use super::delete::{
+    Wipe, delete_host, delete_older, delete_oldest_of, delete_oldest_sums, delete_sums, empty_host,
+};
 use super::dims::Dims;
-use super::naming::{Gone, LastIds};
-use super::remove_host::{Purge, remove_some};
-use super::samples::{Usage, drop_older, drop_oldest_of};
+use super::naming::Gone;
 use super::session::Transaction;
-use super::sweep::{Step, Sweep, SweepLimits, prune_infos};
+use super::sweep::{Purge, Step, Sweep, SweepLimits, prune_infos};
+use super::usage::Usage;
 use crate::options::StoreOptions;
-use crate::rows::{HostRow, IdRange, count, signed};
+use crate::rows::{HostRow, IdRange, execute, find_row, signed, value};
 use crate::sums::Resolution;
 use crate::time::ns_of;
 
@@ -33,7 +35,7 @@ pub(super) struct Retention {
     sweep: Sweep,
     usage: Usage,
     wipe: Option<Wipe>,
-    /// Of the names of a host that was forgotten.
+    /// Deletes the names of a host that was forgotten.
     purge: Purge,
 }
 
@@ -52,7 +54,8 @@ impl Retention {
         }
     }
 
-    /// One step. `oldest_fresh_ns`: receipt of the oldest interval that waits for compaction.
+    /// One step: a host that is to be removed, samples that are too old, names of a wipe, then data above the size limit, then free pages,
+    /// then the sweep. `oldest_fresh_ns`: receipt of the oldest interval that waits for compaction.
     pub(super) fn step(
         &mut self,
         transaction: &Transaction<'_>,
@@ -65,7 +68,7 @@ impl Retention {
         }
         let limit = self.max_age.map(|age| times.age_ns.saturating_sub(ns_of(age)));
         if let Some(limit) = limit
-            && drop_older(transaction, limit)?
+            && delete_older(transaction, limit)?
         {
             return Ok(Gone::default().into());
         }
@@ -102,17 +105,13 @@ impl Retention {
 
     /// Removes some of a host whose removal was requested: its data, the host, its names. `None`: there is no request.
     pub(super) fn forget_some(&mut self, transaction: &Transaction<'_>, dims: &Dims) -> Sql<Option<Gone>> {
-        let requested: Option<(HostRow, bool)> = transaction
-            .prepare_cached(
-                "SELECT host_id, EXISTS (SELECT 1 FROM host WHERE id = host_id) FROM forget ORDER BY host_id LIMIT 1",
-            )?
-            .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()?;
+        let text = "SELECT host_id, EXISTS (SELECT 1 FROM host WHERE id = host_id) FROM forget ORDER BY host_id LIMIT 1";
+        let requested =
+            find_row(transaction, text, [], |row| Ok((row.get::<_, HostRow>(0)?, row.get::<_, bool>(1)?)))?;
         let Some((host, is_there)) = requested else { return Ok(None) };
         if is_there {
             self.purge = Purge::default();
-            let hosts = if remove_some(transaction, host)? { vec![host] } else { Vec::new() };
-            return Ok(Some(Gone { hosts, ..Gone::default() }));
+            return remove_host(transaction, host).map(Some);
         }
         let next = self.purge.step(transaction, &dims.last_ids(), self.zstd_level)?;
         self.purge = next.unwrap_or_default();
@@ -120,7 +119,7 @@ impl Retention {
             return Ok(Some(Gone::default()));
         }
         prune_infos(transaction)?;
-        transaction.prepare_cached("DELETE FROM forget WHERE host_id = ?1")?.execute([host])?;
+        execute(transaction, "DELETE FROM forget WHERE host_id = ?1", [host])?;
         Ok(Some(Gone { infos: true, ..Gone::default() }))
     }
 
@@ -137,10 +136,9 @@ impl Retention {
         {
             return Ok(Some(gone));
         }
-        if self.drop_samples(transaction, IdRange::Trusted, excess)? || drop_oldest_sums(transaction)? {
-            return Ok(Some(Gone::default()));
-        }
-        Ok(None)
+        let is_less =
+            self.drop_samples(transaction, IdRange::Trusted, excess)? || delete_oldest_sums(transaction)?;
+        Ok(is_less.then(Gone::default))
     }
 
     /// Deletes samples of unauthenticated hosts; without any, those hosts; without those, what is left of their names.
@@ -160,8 +158,7 @@ impl Retention {
             return Ok(Some(Gone::default()));
         }
         if let Some(host) = empty_host(transaction)? {
-            let hosts = if remove_some(transaction, host)? { vec![host] } else { Vec::new() };
-            return Ok(Some(Gone { hosts, ..Gone::default() }));
+            return remove_host(transaction, host).map(Some);
         }
         if !self.usage.has_unauthenticated_names() {
             return Ok(None);
@@ -175,7 +172,7 @@ impl Retention {
     /// Deletes the oldest samples of the host of a range that has most. Whether there were any.
     fn drop_samples(&mut self, transaction: &Transaction<'_>, range: IdRange, excess: i64) -> Sql<bool> {
         while let Some(owner) = self.usage.largest(range) {
-            let bytes = drop_oldest_of(transaction, owner, excess)?;
+            let bytes = delete_oldest_of(transaction, owner, excess)?;
             self.usage.freed(owner, bytes);
             if bytes > 0 {
                 return Ok(true);
@@ -190,11 +187,17 @@ impl Retention {
         {
             if let Some(age) = age {
                 let limit = now_ns.saturating_sub(ns_of(age)).div_euclid(resolution.length_ns());
-                drop_sums(connection, resolution, limit)?;
+                delete_sums(connection, resolution, limit)?;
             }
         }
         Ok(())
     }
+}
+
+/// Deletes some data of a host, or the host.
+fn remove_host(connection: &Connection, host: HostRow) -> Sql<Gone> {
+    let hosts = if delete_host(connection, host)? { vec![host] } else { Vec::new() };
+    Ok(Gone { hosts, ..Gone::default() })
 }
 
 /// Size of the database file.
@@ -206,7 +209,7 @@ struct Pages {
 
 impl Pages {
     fn read(connection: &Connection) -> Sql<Self> {
-        let number = |text: &str| connection.prepare_cached(text)?.query_row([], |row| row.get::<_, i64>(0));
+        let number = |text: &str| value::<i64>(connection, text, []);
         let (count, free) = (number("PRAGMA page_count")?, number("PRAGMA freelist_count")?);
         Ok(Self { used_bytes: (count - free).saturating_mul(number("PRAGMA page_size")?), free })
     }
@@ -219,95 +222,4 @@ fn shrink(connection: &Connection, pages: i64) -> Sql<()> {
     // Each step frees one page; a statement that is dropped early frees no more.
     while rows.next()?.is_some() {}
     Ok(())
-}
-
-/// An unauthenticated host without samples.
-fn empty_host(connection: &Connection) -> Sql<Option<HostRow>> {
-    connection
-        .prepare_cached(
-            "SELECT id FROM host WHERE trust = 'unauthenticated'
-                 AND NOT EXISTS (SELECT 1 FROM interval WHERE host_id = host.id)
-                 AND NOT EXISTS (SELECT 1 FROM chunk WHERE host_id = host.id) LIMIT 1",
-        )?
-        .query_row([], |row| row.get(0))
-        .optional()
-}
-
-/// Deletes the oldest sums of all hosts. Whether there were any.
-fn drop_oldest_sums(connection: &Connection) -> Sql<bool> {
-    for resolution in Resolution::ALL {
-        let name = resolution.name();
-        let oldest: Option<i64> =
-            connection.query_row(&format!("SELECT min({name}) FROM host_{name}"), [], |row| row.get(0))?;
-        if let Some(oldest) = oldest {
-            // A day's worth at once: bucket by bucket, a full disk would stay full for thousands of steps.
-            let day = 86_400_000_000_000 / resolution.length_ns();
-            drop_sums(connection, resolution, oldest + day)?;
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Deletes sums of buckets below `limit`.
-fn drop_sums(connection: &Connection, resolution: Resolution, limit: i64) -> Sql<()> {
-    let name = resolution.name();
-    let mut hosts = connection.prepare_cached("SELECT id FROM host")?;
-    let ids: Vec<i64> = hosts.query_map([], |row| row.get(0))?.collect::<Sql<_>>()?;
-    let of_threads = (resolution == Resolution::Hour).then(|| "thread_hour".to_owned());
-    for table in [format!("host_{name}"), format!("process_{name}")].into_iter().chain(of_threads) {
-        // Host by host, because the primary keys begin with the host: without it each deletion would read the whole table.
-        let mut delete =
-            connection.prepare_cached(&format!("DELETE FROM {table} WHERE host_id = ?1 AND {name} < ?2"))?;
-        let mut gone = 0;
-        for id in &ids {
-            gone += delete.execute(params![id, limit])?;
-        }
-        if gone > 0 {
-            count(connection, &format!("retired_{table}_rows"), signed(gone))?;
-        }
-    }
-    Ok(())
-}
-
-/// Rows deleted in one transaction, and blocks of a thousand names.
-const ROWS_AT_ONCE: i64 = 10_000;
-const BLOCKS_AT_ONCE: i64 = 64;
-
-/// Which names go: those given until it began. What comes in meanwhile gets higher ids.
-#[derive(Copy, Clone, Debug)]
-pub(super) struct Wipe {
-    pub(super) names: LastIds,
-    /// Of descriptions.
-    pub(super) info: i64,
-}
-
-impl Wipe {
-    /// Deletes some names. Returns whether all are gone.
-    pub(super) fn step(&self, connection: &Connection) -> Sql<bool> {
-        let (thread, process) = (self.names.thread.cast_signed(), self.names.process.cast_signed());
-        for (table, [first, last], up_to, limit) in [
-            ("thread", ["id", "id"], thread, ROWS_AT_ONCE),
-            ("thread_block", ["first_id", "last_id"], thread, BLOCKS_AT_ONCE),
-            ("process", ["id", "id"], process, ROWS_AT_ONCE),
-            ("process_block", ["first_id", "last_id"], process, BLOCKS_AT_ONCE),
-            ("short_lived", ["info_id", "info_id"], self.info, ROWS_AT_ONCE),
-            ("process_info", ["id", "id"], self.info, ROWS_AT_ONCE),
-        ] {
-            let which = format!("{first} > ?1 AND {last} <= ?2");
-            let next: Option<i64> = connection
-                .prepare_cached(&format!(
-                    "SELECT {first} FROM {table} WHERE {which} ORDER BY {first} LIMIT 1 OFFSET ?3"
-                ))?
-                .query_row(params![IdRange::Unauthenticated.after(), up_to, limit], |row| row.get(0))
-                .optional()?;
-            connection
-                .prepare_cached(&format!("DELETE FROM {table} WHERE {which} AND {first} <= ?3"))?
-                .execute(params![IdRange::Unauthenticated.after(), up_to, next.unwrap_or(i64::MAX)])?;
-            if next.is_some() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
 }

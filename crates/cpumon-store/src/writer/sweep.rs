@@ -1,32 +1,42 @@
-//! The sweep: deletes sums that are too old, hosts, boots and descriptions that nothing refers to any more, and names that nothing uses, a
-//! range of ids at a time. Senders who change their id, boot or name all the time would otherwise fill the file with them.
+//! The sweep: deletes hosts, boots and descriptions that nothing refers to any more, and names that nothing uses, a range of ids at a time.
+//! Senders who change their id, boot or name all the time would otherwise fill the file with them. And the names of boots that are gone:
+//! when a user removes a host, nothing shall stay that names its processes.
 
-use rusqlite::{Connection, Result as Sql, params};
+use std::collections::HashSet;
+
+use rusqlite::{Connection, Result as Sql, Row, params};
 
 use super::age::Times;
-use super::merge_names::drop_short_lived;
+use super::delete::delete_host;
+use super::merge_names::{StoredInBlocks, rewrite_block};
 use super::naming::{Gone, GoneIds, LastIds};
-use super::remove_host::remove_some;
-use crate::rows::{BootRow, ByRange, HostRow, IdRange, count, keep_last_id, signed};
+use crate::names::{self, Block, ProcessName, ThreadName, block_around, row_of};
+use crate::rows::{
+    BootRow, ByRange, HostRow, IdRange, all_rows, count, execute, first, keep_last_id, signed, value,
+};
 use crate::sums::Resolution;
 
-/// Ids of names checked in one transaction.
+/// Ids of names checked in one transaction, and of names of boots that are gone, which are read one by one.
 const NAMES_AT_ONCE: i64 = 20_000;
+const PURGED_AT_ONCE: i64 = 5_000;
+/// Ids of hosts or boots checked in one transaction.
+const IDS_AT_ONCE: i64 = 1_000;
+/// Boots of a host without samples, and changes of its description, that stay at most: the newest ones.
+const MOST_OF_A_HOST: i64 = 100;
 /// Time from the end of one sweep to the start of the next.
 const SWEEP_EVERY_NS: i64 = 600_000_000_000;
 /// A name's `last_s` may be this much older than its last use: it is moved on once an hour, at compaction, and intervals may
 /// wait an hour for that.
 const LAST_SEEN_SLACK_S: i64 = 2 * 3600;
 
-/// Threads are named by samples only (`?3`: the oldest of them).
-const THREAD_RULE: &str = "last_s < ?3 OR last_s < ?4";
-/// Blocks of processes likewise; the short-lived ones in them are taken out on their own.
-const PROCESS_BLOCK_RULE: &str = "last_s < min(?3, ?4)";
-/// Processes are named by sums too (`?4`: the oldest of both), unless they were short-lived. Rows of boot 0 represent the
-/// short-lived processes in sums, and have no `last_s`.
-const PROCESS_RULE: &str = "boot_id <> 0 AND ((is_short AND last_s < ?3) OR last_s < ?4)";
+/// Rules for the names that go, of rows and of blocks. Threads are named by samples only (`?3`: the oldest of them).
+const THREAD_RULES: [&str; 2] = ["last_s < ?3 OR last_s < ?4"; 2];
+/// Processes are named by sums too (`?4`: the oldest of both), unless they were short-lived: these are taken out of blocks on their own.
+/// Rows of boot 0 represent the short-lived processes in sums, and have no `last_s`.
+const PROCESS_RULES: [&str; 2] =
+    ["boot_id <> 0 AND ((is_short AND last_s < ?3) OR last_s < ?4)", "last_s < min(?3, ?4)"];
 
-/// What a sweep comes to next.
+/// The next part of a sweep.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 enum Phase {
     #[default]
@@ -46,7 +56,6 @@ pub(super) struct Sweep {
     pruned_processes: i64,
 }
 
-/// What a sweep goes by.
 #[derive(Copy, Clone)]
 pub(super) struct SweepLimits<'a> {
     pub(super) times: Times,
@@ -57,12 +66,12 @@ pub(super) struct SweepLimits<'a> {
     pub(super) oldest_fresh_ns: &'a dyn Fn() -> Option<i64>,
 }
 
-/// What a step of retention did.
+/// The result of a step of retention.
 #[derive(Debug)]
 pub(super) struct Step {
     /// There is nothing to do now.
     pub(super) is_done: bool,
-    /// What the caller must forget once it is committed.
+    /// Rows that the caller must forget once it is committed.
     pub(super) gone: Gone,
 }
 
@@ -130,8 +139,7 @@ impl Sweep {
 
 /// Where the next range of ids begins; `None`: there are none above this one.
 fn next_ids(connection: &Connection, table: &str, from: i64) -> Sql<Option<i64>> {
-    let text = format!("SELECT max(id) FROM {table}");
-    let last: Option<i64> = connection.prepare_cached(&text)?.query_row([], |row| row.get(0))?;
+    let last: Option<i64> = value(connection, &format!("SELECT max(id) FROM {table}"), [])?;
     let next = from + IDS_AT_ONCE;
     Ok(last.filter(|last| *last > next).map(|_| next))
 }
@@ -146,27 +154,15 @@ fn names_of(connection: &Connection, range: IdRange, limits: &SweepLimits<'_>) -
     Ok(Phase::Names(range, range.after(), Oldest { samples_s, sums_s }))
 }
 
-/// Deletes unused names among the ids after `from`. Returns how many of processes.
-fn prune_names(connection: &Connection, from: i64, oldest: Oldest, level: i32, gone: &mut Gone) -> Sql<i64> {
-    let Gone { threads, processes, .. } = gone;
-    prune(connection, "thread", from, THREAD_RULE, oldest, threads)?;
-    prune_blocks(connection, "thread", from, THREAD_RULE, oldest, threads)?;
-    Ok(prune(connection, "process", from, PROCESS_RULE, oldest, processes)?
-        + prune_blocks(connection, "process", from, PROCESS_BLOCK_RULE, oldest, processes)?
-        + prune_short_lived(connection, from, oldest.samples_s, level)?)
-}
-
 /// Deletes descriptions that no process has. Reads whole tables, so it runs only after processes went.
 pub(super) fn prune_infos(connection: &Connection) -> Sql<()> {
-    connection.execute(
+    for text in [
         "DELETE FROM process_block_info WHERE first_id NOT IN (SELECT first_id FROM process_block)",
-        [],
-    )?;
-    connection.execute(
         "DELETE FROM process_info WHERE id NOT IN
              (SELECT info_id FROM process UNION ALL SELECT info_id FROM process_block_info)",
-        [],
-    )?;
+    ] {
+        connection.execute(text, [])?;
+    }
     Ok(())
 }
 
@@ -174,23 +170,19 @@ pub(super) fn prune_infos(connection: &Connection) -> Sql<()> {
 fn oldest_sample_s(connection: &Connection, range: IdRange, newest_ns: i64) -> Sql<i64> {
     // A chunk's last receipt can be this much after its first: the time it took to fill, bounded by the age of partial ones.
     const CHUNK_SLACK_NS: i64 = 24 * 3_600_000_000_000;
-    let oldest: Option<i64> = connection
-        // Before version 10 (0), all names were of the first range.
-        .prepare_cached(
-            "SELECT min(last_received_wall_ns) FROM chunk INDEXED BY chunk_host WHERE (trust = 1) = ?1",
-        )?
-        .query_row([range == IdRange::Unauthenticated], |row| row.get(0))?;
+    // Before version 10 (0), all names were of the first range.
+    let text = "SELECT min(last_received_wall_ns) FROM chunk INDEXED BY chunk_host WHERE (trust = 1) = ?1";
+    let oldest: Option<i64> = value(connection, text, [range == IdRange::Unauthenticated])?;
     Ok(oldest.map_or(newest_ns, |oldest| oldest.min(newest_ns)).saturating_sub(CHUNK_SLACK_NS)
         / 1_000_000_000)
 }
+
 /// Start of the oldest stored sum, s since the epoch on its host's clock; `None` if there is none.
 fn oldest_sum_s(connection: &Connection) -> Sql<Option<i64>> {
     let mut begins = Vec::new();
     for resolution in Resolution::ALL {
         let name = resolution.name();
-        let oldest: Option<i64> = connection
-            .prepare_cached(&format!("SELECT min({name}) FROM host_{name}"))?
-            .query_row([], |row| row.get(0))?;
+        let oldest: Option<i64> = value(connection, &format!("SELECT min({name}) FROM host_{name}"), [])?;
         begins.extend(oldest.map(|bucket| bucket.saturating_mul(resolution.length_ns() / 1_000_000_000)));
     }
     Ok(begins.into_iter().min())
@@ -205,151 +197,210 @@ struct Oldest {
     sums_s: i64,
 }
 
-/// Deletes unused names among the ids after `from`. Returns how many went.
-fn prune(
-    connection: &Connection,
-    table: &str,
-    from: i64,
-    rule: &str,
-    oldest: Oldest,
-    ids: &mut GoneIds,
-) -> Sql<i64> {
-    let text = format!("DELETE FROM {table} WHERE id > ?1 AND id <= ?2 AND ({rule}) RETURNING id");
-    let range = params![from, from + NAMES_AT_ONCE, oldest.samples_s, oldest.sums_s];
-    let mut delete = connection.prepare_cached(&text)?;
-    let gone: Vec<i64> = delete.query_map(range, |row| row.get(0))?.collect::<Sql<_>>()?;
-    let count = signed(gone.len());
-    ids.add_rows(gone);
-    count_names(connection, table, count)
+/// Deletes unused names among the ids after `from`. Returns how many of processes.
+fn prune_names(connection: &Connection, from: i64, oldest: Oldest, level: i32, gone: &mut Gone) -> Sql<i64> {
+    prune::<ThreadName>(connection, from, THREAD_RULES, oldest, &mut gone.threads)?;
+    let pruned = prune::<ProcessName>(connection, from, PROCESS_RULES, oldest, &mut gone.processes)?;
+    // Of blocks that no sample needs any more, only sums.
+    let which = format!("has_short AND last_s < {}", oldest.samples_s);
+    let ids = [from, from + NAMES_AT_ONCE];
+    let short = rewrite_blocks(connection, ids, &which, level, &mut |name: &ProcessName| Ok(!name.is_short))?;
+    Ok(pruned + count_names(connection, "process", short)?)
 }
 
-/// [`prune`] for whole blocks.
-fn prune_blocks(
+/// Deletes rows and blocks of unused names. Returns how many names.
+fn prune<N: StoredInBlocks>(
     connection: &Connection,
-    table: &str,
     from: i64,
-    rule: &str,
+    [of_rows, of_blocks]: [&str; 2],
     oldest: Oldest,
-    ids: &mut GoneIds,
+    gone: &mut GoneIds,
 ) -> Sql<i64> {
+    let table = N::TABLE;
+    let range = params![from, from + NAMES_AT_ONCE, oldest.samples_s, oldest.sums_s];
+    let text = format!("DELETE FROM {table} WHERE id > ?1 AND id <= ?2 AND ({of_rows}) RETURNING id");
+    let rows: Vec<i64> = all_rows(connection, &text, range, first)?;
+    let row_count = signed(rows.len());
+    gone.add_rows(rows);
     let text = format!(
-        "DELETE FROM {table}_block WHERE first_id > ?1 AND first_id <= ?2 AND ({rule})
+        "DELETE FROM {table}_block WHERE first_id > ?1 AND first_id <= ?2 AND ({of_blocks})
          RETURNING first_id, last_id, count"
     );
-    let range = params![from, from + NAMES_AT_ONCE, oldest.samples_s, oldest.sums_s];
-    let mut delete = connection.prepare_cached(&text)?;
-    let rows = delete.query_map(range, |row| Ok(([row.get(0)?, row.get(1)?], row.get::<_, i64>(2)?)))?;
-    let (blocks, counts): (Vec<[i64; 2]>, Vec<i64>) = rows.collect::<Sql<Vec<_>>>()?.into_iter().unzip();
+    let read = |row: &Row<'_>| Ok(([row.get(0)?, row.get(1)?], row.get::<_, i64>(2)?));
+    let (blocks, counts): (Vec<[i64; 2]>, Vec<i64>) =
+        all_rows(connection, &text, range, read)?.into_iter().unzip();
     // A task that was seen again after its name went into a block has a row, too.
-    let mut select =
-        connection.prepare_cached(&format!("SELECT id FROM {table} WHERE id BETWEEN ?1 AND ?2"))?;
+    let text = format!("SELECT id FROM {table} WHERE id BETWEEN ?1 AND ?2");
     let mut stay = Vec::new();
     for block in &blocks {
-        for id in select.query_map(*block, |row| row.get(0))? {
-            stay.push(id?);
-        }
+        stay.extend(all_rows::<i64>(connection, &text, *block, first)?);
     }
-    ids.add_blocks(blocks, stay);
-    count_names(connection, table, counts.into_iter().sum())
-}
-
-/// Takes the short-lived processes out of blocks that no sample needs any more, only sums.
-fn prune_short_lived(connection: &Connection, from: i64, oldest_s: i64, level: i32) -> Sql<i64> {
-    let mut select = connection.prepare_cached(
-        "SELECT first_id FROM process_block WHERE first_id > ?1 AND first_id <= ?2 AND has_short AND last_s < ?3",
-    )?;
-    let rows = select.query_map(params![from, from + NAMES_AT_ONCE, oldest_s], |row| row.get::<_, i64>(0))?;
-    let blocks: Vec<i64> = rows.collect::<Sql<_>>()?;
-    let mut gone = 0;
-    for first_id in blocks {
-        gone += drop_short_lived(connection, first_id.cast_unsigned(), level)?;
-    }
-    count_names(connection, "process", gone)
+    gone.add_blocks(blocks, stay);
+    count_names(connection, table, row_count + counts.into_iter().sum::<i64>())
 }
 
 /// Adds deleted names to the counter of their table.
 fn count_names(connection: &Connection, table: &str, gone: i64) -> Sql<i64> {
-    if gone > 0 {
-        count(connection, &format!("retired_{table}_names"), gone)?;
+    count(connection, &format!("retired_{table}_names"), gone)?;
+    Ok(gone)
+}
+
+/// Takes the names that do not stay out of the blocks that begin among some ids and meet a condition. Returns how many went.
+fn rewrite_blocks<N: StoredInBlocks>(
+    connection: &Connection,
+    ids: [i64; 2],
+    which: &str,
+    level: i32,
+    stays: &mut dyn FnMut(&N) -> Sql<bool>,
+) -> Sql<i64> {
+    let text =
+        format!("SELECT first_id FROM {}_block WHERE first_id > ?1 AND first_id <= ?2 AND {which}", N::TABLE);
+    let mut gone = 0;
+    for first_id in all_rows::<i64>(connection, &text, ids, first)? {
+        let Some(block) = block_around::<N>(connection, first_id.cast_unsigned())? else { continue };
+        let mut names = Vec::with_capacity(block.names.len());
+        for name in &block.names {
+            if stays(name)? {
+                names.push(*name);
+            }
+        }
+        let went = block.names.len() - names.len();
+        // A damaged block has no names, and stays as it is.
+        if went > 0 {
+            rewrite_block(connection, &Block { names, ..block }, level)?;
+        }
+        gone += signed(went);
     }
     Ok(gone)
 }
 
-/// Ids of hosts or boots checked in one transaction.
-pub(super) const IDS_AT_ONCE: i64 = 1000;
-/// Boots of a host without samples, and changes of its description, that stay at most: the newest ones.
-const MOST_OF_A_HOST: i64 = 100;
+/// How far the names of boots that are gone were deleted.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Purge {
+    /// After the processes, because the owner of a thread follows from its process.
+    is_at_threads: bool,
+    range: IdRange,
+    /// Ids up to this are done.
+    from: i64,
+}
+
+impl Default for Purge {
+    fn default() -> Self {
+        Self::at(false, IdRange::Trusted)
+    }
+}
+
+impl Purge {
+    fn at(is_at_threads: bool, range: IdRange) -> Self {
+        Self { is_at_threads, range, from: range.after() }
+    }
+
+    /// Checks the next ids. Returns the next step; `None`: all are done.
+    pub(super) fn step(
+        self,
+        connection: &Connection,
+        last: &ByRange<LastIds>,
+        level: i32,
+    ) -> Sql<Option<Self>> {
+        let ids = [self.from, self.from + PURGED_AT_ONCE];
+        let last = if self.is_at_threads {
+            let mut block = None;
+            purge(connection, ids, level, &mut |name: &ThreadName| {
+                Ok(names::find::<ProcessName>(connection, name.process_id, &mut block)?.is_some())
+            })?;
+            last[self.range].thread
+        } else {
+            let boots: Vec<i64> = all_rows(connection, "SELECT id FROM boot", [], first)?;
+            // Boot 0 marks rows that represent the short-lived processes of all hosts.
+            let boots: HashSet<i64> = boots.into_iter().chain([0]).collect();
+            purge(connection, ids, level, &mut |name: &ProcessName| Ok(boots.contains(&name.boot_id)))?;
+            last[self.range].process
+        };
+        Ok(match (self.is_at_threads, self.range) {
+            _ if ids[1].cast_unsigned() < last => Some(Self { from: ids[1], ..self }),
+            (_, IdRange::Trusted) => Some(Self::at(self.is_at_threads, IdRange::Unauthenticated)),
+            (false, IdRange::Unauthenticated) => Some(Self::at(true, IdRange::Trusted)),
+            (true, IdRange::Unauthenticated) => None,
+        })
+    }
+}
+
+/// Deletes the names among some ids that do not stay: rows, and those in blocks that begin there.
+fn purge<N: StoredInBlocks>(
+    connection: &Connection,
+    ids: [i64; 2],
+    level: i32,
+    stays: &mut dyn FnMut(&N) -> Sql<bool>,
+) -> Sql<()> {
+    let table = N::TABLE;
+    let text = format!("SELECT id FROM {table} WHERE id > ?1 AND id <= ?2");
+    for id in all_rows::<i64>(connection, &text, ids, first)? {
+        if let Some(name) = row_of::<N>(connection, id.cast_unsigned())?
+            && !stays(&name)?
+        {
+            execute(connection, &format!("DELETE FROM {table} WHERE id = ?1"), [id])?;
+        }
+    }
+    rewrite_blocks(connection, ids, "TRUE", level, stays).map(drop)
+}
 
 /// Deletes hosts with an id after `from` of which nothing is left; gaps count until they end before `gaps_until_ns`. Who was enrolled
 /// stays known, and so does this machine.
-pub(super) fn prune_hosts(connection: &Connection, from: i64, gaps_until_ns: i64) -> Sql<Vec<HostRow>> {
-    let mut select = connection.prepare_cached(
-        "SELECT id FROM host WHERE id > ?1 AND id <= ?2 AND trust NOT IN ('local', 'authenticated')
+fn prune_hosts(connection: &Connection, from: i64, gaps_until_ns: i64) -> Sql<Vec<HostRow>> {
+    let text = "SELECT id FROM host WHERE id > ?1 AND id <= ?2 AND trust NOT IN ('local', 'authenticated')
              AND NOT EXISTS (SELECT 1 FROM interval WHERE host_id = host.id)
              AND NOT EXISTS (SELECT 1 FROM chunk WHERE host_id = host.id)
              AND NOT EXISTS (SELECT 1 FROM host_minute WHERE host_id = host.id)
              AND NOT EXISTS (SELECT 1 FROM host_hour WHERE host_id = host.id)
-             AND NOT EXISTS (SELECT 1 FROM gap WHERE host_id = host.id AND end_wall_ns >= ?3)",
-    )?;
-    let rows = select.query_map(params![from, from + IDS_AT_ONCE, gaps_until_ns], |row| row.get(0))?;
-    let hosts: Vec<HostRow> = rows.collect::<Sql<_>>()?;
+             AND NOT EXISTS (SELECT 1 FROM gap WHERE host_id = host.id AND end_wall_ns >= ?3)";
+    let hosts: Vec<HostRow> = all_rows(connection, text, [from, from + IDS_AT_ONCE, gaps_until_ns], first)?;
     for host in &hosts {
-        while !remove_some(connection, *host)? {}
+        while !delete_host(connection, *host)? {}
     }
     Ok(hosts)
 }
 
 /// Deletes boots with an id after `from` that have no samples, and of which no sum can be: another boot began before the host's oldest
 /// sum.
-pub(super) fn prune_boots(connection: &Connection, from: i64) -> Sql<Vec<BootRow>> {
+fn prune_boots(connection: &Connection, from: i64) -> Sql<Vec<BootRow>> {
     let text = format!(
-        "DELETE FROM boot WHERE id > ?1 AND id <= ?2 AND {} AND
+        "DELETE FROM boot WHERE id > ?1 AND id <= ?2 AND {WITHOUT_SAMPLES} AND
              coalesce((SELECT min(hour) FROM host_hour WHERE host_id = boot.host_id) * 3600000000000, ?3)
              >= coalesce((SELECT min(since_wall_ns) FROM host_change
                           WHERE host_id = boot.host_id AND boot_id > boot.id), ?4)
-         RETURNING id",
-        without_samples("boot")
+         RETURNING id"
     );
     keep_last_id(connection, "boot")?;
-    let range = params![from, from + IDS_AT_ONCE, i64::MAX - 1, i64::MAX];
-    let mut delete = connection.prepare_cached(&text)?;
-    let rows = delete.query_map(range, |row| row.get(0))?;
-    rows.collect()
+    all_rows(connection, &text, [from, from + IDS_AT_ONCE, i64::MAX - 1, i64::MAX], first)
 }
 
 /// SQL: that a row of `boot` has no samples.
-fn without_samples(boot: &str) -> String {
-    format!(
-        "NOT EXISTS (SELECT 1 FROM interval WHERE host_id = {boot}.host_id AND boot_id = {boot}.id)
-         AND NOT EXISTS (SELECT 1 FROM chunk WHERE host_id = {boot}.host_id AND boot_id = {boot}.id)"
-    )
-}
+const WITHOUT_SAMPLES: &str =
+    "NOT EXISTS (SELECT 1 FROM interval WHERE host_id = boot.host_id AND boot_id = boot.id)
+     AND NOT EXISTS (SELECT 1 FROM chunk WHERE host_id = boot.host_id AND boot_id = boot.id)";
 
-/// Deletes boots without samples and changes of descriptions where a host has too many of them, and what is left of boots that went.
+/// Deletes boots without samples and changes of descriptions where a host has too many of them, and the rest of boots that went.
 /// Reads both tables.
-pub(super) fn prune_excess(connection: &Connection) -> Sql<Vec<BootRow>> {
+fn prune_excess(connection: &Connection) -> Sql<Vec<BootRow>> {
     keep_last_id(connection, "boot")?;
     let text = format!(
         "DELETE FROM boot WHERE host_id IN (SELECT host_id FROM boot GROUP BY host_id HAVING count(*) > ?1)
              AND id NOT IN (SELECT id FROM (SELECT id, row_number() OVER (PARTITION BY host_id ORDER BY id DESC) AS nth
                                             FROM boot) WHERE nth <= ?1)
-             AND {}
-         RETURNING id",
-        without_samples("boot")
+             AND {WITHOUT_SAMPLES}
+         RETURNING id"
     );
-    let mut delete = connection.prepare(&text)?;
-    let gone: Vec<BootRow> = delete.query_map([MOST_OF_A_HOST], |row| row.get(0))?.collect::<Sql<_>>()?;
-    connection.execute(
-        "DELETE FROM host_change WHERE rowid NOT IN (
+    let gone = all_rows(connection, &text, [MOST_OF_A_HOST], first)?;
+    let text = "DELETE FROM host_change WHERE rowid NOT IN (
              SELECT id FROM (SELECT rowid AS id, row_number() OVER (PARTITION BY host_id ORDER BY rowid DESC) AS nth
-                             FROM host_change) WHERE nth <= ?1)",
-        [MOST_OF_A_HOST],
-    )?;
-    connection.execute(
+                             FROM host_change) WHERE nth <= ?1)";
+    connection.execute(text, [MOST_OF_A_HOST])?;
+    for text in [
         "DELETE FROM host_change WHERE boot_id NOT IN (SELECT id FROM boot)
              AND rowid NOT IN (SELECT max(rowid) FROM host_change GROUP BY host_id)",
-        [],
-    )?;
-    connection.execute("DELETE FROM clock_piece WHERE boot_id NOT IN (SELECT id FROM boot)", [])?;
+        "DELETE FROM clock_piece WHERE boot_id NOT IN (SELECT id FROM boot)",
+    ] {
+        connection.execute(text, [])?;
+    }
     Ok(gone)
 }
