@@ -62,7 +62,7 @@ pub use options::{QueueOptions, StoreOptions};
 pub use queue::{Queued, Receipt, ReceiptRequest, StoreState, StoreStatus, WriterHandle, WriterThread};
 pub use reader::{
     BootSpan, Damage, DamageReport, Gap, GapFinder, HostRecord, Plan, ProcessFilter, Query, Reader, Segment,
-    StoredInterval, StoredProcess, ThreadRows, What,
+    StoredInterval, StoredProcess, SumRow, What,
 };
 pub use sums::{ActiveTimes, Resolution, RunQueue};
 pub use time::{ClockDoubt, TimeRange, wall_now_ns};

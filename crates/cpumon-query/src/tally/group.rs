@@ -153,7 +153,8 @@ impl<'a> ProcessRow<'a> {
         let interval = span.interval;
         let row = &interval.processes[at];
         let is_sum = span.max_busy_ppm.is_some();
-        let boot = span.boots.get(at).copied().unwrap_or(interval.boot);
+        let sum = span.processes.get(at);
+        let boot = sum.map_or(interval.boot, |sum| sum.boot);
         // Sums have one row for all short-lived processes of a description: no process, of no boot.
         let is_short =
             if is_sum { row.key.pid == 0 && boot == BootId::default() } else { row.life == Life::BornEnded };
@@ -167,9 +168,9 @@ impl<'a> ProcessRow<'a> {
             life: row.life,
             delta: &row.delta,
             waits: &row.sched.waits,
-            blocked_ns: span.blocked_ns.get(at).copied().unwrap_or_else(of_interval),
-            most_ns_per_s: span.max_run_ns_per_s.get(at).copied(),
-            times: span.times.get(at).copied().flatten(),
+            blocked_ns: sum.map_or_else(of_interval, |sum| sum.blocked_ns),
+            most_ns_per_s: sum.map(|sum| sum.max_run_ns_per_s),
+            times: sum.and_then(|sum| sum.times),
         };
         Self { row, boot, source, is_short, part }
     }
@@ -192,7 +193,7 @@ impl<'a> ThreadRow<'a> {
 
     /// The one at this place.
     pub(crate) fn at(span: &'a Segment<'_>, at: usize) -> Self {
-        let (interval, sums) = (span.interval, span.threads);
+        let (interval, sum) = (span.interval, span.threads.get(at));
         let row = &interval.threads[at];
         let of_interval = || blocked_ns(interval, row.flags, &row.sched);
         let part = RowPart {
@@ -201,18 +202,18 @@ impl<'a> ThreadRow<'a> {
             life: row.life,
             delta: &row.delta,
             waits: &row.sched.waits,
-            blocked_ns: sums.blocked_ns.get(at).copied().unwrap_or_else(of_interval),
-            most_ns_per_s: sums.max_run_ns_per_s.get(at).copied(),
-            times: sums.times.get(at).copied().flatten(),
+            blocked_ns: sum.map_or_else(of_interval, |sum| sum.blocked_ns),
+            most_ns_per_s: sum.map(|sum| sum.max_run_ns_per_s),
+            times: sum.and_then(|sum| sum.times),
         };
-        Self { row, at, boot: sums.boots.get(at).copied().unwrap_or(interval.boot), part }
+        Self { row, at, boot: sum.map_or(interval.boot, |sum| sum.boot), part }
     }
 
     /// The place of its process in the rows of its span.
     pub(crate) fn process_at(&self, span: &Segment<'_>) -> Option<usize> {
         let processes = &span.interval.processes;
         let by_key = || processes.binary_search_by_key(&self.row.process, |process| process.key).ok();
-        span.threads.processes.get(self.at).copied().unwrap_or_else(by_key)
+        span.threads.get(self.at).map_or_else(by_key, |sum| sum.process)
     }
 
     /// Its group. Threads that began and ended within one interval are together, by name: sums do not have each of them.

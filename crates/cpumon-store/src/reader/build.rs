@@ -9,7 +9,7 @@ use cpumon_model::{
     BootId, Comm, DelayOf, Delays, Fields, HostId, ProcessInfo, ProcessInterval, ProcessKey, ThreadInterval,
     ThreadKey,
 };
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 use super::query::{Query, StoredInterval, What};
 use crate::codec::meta::{self, MetaRow};
@@ -17,7 +17,7 @@ use crate::codec::sched::SchedRows;
 use crate::codec::{PackedProcess, PackedThread};
 use crate::error::is_damage;
 use crate::names::{self, Block, ProcessName, ThreadName};
-use crate::rows::BootRow;
+use crate::rows::{BootRow, find_row, first};
 
 /// Cached entries of a kind; beyond it they are looked up again.
 const MAX_ENTRIES: usize = 1 << 18;
@@ -109,29 +109,25 @@ pub(crate) fn key_of(bytes: &[u8]) -> [u8; 16] {
 }
 
 fn load_info(connection: &Connection, id: i64) -> Sql<Option<ProcessInfo>> {
-    connection
-        .prepare_cached(
-            "SELECT name, comm, cmdline, cgroup, container, uid, is_kernel, interpreter, user,
-                    session, base_priority, product
-             FROM process_info WHERE id = ?1",
-        )?
-        .query_row([id], |row| {
-            Ok(ProcessInfo {
-                name: row.get(0)?,
-                comm: row.get(1)?,
-                cmdline: row.get(2)?,
-                cgroup: row.get(3)?,
-                container: row.get(4)?,
-                uid: row.get(5)?,
-                is_kernel: row.get(6)?,
-                interpreter: row.get(7)?,
-                user: row.get(8)?,
-                session: row.get(9)?,
-                base_priority: row.get(10)?,
-                product: row.get(11)?,
-            })
+    let text = "SELECT name, comm, cmdline, cgroup, container, uid, is_kernel, interpreter, user,
+                       session, base_priority, product
+                FROM process_info WHERE id = ?1";
+    find_row(connection, text, [id], |row| {
+        Ok(ProcessInfo {
+            name: row.get(0)?,
+            comm: row.get(1)?,
+            cmdline: row.get(2)?,
+            cgroup: row.get(3)?,
+            container: row.get(4)?,
+            uid: row.get(5)?,
+            is_kernel: row.get(6)?,
+            interpreter: row.get(7)?,
+            user: row.get(8)?,
+            session: row.get(9)?,
+            base_priority: row.get(10)?,
+            product: row.get(11)?,
         })
-        .optional()
+    })
 }
 
 /// `None` for what is damaged: the rows that name it are good.
@@ -161,16 +157,16 @@ impl Names {
         if let Some(&boot) = self.boots.get(&id) {
             return Ok(boot);
         }
-        let key: Option<Vec<u8>> = readable(
-            connection
-                .prepare_cached("SELECT key FROM boot WHERE id = ?1")?
-                .query_row([id], |row| row.get(0))
-                .optional(),
-        )?
-        .flatten();
-        let boot = BootId(key_of(&key.unwrap_or_default()));
+        let found = find_row(connection, "SELECT key FROM boot WHERE id = ?1", [id], first::<Vec<u8>>);
+        let boot = BootId(key_of(&readable(found)?.flatten().unwrap_or_default()));
         self.boots.insert(id, boot);
         Ok(boot)
+    }
+
+    /// The boot of a row of table `process`; all zero if either is gone.
+    pub(super) fn boot_of(&mut self, connection: &Connection, process_id: u64) -> Sql<BootId> {
+        let boot = self.process(connection, process_id)?.boot;
+        self.boot(connection, boot)
     }
 
     /// The processes of a chunk that was read.

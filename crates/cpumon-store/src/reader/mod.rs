@@ -30,7 +30,7 @@ pub use self::damage::{Damage, DamageReport};
 pub use self::gaps::{Gap, GapFinder};
 pub use self::query::{BootSpan, HostRecord, ProcessFilter, Query, StoredInterval, What};
 pub use self::segment::{Plan, Segment};
-pub use self::sums::ThreadRows;
+pub use self::sums::SumRow;
 pub use self::tasks::StoredProcess;
 pub(crate) use self::tasks::Task;
 use crate::error::{At, Result, StoreError, check_is_there, sibling};

@@ -6,22 +6,21 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use cpumon_model::{
-    BootId, DelayHistogram, DelayOf, Delays, Fields, HostId, Interval, Moment, ProcessInterval, Waits,
+    BootId, DelayHistogram, DelayOf, Delays, Fields, HostId, Interval, Life, Moment, ProcessInterval,
+    ProcessKey, SchedDelta, ThreadInterval, ThreadKey, Waits,
 };
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 
 use super::Reader;
 use super::build::ProcessThen;
 use super::cursor::IntervalCursor;
 use super::damage::ReadError;
 use super::query::{Query, What};
-use super::sums::{
-    HostSums, HourOf, RowSums, ThreadBucket, ThreadRows, host_sums, read_counters, read_delays, read_times,
-    read_waits,
-};
+use super::sums::{HostSums, SumRow, host_sums, read_counters, read_delays, read_waits};
 use crate::error::{At, Result};
-use crate::rows::{HostRow, signed, unsigned};
-use crate::sums::{ActiveTimes, BucketRange, Resolution, RunQueue};
+use crate::names::SqlComm;
+use crate::rows::{HostRow, find_row, signed, unsigned};
+use crate::sums::{BucketRange, Resolution, RunQueue};
 use crate::time::TimeRange;
 
 /// How a range is walked.
@@ -37,20 +36,14 @@ pub struct Plan {
     pub width_ns: i64,
 }
 
-/// How far back the data of a host reaches, ns; `None` where there is none.
-struct Oldest {
-    /// End of the oldest sample.
-    sample: Option<i64>,
-    /// Start of the oldest sum of a minute.
-    minute: Option<i64>,
-    /// Start of the oldest sum of an hour.
-    hour: Option<i64>,
-}
-
 /// The coarsest resolution that is fine enough for points `wanted_ns` apart; a coarser one where finer data no longer reaches
-/// back to `since`. `None`: the samples themselves.
-fn choose_resolution(wanted_ns: i64, since: i64, oldest: &Oldest) -> Option<Resolution> {
-    let Oldest { sample: first, minute: minutes, hour: hours } = *oldest;
+/// back to `since`. `None`: the samples themselves. How far back data reaches, ns: the end of the oldest sample, the start of the oldest
+/// sum of a minute and of an hour.
+fn choose_resolution(
+    wanted_ns: i64,
+    since: i64,
+    [first, minutes, hours]: [Option<i64>; 3],
+) -> Option<Resolution> {
     // Hours begin up to an hour before the first sample they sum: within that hour, all data reaches equally far.
     let oldest = hours.unwrap_or(i64::MAX).saturating_add(Resolution::Hour.length_ns()).max(since);
     let reaches = |begin: Option<i64>| begin.is_some_and(|begin| begin <= oldest);
@@ -82,8 +75,7 @@ impl Reader {
         let points = signed(points).max(1);
         // The points are those of the range that was asked for: it is what the picture shows.
         let wanted_ns = (range.until_ns.saturating_sub(range.since_ns) / points).max(1);
-        let resolution =
-            choose_resolution(wanted_ns, since, &Oldest { sample: first, minute: minutes, hour: hours });
+        let resolution = choose_resolution(wanted_ns, since, [first, minutes, hours]);
         let width_ns = resolution.map_or(wanted_ns, |resolution| {
             let length_ns = resolution.length_ns();
             (wanted_ns.saturating_add(length_ns - 1) / length_ns).max(1).saturating_mul(length_ns)
@@ -95,13 +87,11 @@ impl Reader {
     fn sum_range(&self, host: HostRow, resolution: Resolution) -> Result<(Option<i64>, Option<i64>)> {
         let name = resolution.name();
         let text = format!("SELECT min({name}), max({name}) + 1 FROM host_{name} WHERE host_id = ?1");
-        let span: (Option<i64>, Option<i64>) = self
-            .connection
-            .prepare_cached(&text)
-            .and_then(|mut select| select.query_row([host], |row| Ok((row.get(0)?, row.get(1)?))))
-            .at("find sums", self.path())?;
-        let ns = |bucket: i64| bucket.saturating_mul(resolution.length_ns());
-        Ok((span.0.map(ns), span.1.map(ns)))
+        let ns = |row: &Row<'_>, at: usize| -> rusqlite::Result<Option<i64>> {
+            Ok(row.get::<_, Option<i64>>(at)?.map(|bucket| bucket.saturating_mul(resolution.length_ns())))
+        };
+        let span = find_row(&self.connection, &text, [host], |row| Ok((ns(row, 0)?, ns(row, 1)?)));
+        Ok(span.at("find sums", self.path())?.unwrap_or_default())
     }
 }
 
@@ -115,16 +105,10 @@ pub struct Segment<'a> {
     pub max_busy_ppm: Option<i64>,
     /// Run queues of all CPUs; `None` where context switches were not measured.
     pub run_queue: Option<RunQueue>,
-    /// Of sums: the largest run time of each process row in one interval, ns per second. Empty for an interval as it is.
-    pub max_run_ns_per_s: &'a [i64],
-    /// Of sums: the blocked time of each process row; `None`: not measured. Empty for an interval as it is.
-    pub blocked_ns: &'a [Option<i64>],
-    /// Of sums: when each process row was active; `None`: not recorded. Empty for an interval as it is.
-    pub times: &'a [Option<ActiveTimes>],
-    /// Of sums: the boot of each process row, all zero where it is not known. Empty for an interval as it is, which names its boot.
-    pub boots: &'a [BootId],
-    /// Of sums: what else is known of its threads. Empty for an interval as it is.
-    pub threads: ThreadRows<'a>,
+    /// Of sums: what else is known of each process row. Empty for an interval as it is.
+    pub processes: &'a [SumRow],
+    /// Of sums: what else is known of each thread row. Empty for an interval as it is.
+    pub threads: &'a [SumRow],
 }
 
 /// Takes a segment; `Break` ends the walk.
@@ -137,12 +121,12 @@ struct Bucket {
     with_delays: bool,
     with_waits: bool,
     interval: Interval,
-    rows: RowSums,
-    /// Rows of `process` of the rows.
+    processes: Vec<SumRow>,
+    threads: Vec<SumRow>,
+    /// Rows of `process` of the process rows, ascending.
     ids: Vec<u64>,
     /// Rows with wait reasons, and rows whose blocked time is known without them.
     waits: [usize; 2],
-    threads: ThreadBucket,
 }
 
 impl Bucket {
@@ -153,10 +137,10 @@ impl Bucket {
             with_delays: query.sched,
             with_waits: query.sched && query.sum_details,
             interval,
-            rows: RowSums::default(),
+            processes: Vec::new(),
+            threads: Vec::new(),
             ids: Vec::new(),
             waits: [0; 2],
-            threads: ThreadBucket::default(),
         }
     }
 
@@ -178,7 +162,7 @@ impl Bucket {
         self.add_delays(DelayOf::Cpu(0), run_delays);
         self.interval.fields.set(Fields::CGROUPS, row.cgroups.is_some());
         row.cgroups.clone().unwrap_or_default().give(&mut self.interval);
-        self.rows.clear();
+        self.processes.clear();
         self.ids.clear();
         self.waits = [0; 2];
     }
@@ -214,7 +198,7 @@ impl Bucket {
     }
 
     /// Adds a row of `process_minute` or `process_hour`.
-    fn add_process(&mut self, process: &ProcessThen, row: &rusqlite::Row<'_>) -> rusqlite::Result<()> {
+    fn add_process(&mut self, process: &ProcessThen, boot: BootId, row: &Row<'_>) -> rusqlite::Result<()> {
         self.interval.processes.push(ProcessInterval {
             key: process.key,
             parent_pid: process.parent_pid,
@@ -222,15 +206,13 @@ impl Bucket {
             delta: read_counters(row, 2)?,
             ..ProcessInterval::default()
         });
-        self.rows.max_run_ns_per_s.push(row.get(8)?);
-        let blocked_ns: Option<i64> = row.get(10)?;
-        self.rows.blocked_ns.push(blocked_ns);
-        self.rows.times.push(read_times(row, 12, self.interval.begin.wall_ns)?);
+        let sum = SumRow::read(row, 8, self.interval.begin.wall_ns, boot)?;
+        self.processes.push(sum);
         if self.with_waits {
-            self.add_waits(blocked_ns, read_waits(row, 11)?);
+            self.add_waits(sum.blocked_ns, read_waits(row, 13)?);
         }
         if self.with_delays {
-            self.add_delays(DelayOf::Process(process.key), read_delays(row, 9)?.as_ref());
+            self.add_delays(DelayOf::Process(process.key), read_delays(row, 14)?.as_ref());
         }
         Ok(())
     }
@@ -250,11 +232,8 @@ impl Bucket {
             interval: &self.interval,
             max_busy_ppm: Some(row.max_busy_ppm),
             run_queue: row.run_queue,
-            max_run_ns_per_s: &self.rows.max_run_ns_per_s,
-            blocked_ns: &self.rows.blocked_ns,
-            times: &self.rows.times,
-            boots: &self.rows.boots,
-            threads: self.threads.rows(),
+            processes: &self.processes,
+            threads: &self.threads,
         }
     }
 }
@@ -305,16 +284,7 @@ impl<'a> Segment<'a> {
     /// An interval as it is.
     #[must_use]
     pub fn of(interval: &'a Interval) -> Self {
-        Self {
-            interval,
-            max_busy_ppm: None,
-            run_queue: RunQueue::of(interval),
-            max_run_ns_per_s: &[],
-            blocked_ns: &[],
-            times: &[],
-            boots: &[],
-            threads: ThreadRows::default(),
-        }
+        Self { interval, max_busy_ppm: None, run_queue: RunQueue::of(interval), processes: &[], threads: &[] }
     }
 }
 
@@ -374,8 +344,7 @@ impl BucketReader<'_> {
         let name = self.resolution.name();
         let text = format!(
             "SELECT {name}, process_id, user_ns, system_ns, run_ns, run_delay_ns, voluntary_switches, involuntary_switches,
-                    max_run_ns_per_s, run_delays, blocked_ns, waits, first_ns, last_ns,
-                    max_end_ns
+                    max_run_ns_per_s, blocked_ns, first_ns, last_ns, max_end_ns, waits, run_delays
              FROM process_{name} WHERE host_id = ?1 AND {name} BETWEEN ?2 AND ?3 ORDER BY {name}, process_id"
         );
         let mut select = self.connection.prepare_cached(&text)?;
@@ -390,28 +359,64 @@ impl BucketReader<'_> {
                     break;
                 }
                 let (id, names) = (unsigned(row, 1)?, &mut self.cursor.names);
-                let boot = names.process(self.connection, id)?.boot;
-                let boot = names.boot(self.connection, boot)?;
+                let boot = names.boot_of(self.connection, id)?;
                 let process = names.process(self.connection, id)?;
                 if at == host.bucket && query.filter.matches(process.key, &process.info) {
-                    bucket.add_process(process, row)?;
-                    bucket.rows.boots.push(boot);
+                    bucket.add_process(process, boot, row)?;
                     bucket.ids.push(id);
                 }
                 pending = rows.next()?;
             }
             bucket.end_rows();
-            let at_hour = host.bucket;
             if self.has_threads(query) {
-                let (threads, rows) = (&mut bucket.threads, &mut bucket.interval.threads);
-                let (host, processes) = (self.host, &bucket.ids);
-                let hour = HourOf { connection: self.connection, host, hour: at_hour, processes };
-                threads.read(hour, query, &mut self.cursor.names, rows)?;
+                self.read_threads(query, host.bucket, bucket)?;
             }
             if visit(&bucket.segment(host)).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+    /// Reads the thread rows of an hour in place of those before.
+    fn read_threads(&mut self, query: &Query, hour: i64, bucket: &mut Bucket) -> rusqlite::Result<()> {
+        let (threads, names) = (&mut bucket.interval.threads, &mut self.cursor.names);
+        threads.clear();
+        bucket.threads.clear();
+        let mut select = self.connection.prepare_cached(
+            "SELECT process_id, tid, start_ns, comm, user_ns, system_ns, run_ns, run_delay_ns, voluntary_switches,
+                    involuntary_switches, max_run_ns_per_s, blocked_ns, first_ns, last_ns, max_end_ns, waits
+             FROM thread_hour WHERE host_id = ?1 AND hour = ?2 ORDER BY process_id, tid, start_ns",
+        )?;
+        let mut rows = select.query(params![self.host, hour])?;
+        let begin_ns = hour.saturating_mul(Resolution::Hour.length_ns());
+        let (mut last_id, mut boot, mut owner, mut is_wanted) =
+            (None, BootId::default(), ProcessKey::default(), false);
+        while let Some(row) = rows.next()? {
+            let id = unsigned(row, 0)?;
+            if last_id.replace(id) != Some(id) {
+                boot = names.boot_of(self.connection, id)?;
+                let found = names.process(self.connection, id)?;
+                is_wanted = query.filter.matches(found.key, &found.info);
+                owner = found.key;
+            }
+            if !is_wanted {
+                continue;
+            }
+            let key = ThreadKey { tid: row.get(1)?, start_ns: unsigned(row, 2)? };
+            let waits = read_waits(row, 15)?.unwrap_or_default();
+            threads.push(ThreadInterval {
+                key,
+                process: owner,
+                comm: row.get::<_, SqlComm>(3)?.0,
+                // The row that short-lived threads of a name share is that of no thread.
+                life: if key.tid == 0 { Life::BornEnded } else { Life::Alive },
+                delta: read_counters(row, 4)?,
+                sched: SchedDelta { waits, ..SchedDelta::default() },
+                ..ThreadInterval::default()
+            });
+            let process = bucket.ids.binary_search(&id).ok();
+            bucket.threads.push(SumRow { process, ..SumRow::read(row, 10, begin_ns, boot)? });
+        }
+        Ok(())
     }
 }

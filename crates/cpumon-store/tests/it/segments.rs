@@ -104,13 +104,13 @@ fn hours_have_threads_and_those_that_live_for_an_instant_share_a_row() {
                 for (at, row) in segment.interval.threads.iter().enumerate() {
                     // Rows of short-lived threads have no key of their own in sums.
                     let key = if row.life == Life::BornEnded { ThreadKey::default() } else { row.key };
-                    let blocked_ns = segment.threads.blocked_ns.get(at).copied().flatten();
+                    let blocked_ns = segment.threads.get(at).and_then(|sum| sum.blocked_ns);
                     let waits: u64 = row.sched.waits.iter().map(|(_, ns)| ns).sum();
                     let sum = sums.entry(key).or_default();
                     sum.0 += &row.delta;
                     sum.1 += blocked_ns.unwrap_or(row.sched.blocked_ns);
                     sum.2 += waits.cast_signed();
-                    times += i64::from(segment.threads.times.get(at).copied().flatten().is_some());
+                    times += i64::from(segment.threads.get(at).is_some_and(|sum| sum.times.is_some()));
                 }
                 ControlFlow::Continue(())
             })
@@ -152,7 +152,8 @@ fn segments_add_up_to_the_same_at_every_resolution() {
                     segment.interval.processes.iter().enumerate().filter(|(_, row)| row.key == wanted)
                 {
                     sum += &row.delta;
-                    peak = peak.max(segment.max_run_ns_per_s.get(at).copied().unwrap_or(row.delta.run_ns));
+                    peak = peak
+                        .max(segment.processes.get(at).map_or(row.delta.run_ns, |sum| sum.max_run_ns_per_s));
                 }
                 ControlFlow::Continue(())
             })
