@@ -18,7 +18,7 @@ pub(crate) struct FreshRow {
 
 /// Columns in the order of [`read`]; `?1` is whether samples are wanted.
 pub(crate) fn columns() -> String {
-    let names: Vec<&str> = meta::COLUMNS.iter().map(|column| column.0).collect();
+    let names: Vec<&str> = meta::COLUMNS.iter().map(|column| column.name).collect();
     format!(
         "boot_id, {}, cpus, CASE WHEN ?1 THEN samples ELSE x'' END, CASE WHEN ?1 THEN sched ELSE x'' END",
         names.join(", ")

@@ -8,16 +8,15 @@ use cpumon_model::Comm;
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Result as Sql, Row, params};
 
-use crate::codec::varint::{self, Cursor, Malformed};
-use crate::codec::zip::{unzip, zip_columns};
+use crate::codec::lists::{ListRow, MOST_NUMBERS, step, stepped, unpack};
+use crate::codec::varint::{unzigzag, zigzag};
 use crate::rows::{all_rows, execute, find_row, unsigned};
 
-/// First byte of a block.
-const FORMAT: u8 = 1;
 /// Most names in a block, twice as many as are put into one; more is damage.
 const MAX_NAMES: usize = 1 << 11;
 /// Plain bytes of so many: of each up to seven numbers, a length and 15 bytes of text.
 const MAX_BLOCK_BYTES: usize = MAX_NAMES * 128;
+const TOO_MANY: &str = "more names than a block has";
 
 /// A row of table `thread`.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -43,19 +42,14 @@ pub(crate) struct ProcessName {
     pub(crate) is_short: bool,
 }
 
-/// Most columns of numbers.
-pub(crate) const MOST_NUMBERS: usize = 7;
-
 /// A name that has a table of rows, and one of blocks into which its rows are packed.
-pub(crate) trait Name: Copy + Default {
+pub(crate) trait Name: ListRow {
     /// The table of rows; the table of blocks has `_block` behind it.
     const TABLE: &'static str;
     /// The columns that [`Name::from_row`] reads.
     const COLUMNS: &'static str;
     /// Which rows are names of tasks.
     const IS_TASK: &'static str;
-    /// Columns of numbers, at most [`MOST_NUMBERS`]; text follows them.
-    const NUMBERS: usize;
 
     /// Reads [`Name::COLUMNS`].
     fn from_row(row: &Row<'_>) -> Sql<Self>;
@@ -65,34 +59,10 @@ pub(crate) trait Name: Copy + Default {
 
     /// Row id in its table.
     fn id(&self) -> u64;
-
-    /// Its numbers; `before` is the row before.
-    fn numbers(&self, before: &Self) -> [i64; MOST_NUMBERS];
-
-    /// The reverse of [`Name::numbers`]; `None` for numbers that it never gives.
-    fn from_numbers(numbers: &[i64; MOST_NUMBERS], before: &Self) -> Option<Self>;
-
-    /// Its text; empty if it has none.
-    fn text(&self) -> &[u8] {
-        &[]
-    }
-
-    /// Takes its text back.
-    fn set_text(&mut self, _text: &[u8]) {}
-}
-
-/// `a − b` of unsigned numbers, wrapping.
-fn step(a: u64, b: u64) -> i64 {
-    a.wrapping_sub(b).cast_signed()
-}
-
-/// The reverse of [`step`].
-fn stepped(before: u64, by: i64) -> u64 {
-    before.wrapping_add(by.cast_unsigned())
 }
 
 /// [`stepped`] for numbers of 32 bits.
-fn stepped_u32(before: u32, by: i64) -> Option<u32> {
+fn stepped_u32(before: u32, by: u64) -> Option<u32> {
     u32::try_from(stepped(before.into(), by)).ok()
 }
 
@@ -100,7 +70,6 @@ impl Name for ThreadName {
     const TABLE: &'static str = "thread";
     const COLUMNS: &'static str = "id, process_id, tid, start_ns, comm, nice, priority";
     const IS_TASK: &'static str = "TRUE";
-    const NUMBERS: usize = 6;
 
     fn from_row(row: &Row<'_>) -> Sql<Self> {
         Ok(Self {
@@ -126,22 +95,31 @@ impl Name for ThreadName {
     fn id(&self) -> u64 {
         self.id
     }
+}
 
-    fn numbers(&self, before: &Self) -> [i64; MOST_NUMBERS] {
+impl ListRow for ThreadName {
+    const NUMBERS: usize = 6;
+    const HAS_TEXT: bool = true;
+    const MAX_ROWS: usize = MAX_NAMES;
+    const MAX_BYTES: usize = MAX_BLOCK_BYTES;
+    const TOO_MANY: &'static str = TOO_MANY;
+
+    fn numbers(&self, before: &Self) -> [u64; MOST_NUMBERS] {
         [
             step(self.id, before.id),
             step(self.process_id, before.process_id),
             step(self.tid.into(), before.tid.into()),
             step(self.start_ns, before.start_ns),
-            self.nice.into(),
+            zigzag(self.nice.into()),
             // Priority is 20 + nice but for real-time threads: the difference is mostly the same number.
-            i64::from(self.priority) - i64::from(self.nice),
+            zigzag(i64::from(self.priority) - i64::from(self.nice)),
             0,
         ]
     }
 
-    fn from_numbers(numbers: &[i64; MOST_NUMBERS], before: &Self) -> Option<Self> {
+    fn from_numbers(numbers: &[u64; MOST_NUMBERS], before: &Self) -> Option<Self> {
         let &[id, process_id, tid, start_ns, nice, priority, _] = numbers;
+        let (nice, priority) = (unzigzag(nice), unzigzag(priority));
         Some(Self {
             id: stepped(before.id, id),
             process_id: stepped(before.process_id, process_id),
@@ -168,7 +146,6 @@ impl Name for ProcessName {
     const COLUMNS: &'static str = "id, boot_id, pid, start_ns, parent_pid, info_id, is_short";
     /// Boot 0 marks rows that represent short-lived processes in sums; they are no tasks.
     const IS_TASK: &'static str = "boot_id <> 0";
-    const NUMBERS: usize = 7;
 
     fn from_row(row: &Row<'_>) -> Sql<Self> {
         Ok(Self {
@@ -194,30 +171,38 @@ impl Name for ProcessName {
     fn id(&self) -> u64 {
         self.id
     }
+}
 
-    fn numbers(&self, before: &Self) -> [i64; MOST_NUMBERS] {
+impl ListRow for ProcessName {
+    const NUMBERS: usize = 7;
+    const HAS_TEXT: bool = true;
+    const MAX_ROWS: usize = MAX_NAMES;
+    const MAX_BYTES: usize = MAX_BLOCK_BYTES;
+    const TOO_MANY: &'static str = TOO_MANY;
+
+    fn numbers(&self, before: &Self) -> [u64; MOST_NUMBERS] {
         [
             step(self.id, before.id),
-            self.boot_id.wrapping_sub(before.boot_id),
+            zigzag(self.boot_id.wrapping_sub(before.boot_id)),
             step(self.pid.into(), before.pid.into()),
             step(self.start_ns, before.start_ns),
             // The kernel gives pids in ascending order, so a parent's pid is mostly a little lower.
             step(self.pid.into(), self.parent_pid.into()),
-            self.info_id,
-            self.is_short.into(),
+            zigzag(self.info_id),
+            zigzag(self.is_short.into()),
         ]
     }
 
-    fn from_numbers(numbers: &[i64; MOST_NUMBERS], before: &Self) -> Option<Self> {
+    fn from_numbers(numbers: &[u64; MOST_NUMBERS], before: &Self) -> Option<Self> {
         let &[id, boot_id, pid, start_ns, above_parent, info_id, is_short] = numbers;
         let pid = stepped_u32(before.pid, pid)?;
         Some(Self {
             id: stepped(before.id, id),
-            boot_id: before.boot_id.wrapping_add(boot_id),
+            boot_id: before.boot_id.wrapping_add(unzigzag(boot_id)),
             pid,
             start_ns: stepped(before.start_ns, start_ns),
-            parent_pid: u32::try_from(u64::from(pid).wrapping_sub(above_parent.cast_unsigned())).ok()?,
-            info_id,
+            parent_pid: u32::try_from(u64::from(pid).wrapping_sub(stepped(0, above_parent))).ok()?,
+            info_id: unzigzag(info_id),
             is_short: is_short != 0,
         })
     }
@@ -284,7 +269,7 @@ fn load_block<N: Name>(connection: &Connection, which: &str, id: u64) -> Sql<Opt
         // The names behind a block are behind its first one, whatever its row has.
         let first_id = unsigned(row, 0)?;
         let last_id = unsigned(row, 1)?.max(first_id);
-        let names = decode(row.get_ref(3)?.as_blob()?).unwrap_or_else(|malformed| {
+        let names = unpack(row.get_ref(3)?.as_blob()?).unwrap_or_else(|malformed| {
             log::warn!("{} names {first_id} to {last_id} are damaged: {malformed}", N::TABLE);
             Vec::new()
         });
@@ -378,54 +363,13 @@ fn next_names<N: Name>(connection: &Connection, after: u64) -> Sql<(Vec<N>, Opti
     Ok((names.into_values().collect(), end))
 }
 
-/// Packs names, given in order of id.
-pub(crate) fn encode<N: Name>(names: &[N], level: i32) -> std::io::Result<Vec<u8>> {
-    let mut columns = vec![Vec::new(); N::NUMBERS];
-    let (mut lengths, mut text) = (Vec::new(), Vec::new());
-    let mut before = N::default();
-    for name in names {
-        for (column, number) in columns.iter_mut().zip(name.numbers(&before)) {
-            varint::write_signed(column, number);
-        }
-        varint::write(&mut lengths, name.text().len() as u64);
-        text.extend_from_slice(name.text());
-        before = *name;
-    }
-    columns.extend([lengths, text]);
-    zip_columns(FORMAT, names.len(), &columns, level)
-}
-
-/// Unpacks what [`encode`] packed.
-pub(crate) fn decode<N: Name>(block: &[u8]) -> Result<Vec<N>, Malformed> {
-    let mut plain = Vec::new();
-    unzip(block, &mut plain, MAX_BLOCK_BYTES)?;
-    let mut cursor = Cursor::open(&plain, FORMAT)?;
-    // A name has at least one byte in each of its columns.
-    let count = cursor.count_to(N::NUMBERS, MAX_NAMES, "more names than a block has")?;
-    let mut columns = (0..N::NUMBERS).map(|_| cursor.section()).collect::<Result<Vec<_>, _>>()?;
-    let (mut lengths, mut text) = (cursor.section()?, cursor.section()?);
-    let mut names = Vec::with_capacity(count);
-    let (mut before, mut numbers) = (N::default(), [0; MOST_NUMBERS]);
-    for _ in 0..count {
-        for (number, column) in numbers.iter_mut().zip(&mut columns) {
-            *number = column.i64()?;
-        }
-        let name = N::from_numbers(&numbers, &before);
-        let mut name = name.ok_or_else(|| cursor.malformed("number out of range"))?;
-        let length: usize = lengths.narrow()?;
-        name.set_text(text.bytes(length)?);
-        names.push(name);
-        before = name;
-    }
-    Ok(names)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::codec::zip::zip;
+    use crate::codec::lists::pack;
+    use crate::codec::zip::{unzip, zip};
 
     prop_compose! {
         fn any_thread()(id in any::<u64>(), process_id in any::<u64>(), tid in any::<u32>(), start_ns in any::<u64>(),
@@ -447,8 +391,8 @@ mod tests {
             threads in proptest::collection::vec(any_thread(), 0..40),
             processes in proptest::collection::vec(any_process(), 0..40),
         ) {
-            prop_assert_eq!(decode::<ThreadName>(&encode(&threads, 3).unwrap()).unwrap(), threads);
-            prop_assert_eq!(decode::<ProcessName>(&encode(&processes, 3).unwrap()).unwrap(), processes);
+            prop_assert_eq!(unpack::<ThreadName>(&pack(&threads, 3).unwrap()).unwrap(), threads);
+            prop_assert_eq!(unpack::<ProcessName>(&pack(&processes, 3).unwrap()).unwrap(), processes);
         }
 
         #[test]
@@ -457,14 +401,14 @@ mod tests {
             flips in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..6),
         ) {
             let mut plain = Vec::new();
-            unzip(&encode(&threads, 3).unwrap(), &mut plain, MAX_BLOCK_BYTES).unwrap();
+            unzip(&pack(&threads, 3).unwrap(), &mut plain, MAX_BLOCK_BYTES).unwrap();
             for (at, flip) in flips {
                 let at = at % plain.len();
                 plain[at] ^= flip;
             }
             let block = zip(&plain, 3).unwrap();
-            prop_assert!(decode::<ThreadName>(&block).map_or(0, |names| names.len()) <= plain.len());
-            let _ = decode::<ProcessName>(&block);
+            prop_assert!(unpack::<ThreadName>(&block).map_or(0, |names| names.len()) <= plain.len());
+            let _ = unpack::<ProcessName>(&block);
         }
     }
 }

@@ -48,7 +48,7 @@ pub(crate) fn first<T: FromSql>(row: &Row<'_>) -> Sql<T> {
 pub(crate) struct HostRow(pub(crate) i64);
 
 /// Row id in table `boot`.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BootRow(pub(crate) i64);
 
 /// A boot and its host: chunks and fresh intervals are grouped by this pair.

@@ -8,12 +8,13 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Result as Sql, Row, params_from_iter};
 
 use crate::codec::chunk::Chunk;
+use crate::codec::lists::{self, ListedProcess};
 use crate::codec::meta::{END_WALL, TRUST, is_trust_code, trust_code};
 use crate::codec::sched::SchedRows;
 use crate::codec::varint::Malformed;
-use crate::codec::{PackedInterval, blob, host, lists};
+use crate::codec::{PackedInterval, blob, host};
 use crate::error::{At, Result, is_damage};
-use crate::names::{self, ProcessName, ThreadName};
+use crate::names::{ProcessName, ThreadName};
 use crate::schema;
 
 /// A table, and how its rows are found in order.
@@ -291,9 +292,9 @@ impl Content {
                 self.sched.read(section("sched"))?;
                 host::decode(section("cpus"), &mut self.interval)
             }
-            "thread_block" => names::decode::<ThreadName>(section("names")).map(|_| ()),
-            "process_block" => names::decode::<ProcessName>(section("names")).map(|_| ()),
-            "process_list" => lists::decode_processes(section("processes")).map(|_| ()),
+            "thread_block" => lists::unpack::<ThreadName>(section("names")).map(|_| ()),
+            "process_block" => lists::unpack::<ProcessName>(section("names")).map(|_| ()),
+            "process_list" => lists::unpack::<ListedProcess>(section("processes")).map(|_| ()),
             _ => Ok(()),
         }
     }

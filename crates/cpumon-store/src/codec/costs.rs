@@ -9,15 +9,13 @@ use rusqlite::{Connection, params};
 
 use super::chunk::Chunk;
 use super::limits::{MAX_BUCKETS, MAX_CPUS, MAX_HISTOGRAMS, MAX_INTERVALS, MAX_ROWS, MAX_SECTION_BYTES};
-use super::lists::{
-    ListedProcess, ListedThread, MAX_IDLE_THREADS, MAX_PROCESSES, decode_processes, decode_threads,
-};
+use super::lists::{ListedProcess, ListedThread, MAX_IDLE_THREADS, MAX_PROCESSES, unpack};
 use super::meta::{COUNT, END_WALL, MetaRow, write_meta, write_optional};
 use super::sched::SchedRows;
 use super::varint::{self, Malformed, write_section};
 use super::{Coding, PARTS, host};
 use crate::held_memory::taken_by;
-use crate::names::{self, ThreadName};
+use crate::names::ThreadName;
 use crate::{Query, Reader, StoreOptions, Writer};
 
 mod names_of_chunks;
@@ -341,36 +339,35 @@ fn list(count: usize, columns: usize) -> Vec<u8> {
 fn lists_and_blocks_of_names_take_no_more_than_their_limits_explain() {
     let most = MAX_IDLE_THREADS + MAX_ROWS;
     let (threads, processes) = (list(most, 4), list(MAX_PROCESSES, 2));
-    let (read, taken) = taken_by(|| decode_threads(&threads).map(|list| list.len()));
+    let (read, taken) = taken_by(|| unpack::<ListedThread>(&threads).map(|list| list.len()));
     assert_eq!(read, Ok(most));
     assert!(taken.most <= most * (size_of::<ListedThread>() + 8), "{taken:?}");
-    let (read, taken) = taken_by(|| decode_processes(&processes).map(|list| list.len()));
+    let (read, taken) = taken_by(|| unpack::<ListedProcess>(&processes).map(|list| list.len()));
     assert_eq!(read, Ok(MAX_PROCESSES));
     assert!(taken.most <= MAX_PROCESSES * (size_of::<ListedProcess>() + 8), "{taken:?}");
     // Numbers, lengths of texts, and texts.
-    assert_eq!(names::decode::<ThreadName>(&list(2_048, 8)).map(|names| names.len()), Ok(2_048));
+    assert_eq!(unpack::<ThreadName>(&list(2_048, 8)).map(|names| names.len()), Ok(2_048));
     let refused = |what: Result<usize, Malformed>| what.map_err(|malformed| malformed.what);
     let block = |count| list(count, 8);
     for (bytes, expected) in [
         (list(MAX_PROCESSES + 1, 2), "more processes than a list has"),
         (list(1 << 22, 2), "section too large"),
     ] {
-        let (read, taken) = taken_by(|| refused(decode_processes(&bytes).map(|list| list.len())));
+        let (read, taken) = taken_by(|| refused(unpack::<ListedProcess>(&bytes).map(|list| list.len())));
         assert_eq!(read, Err(expected));
         assert!(taken.most < 1 << 20, "{taken:?}");
     }
     for (bytes, expected) in
         [(list(most + 1, 4), "more threads than a list has"), (list(1 << 23, 4), "section too large")]
     {
-        let (read, taken) = taken_by(|| refused(decode_threads(&bytes).map(|list| list.len())));
+        let (read, taken) = taken_by(|| refused(unpack::<ListedThread>(&bytes).map(|list| list.len())));
         assert_eq!(read, Err(expected));
         assert!(taken.most < 4 << 20, "{taken:?}");
     }
     for (bytes, expected) in
         [(block(2_049), "more names than a block has"), (block(1 << 20), "section too large")]
     {
-        let (read, taken) =
-            taken_by(|| refused(names::decode::<ThreadName>(&bytes).map(|names| names.len())));
+        let (read, taken) = taken_by(|| refused(unpack::<ThreadName>(&bytes).map(|names| names.len())));
         assert_eq!(read, Err(expected));
         assert!(taken.most < 1 << 20, "{taken:?}");
     }

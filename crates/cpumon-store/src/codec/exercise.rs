@@ -9,7 +9,7 @@ use super::{PackedInterval, blob, host, lists, zip};
 /// Reads bytes as each kind of block, and in four pieces as the sections of a chunk.
 pub fn exercise(bytes: &[u8]) {
     let _ = blob::decode(bytes, &mut PackedInterval::default());
-    let _ = lists::decode_processes(bytes);
+    let _ = lists::unpack::<lists::ListedProcess>(bytes);
     let _ = read_row(bytes, bytes);
     let _ = Chunk::default().read_meta(bytes);
     let _ = read_chunk(bytes);

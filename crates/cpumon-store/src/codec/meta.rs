@@ -1,10 +1,11 @@
-//! What is known about an interval as a whole, as a fixed row of numbers. The columns of table `interval`, the order of binding
-//! and reading them, and the columns of a chunk are one list, [`COLUMNS`].
+//! An interval as a whole, as a fixed row of numbers. The columns of table `interval`, the order of binding and reading them, the columns of a
+//! chunk, and where each value comes from and goes to are one list, [`COLUMNS`].
 
 use cpumon_model::{
-    BootId, Fields, Flags, HostId, Interval, Ledger, LossCounts, Moment, SourceHealth, SourceKind, Trust,
+    BootId, Fields, Flags, HostId, Interval, Ledger, LossCounts, SourceHealth, SourceKind, Trust,
 };
 
+use self::ColumnCoding::{Alongside, Continues, Delta, Minus, Plain};
 use super::varint::{self, Cursor, Malformed, write_section};
 use crate::rows::signed;
 
@@ -28,10 +29,6 @@ pub(crate) const COUNT: usize = 42;
 /// Number of columns that each chunk has; those behind them are written only up to the last one that is not zero, and are the last
 /// ones of table `interval`.
 pub(crate) const IN_EVERY_CHUNK: usize = 40;
-/// Position of `wall_shift_ns`: the device's own wall clock less `end_wall_ns`.
-pub(crate) const SHIFT: usize = 40;
-/// Position of `trust`: how the interval came in, see [`trust_code`].
-pub(crate) const TRUST: usize = 41;
 
 /// The fields that the store has columns for. The rest of what a source measures reads as no data.
 const CARRIED: Fields = Fields::FIRST_RELEASE
@@ -47,72 +44,143 @@ pub(crate) const NONE: i64 = i64::MIN;
 /// One interval's numbers, in the order of [`COLUMNS`]. Unsigned values are stored as signed ones of the same bits.
 pub(crate) type MetaRow = [i64; COUNT];
 
-/// Position of `end_mono_ns`: ns of the device's `CLOCK_MONOTONIC`.
-pub(crate) const END_MONO: usize = 1;
-/// Position of `end_wall_ns`: ns since the epoch, on the time line.
-pub(crate) const END_WALL: usize = 2;
-/// Position of `end_boot_ns`: ns of the device's `CLOCK_BOOTTIME`.
-pub(crate) const END_BOOT: usize = 3;
-/// Position of `begin_mono_ns`: ns of the device's `CLOCK_MONOTONIC`.
-pub(crate) const BEGIN_MONO: usize = 4;
-/// Position of `begin_wall_ns`: ns since the epoch, on the time line.
-pub(crate) const BEGIN_WALL: usize = 5;
-/// Position of `fields`: bits of [`Fields`].
-const FIELDS: usize = 9;
-/// Position of `flags`: bits of [`Flags`].
-const FLAGS: usize = 10;
-/// Position of `capacity_ns`; the ledger's other lines follow.
-pub(crate) const CAPACITY: usize = 15;
-/// Position of `sequence`: the number of the snapshot at the end.
+// Positions of columns. Times that end in `MONO` and `BOOT` are ns of the device's `CLOCK_MONOTONIC` and `CLOCK_BOOTTIME`, those in `WALL` ns
+// since the epoch, on the time line; `RECEIVED` is on the receiver's clock; `SHIFT` is the device's own wall clock less `end_wall_ns`.
 pub(crate) const SEQUENCE: usize = 0;
-/// Position of `received_wall_ns`: ns since the epoch, on the receiver's clock.
+pub(crate) const END_MONO: usize = 1;
+pub(crate) const END_WALL: usize = 2;
+pub(crate) const END_BOOT: usize = 3;
+pub(crate) const BEGIN_MONO: usize = 4;
+pub(crate) const BEGIN_WALL: usize = 5;
 pub(crate) const RECEIVED: usize = 7;
+const FIELDS: usize = 9;
+const FLAGS: usize = 10;
+/// The ledger's other lines follow.
+pub(crate) const CAPACITY: usize = 15;
+pub(crate) const SHIFT: usize = 40;
+pub(crate) const TRUST: usize = 41;
 
-/// Names as in table `interval`, and how a chunk writes them. A column refers to earlier ones only.
-pub(crate) const COLUMNS: [(&str, ColumnCoding); COUNT] = [
-    ("sequence", ColumnCoding::Delta),
-    ("end_mono_ns", ColumnCoding::Delta),
-    ("end_wall_ns", ColumnCoding::Alongside(END_MONO)),
-    ("end_boot_ns", ColumnCoding::Alongside(END_MONO)),
-    ("begin_mono_ns", ColumnCoding::Continues(END_MONO)),
-    ("begin_wall_ns", ColumnCoding::Continues(END_WALL)),
-    ("begin_boot_ns", ColumnCoding::Continues(END_BOOT)),
-    ("received_wall_ns", ColumnCoding::Minus(END_WALL)),
-    ("source", ColumnCoding::Delta),
-    ("fields", ColumnCoding::Delta),
-    ("flags", ColumnCoding::Delta),
-    ("v1_ticks", ColumnCoding::Delta),
-    ("pass_ns", ColumnCoding::Plain),
-    ("thread_count", ColumnCoding::Delta),
-    ("process_count", ColumnCoding::Delta),
-    ("capacity_ns", ColumnCoding::Delta),
-    ("threads_ns", ColumnCoding::Plain),
-    ("exited_ns", ColumnCoding::Plain),
-    ("irq_ns", ColumnCoding::Plain),
-    ("softirq_ns", ColumnCoding::Plain),
-    ("steal_ns", ColumnCoding::Plain),
-    ("idle_ns", ColumnCoding::Plain),
-    ("irq_in_run_time", ColumnCoding::Delta),
-    ("tasks_vanished", ColumnCoding::Delta),
-    ("permission_denied", ColumnCoding::Delta),
-    ("malformed", ColumnCoding::Delta),
-    ("exits_lost", ColumnCoding::Delta),
-    ("intervals_late", ColumnCoding::Delta),
-    ("intervals_skipped", ColumnCoding::Delta),
-    ("own_cpu_ns", ColumnCoding::Delta),
-    ("own_rss_bytes", ColumnCoding::Delta),
-    ("datagrams", ColumnCoding::Delta),
-    ("datagram_bytes", ColumnCoding::Delta),
-    ("snapshots", ColumnCoding::Delta),
-    ("snapshots_lost", ColumnCoding::Delta),
-    ("snapshots_partial", ColumnCoding::Delta),
-    ("duplicates", ColumnCoding::Delta),
-    ("reordered", ColumnCoding::Delta),
-    ("rejected", ColumnCoding::Delta),
-    ("store_dropped", ColumnCoding::Delta),
-    ("wall_shift_ns", ColumnCoding::Delta),
-    ("trust", ColumnCoding::Delta),
-];
+/// An interval as it is stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoredInterval {
+    /// The interval: active rows, and those of threads and processes that waited.
+    pub interval: Interval,
+    /// When the receiver got it, ns since the epoch on the receiver's clock.
+    pub received_wall_ns: i64,
+    /// The host's losses at that time, cumulative since that receiver started; `None` where nothing travelled over a network.
+    pub loss: Option<LossCounts>,
+}
+
+/// An interval that is about to be stored.
+struct MetaSource<'a> {
+    interval: &'a Interval,
+    received_wall_ns: i64,
+    loss: Option<&'a LossCounts>,
+}
+
+/// A column: its name in table `interval`, how a chunk writes it, and where its value comes from and goes to.
+pub(crate) struct MetaColumn {
+    pub(crate) name: &'static str,
+    coding: ColumnCoding,
+    get: fn(&MetaSource<'_>) -> i64,
+    set: fn(&mut StoredInterval, i64),
+}
+
+macro_rules! get {
+    ($from:ident unsigned $($field:ident).+) => { $from.interval.$($field).+.cast_signed() };
+    ($from:ident signed $($field:ident).+) => { $from.interval.$($field).+ };
+    ($from:ident small $($field:ident).+) => { i64::from($from.interval.$($field).+) };
+    ($from:ident flag $($field:ident).+) => { i64::from($from.interval.$($field).+) };
+    ($from:ident loss $field:ident) => { $from.loss.map_or(NONE, |loss| loss.$field.cast_signed()) };
+    ($from:ident received) => { $from.received_wall_ns };
+    ($from:ident source) => { i64::from($from.interval.source.code()) };
+    ($from:ident fields) => { i64::from($from.interval.fields.intersection(CARRIED).bits()) };
+    ($from:ident flags) => { i64::from($from.interval.flags.bits()) };
+    ($from:ident ticks) => { $from.interval.v1_ticks.unwrap_or(NONE) };
+    ($from:ident trust) => { trust_code($from.interval.trust) };
+}
+
+macro_rules! set {
+    ($into:ident $value:ident unsigned $($field:ident).+) => {
+        $into.interval.$($field).+ = $value.cast_unsigned()
+    };
+    ($into:ident $value:ident signed $($field:ident).+) => { $into.interval.$($field).+ = $value };
+    ($into:ident $value:ident small $($field:ident).+) => {
+        $into.interval.$($field).+ = u32::try_from($value).unwrap_or(0)
+    };
+    ($into:ident $value:ident flag $($field:ident).+) => { $into.interval.$($field).+ = $value != 0 };
+    // The nine counts are there together or not at all.
+    ($into:ident $value:ident loss $field:ident) => {
+        if $value != NONE {
+            $into.loss.get_or_insert_default().$field = $value.cast_unsigned();
+        }
+    };
+    ($into:ident $value:ident received) => { $into.received_wall_ns = $value };
+    ($into:ident $value:ident source) => {
+        $into.interval.source = SourceKind::from_code(u8::try_from($value).unwrap_or(0))
+    };
+    ($into:ident $value:ident fields) => { $into.interval.fields = fields_from($value) };
+    ($into:ident $value:ident flags) => { $into.interval.flags = flags_from($value) };
+    ($into:ident $value:ident ticks) => { $into.interval.v1_ticks = ($value != NONE).then_some($value) };
+    ($into:ident $value:ident trust) => { $into.interval.trust = trust_of($value) };
+}
+
+macro_rules! columns {
+    ($($name:literal $coding:expr, $kind:ident $($field:ident).*;)+) => {
+        [$(MetaColumn {
+            name: $name,
+            coding: $coding,
+            get: |from| get!(from $kind $($field).*),
+            set: |into, value| set!(into value $kind $($field).*),
+        }),+]
+    };
+}
+
+/// In the order of table `interval`. A column refers to earlier ones only.
+pub(crate) static COLUMNS: [MetaColumn; COUNT] = columns! {
+    "sequence" Delta, unsigned sequence;
+    "end_mono_ns" Delta, unsigned end.mono_ns;
+    "end_wall_ns" Alongside(END_MONO), signed end.wall_ns;
+    "end_boot_ns" Alongside(END_MONO), unsigned end.boot_ns;
+    "begin_mono_ns" Continues(END_MONO), unsigned begin.mono_ns;
+    "begin_wall_ns" Continues(END_WALL), signed begin.wall_ns;
+    "begin_boot_ns" Continues(END_BOOT), unsigned begin.boot_ns;
+    "received_wall_ns" Minus(END_WALL), received;
+    "source" Delta, source;
+    "fields" Delta, fields;
+    "flags" Delta, flags;
+    "v1_ticks" Delta, ticks;
+    "pass_ns" Plain, unsigned pass_ns;
+    "thread_count" Delta, small thread_count;
+    "process_count" Delta, small process_count;
+    "capacity_ns" Delta, signed ledger.capacity_ns;
+    "threads_ns" Plain, signed ledger.threads_ns;
+    "exited_ns" Plain, signed ledger.exited_ns;
+    "irq_ns" Plain, signed ledger.irq_ns;
+    "softirq_ns" Plain, signed ledger.softirq_ns;
+    "steal_ns" Plain, signed ledger.steal_ns;
+    "idle_ns" Plain, signed ledger.idle_ns;
+    "irq_in_run_time" Delta, flag ledger.irq_in_run_time;
+    "tasks_vanished" Delta, unsigned health.tasks_vanished;
+    "permission_denied" Delta, unsigned health.permission_denied;
+    "malformed" Delta, unsigned health.malformed;
+    "exits_lost" Delta, unsigned health.exits_lost;
+    "intervals_late" Delta, unsigned health.intervals_late;
+    "intervals_skipped" Delta, unsigned health.intervals_skipped;
+    "own_cpu_ns" Delta, unsigned health.own_cpu_ns;
+    "own_rss_bytes" Delta, unsigned health.own_rss_bytes;
+    "datagrams" Delta, loss datagrams;
+    "datagram_bytes" Delta, loss bytes;
+    "snapshots" Delta, loss snapshots;
+    "snapshots_lost" Delta, loss snapshots_lost;
+    "snapshots_partial" Delta, loss snapshots_partial;
+    "duplicates" Delta, loss duplicates;
+    "reordered" Delta, loss reordered;
+    "rejected" Delta, loss rejected;
+    "store_dropped" Delta, loss store_dropped;
+    "wall_shift_ns" Delta, signed wall_shift_ns;
+    "trust" Delta, trust;
+};
 
 /// The number of a trust in the file; 0 where it was not recorded.
 pub(crate) fn trust_code(trust: Option<Trust>) -> i64 {
@@ -140,114 +208,19 @@ fn trust_of(code: i64) -> Option<Trust> {
 
 /// The numbers of `interval`.
 pub(crate) fn row_of(interval: &Interval, received_wall_ns: i64, loss: Option<&LossCounts>) -> MetaRow {
-    let (ledger, health) = (&interval.ledger, &interval.health);
-    let [lost_0, lost_1, lost_2, lost_3, lost_4, lost_5, lost_6, lost_7, lost_8] = loss_row(loss);
-    [
-        interval.sequence.cast_signed(),
-        interval.end.mono_ns.cast_signed(),
-        interval.end.wall_ns,
-        interval.end.boot_ns.cast_signed(),
-        interval.begin.mono_ns.cast_signed(),
-        interval.begin.wall_ns,
-        interval.begin.boot_ns.cast_signed(),
-        received_wall_ns,
-        i64::from(interval.source.code()),
-        i64::from(interval.fields.intersection(CARRIED).bits()),
-        i64::from(interval.flags.bits()),
-        interval.v1_ticks.unwrap_or(NONE),
-        interval.pass_ns.cast_signed(),
-        i64::from(interval.thread_count),
-        i64::from(interval.process_count),
-        ledger.capacity_ns,
-        ledger.threads_ns,
-        ledger.exited_ns,
-        ledger.irq_ns,
-        ledger.softirq_ns,
-        ledger.steal_ns,
-        ledger.idle_ns,
-        i64::from(ledger.irq_in_run_time),
-        health.tasks_vanished.cast_signed(),
-        health.permission_denied.cast_signed(),
-        health.malformed.cast_signed(),
-        health.exits_lost.cast_signed(),
-        health.intervals_late.cast_signed(),
-        health.intervals_skipped.cast_signed(),
-        health.own_cpu_ns.cast_signed(),
-        health.own_rss_bytes.cast_signed(),
-        lost_0,
-        lost_1,
-        lost_2,
-        lost_3,
-        lost_4,
-        lost_5,
-        lost_6,
-        lost_7,
-        lost_8,
-        interval.wall_shift_ns,
-        trust_code(interval.trust),
-    ]
-}
-
-fn loss_row(loss: Option<&LossCounts>) -> [i64; 9] {
-    loss.map_or([NONE; 9], |loss| {
-        [
-            loss.datagrams,
-            loss.bytes,
-            loss.snapshots,
-            loss.snapshots_lost,
-            loss.snapshots_partial,
-            loss.duplicates,
-            loss.reordered,
-            loss.rejected,
-            loss.store_dropped,
-        ]
-        .map(u64::cast_signed)
-    })
+    let source = MetaSource { interval, received_wall_ns, loss };
+    std::array::from_fn(|at| (COLUMNS[at].get)(&source))
 }
 
 /// Sets everything of an interval but its lists, which are filled elsewhere into the same buffers.
-pub(crate) fn apply(row: &MetaRow, host: HostId, boot: BootId, interval: &mut Interval) {
-    let unsigned = |at: usize| row[at].cast_unsigned();
-    let small = |at: usize| u32::try_from(row[at]).unwrap_or(0);
-    interval.host = host;
-    interval.boot = boot;
-    interval.sequence = unsigned(SEQUENCE);
-    interval.end =
-        Moment { mono_ns: unsigned(END_MONO), wall_ns: row[END_WALL], boot_ns: unsigned(END_BOOT) };
-    interval.begin = Moment { mono_ns: unsigned(4), wall_ns: row[5], boot_ns: unsigned(6) };
-    (interval.wall_shift_ns, interval.clock_piece) = (row[SHIFT], None);
-    interval.trust = trust_of(row[TRUST]);
-    interval.source = SourceKind::from_code(u8::try_from(row[8]).unwrap_or(0));
-    interval.fields = fields_of(row);
-    interval.flags = flags_of(row);
-    interval.v1_ticks = (row[11] != NONE).then_some(row[11]);
-    interval.pass_ns = unsigned(12);
-    interval.thread_count = small(13);
-    interval.process_count = small(14);
-    interval.ledger = Ledger {
-        capacity_ns: row[15],
-        threads_ns: row[16],
-        exited_ns: row[17],
-        irq_ns: row[18],
-        softirq_ns: row[19],
-        steal_ns: row[20],
-        idle_ns: row[21],
-        // No column: it comes with the host's events (`host_sched`), where they are measured.
-        unknown_ns: 0,
-        irq_in_run_time: row[22] != 0,
-    };
-    interval.health = SourceHealth {
-        tasks_vanished: unsigned(23),
-        permission_denied: unsigned(24),
-        malformed: unsigned(25),
-        exits_lost: unsigned(26),
-        intervals_late: unsigned(27),
-        intervals_skipped: unsigned(28),
-        own_cpu_ns: unsigned(29),
-        own_rss_bytes: unsigned(30),
-        // The other counts come with the host's events. The buffer is reused, so the last interval's must go.
-        ..SourceHealth::default()
-    };
+pub(crate) fn apply(row: &MetaRow, host: HostId, boot: BootId, into: &mut StoredInterval) {
+    let interval = &mut into.interval;
+    (interval.host, interval.boot, interval.clock_piece) = (host, boot, None);
+    // Some of their numbers have no column, but come with the host's events: the buffer is reused, so those of the last interval must go.
+    (interval.ledger, interval.health, into.loss) = (Ledger::default(), SourceHealth::default(), None);
+    for (column, &value) in COLUMNS.iter().zip(row) {
+        (column.set)(into, value);
+    }
 }
 
 /// Measured length of the interval, ns.
@@ -265,84 +238,72 @@ pub(crate) fn measured_in_ns(row: &MetaRow) -> i64 {
 
 /// What is odd about the interval.
 pub(crate) fn flags_of(row: &MetaRow) -> Flags {
-    Flags::from_bits_retain(u16::try_from(row[FLAGS]).unwrap_or(0))
+    flags_from(row[FLAGS])
+}
+
+fn flags_from(bits: i64) -> Flags {
+    Flags::from_bits_retain(u16::try_from(bits).unwrap_or(0))
 }
 
 /// Which counters are known.
 pub(crate) fn fields_of(row: &MetaRow) -> Fields {
-    Fields::from_bits_retain(u32::try_from(row[FIELDS]).unwrap_or(0))
+    fields_from(row[FIELDS])
 }
 
-/// The loss counts of a row, if it has some.
-pub(crate) fn loss_of(row: &MetaRow) -> Option<LossCounts> {
-    let unsigned = |at: usize| row[at].cast_unsigned();
-    // The nine counts are there together or not at all (`loss_row`).
-    (row[31] != NONE).then(|| LossCounts {
-        datagrams: unsigned(31),
-        bytes: unsigned(32),
-        snapshots: unsigned(33),
-        snapshots_lost: unsigned(34),
-        snapshots_partial: unsigned(35),
-        duplicates: unsigned(36),
-        reordered: unsigned(37),
-        rejected: unsigned(38),
-        store_dropped: unsigned(39),
-    })
+fn fields_from(bits: i64) -> Fields {
+    Fields::from_bits_retain(u32::try_from(bits).unwrap_or(0))
 }
 
 /// What a column's value is written as the difference to.
 #[inline]
 fn expected(coding: ColumnCoding, at: usize, row: &MetaRow, before: &MetaRow) -> i64 {
     match coding {
-        ColumnCoding::Plain => 0,
-        ColumnCoding::Delta => before[at],
-        ColumnCoding::Continues(other) => before[other],
-        ColumnCoding::Alongside(other) => before[at].wrapping_add(row[other].wrapping_sub(before[other])),
-        ColumnCoding::Minus(other) => row[other],
+        Plain => 0,
+        Delta => before[at],
+        Continues(other) => before[other],
+        Alongside(other) => before[at].wrapping_add(row[other].wrapping_sub(before[other])),
+        Minus(other) => row[other],
     }
 }
 
-/// Writes the numbers of all intervals, column by column.
-pub(crate) fn write_meta(rows: &[MetaRow], out: &mut Vec<u8>) {
-    let mut column = Vec::new();
-    // The last columns are written by `write_optional`, behind what older versions wrote.
-    for (at, (_, coding)) in COLUMNS.iter().take(IN_EVERY_CHUNK).enumerate() {
-        column.clear();
-        let mut before = &[0; COUNT];
-        for row in rows {
-            varint::write_signed(&mut column, row[at].wrapping_sub(expected(*coding, at, row, before)));
-            before = row;
-        }
-        write_section(out, &column);
+/// Writes one column of all intervals.
+fn write_column(rows: &[MetaRow], at: usize, out: &mut Vec<u8>) {
+    let (mut column, mut before) = (Vec::new(), &[0; COUNT]);
+    for row in rows {
+        varint::write_signed(
+            &mut column,
+            row[at].wrapping_sub(expected(COLUMNS[at].coding, at, row, before)),
+        );
+        before = row;
     }
+    write_section(out, &column);
 }
 
-/// Reads what [`write_meta`] wrote into `rows`, which has the right length.
-pub(crate) fn read_meta(cursor: &mut Cursor<'_>, rows: &mut [MetaRow]) -> Result<(), Malformed> {
-    // Column by column: `expected` uses columns of the same row that were read before.
-    for (at, (_, coding)) in COLUMNS.iter().take(IN_EVERY_CHUNK).enumerate() {
-        let mut column = cursor.section()?;
-        let mut before = [0; COUNT];
-        for row in rows.iter_mut() {
-            row[at] = column.i64()?.wrapping_add(expected(*coding, at, row, &before));
-            before = *row;
-        }
+/// Reads what [`write_column`] wrote. The columns before it are read already.
+fn read_column(cursor: &mut Cursor<'_>, rows: &mut [MetaRow], at: usize) -> Result<(), Malformed> {
+    let (mut column, mut before) = (cursor.section()?, [0; COUNT]);
+    for row in rows.iter_mut() {
+        row[at] = column.i64()?.wrapping_add(expected(COLUMNS[at].coding, at, row, &before));
+        before = *row;
     }
     Ok(())
 }
 
-/// Writes the columns that a chunk may leave out, up to the last one that is not zero somewhere.
+/// Writes the columns that each chunk has.
+pub(crate) fn write_meta(rows: &[MetaRow], out: &mut Vec<u8>) {
+    (0..IN_EVERY_CHUNK).for_each(|at| write_column(rows, at, out));
+}
+
+/// Reads what [`write_meta`] wrote into `rows`, which has the right length.
+pub(crate) fn read_meta(cursor: &mut Cursor<'_>, rows: &mut [MetaRow]) -> Result<(), Malformed> {
+    (0..IN_EVERY_CHUNK).try_for_each(|at| read_column(cursor, rows, at))
+}
+
+/// Writes the columns that a chunk may leave out, up to the last one that is not zero somewhere: behind what older versions wrote.
 pub(crate) fn write_optional(rows: &[MetaRow], out: &mut Vec<u8>) {
     let is_needed = |at: &usize| rows.iter().any(|row| row[*at] != 0);
     let end = (IN_EVERY_CHUNK..COUNT).rfind(is_needed).map_or(IN_EVERY_CHUNK, |last| last + 1);
-    for at in IN_EVERY_CHUNK..end {
-        let (mut column, mut before) = (Vec::new(), 0_i64);
-        for row in rows {
-            varint::write_signed(&mut column, row[at].wrapping_sub(before));
-            before = row[at];
-        }
-        write_section(out, &column);
-    }
+    (IN_EVERY_CHUNK..end).for_each(|at| write_column(rows, at, out));
 }
 
 /// Reads what [`write_optional`] wrote; columns that are not there are zero.
@@ -352,11 +313,7 @@ pub(crate) fn read_optional(cursor: &mut Cursor<'_>, rows: &mut [MetaRow]) -> Re
         if cursor.remaining() == 0 {
             return Ok(());
         }
-        let (mut column, mut before) = (cursor.section()?, 0_i64);
-        for row in rows.iter_mut() {
-            before = before.wrapping_add(column.i64()?);
-            row[at] = before;
-        }
+        read_column(cursor, rows, at)?;
     }
     Ok(())
 }
@@ -369,9 +326,10 @@ mod tests {
     fn every_number_comes_back_from_its_own_column() {
         let mut row: MetaRow = std::array::from_fn(|at| 1000 + i64::try_from(at).unwrap());
         (row[8], row[9], row[10], row[22], row[TRUST]) = (2, 9, 5, 1, 4);
-        let mut interval = Interval::default();
-        apply(&row, HostId([1; 16]), BootId([2; 16]), &mut interval);
-        assert_eq!(row_of(&interval, row[RECEIVED], loss_of(&row).as_ref()), row);
+        let mut stored = StoredInterval::default();
+        apply(&row, HostId([1; 16]), BootId([2; 16]), &mut stored);
+        let StoredInterval { mut interval, received_wall_ns, loss } = stored;
+        assert_eq!(row_of(&interval, received_wall_ns, loss.as_ref()), row);
         (interval.v1_ticks, row[11]) = (None, NONE);
         assert_eq!(row_of(&interval, row[RECEIVED], None)[31..IN_EVERY_CHUNK], [NONE; 9]);
         assert_eq!(row_of(&interval, row[RECEIVED], None)[11], NONE);
@@ -379,18 +337,15 @@ mod tests {
 
     #[test]
     fn columns_refer_to_earlier_ones() {
-        for (at, (name, coding)) in COLUMNS.iter().enumerate() {
-            if let ColumnCoding::Continues(other)
-            | ColumnCoding::Alongside(other)
-            | ColumnCoding::Minus(other) = coding
-            {
-                assert!(*other < at, "{name}");
+        for (at, column) in COLUMNS.iter().enumerate() {
+            if let Continues(other) | Alongside(other) | Minus(other) = column.coding {
+                assert!(other < at, "{}", column.name);
             }
         }
-        assert_eq!(COLUMNS[END_WALL].0, "end_wall_ns");
-        assert_eq!(COLUMNS[RECEIVED].0, "received_wall_ns");
-        assert_eq!(COLUMNS[SEQUENCE].0, "sequence");
-        assert_eq!(COLUMNS[SHIFT].0, "wall_shift_ns");
-        assert_eq!(COLUMNS[TRUST].0, "trust");
+        assert_eq!(COLUMNS[END_WALL].name, "end_wall_ns");
+        assert_eq!(COLUMNS[RECEIVED].name, "received_wall_ns");
+        assert_eq!(COLUMNS[SEQUENCE].name, "sequence");
+        assert_eq!(COLUMNS[SHIFT].name, "wall_shift_ns");
+        assert_eq!(COLUMNS[TRUST].name, "trust");
     }
 }

@@ -24,21 +24,6 @@ pub(crate) fn zip(plain: &[u8], level: i32) -> std::io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// [`zip`] of columns of so many rows, behind the byte of their format.
-pub(crate) fn zip_columns(
-    format: u8,
-    rows: usize,
-    columns: &[Vec<u8>],
-    level: i32,
-) -> std::io::Result<Vec<u8>> {
-    let mut plain = vec![format];
-    varint::write(&mut plain, rows as u64);
-    for column in columns {
-        varint::write_section(&mut plain, column);
-    }
-    zip(&plain, level)
-}
-
 thread_local! {
     /// What zstd needs to decompress: 160 KB that are made once a thread and not for each section.
     static DECOMPRESSOR: RefCell<Decompressor<'static>> = RefCell::default();

@@ -1,8 +1,8 @@
 //! Turns packed rows into an `Interval` with keys and names, in reused buffers. Live and stored intervals are the same type, so
 //! no frontend knows the difference. Each row id is looked up once, then a row costs no SQL.
 
+use std::cell::Cell;
 use std::collections::HashMap;
-use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use cpumon_model::{
@@ -11,12 +11,12 @@ use cpumon_model::{
 };
 use rusqlite::Connection;
 
-use super::query::{Query, StoredInterval, What};
-use crate::codec::meta::{self, MetaRow};
+use super::query::{Query, What};
+use crate::codec::meta::{self, MetaRow, StoredInterval};
 use crate::codec::sched::SchedRows;
 use crate::codec::{PackedProcess, PackedThread};
 use crate::error::is_damage;
-use crate::names::{self, Block, ProcessName, ThreadName};
+use crate::names::{self, Block, Name, ProcessName, ThreadName};
 use crate::rows::{BootRow, find_row, first};
 
 /// Cached entries of a kind; beyond it they are looked up again.
@@ -26,20 +26,14 @@ const MAX_LOOKUPS: u32 = 1 << 10;
 
 type Sql<T> = rusqlite::Result<T>;
 
-#[derive(Clone, Debug)]
+/// A process as its row has it; all zero where the name is gone.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ProcessThen {
     /// Row of table `boot`; 0 if the process is not known.
     pub(crate) boot: BootRow,
     pub(crate) key: ProcessKey,
     pub(crate) parent_pid: u32,
     pub(crate) info: Arc<ProcessInfo>,
-}
-
-impl ProcessThen {
-    /// A process whose name is gone.
-    fn unknown() -> Self {
-        Self { boot: BootRow(0), key: ProcessKey::default(), parent_pid: 0, info: Arc::default() }
-    }
 }
 
 #[derive(Copy, Clone, Debug, Default)]
@@ -50,40 +44,73 @@ pub(crate) struct ThreadThen {
     pub(crate) priority: i16,
 }
 
-/// The tasks of the chunk that was read last.
-#[derive(Debug, Default)]
-struct Expected {
-    ids: Vec<u64>,
-    /// How many were looked up one by one.
+/// The tasks of one kind that were read before, by row id.
+#[derive(Debug)]
+struct NameCache<N, T> {
+    known: HashMap<u64, T, foldhash::fast::RandomState>,
+    /// The block in which a name was found last.
+    block: Option<Block<N>>,
+    /// The tasks of the chunk that was read last.
+    expected: Vec<u64>,
+    /// How many of them were looked up one by one.
     lookups: u32,
 }
 
-impl Expected {
-    fn of(ids: Vec<u64>) -> Self {
-        Self { ids, lookups: 0 }
-    }
-
-    /// Counts a lookup. Gives all ids once, in order: when they are to be looked up together.
-    fn due(&mut self) -> Option<Vec<u64>> {
-        self.lookups = self.lookups.saturating_add(1);
-        if self.lookups != MAX_LOOKUPS {
-            return None;
-        }
-        let mut ids = std::mem::take(&mut self.ids);
-        ids.sort_unstable();
-        ids.dedup();
-        Some(ids)
+impl<N, T> Default for NameCache<N, T> {
+    fn default() -> Self {
+        Self { known: HashMap::default(), block: None, expected: Vec::new(), lookups: 0 }
     }
 }
 
-impl ThreadThen {
-    fn of(name: &ThreadName) -> Self {
-        Self {
-            key: ThreadKey { tid: name.tid, start_ns: name.start_ns },
-            comm: name.comm,
-            nice: name.nice,
-            priority: name.priority,
+/// Makes a task of its name.
+type Make<'m, N, T> = &'m mut dyn FnMut(&N) -> Sql<T>;
+
+impl<N: Name, T: Default> NameCache<N, T> {
+    fn expect(&mut self, ids: Vec<u64>) {
+        (self.expected, self.lookups) = (ids, 0);
+    }
+
+    /// A task; zeros if its row is gone, or damaged: then it is counted.
+    fn get(
+        &mut self,
+        connection: &Connection,
+        id: u64,
+        nameless: &Cell<u64>,
+        make: Make<'_, N, T>,
+    ) -> Sql<&T> {
+        if !self.known.contains_key(&id) {
+            self.lookups = self.lookups.saturating_add(1);
+            if self.lookups == MAX_LOOKUPS {
+                self.load_expected(connection, make)?;
+            }
+            if !self.known.contains_key(&id) {
+                let name = readable(names::find(connection, id, &mut self.block), nameless)?.flatten();
+                make_space(&mut self.known, 1);
+                self.known.insert(id, name.map_or_else(|| Ok(T::default()), |name| make(&name))?);
+            }
         }
+        // It was found or inserted just above.
+        self.known.get(&id).ok_or(rusqlite::Error::QueryReturnedNoRows)
+    }
+
+    /// Looks up all tasks of the chunk together, those without a name too.
+    fn load_expected(&mut self, connection: &Connection, make: Make<'_, N, T>) -> Sql<()> {
+        let mut ids = std::mem::take(&mut self.expected);
+        ids.retain(|id| !self.known.contains_key(id));
+        ids.sort_unstable();
+        ids.dedup();
+        make_space(&mut self.known, ids.len());
+        let mut found = |name: &N| {
+            self.known.insert(name.id(), make(name)?);
+            Ok(())
+        };
+        // Where a page is damaged they are looked up one by one.
+        if readable(names::find_all(connection, &ids, &mut found), &Cell::default())?.is_some() {
+            for id in ids {
+                self.known.entry(id).or_default();
+            }
+        }
+        Ok(())
     }
 }
 
@@ -91,16 +118,11 @@ impl ThreadThen {
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     boots: HashMap<BootRow, BootId>,
-    processes: HashMap<u64, ProcessThen, foldhash::fast::RandomState>,
-    threads: HashMap<u64, ThreadThen, foldhash::fast::RandomState>,
+    processes: NameCache<ProcessName, ProcessThen>,
+    threads: NameCache<ThreadName, ThreadThen>,
     infos: HashMap<i64, Arc<ProcessInfo>>,
-    /// The blocks in which names were found last.
-    process_block: Option<Block<ProcessName>>,
-    thread_block: Option<Block<ThreadName>>,
-    expected_processes: Expected,
-    expected_threads: Expected,
     /// Tasks whose key and name cannot be read.
-    pub(super) nameless: u64,
+    pub(super) nameless: Cell<u64>,
 }
 
 /// A key of 16 bytes; a damaged one is all zero.
@@ -130,10 +152,13 @@ fn load_info(connection: &Connection, id: i64) -> Sql<Option<ProcessInfo>> {
     })
 }
 
-/// `None` for what is damaged: the rows that name it are good.
-fn readable<T>(found: Sql<T>) -> Sql<Option<T>> {
+/// `None` for a damaged name, which is counted: the rows that name it are good.
+fn readable<T>(found: Sql<T>, nameless: &Cell<u64>) -> Sql<Option<T>> {
     match found {
-        Err(error) if is_damage(&error) => Ok(None),
+        Err(error) if is_damage(&error) => {
+            nameless.set(nameless.get() + 1);
+            Ok(None)
+        }
         found => found.map(Some),
     }
 }
@@ -145,10 +170,20 @@ fn make_space<K, V, S>(cache: &mut HashMap<K, V, S>, more: usize) {
     }
 }
 
-/// Those that are not in a cache.
-fn missing<V, S: BuildHasher>(cache: &HashMap<u64, V, S>, mut ids: Vec<u64>) -> Vec<u64> {
-    ids.retain(|id| !cache.contains_key(id));
-    ids
+/// A description of processes; empty if its row is gone.
+fn info(
+    connection: &Connection,
+    infos: &mut HashMap<i64, Arc<ProcessInfo>>,
+    nameless: &Cell<u64>,
+    id: i64,
+) -> Sql<Arc<ProcessInfo>> {
+    if let Some(info) = infos.get(&id) {
+        return Ok(Arc::clone(info));
+    }
+    let info = Arc::new(readable(load_info(connection, id), nameless)?.flatten().unwrap_or_default());
+    make_space(infos, 1);
+    infos.insert(id, Arc::clone(&info));
+    Ok(info)
 }
 
 impl Names {
@@ -158,7 +193,7 @@ impl Names {
             return Ok(boot);
         }
         let found = find_row(connection, "SELECT key FROM boot WHERE id = ?1", [id], first::<Vec<u8>>);
-        let boot = BootId(key_of(&readable(found)?.flatten().unwrap_or_default()));
+        let boot = BootId(key_of(&readable(found, &Cell::default())?.flatten().unwrap_or_default()));
         self.boots.insert(id, boot);
         Ok(boot)
     }
@@ -171,111 +206,50 @@ impl Names {
 
     /// The processes of a chunk that was read.
     pub(super) fn expect_processes(&mut self, ids: Vec<u64>) {
-        self.expected_processes = Expected::of(ids);
+        self.processes.expect(ids);
     }
 
     /// The threads of a chunk that was read.
     pub(super) fn expect_threads(&mut self, ids: Vec<u64>) {
-        self.expected_threads = Expected::of(ids);
+        self.threads.expect(ids);
     }
 
     /// A process; nameless if its row is gone.
     pub(crate) fn process(&mut self, connection: &Connection, id: u64) -> Sql<&ProcessThen> {
-        if !self.processes.contains_key(&id) {
-            if let Some(ids) = self.expected_processes.due() {
-                self.load_processes(connection, ids)?;
-            }
-            if !self.processes.contains_key(&id) {
-                let found = self.load_process(connection, id)?;
-                make_space(&mut self.processes, 1);
-                self.processes.insert(id, found);
-            }
-        }
-        // It was found or inserted just above.
-        self.processes.get(&id).ok_or(rusqlite::Error::QueryReturnedNoRows)
-    }
-
-    /// Looks up processes, given in order, and those without a name too.
-    fn load_processes(&mut self, connection: &Connection, ids: Vec<u64>) -> Sql<()> {
-        let ids = missing(&self.processes, ids);
-        make_space(&mut self.processes, ids.len());
-        let mut found = |name: &ProcessName| {
-            let process = self.process_then(connection, name)?;
-            self.processes.insert(name.id, process);
-            Ok(())
-        };
-        // Where a page is damaged they are looked up one by one.
-        if readable(names::find_all(connection, &ids, &mut found))?.is_some() {
-            for id in ids {
-                self.processes.entry(id).or_insert_with(ProcessThen::unknown);
-            }
-        }
-        Ok(())
-    }
-
-    fn load_process(&mut self, connection: &Connection, id: u64) -> Sql<ProcessThen> {
-        let found = readable(names::find(connection, id, &mut self.process_block))?;
-        self.nameless += u64::from(found.is_none());
-        match found.flatten() {
-            Some(name) => self.process_then(connection, &name),
-            None => Ok(ProcessThen::unknown()),
-        }
+        let (processes, infos, nameless) = (&mut self.processes, &mut self.infos, &self.nameless);
+        processes.get(connection, id, nameless, &mut |name| process_then(connection, infos, nameless, name))
     }
 
     /// A process of which the row is known.
     pub(crate) fn process_then(&mut self, connection: &Connection, name: &ProcessName) -> Sql<ProcessThen> {
-        let key = ProcessKey { pid: name.pid, start_ns: name.start_ns };
-        let info = self.info(connection, name.info_id)?;
-        Ok(ProcessThen { boot: BootRow(name.boot_id), key, parent_pid: name.parent_pid, info })
-    }
-
-    /// A description of processes; empty if its row is gone.
-    pub(crate) fn info(&mut self, connection: &Connection, id: i64) -> Sql<Arc<ProcessInfo>> {
-        if let Some(info) = self.infos.get(&id) {
-            return Ok(Arc::clone(info));
-        }
-        let found = readable(load_info(connection, id))?;
-        self.nameless += u64::from(found.is_none());
-        let info = Arc::new(found.flatten().unwrap_or_default());
-        make_space(&mut self.infos, 1);
-        self.infos.insert(id, Arc::clone(&info));
-        Ok(info)
+        process_then(connection, &mut self.infos, &self.nameless, name)
     }
 
     /// A thread; nameless if its row is gone.
     pub(crate) fn thread(&mut self, connection: &Connection, id: u64) -> Sql<ThreadThen> {
-        if let Some(&thread) = self.threads.get(&id) {
+        if let Some(&thread) = self.threads.known.get(&id) {
             return Ok(thread);
         }
-        if let Some(ids) = self.expected_threads.due() {
-            self.load_threads(connection, ids)?;
-            if let Some(&thread) = self.threads.get(&id) {
-                return Ok(thread);
-            }
-        }
-        let found = readable(names::find(connection, id, &mut self.thread_block))?;
-        self.nameless += u64::from(found.is_none());
-        let thread = found.flatten().as_ref().map_or_else(ThreadThen::default, ThreadThen::of);
-        make_space(&mut self.threads, 1);
-        self.threads.insert(id, thread);
-        Ok(thread)
-    }
-
-    /// As [`Names::load_processes`].
-    fn load_threads(&mut self, connection: &Connection, ids: Vec<u64>) -> Sql<()> {
-        let ids = missing(&self.threads, ids);
-        make_space(&mut self.threads, ids.len());
-        let mut found = |name: &ThreadName| {
-            self.threads.insert(name.id, ThreadThen::of(name));
-            Ok(())
+        let make = &mut |name: &ThreadName| {
+            let ThreadName { comm, nice, priority, .. } = *name;
+            Ok(ThreadThen { key: ThreadKey { tid: name.tid, start_ns: name.start_ns }, comm, nice, priority })
         };
-        if readable(names::find_all(connection, &ids, &mut found))?.is_some() {
-            for id in ids {
-                self.threads.entry(id).or_default();
-            }
-        }
-        Ok(())
+        self.threads.get(connection, id, &self.nameless, make).copied()
     }
+}
+
+fn process_then(
+    connection: &Connection,
+    infos: &mut HashMap<i64, Arc<ProcessInfo>>,
+    nameless: &Cell<u64>,
+    name: &ProcessName,
+) -> Sql<ProcessThen> {
+    Ok(ProcessThen {
+        boot: BootRow(name.boot_id),
+        key: ProcessKey { pid: name.pid, start_ns: name.start_ns },
+        parent_pid: name.parent_pid,
+        info: info(connection, infos, nameless, name.info_id)?,
+    })
 }
 
 /// Packed rows of one interval, borrowed from where they were decoded.
@@ -305,13 +279,11 @@ pub(super) fn fill(
     rows: PackedRows<'_>,
     into: &mut StoredInterval,
 ) -> rusqlite::Result<()> {
-    meta::apply(row, key.host, key.boot, &mut into.interval);
+    meta::apply(row, key.host, key.boot, into);
     // What is not read must come out as not known, not as zeros.
     if !query.sched {
         into.interval.fields -= Fields::SCHED | Fields::WAITS | Fields::HISTOGRAMS;
     }
-    into.received_wall_ns = row[meta::RECEIVED];
-    into.loss = meta::loss_of(row);
     into.interval.processes.clear();
     into.interval.threads.clear();
     into.interval.delays.clear();

@@ -10,9 +10,9 @@ use rusqlite::{Connection, params};
 use super::build::{self, HostKey, Names, PackedRows};
 use super::chunks::{self, ChunkSpan, Chunks, Loaded, MAX_HELD_BYTES, count_of};
 use super::damage::{Damage, DamageLog, DamageReport, Place, ReadError};
-use super::query::{ProcessFilter, Query, StoredInterval, What};
+use super::query::{ProcessFilter, Query, What};
 use super::resting::{self, At, RestingList, RestingThreads};
-use crate::codec::meta::{self, MetaRow};
+use crate::codec::meta::{self, MetaRow, StoredInterval};
 use crate::codec::sched::SchedRows;
 use crate::codec::{PackedInterval, blob, host};
 use crate::error::is_damage;
@@ -369,7 +369,7 @@ impl IntervalCursor {
 
     /// What could not be read so far.
     pub(super) fn damage_report(&self) -> DamageReport {
-        self.damage.report(self.names.nameless)
+        self.damage.report(self.names.nameless.get())
     }
 
     /// The holes of a host that were met so far.
@@ -380,7 +380,7 @@ impl IntervalCursor {
     /// Takes over what another cursor met.
     pub(super) fn merge_damage(&mut self, other: Self) {
         self.damage.merge(other.damage);
-        self.names.nameless += other.names.nameless;
+        self.names.nameless.set(self.names.nameless.get() + other.names.nameless.get());
     }
 }
 

@@ -1,8 +1,6 @@
 //! [`Query`]: which intervals of a host to read, how deep, and of which processes. And what comes back.
 
-use cpumon_model::{
-    BootId, HostId, HostInfo, HostStatus, Interval, LossCounts, Moment, ProcessInfo, ProcessKey, Trust,
-};
+use cpumon_model::{BootId, HostId, HostInfo, HostStatus, Moment, ProcessInfo, ProcessKey, Trust};
 
 /// A boot of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,17 +131,6 @@ impl Query {
     pub fn filter(self, filter: ProcessFilter) -> Self {
         Self { filter, ..self }
     }
-}
-
-/// An interval as it is stored.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StoredInterval {
-    /// The interval: active rows, and those of threads and processes that waited.
-    pub interval: Interval,
-    /// When the receiver got it, ns since the epoch on the receiver's clock.
-    pub received_wall_ns: i64,
-    /// The host's losses at that time, cumulative since that receiver started; `None` where nothing travelled over a network.
-    pub loss: Option<LossCounts>,
 }
 
 /// A host of a store.

@@ -14,7 +14,7 @@ use rusqlite::{Connection, params};
 
 use super::build::{Names, PackedRows};
 use super::query::{ProcessFilter, Query, What};
-use crate::codec::lists::{ListedThread, decode_threads};
+use crate::codec::lists::{ListedThread, unpack};
 use crate::codec::meta::{BEGIN_MONO, END_MONO, END_WALL, MetaRow, fields_of, flags_of};
 use crate::rows::{BootRow, HostRow, all_rows, find_row, first};
 use crate::time::TimeRange;
@@ -200,7 +200,7 @@ impl RestingThreads {
         self.threads.clear();
         self.processes.clear();
         self.waits.clear();
-        let listed = decode_threads(&list.bytes).unwrap_or_else(|malformed| {
+        let listed = unpack(&list.bytes).unwrap_or_else(|malformed| {
             log::warn!("a list of threads that wait is damaged: {malformed}");
             Vec::new()
         });

@@ -14,7 +14,7 @@ use super::build::{ProcessThen, key_of};
 use super::chunks::{MAX_TRIED, first_readable};
 use super::damage::ReadError;
 use super::query::{Query, What};
-use crate::codec::lists::{ListedProcess, decode_processes};
+use crate::codec::lists::{ListedProcess, unpack};
 use crate::codec::meta::{END_BOOT, END_WALL};
 use crate::error::{At, Result};
 use crate::names::{ProcessName, ThreadName, each_name};
@@ -174,7 +174,7 @@ impl Reader {
         let read = |row: &Row<'_>| Ok((row.get(0)?, row.get::<_, Vec<u8>>(1)?));
         let found =
             find_row(&self.connection, text, values, read).at("read a list of processes", self.path())?;
-        Ok(found.and_then(|(end_wall_ns, bytes)| match decode_processes(&bytes) {
+        Ok(found.and_then(|(end_wall_ns, bytes)| match unpack(&bytes) {
             Ok(processes) => Some(ProcessList { end_wall_ns, processes }),
             Err(malformed) => {
                 // Not known who was there, as without a list.

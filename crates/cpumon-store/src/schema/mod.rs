@@ -305,9 +305,9 @@ mod tests {
             statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
         let expected: Vec<&str> = ["id", "host_id", "boot_id"]
             .into_iter()
-            .chain(meta::COLUMNS.iter().take(meta::IN_EVERY_CHUNK).map(|column| column.0))
+            .chain(meta::COLUMNS.iter().take(meta::IN_EVERY_CHUNK).map(|column| column.name))
             .chain(["cpus", "samples", "sched"])
-            .chain(meta::COLUMNS.iter().skip(meta::IN_EVERY_CHUNK).map(|column| column.0))
+            .chain(meta::COLUMNS.iter().skip(meta::IN_EVERY_CHUNK).map(|column| column.name))
             .collect();
         assert_eq!(names, expected);
     }

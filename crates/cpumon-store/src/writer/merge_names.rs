@@ -8,8 +8,9 @@ use rusqlite::{Connection, Result as Sql, params};
 
 use super::naming::LastIds;
 use super::session::Transaction;
+use crate::codec::lists::pack;
 use crate::error::unpackable;
-use crate::names::{Block, Name, ProcessName, ThreadName, block_around, encode};
+use crate::names::{Block, Name, ProcessName, ThreadName, block_around};
 use crate::rows::{ByRange, IdRange, execute, signed, value};
 
 /// Ids in a block.
@@ -127,7 +128,7 @@ pub(super) fn rewrite_block<N: StoredInBlocks>(
 }
 
 fn packed<N: Name>(names: &[N], level: i32) -> Sql<Vec<u8>> {
-    encode(names, level).map_err(unpackable)
+    pack(names, level).map_err(unpackable)
 }
 
 /// Merges the oldest rows above `merged` if the ids reach far enough. Returns up to which id names are in blocks then.

@@ -7,9 +7,7 @@ use rusqlite::{Connection, Result as Sql, params};
 use super::active::{has_all_threads, is_stored_thread, resting_of};
 use super::merge_names::mark_seen;
 use super::naming::{Naming, Seeded};
-use crate::codec::lists::{
-    ListedProcess, ListedThread, MAX_IDLE_THREADS, MAX_PROCESSES, encode_processes, encode_threads,
-};
+use crate::codec::lists::{ListedProcess, ListedThread, MAX_IDLE_THREADS, MAX_PROCESSES, pack};
 use crate::error::unpackable;
 use crate::names::{ProcessName, ThreadName};
 use crate::rows::{BootKey, execute};
@@ -121,7 +119,7 @@ fn pack_resting(naming: &mut Naming<'_>, interval: &Interval, level: i32) -> Sql
     // As with processes: nothing else may name a thread that waits for weeks.
     let mut ids = list.iter().map(|one| one.id).collect();
     mark_seen::<ThreadName>(naming.connection, &mut ids, naming.now_s)?;
-    encode_threads(&list, level).map(Some).map_err(unpackable)
+    pack(&list, level).map(Some).map_err(unpackable)
 }
 
 /// Writes the list of an interval that [`has_all`]. `naming` knows the rows of those that are active.
@@ -146,7 +144,7 @@ pub(super) fn write_list(
         });
     }
     list.sort_unstable_by_key(|one| one.id);
-    let packed = encode_processes(&list, level).map_err(unpackable)?;
+    let packed = pack(&list, level).map_err(unpackable)?;
     let resting = pack_resting(naming, interval, level)?;
     let values = params![key.host, interval.end.wall_ns, key.boot, packed, resting];
     execute(connection, "INSERT OR REPLACE INTO process_list VALUES (?1, ?2, ?3, ?4, ?5)", values)?;

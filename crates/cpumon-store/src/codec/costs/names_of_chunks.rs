@@ -3,6 +3,8 @@
 
 use super::*;
 use crate::What;
+use crate::codec::lists::pack;
+use crate::names;
 
 /// CPU time of this thread for the work, ns.
 fn cpu_ns<T>(work: impl FnOnce() -> T) -> u64 {
@@ -26,7 +28,7 @@ fn name_threads(path: &Path, threads: u32) {
         connection
             .execute(
                 "INSERT INTO thread_block (first_id, last_id, last_s, count, names) VALUES (?1, ?2, 0, ?3, ?4)",
-                params![ids[0], ids[ids.len() - 1], i64::try_from(names.len()).unwrap(), names::encode(&names, 1).unwrap()],
+                params![ids[0], ids[ids.len() - 1], i64::try_from(names.len()).unwrap(), pack(&names, 1).unwrap()],
             )
             .unwrap();
     }

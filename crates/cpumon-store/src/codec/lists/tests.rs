@@ -9,13 +9,13 @@ mod processes {
             let mut list: Vec<ListedProcess> =
                 rows.into_iter().map(|(id, thread_rows)| ListedProcess { id, thread_rows }).collect();
             list.sort_by_key(|one| one.id);
-            prop_assert_eq!(decode_processes(&encode_processes(&list, 3).unwrap()).unwrap(), list);
+            prop_assert_eq!(unpack::<ListedProcess>(&pack(&list, 3).unwrap()).unwrap(), list);
         }
 
         #[test]
         fn damage_is_an_error_or_a_short_list(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
             let block = zip(&bytes, 3).unwrap();
-            prop_assert!(decode_processes(&block).map_or(0, |list| list.len()) <= bytes.len());
+            prop_assert!(unpack::<ListedProcess>(&block).map_or(0, |list| list.len()) <= bytes.len());
         }
     }
 }
@@ -42,13 +42,13 @@ mod threads {
         #[test]
         fn a_list_comes_back(mut list in proptest::collection::vec(any_thread(), 0..60)) {
             list.sort_unstable();
-            prop_assert_eq!(decode_threads(&encode_threads(&list, 3).unwrap()).unwrap(), list);
+            prop_assert_eq!(unpack::<ListedThread>(&pack(&list, 3).unwrap()).unwrap(), list);
         }
 
         #[test]
         fn damage_is_an_error_or_a_short_list(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
             let block = zip(&bytes, 3).unwrap();
-            prop_assert!(decode_threads(&block).map_or(0, |list| list.len()) <= bytes.len());
+            prop_assert!(unpack::<ListedThread>(&block).map_or(0, |list| list.len()) <= bytes.len());
         }
     }
 }
