@@ -87,7 +87,7 @@ impl Answers for History {
 
     fn traces(&self, wanted: &[String], range: TimeRange, page: Page) -> Result<Vec<TraceList>, QueryError> {
         let of_host = |host: HostStatus| {
-            let traces = self.traces_of(host.info.host, range, MAX_TRACES)?;
+            let traces = self.ask(|reader| reader.traces(Some(host.info.host), range, MAX_TRACES))?;
             let (total, traces) = (traces.len(), page.of(traces).collect());
             Ok(TraceList { host: host.info.host, name: host.info.hostname, total, traces })
         };

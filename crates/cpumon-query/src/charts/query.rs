@@ -237,7 +237,7 @@ impl ChartRequest<'_> {
         several.sort_by_key(|row| std::cmp::Reverse(row.key.start_ns));
         several.truncate(MAX_NAMED);
         let keys: Vec<ProcessKey> = several.iter().map(|row| row.key).collect();
-        let began = self.history.began(self.host.info.host, &keys)?;
+        let began = self.history.ask(|reader| reader.began(self.host.info.host, &keys))?;
         let choice = |row: &ProcessInterval| ProcessChoice {
             key: row.key,
             began_ns: began.get(&row.key).copied(),

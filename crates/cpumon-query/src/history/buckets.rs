@@ -141,9 +141,7 @@ impl Buckets {
     /// The points that a span lies in, with their shares, in `into`.
     pub(crate) fn place_of(&self, span: &Segment<'_>, into: &mut Vec<Share>) {
         into.clear();
-        let (begin, end) = (span.interval.begin, span.interval.end);
-        let span = TimeRange { since_ns: begin.wall_ns, until_ns: end.wall_ns };
-        self.shares(span, &mut |at, part| into.push(Share { at, part }));
+        self.shares(span.time(), &mut |at, part| into.push(Share { at, part }));
     }
 
     /// Notes that a span was measured, and gives the points it lies in with their shares, in `into`.

@@ -159,7 +159,7 @@ impl Sums for CellSums {
 
     fn close(&mut self, at: &PlotSpan<'_>, now: &Now) {
         let interval = at.span.interval;
-        self.last = TimeRange { since_ns: interval.begin.wall_ns, until_ns: interval.end.wall_ns };
+        self.last = at.span.time();
         self.first_ns.get_or_insert(self.last.since_ns);
         self.total_ns = self.total_ns.saturating_add(now.run_ns);
         let most_ns_per_s = now.most_ns_per_s(interval.measured_in_ns());

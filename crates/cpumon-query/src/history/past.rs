@@ -1,7 +1,6 @@
 //! [`History`]: the past of a receiver. It reads the store if there is one, else the intervals in memory, and answers the same
 //! questions for both. A caller that went away is not read for. Reading blocks, so [`ReaderPool`] has turns for it, and keeps readers open.
 
-use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,8 +8,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use cpumon_model::{HostId, HostStatus, Interval, ProcessInfo, ProcessKey};
 use cpumon_store::{
-    DamageReport, Gap, GapFinder, HostRecord, Plan, Query, Reader, Resolution, Segment, StoreError,
-    StoredProcess, TraceRecord, What,
+    DamageReport, Gap, GapFinder, HostRecord, Plan, Query, Reader, Resolution, Segment, StoreError, What,
 };
 use tokio::sync::Semaphore;
 
@@ -86,12 +84,7 @@ impl History {
 
     /// Every host of the store, by name.
     pub fn stored(&self) -> Result<Vec<HostRecord>, QueryError> {
-        self.ask_reader(Reader::hosts).map(Option::unwrap_or_default)
-    }
-
-    /// The container or unit of each control group that a process of the store was in.
-    pub(crate) fn cgroup_containers(&self) -> Result<HashMap<Box<str>, Box<str>>, QueryError> {
-        self.ask_reader(Reader::cgroup_containers).map(Option::unwrap_or_default)
+        self.ask(Reader::hosts)
     }
 
     /// Every host of the store; without a store, those that reported.
@@ -125,6 +118,14 @@ impl History {
         Ok(self.reader.as_ref().map(ask).transpose()?)
     }
 
+    /// Asks the store; without one there is nothing.
+    pub(crate) fn ask<T: Default>(
+        &self,
+        ask: impl FnOnce(&Reader) -> Result<T, StoreError>,
+    ) -> Result<T, QueryError> {
+        self.ask_reader(ask).map(Option::unwrap_or_default)
+    }
+
     /// The first and the last interval that are stored of a host, or in memory.
     pub fn available(&self, host: HostId) -> Result<Option<Available>, QueryError> {
         let ends = if let Some(ends) = self.ask_reader(|reader| reader.time_range(host))? {
@@ -140,19 +141,16 @@ impl History {
     /// How to walk a range; without a store or without data, over intervals.
     pub(crate) fn plan(&self, host: HostId, range: PlotRange) -> Result<Plan, QueryError> {
         let PlotRange { since_ns, until_ns, points } = range;
-        let plan = self.ask_reader(|reader| reader.plan(host, range.time(), points))?.flatten();
+        let plan = self.ask(|reader| reader.plan(host, range.time(), points))?;
+        if let Some(plan) = plan.filter(|plan| plan.resolution.is_some()) {
+            return Ok(plan);
+        }
         let length_ns = until_ns.saturating_sub(since_ns);
         let points = i64::try_from(points).unwrap_or(i64::MAX).max(1);
         let width_ns = (length_ns.saturating_add(points - 1) / points).max(1);
-        match plan {
-            // Intervals are split by time, so points may have any width; those of sums must be multiples of
-            // them.
-            Some(Plan { resolution: None, since_ns, until_ns, .. }) => {
-                self.over_intervals(host, Plan { since_ns, until_ns, resolution: None, width_ns }, range)
-            }
-            Some(plan) => Ok(plan),
-            None => self.over_intervals(host, Plan { since_ns, until_ns, resolution: None, width_ns }, range),
-        }
+        // Intervals are split by time, so points may have any width; those of sums must be multiples of them.
+        let (since_ns, until_ns) = plan.map_or((since_ns, until_ns), |plan| (plan.since_ns, plan.until_ns));
+        self.over_intervals(host, Plan { since_ns, until_ns, resolution: None, width_ns }, range)
     }
 
     /// The same walk over intervals in place of sums, up to the end of the interval that the range ends in: what is split by
@@ -283,7 +281,7 @@ impl History {
 
     /// Gaps that were recorded in a range.
     pub(crate) fn losses(&self, host: HostId, range: TimeRange) -> Result<Vec<Gap>, QueryError> {
-        self.ask_reader(|reader| reader.losses(host, range, MAX_GAPS)).map(Option::unwrap_or_default)
+        self.ask(|reader| reader.losses(host, range, MAX_GAPS))
     }
 
     /// Gaps of a range, recorded or found, at most `limit`.
@@ -300,16 +298,6 @@ impl History {
         let query = Query::new(host).range(range.since_ns, range.until_ns).what(What::Meta);
         self.for_each(&query, None, &mut |span| finder.see(span.interval))?;
         Ok(finder.finish())
-    }
-
-    /// Traces of a host whose time touches a range, at most `limit`. Without a store there are none.
-    pub(crate) fn traces_of(
-        &self,
-        host: HostId,
-        range: TimeRange,
-        limit: usize,
-    ) -> Result<Vec<TraceRecord>, QueryError> {
-        Ok(self.ask_reader(|reader| reader.traces(Some(host), range, limit))?.unwrap_or_default())
     }
 
     /// What of the store could not be read so far, by this and by other readers of its pool that are idle. Answers were given without
@@ -333,41 +321,12 @@ impl History {
                 return Ok(Some((Arc::clone(&row.info), row.parent_pid)));
             }
         }
-        self.ask_reader(|reader| reader.process(host, key)).map(Option::flatten)
-    }
-
-    /// Visits every process of a host of which the name is stored, once for each description it had.
-    pub(crate) fn each_process(
-        &self,
-        host: HostId,
-        visit: &mut dyn FnMut(&StoredProcess<'_>),
-    ) -> Result<(), QueryError> {
-        self.ask_reader(|reader| reader.each_process(host, visit)).map(Option::unwrap_or_default)
+        self.ask(|reader| reader.process(host, key))
     }
 
     /// The finest data at both ends of a range.
     pub(crate) fn finest(&self, host: HostId, range: TimeRange) -> Result<Finest, QueryError> {
-        let found = self.ask_reader(|reader| Finest::of(reader, host, range))?;
-        Ok(found.flatten().unwrap_or_default())
-    }
-
-    /// The hours of a range whose threads are not in sums.
-    pub(crate) fn hours_without_threads(
-        &self,
-        host: HostId,
-        range: TimeRange,
-    ) -> Result<Vec<TimeRange>, QueryError> {
-        let found = self.ask_reader(|reader| reader.hours_without_threads(host, range))?;
-        Ok(found.unwrap_or_default())
-    }
-
-    /// When processes began, of those that the store knows.
-    pub(crate) fn began(
-        &self,
-        host: HostId,
-        keys: &[ProcessKey],
-    ) -> Result<HashMap<ProcessKey, i64>, QueryError> {
-        self.ask_reader(|reader| reader.began(host, keys)).map(Option::unwrap_or_default)
+        Ok(self.ask(|reader| Finest::of(reader, host, range))?.unwrap_or_default())
     }
 
     /// The end of the first interval of the store that ends after a time.

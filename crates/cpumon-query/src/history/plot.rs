@@ -1,7 +1,7 @@
 //! [`Plot`]: a range of a host as points over time, while it is read: what was measured in each point, and the holes between.
 //! Series, lines and matrices are added up over one.
 
-use cpumon_model::{HostId, Interval};
+use cpumon_model::HostId;
 use cpumon_store::{Gap, GapFinder, Plan, Query, Resolution, Segment, What};
 
 use super::answers::BucketTimes;
@@ -148,18 +148,16 @@ pub(super) struct ShortHoles {
 impl ShortHoles {
     /// Takes the next span.
     pub(super) fn see(&mut self, span: &Segment<'_>) {
-        let Interval { begin, end, .. } = span.interval;
+        let time = span.time();
         let measured_ns = i64::try_from(span.interval.duration_ns()).unwrap_or(i64::MAX);
-        let missing_ns = end.wall_ns.saturating_sub(begin.wall_ns).saturating_sub(measured_ns);
+        let missing_ns = time.length_ns().saturating_sub(measured_ns);
         if span.max_busy_ppm.is_none() || missing_ns < USUAL_INTERVAL_NS || self.sums == MOST_SUMS {
             return;
         }
         self.sums += 1;
-        match self.incomplete.last_mut().filter(|range| range.until_ns == begin.wall_ns) {
-            Some(range) => range.until_ns = end.wall_ns,
-            None => {
-                self.incomplete.push(TimeRange { since_ns: begin.wall_ns, until_ns: end.wall_ns });
-            }
+        match self.incomplete.last_mut().filter(|range| range.until_ns == time.since_ns) {
+            Some(range) => range.until_ns = time.until_ns,
+            None => self.incomplete.push(time),
         }
     }
 
@@ -198,7 +196,7 @@ impl ShortHoles {
 mod tests {
     use std::time::Duration;
 
-    use cpumon_model::{Fields, HostInfo, HostStatus, Ledger, Moment, Trust};
+    use cpumon_model::{Fields, HostInfo, HostStatus, Interval, Ledger, Moment, Trust};
     use cpumon_store::{StoreOptions, Writer};
 
     use super::super::{MatrixSort, SeriesOptions, ShownRows, landscape, series};

@@ -37,16 +37,16 @@ pub(super) struct Presence {
 impl Presence {
     /// Takes a task's row of an interval. Sums have neither begin nor end: of them it only notes the row.
     pub(super) fn see(&mut self, buckets: &Buckets, task: TaskStart, span: &Segment<'_>, life: Life) {
-        let (begin, end) = (span.interval.begin, span.interval.end);
+        let time = span.time();
         // A v1 device has no start times; it sends a row, if only of zeros, for as long as the task is there.
         if task.start_ns == 0 || span.max_busy_ppm.is_some() {
-            self.mark(buckets, TimeRange { since_ns: begin.wall_ns, until_ns: end.wall_ns });
+            self.mark(buckets, time);
             return;
         }
         let began_ns = self.open.get(&task).copied().unwrap_or_else(|| began_ns(task, span, life));
         if life.has_ended() {
             self.open.remove(&task);
-            self.mark(buckets, TimeRange { since_ns: began_ns, until_ns: end.wall_ns });
+            self.mark(buckets, TimeRange { since_ns: began_ns, ..time });
             if life == Life::Ended {
                 self.ended.push(task);
             }

@@ -173,10 +173,10 @@ impl Sums for LineSums {
         for Share { at, .. } in at.shares {
             self.peak.raise(*at, most_ns_per_s);
         }
-        let (since_ns, until_ns) = (interval.begin.wall_ns, interval.end.wall_ns);
-        self.first_ns.get_or_insert(since_ns);
-        self.last_ns = Some(until_ns);
-        self.last_sum = at.span.max_busy_ppm.map(|_| TimeRange { since_ns, until_ns });
+        let time = at.span.time();
+        self.first_ns.get_or_insert(time.since_ns);
+        self.last_ns = Some(time.until_ns);
+        self.last_sum = at.span.max_busy_ppm.map(|_| time);
     }
 }
 
@@ -350,7 +350,11 @@ impl Lives<'_> {
 
     /// When processes began, of those that the store knows.
     pub(super) fn began(&self, keys: &[ProcessKey]) -> Result<HashMap<ProcessKey, i64>, QueryError> {
-        if keys.is_empty() { Ok(HashMap::new()) } else { self.history.began(self.host, keys) }
+        if keys.is_empty() {
+            Ok(HashMap::new())
+        } else {
+            self.history.ask(|reader| reader.began(self.host, keys))
+        }
     }
 
     /// When a process ended, if it did in the last sum that it is in.
@@ -385,8 +389,7 @@ impl Lives<'_> {
             let query = self.query(key, bucket).without_sched();
             self.history.for_each(&query, Some(Resolution::Minute), &mut |span| {
                 if !span.interval.processes.is_empty() {
-                    let (begin, end) = (span.interval.begin, span.interval.end);
-                    minute = TimeRange { since_ns: begin.wall_ns, until_ns: end.wall_ns };
+                    minute = span.time();
                 }
             })?;
         }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use cpumon_model::{BootId, HostId, HostStatus, ProcessKey, SourceKind};
+use cpumon_store::StoredProcess;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -134,13 +135,14 @@ fn processes(
     search: &Search,
 ) -> Result<BTreeMap<GroupId, HashSet<(BootId, ProcessKey)>>, QueryError> {
     let mut found: BTreeMap<GroupId, HashSet<(BootId, ProcessKey)>> = BTreeMap::new();
-    history.each_process(host.info.host, &mut |process| {
+    let mut note = |process: &StoredProcess<'_>| {
         let is_v1 = process.boot == BootId::default();
         let source = if is_v1 { SourceKind::V1 } else { SourceKind::Unknown };
         search.each(process.info, source, &mut |of| {
             let id = GroupId::Named(of.kind, of.name.into());
             found.entry(id).or_default().insert((process.boot, process.key));
         });
-    })?;
+    };
+    history.ask(|reader| reader.each_process(host.info.host, &mut note))?;
     Ok(found)
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use cpumon_model::{CgroupInterval, Fields, GroupLimits, Interval, ProcessInfo, SourceKind};
-use cpumon_store::{Query, What};
+use cpumon_store::{Query, Reader, What};
 
 use super::query::ReportBy;
 use super::rows::HostTally;
@@ -78,7 +78,7 @@ pub(super) fn of_host(
     if !has_limits(by) {
         return Ok(None);
     }
-    let containers = history.cgroup_containers()?;
+    let containers = history.ask(Reader::cgroup_containers)?;
     let mut rows = Rows { by, containers: &containers, names: HashMap::new() };
     let mut limits = HostLimits { is_complete: true, ..HostLimits::default() };
     let mut is_measured = false;

@@ -94,7 +94,7 @@ pub(super) fn of_range(
 
 /// How a range of threads is read.
 pub(super) fn of_threads(history: &History, host: &HostStatus, asked: TimeRange) -> Result<Cut, QueryError> {
-    let without = history.hours_without_threads(host.info.host, asked)?;
+    let without = history.ask(|reader| reader.hours_without_threads(host.info.host, asked))?;
     let cut = cut_threads(asked, history.finest(host.info.host, asked)?, &without);
     check_length(history, host, &cut)?;
     Ok(cut)

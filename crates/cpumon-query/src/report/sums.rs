@@ -164,14 +164,13 @@ pub(super) struct MarkedSpan<'s> {
 impl<'s> MarkedSpan<'s> {
     fn new(span: &Segment<'_>, resolution: Resolution, shares: &'s [Share]) -> Self {
         let interval = span.interval;
-        let range = TimeRange { since_ns: interval.begin.wall_ns, until_ns: interval.end.wall_ns };
         // No group ran more than all CPUs in the busiest interval. That share is rounded down, so one millionth is added.
         let capacity = rate(interval.ledger.capacity_ns, interval.duration_ns());
         let bound = |ppm: i64| i128::from(capacity) * (i128::from(ppm) + 1) / 1_000_000;
         let busy = span.max_busy_ppm.filter(|_| capacity > 0).map(bound);
         Self {
             shares,
-            mark: Mark { range, resolution: span.max_busy_ppm.map(|_| resolution) },
+            mark: Mark { range: span.time(), resolution: span.max_busy_ppm.map(|_| resolution) },
             measured_in_ns: interval.measured_in_ns(),
             busy_ns_per_s: busy.map_or(i64::MAX, |ns| i64::try_from(ns).unwrap_or(i64::MAX)),
         }

@@ -219,10 +219,7 @@ pub(crate) mod tests {
         let mut encoder = Encoder::default();
         let coding = Coding::of(interval.threads.iter().map(|row| &row.delta).chain(processes));
         encoder.begin(coding, interval.processes.len());
-        let mut rest = interval.threads.as_slice();
-        for process in &interval.processes {
-            let (own, later) = rest.split_at(process.stored_rows as usize);
-            rest = later;
+        for (process, own) in interval.groups() {
             encoder
                 .process(process, &own.iter().fold(Delta::default(), |total, row| sum(&total, &row.delta)));
             for row in own {

@@ -56,7 +56,24 @@ pub(crate) struct PackedInterval {
     pub(crate) threads: Vec<PackedThread>,
 }
 
+/// Each process with its threads, of a [`PackedInterval`]'s lists.
+pub(crate) fn groups<'p>(
+    processes: &'p [PackedProcess],
+    threads: &'p [PackedThread],
+) -> impl Iterator<Item = (&'p PackedProcess, &'p [PackedThread])> {
+    let mut rest = threads;
+    processes.iter().map(move |process| {
+        let (own, later) = rest.split_at(rest.len().min(process.stored_rows as usize));
+        rest = later;
+        (process, own)
+    })
+}
+
 impl PackedInterval {
+    pub(crate) fn groups(&self) -> impl Iterator<Item = (&PackedProcess, &[PackedThread])> {
+        groups(&self.processes, &self.threads)
+    }
+
     /// Empties both lists but not their memory.
     pub(crate) fn clear(&mut self) {
         self.processes.clear();

@@ -14,7 +14,7 @@ use rusqlite::Connection;
 use super::query::{Query, What};
 use crate::codec::meta::{self, MetaRow, StoredInterval};
 use crate::codec::sched::SchedRows;
-use crate::codec::{PackedProcess, PackedThread};
+use crate::codec::{PackedProcess, PackedThread, groups};
 use crate::error::is_damage;
 use crate::names::{self, Block, Name, ProcessName, ThreadName};
 use crate::rows::{BootRow, find_row, first};
@@ -291,10 +291,7 @@ pub(super) fn fill(
     if query.what == What::Meta {
         return Ok(());
     }
-    let mut rest = rows.threads;
-    for packed in rows.processes {
-        let (own, later) = rest.split_at(rest.len().min(packed.stored_rows as usize));
-        rest = later;
+    for (packed, own) in groups(rows.processes, rows.threads) {
         let process = names.process(connection, packed.id)?;
         // Filtered here too: fresh rows, and chunks in the cache, are those of all processes.
         if !query.filter.matches(process.key, &process.info) {

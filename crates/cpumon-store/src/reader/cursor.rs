@@ -403,14 +403,9 @@ impl DamageLog {
         span: ChunkSpan,
         error: ReadError,
     ) -> Result<(), ReadError> {
-        let place =
-            Place { host: query.host, end_wall_ns: span.last_end_ns, chunk: Some(span.id), sequence: 0 };
-        self.note(place, error, || Damage {
-            first_end_wall_ns: span.first_end_ns,
-            last_end_wall_ns: span.last_end_ns,
-            intervals: count_of(connection, span.id),
-            ..Damage::default()
-        })
+        let ChunkSpan { id, first_end_ns, last_end_ns } = span;
+        let place = Place { host: query.host, end_wall_ns: last_end_ns, chunk: Some(id), sequence: 0 };
+        self.note(place, error, || (first_end_ns, count_of(connection, id)))
     }
 
     /// One interval cannot be read; `chunk`: that it is in.
@@ -422,11 +417,7 @@ impl DamageLog {
         error: ReadError,
     ) -> Result<(), ReadError> {
         let FreshKey { end_wall_ns, sequence } = key;
-        self.note(Place { host: query.host, end_wall_ns, chunk, sequence }, error, || Damage {
-            first_end_wall_ns: end_wall_ns,
-            last_end_wall_ns: end_wall_ns,
-            intervals: Some(1),
-            ..Damage::default()
-        })
+        let place = Place { host: query.host, end_wall_ns, chunk, sequence };
+        self.note(place, error, || (end_wall_ns, Some(1)))
     }
 }

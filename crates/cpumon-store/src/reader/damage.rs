@@ -107,12 +107,13 @@ pub(crate) struct DamageLog {
 }
 
 impl DamageLog {
-    /// Remembers a hole, if the error is one; gives the error back if it is something else.
+    /// Remembers a hole, if the error is one; gives the error back if it is something else. `hole`: the end of its first interval, and how
+    /// many there are.
     pub(super) fn note(
         &mut self,
         place: Place,
         error: ReadError,
-        hole: impl FnOnce() -> Damage,
+        hole: impl FnOnce() -> (i64, Option<u64>),
     ) -> Result<(), ReadError> {
         let detail = error.into_damage()?;
         if self.holes.contains_key(&place) {
@@ -122,7 +123,9 @@ impl DamageLog {
             self.more += 1;
             return Ok(());
         }
-        let hole = Damage { host: place.host, detail, ..hole() };
+        let (Place { host, end_wall_ns: last_end_wall_ns, .. }, (first_end_wall_ns, intervals)) =
+            (place, hole());
+        let hole = Damage { host, first_end_wall_ns, last_end_wall_ns, intervals, detail };
         // Not a warning: each reader of the same store meets it, and reports it to who asked.
         log::debug!(
             "host {}: the interval or chunk that ends at {} cannot be read: {}",

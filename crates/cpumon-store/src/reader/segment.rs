@@ -281,6 +281,12 @@ impl Reader {
 }
 
 impl<'a> Segment<'a> {
+    /// From the start of the interval or bucket to its end, on the wall clock.
+    #[must_use]
+    pub fn time(&self) -> TimeRange {
+        TimeRange::new(self.interval.begin.wall_ns, self.interval.end.wall_ns)
+    }
+
     /// An interval as it is.
     #[must_use]
     pub fn of(interval: &'a Interval) -> Self {

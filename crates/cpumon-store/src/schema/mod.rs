@@ -13,27 +13,11 @@ use crate::error::{At, Result, StoreError};
 /// `PRAGMA application_id`: "cpum". file(1) and we know a store by it.
 pub(crate) const APPLICATION_ID: i32 = 0x6370_756d;
 
+macro_rules! steps {
+    ($($version:literal)+) => { [$(include_str!(concat!("v", $version, ".sql"))),+] };
+}
 /// Each step brings a store from version `index` to `index + 1`. Steps are frozen once released.
-const MIGRATIONS: &[&str] = &[
-    include_str!("v1.sql"),
-    include_str!("v2.sql"),
-    include_str!("v3.sql"),
-    include_str!("v4.sql"),
-    include_str!("v5.sql"),
-    include_str!("v6.sql"),
-    include_str!("v7.sql"),
-    include_str!("v8.sql"),
-    include_str!("v9.sql"),
-    include_str!("v10.sql"),
-    include_str!("v11.sql"),
-    include_str!("v12.sql"),
-    include_str!("v13.sql"),
-    include_str!("v14.sql"),
-    include_str!("v15.sql"),
-    include_str!("v16.sql"),
-    include_str!("v17.sql"),
-    include_str!("v18.sql"),
-];
+const MIGRATIONS: [&str; VERSION as usize] = steps!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18);
 
 /// The version that this build reads and writes.
 pub(crate) const VERSION: i32 = 18;
@@ -64,20 +48,13 @@ const TEMP_STORE: &str = "PRAGMA temp_store = MEMORY";
 /// Makes a new database a store, or brings an old store up to date; sets what a writer needs.
 pub(crate) fn prepare_writer(connection: &mut Connection, path: &Path, sync_each_commit: bool) -> Result<()> {
     let tables = number(connection, path, "SELECT count(*) FROM sqlite_schema")?;
-    let application_id = number(connection, path, "PRAGMA application_id")?;
-    let found = number(connection, path, "PRAGMA user_version")?;
     // A file without tables has no id yet: it is a new store.
-    if tables > 0 && application_id != APPLICATION_ID {
-        return Err(StoreError::NotAStore { path: path.into(), application_id });
-    }
-    if found > VERSION {
-        return Err(StoreError::NewerSchema { path: path.into(), found, known: VERSION });
-    }
+    let id = if tables > 0 { Some(APPLICATION_ID) } else { None };
+    let found = version_with(connection, path, id)?;
     if tables > 0 {
         compare(connection, path, found)?;
-    }
-    // These two can be set only before the first table.
-    if tables == 0 {
+    } else {
+        // These two can be set only before the first table.
         pragma(connection, path, PAGE_SIZE)?;
         pragma(connection, path, AUTO_VACUUM)?;
     }
@@ -95,8 +72,13 @@ pub(crate) fn sync_each_commit(connection: &Connection, path: &Path) -> Result<(
 
 /// The schema version of a file that is a store, and not of a newer version.
 pub(crate) fn version_of(connection: &Connection, path: &Path) -> Result<i32> {
+    version_with(connection, path, Some(APPLICATION_ID))
+}
+
+/// The schema version of a file with this application id, if one is given.
+fn version_with(connection: &Connection, path: &Path, id: Option<i32>) -> Result<i32> {
     let application_id = number(connection, path, "PRAGMA application_id")?;
-    if application_id != APPLICATION_ID {
+    if id.is_some_and(|id| id != application_id) {
         return Err(StoreError::NotAStore { path: path.into(), application_id });
     }
     let found = number(connection, path, "PRAGMA user_version")?;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use cpumon_model::{DelayHistogram, Delta, Fields, Flags, Interval, Life, Waits};
 use rusqlite::{Connection, params};
 
-use super::thread_sums::{ProcessThreads, SumNames, ThreadSums};
+use super::thread_sums::{SumNames, ThreadSums};
 use crate::codec::PackedProcess;
 use crate::codec::chunk::FreshInterval;
 use crate::codec::host::{self, Cgroups};
@@ -108,12 +108,11 @@ impl Rollup {
             self.add_host(interval, known);
             self.short.clear();
             self.threads.begin(interval, known);
-            for process in &interval.rows.processes {
+            for (process, threads) in interval.rows.groups() {
                 let is_short = process.life == Life::BornEnded;
                 let id = if is_short { names.summed_process(process.id)? } else { process.id };
                 self.add_process(interval, known, process, id);
-                self.threads
-                    .add(ProcessThreads { interval, sched: &self.sched, process, summed_id: id }, names)?;
+                self.threads.add(threads, id, &self.sched, names)?;
                 if is_short {
                     self.short.push(ShortRun { id, run_ns: process.delta.run_ns });
                 }

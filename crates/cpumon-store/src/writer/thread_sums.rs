@@ -9,10 +9,10 @@ use rusqlite::{Connection, Result as Sql, params};
 
 use super::dims::Dims;
 use super::naming::Seeded;
+use crate::codec::PackedThread;
 use crate::codec::chunk::FreshInterval;
 use crate::codec::meta::{BEGIN_WALL, END_WALL, measured_in_ns};
 use crate::codec::sched::{SchedRows, waits_to_bytes};
-use crate::codec::{PackedProcess, PackedThread};
 use crate::names::{self, Block, SqlComm, ThreadName};
 use crate::rows::HostRow;
 use crate::sums::{
@@ -73,17 +73,6 @@ struct ThreadSum {
     run_ns: i64,
 }
 
-/// The threads of a process in an interval.
-#[derive(Copy, Clone)]
-pub(super) struct ProcessThreads<'a> {
-    pub(super) interval: &'a FreshInterval,
-    /// The scheduler's events of the interval.
-    pub(super) sched: &'a SchedRows,
-    pub(super) process: &'a PackedProcess,
-    /// The process that it is summed under.
-    pub(super) summed_id: u64,
-}
-
 /// What is known of the interval at hand.
 #[derive(Copy, Clone, Debug, Default)]
 struct IntervalAt {
@@ -93,8 +82,6 @@ struct IntervalAt {
     end_ns: i64,
     measured_in_ns: i64,
     known: Fields,
-    /// Thread rows that were added.
-    threads: usize,
 }
 
 /// Sums of the intervals that were added since the last write.
@@ -127,28 +114,26 @@ impl ThreadSums {
             end_ns: row[END_WALL],
             measured_in_ns: measured_in_ns(row),
             known,
-            threads: 0,
         };
         *self.intervals.entry(hour).or_default() += 1;
     }
 
-    /// Adds the threads of the next process of the interval.
-    pub(super) fn add(&mut self, of: ProcessThreads<'_>, names: &mut SumNames<'_>) -> Sql<()> {
-        let threads = of.interval.rows.threads.get(self.at.threads..).unwrap_or_default();
-        let threads = &threads[..threads.len().min(of.process.stored_rows as usize)];
-        self.at.threads += threads.len();
+    /// Adds the threads of a process of the interval; `process_id`: that it is summed under, `sched`: the interval's scheduler events.
+    pub(super) fn add(
+        &mut self,
+        threads: &[PackedThread],
+        process_id: u64,
+        sched: &SchedRows,
+        names: &mut SumNames<'_>,
+    ) -> Sql<()> {
         for thread in threads {
-            let source = Source {
-                hour: self.at.hour,
-                process_id: of.summed_id,
-                thread_id: thread.id,
-                is_short: thread.life == Life::BornEnded,
-            };
+            let is_short = thread.life == Life::BornEnded;
+            let source = Source { hour: self.at.hour, process_id, thread_id: thread.id, is_short };
             let place = match self.sources.get(&source) {
                 Some(&place) => place,
                 None => self.insert(source, names)?,
             };
-            self.add_thread(place, thread, of.sched);
+            self.add_thread(place, thread, sched);
         }
         Ok(())
     }

@@ -24,10 +24,10 @@ mod tests {
     use super::*;
     use crate::codec::blob::tests::any_packed;
     use crate::codec::meta::COUNT;
-    use crate::codec::sum;
     use crate::codec::varint::Malformed;
     use crate::codec::zip::{unzip, zip};
     use crate::codec::{PackedInterval, PackedThread};
+    use crate::codec::{groups, sum};
 
     fn any_fresh() -> impl Strategy<Value = FreshInterval> {
         let cpus = proptest::collection::vec(any::<u8>(), 0..9);
@@ -35,11 +35,12 @@ mod tests {
         (any_packed(), any::<[i64; 8]>(), cpus, sched).prop_map(|(mut rows, some, cpus, sched)| {
             // What a row holds beyond its threads is kept as such; make that rare, as it is.
             if some[0] % 3 != 0 {
-                let mut rest = rows.threads.as_slice();
-                for process in &mut rows.processes {
-                    let (own, later) = rest.split_at(process.stored_rows as usize);
-                    rest = later;
-                    process.delta = own.iter().fold(Delta::default(), |total, row| sum(&total, &row.delta));
+                let total = |(_, own): (_, &[PackedThread])| {
+                    own.iter().fold(Delta::default(), |total, row| sum(&total, &row.delta))
+                };
+                let totals: Vec<Delta> = rows.groups().map(total).collect();
+                for (process, total) in rows.processes.iter_mut().zip(totals) {
+                    process.delta = total;
                 }
             }
             let meta = std::array::from_fn(|at| some[at % 8]);
@@ -97,10 +98,7 @@ mod tests {
             }
             for at in 0..intervals.len() {
                 let (mut processes, mut threads) = (Vec::new(), Vec::new());
-                let mut rest = whole.threads.of(at);
-                for row in whole.processes.of(at) {
-                    let (own, later) = rest.split_at(row.stored_rows as usize);
-                    rest = later;
+                for (row, own) in groups(whole.processes.of(at), whole.threads.of(at)) {
                     if is_wanted(row.id) {
                         processes.push(*row);
                         threads.extend_from_slice(own);

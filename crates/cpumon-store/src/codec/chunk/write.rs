@@ -40,12 +40,11 @@ pub(crate) fn encode(intervals: &[FreshInterval], level: i32) -> std::io::Result
     }
     // Last: chunks of older versions end here.
     write_optional(&numbers, &mut meta);
-    let processes = sorted_processes(intervals);
-    let threads = sorted_threads(intervals, &processes);
+    let (processes, threads) = sorted(intervals);
     Ok(Sections {
         meta: zip(&meta, level)?,
         processes: zip(&encode_processes(&processes), level)?,
-        threads: zip(&encode_threads(&threads), level)?,
+        threads: zip(&encode_threads(&threads, &processes), level)?,
         sched: encode_sched(intervals, level)?,
         process_rows: processes.len(),
         thread_rows: threads.len(),
@@ -77,53 +76,31 @@ struct ProcessAt {
 struct ThreadAt {
     interval: usize,
     row: PackedThread,
-    /// Number of its process among the chunk's processes.
-    process: usize,
+    process_id: u64,
     /// Its values are what remains of its process's.
     is_rest: bool,
 }
 
-fn sorted_processes(intervals: &[FreshInterval]) -> Vec<ProcessAt> {
-    let mut all = Vec::new();
+fn sorted(intervals: &[FreshInterval]) -> (Vec<ProcessAt>, Vec<ThreadAt>) {
+    let (mut processes, mut threads) = (Vec::new(), Vec::new());
     for (interval, fresh) in intervals.iter().enumerate() {
-        let mut rest = fresh.rows.threads.as_slice();
-        for row in &fresh.rows.processes {
-            let (own, later) = rest.split_at(rest.len().min(row.stored_rows as usize));
-            rest = later;
-            let threads = own.iter().fold(Delta::default(), |total, thread| sum(&total, &thread.delta));
-            all.push(ProcessAt { interval, row: *row, has_own: threads != row.delta });
-        }
-    }
-    all.sort_by_key(|at| (at.row.id, at.interval));
-    all
-}
-
-fn sorted_threads(intervals: &[FreshInterval], processes: &[ProcessAt]) -> Vec<ThreadAt> {
-    let mut ids: Vec<u64> = processes.iter().map(|at| at.row.id).collect();
-    ids.dedup();
-    let owns: std::collections::HashSet<(u64, usize)> =
-        processes.iter().filter(|at| at.has_own).map(|at| (at.row.id, at.interval)).collect();
-    let mut all = Vec::new();
-    for (interval, fresh) in intervals.iter().enumerate() {
-        let mut rest = fresh.rows.threads.as_slice();
-        for process_row in &fresh.rows.processes {
-            let (own, later) = rest.split_at(rest.len().min(process_row.stored_rows as usize));
-            rest = later;
-            // Always found: `processes` was made from the rows of the same intervals.
-            let process = ids.binary_search(&process_row.id).unwrap_or(0);
-            let has_own = owns.contains(&(process_row.id, interval));
+        for (process, own) in fresh.rows.groups() {
+            let total = own.iter().fold(Delta::default(), |total, thread| sum(&total, &thread.delta));
+            let has_own = total != process.delta;
+            processes.push(ProcessAt { interval, row: *process, has_own });
             // Rows are read back in order of id: the one that comes last there.
             let last = own.iter().enumerate().max_by_key(|(_, row)| row.id).map(|(at, _)| at);
-            all.extend(own.iter().enumerate().map(|(at, row)| ThreadAt {
+            threads.extend(own.iter().enumerate().map(|(at, row)| ThreadAt {
                 interval,
                 row: *row,
-                process,
+                process_id: process.id,
                 is_rest: !has_own && Some(at) == last,
             }));
         }
     }
-    all.sort_by_key(|at| (at.row.id, at.interval));
-    all
+    processes.sort_by_key(|at| (at.row.id, at.interval));
+    threads.sort_by_key(|at| (at.row.id, at.interval));
+    (processes, threads)
 }
 
 /// `to − from` of two numbers that count rows of a chunk.
@@ -182,15 +159,18 @@ fn encode_processes(rows: &[ProcessAt]) -> Vec<u8> {
     out
 }
 
-fn encode_threads(rows: &[ThreadAt]) -> Vec<u8> {
+fn encode_threads(rows: &[ThreadAt], processes: &[ProcessAt]) -> Vec<u8> {
+    let mut ids: Vec<u64> = processes.iter().map(|at| at.row.id).collect();
+    ids.dedup();
     let mut out = vec![FORMAT];
     write_directory(rows.iter().map(|at| (at.row.id, at.interval)), &mut out);
     let (mut process, mut place, mut odd) = (Vec::new(), Vec::new(), Vec::new());
     let mut before = 0_usize;
-    for ThreadAt { row, process: number, .. } in rows {
-        // The rows of one thread follow each other, so most steps are 0.
-        varint::write_signed(&mut process, step(before, *number));
-        before = *number;
+    for ThreadAt { row, process_id, .. } in rows {
+        // Always found. The rows of one thread follow each other, so most steps are 0.
+        let number = ids.binary_search(process_id).unwrap_or(0);
+        varint::write_signed(&mut process, step(before, number));
+        before = number;
         varint::write(&mut place, place_code(row.last_cpu, row.state));
         varint::write(&mut odd, u64::from(row.flags.bits()) << 2 | u64::from(life_code(row.life)));
     }
