@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use cpumon_model::{BootId, CgroupNames, Column, ColumnId, HostRef, Interval, IntervalView, Tables, Value};
-use rusqlite::vtab::Context;
 
 use super::plan::{Bounds, Plan};
 use crate::error::Result;
@@ -18,36 +17,8 @@ const LARGEST_BATCH: usize = 256;
 /// A batch ends early when it holds this many cells.
 const MAX_BATCH_CELLS: usize = 1 << 18;
 
-/// One cell that owns what it shows.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Cell {
-    Null,
-    Int(i64),
-    Real(f64),
-    Text(Rc<str>),
-}
-
-impl From<Value<'_>> for Cell {
-    fn from(value: Value<'_>) -> Self {
-        match value {
-            Value::Null => Self::Null,
-            Value::Int(number) => Self::Int(number),
-            Value::Real(number) => Self::Real(number),
-            Value::Text(text) => Self::Text(text.into()),
-        }
-    }
-}
-
-impl Cell {
-    pub fn give(&self, context: &mut Context) -> rusqlite::Result<()> {
-        match self {
-            Self::Null => context.set_result(rusqlite::types::Null),
-            Self::Int(number) => context.set_result(*number),
-            Self::Real(number) => context.set_result(*number),
-            Self::Text(text) => context.set_result(&**text),
-        }
-    }
-}
+/// A cell that owns its text.
+type Cell = Value<'static>;
 
 /// The wanted columns of several rows, one after the other.
 #[derive(Debug, Default)]
@@ -133,7 +104,6 @@ impl Scan {
         let until_ns = self.bounds.end_at_most.unwrap_or(i64::MAX);
         let query =
             Query::new(host.info.host).range(self.after_ns, until_ns).what(what).filter(self.filter());
-        let name: Rc<str> = host.info.hostname.as_ref().into();
         let (mut taken, mut last_ns, mut is_more) = (0, None, false);
         self.reader.for_each_interval(&query, &mut |interval| {
             // Intervals that end together stay together: the next batch begins after their end.
@@ -144,7 +114,7 @@ impl Scan {
             }
             taken += 1;
             last_ns = Some(interval.end.wall_ns);
-            take_rows(self.table, &self.columns, &name, interval, rows);
+            take_rows(self.table, &self.columns, &host.info.hostname, interval, rows);
             ControlFlow::Continue(())
         })?;
         self.after_ns = last_ns.unwrap_or(self.after_ns);
@@ -178,7 +148,7 @@ impl Scan {
 fn host_cell(host: &HostRecord, id: ColumnId) -> Cell {
     let known = |number: u64| if number == 0 { Cell::Null } else { Cell::Int(number.cast_signed()) };
     match id {
-        ColumnId::Host => Cell::Text(host.info.hostname.as_ref().into()),
+        ColumnId::Host => Cell::Text(String::from(&*host.info.hostname).into()),
         ColumnId::HostId => Cell::Text(host.info.host.to_string().into()),
         ColumnId::BootId if host.info.boot == BootId::default() => Cell::Null,
         ColumnId::BootId => Cell::Text(host.info.boot.to_string().into()),
@@ -202,7 +172,7 @@ fn task_cell(task: &Task<'_>, host: &HostRecord, id: ColumnId) -> Cell {
     let known = |number: i64| if is_v1 { Cell::Null } else { Cell::Int(number) };
     let (key, info) = (task.process.key, &task.process.info);
     match id {
-        ColumnId::Host => Cell::Text(host.info.hostname.as_ref().into()),
+        ColumnId::Host => Cell::Text(String::from(&*host.info.hostname).into()),
         ColumnId::HostId => Cell::Text(host.info.host.to_string().into()),
         ColumnId::BootId | ColumnId::User if is_v1 => Cell::Null,
         ColumnId::BootId => Cell::Text(task.boot.to_string().into()),
@@ -233,7 +203,7 @@ fn task_cell(task: &Task<'_>, host: &HostRecord, id: ColumnId) -> Cell {
 
 /// A text, or no data where it is empty.
 fn text(text: &str) -> Cell {
-    if text.is_empty() { Cell::Null } else { Cell::Text(text.into()) }
+    if text.is_empty() { Cell::Null } else { Cell::Text(text.to_owned().into()) }
 }
 
 /// Columns whose cell is the same in each row of an interval.
@@ -244,47 +214,43 @@ fn is_shared(id: ColumnId) -> bool {
 fn take_rows(
     table: Tables,
     columns: &[&'static Column],
-    host: &Rc<str>,
+    host: &str,
     interval: &Interval,
     rows: &mut CellRows,
 ) {
     let view = IntervalView::new(host, interval);
     let shared: Vec<Option<Cell>> = columns
         .iter()
-        .map(|column| match column.id {
-            ColumnId::Host => Some(Cell::Text(Rc::clone(host))),
-            id => is_shared(id).then(|| view.host(id).into()),
-        })
+        .map(|column| is_shared(column.id).then(|| view.host(column.id).into_owned()))
         .collect();
     let mut take = |cell: &dyn Fn(ColumnId) -> Cell| {
-        rows.cells.extend(
-            columns
-                .iter()
-                .zip(&shared)
-                .map(|(column, shared)| shared.clone().unwrap_or_else(|| cell(column.id))),
-        );
+        let cells = columns.iter().zip(&shared);
+        rows.cells.extend(cells.map(|(column, shared)| shared.clone().unwrap_or_else(|| cell(column.id))));
         rows.count += 1;
     };
     match table {
         Tables::PROCESS_INTERVAL => {
-            interval.processes.iter().for_each(|row| take(&|id| view.process(row, id).into()));
+            interval.processes.iter().for_each(|row| take(&|id| view.process(row, id).into_owned()));
         }
         Tables::THREAD_INTERVAL => {
-            interval.threads.iter().for_each(|row| take(&|id| view.thread(row, id).into()));
+            interval.threads.iter().for_each(|row| take(&|id| view.thread(row, id).into_owned()));
         }
-        Tables::CPU_INTERVAL => interval.cpus.iter().for_each(|row| take(&|id| view.cpu(row, id).into())),
+        Tables::CPU_INTERVAL => {
+            interval.cpus.iter().for_each(|row| take(&|id| view.cpu(row, id).into_owned()));
+        }
         Tables::WAIT_INTERVAL => {
             for row in &interval.threads {
-                row.sched
-                    .waits
-                    .iter()
-                    .for_each(|(reason, ns)| take(&|id| view.wait(row, reason, ns, id).into()));
+                for (reason, ns) in row.sched.waits.iter() {
+                    take(&|id| view.wait(row, reason, ns, id).into_owned());
+                }
             }
         }
-        Tables::IRQ_INTERVAL => interval.irqs.iter().for_each(|row| take(&|id| view.irq(row, id).into())),
-        Tables::CGROUP_INTERVAL => {
-            interval.cgroups.iter().for_each(|row| take(&|id| view.cgroup(row, id).into()));
+        Tables::IRQ_INTERVAL => {
+            interval.irqs.iter().for_each(|row| take(&|id| view.irq(row, id).into_owned()));
         }
-        _ => take(&|id| view.host(id).into()),
+        Tables::CGROUP_INTERVAL => {
+            interval.cgroups.iter().for_each(|row| take(&|id| view.cgroup(row, id).into_owned()));
+        }
+        _ => take(&|id| view.host(id).into_owned()),
     }
 }

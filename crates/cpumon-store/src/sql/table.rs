@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, PoisonError};
 
-use cpumon_model::{Column, Kind, Tables, columns};
+use cpumon_model::{Column, Kind, Tables, Value, columns};
+use rusqlite::types::Null;
 use rusqlite::vtab::{
     Context, Filters, IndexInfo, VTab, VTabConfig, VTabConnection, VTabCursor, sqlite3_vtab,
     sqlite3_vtab_cursor,
@@ -17,7 +18,7 @@ use rusqlite::vtab::{
 use rusqlite::{Error, Result};
 
 use super::plan::Plan;
-use super::scan::{Cell, CellRows, Scan};
+use super::scan::{CellRows, Scan};
 use crate::error::StoreError;
 use crate::reader::{Reader, SharedDamage};
 
@@ -191,7 +192,12 @@ unsafe impl VTabCursor for TableCursor<'_> {
         let width = self.scan.as_ref().map_or(0, Scan::width);
         let place = usize::try_from(number).ok().and_then(|at| self.places.get(at).copied().flatten());
         let cell = place.and_then(|place| self.rows.cells.get(self.at * width + place));
-        cell.unwrap_or(&Cell::Null).give(context)
+        match cell.unwrap_or(&Value::Null) {
+            Value::Null => context.set_result(Null),
+            Value::Int(number) => context.set_result(*number),
+            Value::Real(number) => context.set_result(*number),
+            Value::Text(text) => context.set_result(&**text),
+        }
     }
 
     fn rowid(&self) -> Result<i64> {
