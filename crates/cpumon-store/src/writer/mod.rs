@@ -24,7 +24,6 @@ use std::time::{Duration, Instant};
 
 use cpumon_files::LockFile;
 use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Moment, Trust};
-use rusqlite::OptionalExtension;
 
 pub(crate) use self::active::ActiveCopy;
 pub(crate) use self::age::known_ns;
@@ -46,7 +45,7 @@ use self::session::{Session, Transaction, lock_store};
 use crate::Gap;
 use crate::error::{At, Result, StoreError, check_is_file};
 use crate::options::StoreOptions;
-use crate::rows::find_host;
+use crate::rows::{find_host, value};
 use crate::time::{self, ClockDoubt};
 
 /// Tasks in memory over all hosts (about 100 bytes each); beyond it all are forgotten and get new rows.
@@ -57,16 +56,22 @@ const MAX_TASKS: usize = 4 << 20;
 pub struct Writer {
     session: Session,
     options: StoreOptions,
-    dims: Dims,
-    inserter: Inserter,
-    compactor: Compactor,
-    name_merger: NameMerger,
-    retention: Retention,
+    parts: Parts,
     /// What was lost; the next commit records it as gaps.
     pub(crate) losses: Losses,
     age: AgeClock,
     // Last, so that the database is closed when the lock is released.
     _lock: LockFile,
+}
+
+/// What writes in a transaction.
+#[derive(Debug)]
+struct Parts {
+    dims: Dims,
+    inserter: Inserter,
+    compactor: Compactor,
+    name_merger: NameMerger,
+    retention: Retention,
 }
 
 impl Writer {
@@ -76,22 +81,15 @@ impl Writer {
         let lock = lock_store(path)?;
         let session = Session::open(path, options)?;
         let connection = session.connection();
-        let dims = Dims::load(connection).at("read ids", path)?;
-        let compactor = Compactor::load(connection, options).at("count fresh intervals", path)?;
-        let name_merger = NameMerger::load(connection, options.zstd_level).at("read ids", path)?;
-        let age = AgeClock::load(connection).at("read the time of the last receipt", path)?;
-        Ok(Self {
-            session,
-            options: options.clone(),
-            dims,
+        let parts = Parts {
+            dims: Dims::load(connection).at("read ids", path)?,
             inserter: Inserter::new(options),
-            compactor,
-            name_merger,
+            compactor: Compactor::load(connection, options).at("count fresh intervals", path)?,
+            name_merger: NameMerger::load(connection, options.zstd_level).at("read ids", path)?,
             retention: Retention::new(options),
-            losses: Losses::default(),
-            age,
-            _lock: lock,
-        })
+        };
+        let age = AgeClock::load(connection).at("read the time of the last receipt", path)?;
+        Ok(Self { session, options: options.clone(), parts, losses: Losses::default(), age, _lock: lock })
     }
 
     /// Path that the store was opened with.
@@ -165,10 +163,9 @@ impl Writer {
     }
 
     fn insert(&mut self, arrival: &Arrival<'_>) -> Result<Put> {
-        let put = self.session.transaction().and_then(|transaction| {
-            self.inserter.insert(&transaction, &mut self.dims, &mut self.compactor, arrival)
-        });
-        put.map_err(|error| self.fail("store an interval", error))
+        self.step("store an interval", |transaction, Parts { inserter, dims, compactor, .. }| {
+            inserter.insert(transaction, dims, compactor, arrival)
+        })
     }
 
     /// Records a hole that a device reports. Reporting it again changes nothing; when it is reported longer than before, it
@@ -207,8 +204,16 @@ impl Writer {
         operation: &'static str,
         write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T> {
-        let written = self.session.transaction().and_then(|transaction| write(&transaction));
-        written.map_err(|error| self.fail(operation, error))
+        self.step(operation, |transaction, _| write(transaction))
+    }
+
+    fn step<T>(
+        &mut self,
+        operation: &'static str,
+        run: impl FnOnce(&Transaction<'_>, &mut Parts) -> rusqlite::Result<T>,
+    ) -> Result<T> {
+        let done = self.session.transaction().and_then(|transaction| run(&transaction, &mut self.parts));
+        done.map_err(|error| self.fail(operation, error))
     }
 
     /// Ends the open transaction: what was put is in the file.
@@ -254,8 +259,8 @@ impl Writer {
 
     fn maintain_for(&mut self, budget: Duration, times: Times) -> Result<()> {
         let begin = Instant::now();
-        if self.dims.task_count() > MAX_TASKS {
-            self.dims.forget_tasks();
+        if self.parts.dims.task_count() > MAX_TASKS {
+            self.parts.dims.forget_tasks();
         }
         // Each step below is a transaction of its own: a failed one must not take intervals with it.
         self.commit()?;
@@ -280,52 +285,45 @@ impl Writer {
     pub(crate) fn forget_requested(&mut self) -> Result<()> {
         self.commit()?;
         loop {
-            let gone = self
-                .session
-                .transaction()
-                .and_then(|transaction| self.retention.forget_some(&transaction, &self.dims));
-            let gone = gone.map_err(|error| self.fail("remove a host", error))?;
+            let gone = self.step("remove a host", |transaction, parts| {
+                parts.retention.forget_some(transaction, &parts.dims)
+            })?;
             self.commit()?;
             let Some(gone) = gone else { return Ok(()) };
-            self.dims.forget(&gone);
+            self.parts.dims.forget(&gone);
         }
     }
 
     /// Makes one chunk, if one is due.
     fn compact_one(&mut self, due: &Due) -> Result<bool> {
-        let Some(key) = self.compactor.fresh.next_due(due) else { return Ok(false) };
-        let done = self
-            .session
-            .transaction()
-            .and_then(|transaction| self.compactor.compact(&transaction, &mut self.dims, key, due));
-        done.map_err(|error| self.fail("compact intervals", error))?;
+        let Some(key) = self.parts.compactor.fresh.next_due(due) else { return Ok(false) };
+        self.step("compact intervals", |transaction, parts| {
+            parts.compactor.compact(transaction, &mut parts.dims, key, due)
+        })?;
         self.commit()?;
         Ok(true)
     }
 
     /// Makes blocks of names, if there are enough new ones.
     fn merge_names(&mut self) -> Result<bool> {
-        let last = self.dims.last_ids();
-        if !self.name_merger.is_due(&last) {
+        let last = self.parts.dims.last_ids();
+        if !self.parts.name_merger.is_due(&last) {
             return Ok(false);
         }
         let merged =
-            self.session.transaction().and_then(|transaction| self.name_merger.merge(&transaction, &last));
-        let merged = merged.map_err(|error| self.fail("merge names", error))?;
+            self.step("merge names", |transaction, parts| parts.name_merger.merge(transaction, &last))?;
         self.commit()?;
-        Ok(self.name_merger.committed(merged))
+        Ok(self.parts.name_merger.committed(merged))
     }
 
     /// One step of retention; `false` if there is nothing to do.
     fn retain(&mut self, times: Times) -> Result<bool> {
-        let oldest_fresh_ns = || self.compactor.fresh.oldest_received_ns();
-        let step = self
-            .session
-            .transaction()
-            .and_then(|transaction| self.retention.step(&transaction, &self.dims, times, &oldest_fresh_ns));
-        let step = step.map_err(|error| self.fail("delete old data", error))?;
+        let step =
+            self.step("delete old data", |transaction, Parts { retention, dims, compactor, .. }| {
+                retention.step(transaction, dims, times, &|| compactor.fresh.oldest_received_ns())
+            })?;
         self.commit()?;
-        self.dims.forget(&step.gone);
+        self.parts.dims.forget(&step.gone);
         Ok(!step.is_done)
     }
 
@@ -334,9 +332,9 @@ impl Writer {
         self.session.roll_back();
         self.losses.roll_back();
         // Rows that these caches name may have been in the transaction.
-        self.dims.forget_all();
-        self.inserter.forget_written();
-        self.compactor.reload(self.session.connection(), self.session.path());
+        self.parts.dims.forget_all();
+        self.parts.inserter.forget_written();
+        self.parts.compactor.reload(self.session.connection(), self.session.path());
         StoreError::sqlite(operation, self.session.path(), error)
     }
 }
@@ -372,12 +370,10 @@ pub fn forget_host(path: &Path, host: HostId, timeout: Duration) -> Result<bool>
             Err(StoreError::Locked { .. }) => {}
             Err(error) => return Err(error),
         }
-        let is_pending = connection
-            .query_row("SELECT 1 FROM forget LIMIT 1", [], |_| Ok(()))
-            .optional()
+        let is_pending: bool = value(&connection, "SELECT EXISTS (SELECT 1 FROM forget)", [])
             .at("check the removal of a host", path)?;
-        if is_pending.is_none() || Instant::now() >= deadline {
-            return Ok(is_pending.is_none());
+        if !is_pending || Instant::now() >= deadline {
+            return Ok(!is_pending);
         }
         std::thread::sleep(CHECK_EVERY);
     }
