@@ -67,4 +67,4 @@ pub use reader::{
 pub use sums::{ActiveTimes, Resolution, RunQueue};
 pub use time::{ClockDoubt, TimeRange, wall_now_ns};
 pub use traces::{TraceIndex, TraceRecord, trace_file, traces_dir};
-pub use writer::{Put, ReportedGap, SourcePosition, Writer, forget_host};
+pub use writer::{Put, SourcePosition, Writer, forget_host};

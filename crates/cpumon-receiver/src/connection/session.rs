@@ -12,7 +12,7 @@ use cpumon_model::{
     BootId, ClockEstimate, ClockExchange, ClockWatch, HostClock, HostId, HostStatus, Interval, LossCounts,
     Trust, WRONG_BEYOND_NS,
 };
-use cpumon_store::{ReceiptRequest, ReportedGap};
+use cpumon_store::ReceiptRequest;
 use cpumon_wire::connection::{
     ATTACHMENT_VERSION, ByeReason, ChannelKind, ClockReport, Message, TraceAnswer,
 };
@@ -189,12 +189,12 @@ impl DeviceSession {
                         reason = format!("{reason}: {}", rejected.fault());
                     }
                     memory.count_gap(&gap);
-                    let gap = ReportedGap {
+                    let gap = cpumon_store::Gap {
                         begin_wall_ns: gap.begin_wall_ns,
                         end_wall_ns: gap.end_wall_ns,
                         wall_shift_ns: memory.shift_ns(),
                         intervals: gap.count(),
-                        reason: reason.into(),
+                        reason,
                     };
                     unstored_since.is_none() && sink.take_gap(host, gap, receipt)
                 }

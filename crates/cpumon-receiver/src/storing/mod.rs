@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 
 use cpumon_model::{ClockEstimate, ClockLine, HostId, HostInfo, HostStatus, Interval, Trust};
 use cpumon_query::HostRecord;
-use cpumon_store::{ReceiptRequest, ReportedGap, StoreState};
+use cpumon_store::{Gap, ReceiptRequest, StoreState};
 use ring::digest;
 
 use self::store::Earlier;
@@ -129,7 +129,7 @@ impl Sink {
 
     /// Takes a hole that an enrolled device reports, on its clock: it is moved as the intervals beside it. Its `wall_shift_ns` counts
     /// where none is known. False: it is not in the store's queue.
-    pub fn take_gap(&self, host: HostId, mut gap: ReportedGap, receipt: ReceiptRequest) -> bool {
+    pub fn take_gap(&self, host: HostId, mut gap: Gap, receipt: ReceiptRequest) -> bool {
         gap.wall_shift_ns = self.lines.shift_ns(host).unwrap_or(gap.wall_shift_ns);
         gap.begin_wall_ns = gap.begin_wall_ns.saturating_sub(gap.wall_shift_ns);
         gap.end_wall_ns = gap.end_wall_ns.saturating_sub(gap.wall_shift_ns);

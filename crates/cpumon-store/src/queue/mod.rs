@@ -17,8 +17,9 @@ use self::share::{Amount, BootLimit, Entry, Share, bytes_of};
 pub use self::status::{Receipt, ReceiptRequest, StoreState, StoreStatus};
 pub use self::thread::{WriterHandle, WriterThread};
 use crate::options::QueueOptions;
+use crate::reader::Gap;
 use crate::time::wall_now_ns;
-use crate::writer::{ActiveCopy, LostByHost, ReportedGap, has_all_processes, knows_resting};
+use crate::writer::{ActiveCopy, LostByHost, has_all_processes, knows_resting};
 
 /// Copies in the pool for reuse, and their memory.
 const POOL: Amount = Amount { intervals: 64, bytes: 4 << 20 };
@@ -40,7 +41,7 @@ struct Offer<'a> {
     loss: Option<&'a LossCounts>,
     interval: &'a Interval,
     /// In place of the interval: a hole that the device reports.
-    gap: Option<ReportedGap>,
+    gap: Option<Gap>,
     receipt: Option<ReceiptRequest>,
 }
 

@@ -9,7 +9,8 @@ use cpumon_model::limits::{Bucket, Rate};
 use cpumon_model::{BootId, HostId, HostInfo, LossCounts, Recent, Trust, bytes_of_info, bytes_of_rows};
 
 use super::status::ReceiptRequest;
-use crate::writer::{ActiveCopy, ListSchedule, ReportedGap, Seeded};
+use crate::reader::Gap;
+use crate::writer::{ActiveCopy, ListSchedule, Seeded};
 
 /// Hosts of which something is remembered. One that is forgotten while it reports begins its boot once more.
 const MAX_HOSTS: usize = 8_192;
@@ -24,7 +25,7 @@ pub(super) struct Entry {
     pub(super) loss: Option<LossCounts>,
     pub(super) copy: ActiveCopy,
     /// In place of the interval: a hole that the device reports.
-    pub(super) gap: Option<ReportedGap>,
+    pub(super) gap: Option<Gap>,
     pub(super) receipt: Option<ReceiptRequest>,
     pub(super) received_wall_ns: i64,
     pub(super) received: Instant,

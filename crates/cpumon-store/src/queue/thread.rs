@@ -13,8 +13,9 @@ use super::status::{ReceiptRequest, StoreState, StoreStatus};
 use super::{Offer, Queue, Queued};
 use crate::error::{At, Result, StoreError};
 use crate::options::{QueueOptions, StoreOptions};
+use crate::reader::Gap;
 use crate::time::wall_now_ns;
-use crate::writer::{Put, ReportedGap, RolledBack, Writer};
+use crate::writer::{Put, RolledBack, Writer};
 
 /// A running writer thread. Dropping it stores what is queued and waits for that.
 #[derive(Debug)]
@@ -106,13 +107,7 @@ impl WriterHandle {
 
     /// [`WriterHandle::try_put_with_receipt`] of a hole that the device reports.
     #[must_use]
-    pub fn try_put_gap(
-        &self,
-        info: &HostInfo,
-        trust: Trust,
-        gap: ReportedGap,
-        receipt: ReceiptRequest,
-    ) -> bool {
+    pub fn try_put_gap(&self, info: &HostInfo, trust: Trust, gap: Gap, receipt: ReceiptRequest) -> bool {
         let nothing = Interval { host: info.host, boot: info.boot, ..Interval::default() };
         let (gap, receipt) = (Some(gap), Some(receipt));
         let offer = Offer { info, trust, loss: None, interval: &nothing, gap, receipt };

@@ -1,7 +1,6 @@
 //! Time of a host that is known to be missing: what was put but not stored, until it is recorded, and rows of table `gap` with the
 //! reason.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use cpumon_model::{HostId, Interval, Trust};
@@ -15,19 +14,21 @@ use crate::rows::{HostRow, execute, find_host, next_id, signed};
 
 /// Time of one host that was not stored.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct LostRange {
+struct LostRange {
+    trust: Trust,
     begin_wall_ns: i64,
     end_wall_ns: i64,
     /// The device's own clock less that, ns.
     wall_shift_ns: i64,
-    pub(super) intervals: u64,
+    intervals: u64,
     reason: &'static str,
 }
 
 impl LostRange {
     /// The time of one interval.
-    pub(super) fn of(interval: &Interval, reason: &'static str) -> Self {
+    fn of(trust: Trust, interval: &Interval, reason: &'static str) -> Self {
         Self {
+            trust,
             begin_wall_ns: interval.begin.wall_ns,
             end_wall_ns: interval.end.wall_ns,
             wall_shift_ns: interval.wall_shift_ns,
@@ -37,8 +38,9 @@ impl LostRange {
     }
 
     /// Extends the range over `more`, which is newer.
-    pub(super) fn extend(&mut self, more: &Self) {
+    fn extend(&mut self, more: &Self) {
         *self = Self {
+            trust: self.trust,
             begin_wall_ns: self.begin_wall_ns.min(more.begin_wall_ns),
             end_wall_ns: self.end_wall_ns.max(more.end_wall_ns),
             intervals: self.intervals + more.intervals,
@@ -59,16 +61,11 @@ fn host_row(connection: &Connection, host: HostId) -> rusqlite::Result<HostRow> 
 }
 
 /// Inserts lost time as a row of `gap`. A host that is not trusted must be known: what was never stored of it gets no row.
-pub(super) fn record_lost(
-    connection: &Connection,
-    host: HostId,
-    trust: Trust,
-    lost: &LostRange,
-) -> rusqlite::Result<()> {
+fn record_lost(connection: &Connection, host: HostId, lost: &LostRange) -> rusqlite::Result<()> {
+    let LostRange { trust, begin_wall_ns, end_wall_ns, wall_shift_ns, intervals, reason } = *lost;
     let known =
         if trust.is_trusted() { Some(host_row(connection, host)?) } else { find_host(connection, host)? };
     let Some(host_row) = known else { return Ok(()) };
-    let LostRange { begin_wall_ns, end_wall_ns, wall_shift_ns, intervals, reason } = *lost;
     insert(
         connection,
         params![host_row, begin_wall_ns, end_wall_ns, signed(intervals), reason, wall_shift_ns],
@@ -83,29 +80,10 @@ pub(super) fn record_damage(connection: &Connection, host: HostRow, row: &MetaRo
     )
 }
 
-/// A hole that a device itself reports.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReportedGap {
-    /// When it begins, ns since the epoch on the receiver's time line.
-    pub begin_wall_ns: i64,
-    /// When it ends.
-    pub end_wall_ns: i64,
-    /// The device's own clock less that, ns.
-    pub wall_shift_ns: i64,
-    /// Intervals that are missing.
-    pub intervals: u64,
-    /// Why they are missing, as exports name it.
-    pub reason: Cow<'static, str>,
-}
-
 /// Inserts a reported hole, or extends the row it was reported with before.
-pub(super) fn record_reported(
-    connection: &Connection,
-    host: HostId,
-    gap: &ReportedGap,
-) -> rusqlite::Result<()> {
+pub(super) fn record_reported(connection: &Connection, host: HostId, gap: &Gap) -> rusqlite::Result<()> {
     let host_row = host_row(connection, host)?;
-    let ReportedGap { begin_wall_ns, end_wall_ns, wall_shift_ns, reason, .. } = gap;
+    let Gap { begin_wall_ns, end_wall_ns, wall_shift_ns, reason, .. } = gap;
     let values = params![host_row, begin_wall_ns, end_wall_ns, signed(gap.intervals), reason, wall_shift_ns];
     // A device reports a hole again after each connection that broke before the acknowledgement, and by then the hole may be
     // larger. It is recognised by its start on the device's own clock: the receiver may place it elsewhere after a restart.
@@ -135,15 +113,9 @@ const MAX_HOSTS: usize = 8_192;
 /// The same for hosts that are not trusted: they can be as many as they like, and each is a row of `gap` a commit.
 const MAX_STRANGERS: usize = 32;
 
-#[derive(Copy, Clone, Debug)]
-struct Lost {
-    trust: Trust,
-    range: LostRange,
-}
-
 /// Lost time of several hosts, one range each.
 #[derive(Debug, Default)]
-pub(crate) struct LostByHost(HashMap<HostId, Lost, Seeded>);
+pub(crate) struct LostByHost(HashMap<HostId, LostRange, Seeded>);
 
 impl LostByHost {
     /// Hosts that lost something.
@@ -154,16 +126,16 @@ impl LostByHost {
 
     /// Adds an interval to the lost range of its host.
     pub(crate) fn add(&mut self, trust: Trust, interval: &Interval, reason: &'static str) {
-        self.merge(interval.host, Lost { trust, range: LostRange::of(interval, reason) });
+        self.merge(interval.host, LostRange::of(trust, interval, reason));
     }
 
     /// One range a host, from the first to the last, with the newest reason: a full disk loses an interval a second for
     /// hours, and as many rows of `gap` would be as large as what was lost.
-    fn merge(&mut self, host: HostId, lost: Lost) {
+    fn merge(&mut self, host: HostId, lost: LostRange) {
         let max = if lost.trust.is_trusted() { MAX_HOSTS } else { MAX_STRANGERS };
         let has_space = self.0.len() < max;
         match self.0.get_mut(&host) {
-            Some(known) => known.range.extend(&lost.range),
+            Some(known) => known.extend(&lost),
             None if has_space => drop(self.0.insert(host, lost)),
             None => {}
         }
@@ -181,7 +153,7 @@ pub(crate) struct RolledBack {
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
     /// What the open transaction holds: it is lost if the transaction fails. As many hosts as the transaction has.
-    at_risk: HashMap<HostId, Lost, Seeded>,
+    at_risk: HashMap<HostId, LostRange, Seeded>,
     /// Since the worker last took them.
     pub(crate) rolled_back: Vec<RolledBack>,
     /// Lost, and not yet rows of `gap`.
@@ -191,9 +163,8 @@ pub(crate) struct Losses {
 impl Losses {
     /// An interval is about to be put into the open transaction, and will not come again.
     pub(super) fn put_at_risk(&mut self, trust: Trust, interval: &Interval) {
-        let range = LostRange::of(interval, "not stored");
-        let known = self.at_risk.entry(interval.host);
-        known.and_modify(|known| known.range.extend(&range)).or_insert(Lost { trust, range });
+        let lost = LostRange::of(trust, interval, "not stored");
+        self.at_risk.entry(interval.host).and_modify(|known| known.extend(&lost)).or_insert(lost);
     }
 
     /// An interval was lost before it came to the writer.
@@ -215,7 +186,7 @@ impl Losses {
     /// Writes what was lost as rows of `gap`. It stays unrecorded until [`Losses::committed`].
     pub(super) fn record(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
         let mut hosts = self.unrecorded.0.iter();
-        hosts.try_for_each(|(host, lost)| record_lost(transaction, *host, lost.trust, &lost.range))
+        hosts.try_for_each(|(host, lost)| record_lost(transaction, *host, lost))
     }
 
     pub(super) fn committed(&mut self) {
@@ -228,7 +199,7 @@ impl Losses {
     pub(super) fn roll_back(&mut self) {
         // What was unrecorded before stays so: its rows of `gap` were rolled back too.
         for (host, lost) in std::mem::take(&mut self.at_risk) {
-            let (trust, intervals) = (lost.trust, lost.range.intervals);
+            let LostRange { trust, intervals, .. } = lost;
             self.rolled_back.push(RolledBack { host, trust, intervals });
             self.unrecorded.merge(host, lost);
         }
@@ -253,7 +224,7 @@ mod tests {
         losses.add(Trust::Unauthenticated, &interval(0), "store full");
         losses.add(Trust::Authenticated, &interval(200_000), "store full");
         assert_eq!(losses.unrecorded.0.len(), MAX_STRANGERS + 1);
-        assert_eq!(losses.unrecorded.0[&interval(0).host].range.intervals, 2);
+        assert_eq!(losses.unrecorded.0[&interval(0).host].intervals, 2);
     }
 
     #[test]

@@ -30,7 +30,6 @@ pub(crate) use self::age::known_ns;
 use self::age::{AgeClock, Times};
 use self::compact::{Compactor, Due};
 use self::dims::Dims;
-pub use self::gaps::ReportedGap;
 pub(crate) use self::gaps::{Losses, LostByHost, RolledBack};
 use self::insert::{Arrival, Inserter, load_position, save_position};
 pub use self::insert::{Put, SourcePosition};
@@ -56,7 +55,7 @@ const MAX_TASKS: usize = 4 << 20;
 pub struct Writer {
     session: Session,
     options: StoreOptions,
-    parts: Parts,
+    parts: WriterParts,
     /// What was lost; the next commit records it as gaps.
     pub(crate) losses: Losses,
     age: AgeClock,
@@ -66,7 +65,7 @@ pub struct Writer {
 
 /// What writes in a transaction.
 #[derive(Debug)]
-struct Parts {
+struct WriterParts {
     dims: Dims,
     inserter: Inserter,
     compactor: Compactor,
@@ -81,7 +80,7 @@ impl Writer {
         let lock = lock_store(path)?;
         let session = Session::open(path, options)?;
         let connection = session.connection();
-        let parts = Parts {
+        let parts = WriterParts {
             dims: Dims::load(connection).at("read ids", path)?,
             inserter: Inserter::new(options),
             compactor: Compactor::load(connection, options).at("count fresh intervals", path)?,
@@ -163,7 +162,7 @@ impl Writer {
     }
 
     fn insert(&mut self, arrival: &Arrival<'_>) -> Result<Put> {
-        self.step("store an interval", |transaction, Parts { inserter, dims, compactor, .. }| {
+        self.step("store an interval", |transaction, WriterParts { inserter, dims, compactor, .. }| {
             inserter.insert(transaction, dims, compactor, arrival)
         })
     }
@@ -173,7 +172,7 @@ impl Writer {
     ///
     /// # Errors
     /// As for [`Writer::put`].
-    pub fn put_reported(&mut self, host: HostId, gap: &ReportedGap) -> Result<()> {
+    pub fn put_reported(&mut self, host: HostId, gap: &Gap) -> Result<()> {
         self.write("record a gap", |transaction| gaps::record_reported(transaction, host, gap))
     }
 
@@ -210,7 +209,7 @@ impl Writer {
     fn step<T>(
         &mut self,
         operation: &'static str,
-        run: impl FnOnce(&Transaction<'_>, &mut Parts) -> rusqlite::Result<T>,
+        run: impl FnOnce(&Transaction<'_>, &mut WriterParts) -> rusqlite::Result<T>,
     ) -> Result<T> {
         let done = self.session.transaction().and_then(|transaction| run(&transaction, &mut self.parts));
         done.map_err(|error| self.fail(operation, error))
@@ -319,7 +318,7 @@ impl Writer {
     /// One step of retention; `false` if there is nothing to do.
     fn retain(&mut self, times: Times) -> Result<bool> {
         let step =
-            self.step("delete old data", |transaction, Parts { retention, dims, compactor, .. }| {
+            self.step("delete old data", |transaction, WriterParts { retention, dims, compactor, .. }| {
                 retention.step(transaction, dims, times, &|| compactor.fresh.oldest_received_ns())
             })?;
         self.commit()?;

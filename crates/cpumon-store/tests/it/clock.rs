@@ -1,7 +1,7 @@
 //! Intervals on the receiver's time line have the device's own stamps too, and are recognised as duplicates.
 
 use cpumon_model::{ClockEstimate, ClockLine, HostClock, Interval, Trust};
-use cpumon_store::{Put, Query, Reader, ReportedGap, StoreOptions, TimeRange, Writer};
+use cpumon_store::{Gap, Put, Query, Reader, StoreOptions, TimeRange, Writer};
 
 use crate::data;
 use crate::round_trip::read_all;
@@ -82,7 +82,7 @@ fn a_hole_is_known_again_by_the_devices_own_stamp() {
     let host = data::host(1).host;
     let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
     for (error_ns, intervals) in [(0, 4), (77, 6)] {
-        let gap = ReportedGap {
+        let gap = Gap {
             begin_wall_ns: data::START_NS + error_ns,
             end_wall_ns: data::START_NS + data::SECOND_NS + error_ns,
             wall_shift_ns: IN_2003 - error_ns,

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use cpumon_model::{BootId, Interval, LossCounts, Trust};
 use cpumon_store::{
-    Query, QueueOptions, Queued, Reader, Receipt, ReceiptRequest, ReportedGap, StoreOptions, StoreState,
-    TimeRange, WriterThread,
+    Gap, Query, QueueOptions, Queued, Reader, Receipt, ReceiptRequest, StoreOptions, StoreState, TimeRange,
+    WriterThread,
 };
 use rusqlite::Connection;
 
@@ -147,7 +147,7 @@ fn a_receipt_comes_after_the_commit_also_for_what_was_there_already() {
     put(&day[1], 2);
     put(&day[0], 3);
     for _ in 0..2 {
-        let gap = ReportedGap {
+        let gap = Gap {
             begin_wall_ns: 5,
             end_wall_ns: 9,
             wall_shift_ns: 0,
