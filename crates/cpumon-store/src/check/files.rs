@@ -20,24 +20,8 @@ const STEPS: std::ffi::c_int = 10_000;
 /// shorter than its header says. Pages are checked before they are used.
 const READ_DAMAGED: &str = "PRAGMA writable_schema = ON; PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;";
 
-/// A connection that reads what it can, until `stop` is set.
-pub(super) fn open(path: &Path, stop: &Arc<AtomicBool>) -> Result<Connection> {
-    open_with(path, stop, &|connection, version, is_readable| {
-        schema::compare_damaged(connection, path, version, is_readable)
-    })
-}
-
-/// [`open`] of a copy whose list of tables was made here.
-pub(super) fn open_repaired(path: &Path, stop: &Arc<AtomicBool>) -> Result<Connection> {
-    open_with(path, stop, &|_, _, _| Ok(()))
-}
-
-/// `check` is given the schema version, and whether SQLite can read the list of tables.
-fn open_with(
-    path: &Path,
-    stop: &Arc<AtomicBool>,
-    check: &dyn Fn(&Connection, i32, bool) -> Result<()>,
-) -> Result<Connection> {
+/// A connection that reads what it can, until `stop` is set. `is_repaired`: it is a copy whose list of tables was made here.
+pub(super) fn open(path: &Path, stop: &Arc<AtomicBool>, is_repaired: bool) -> Result<Connection> {
     if std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() == 0) {
         return Err(StoreError::Corrupt { path: path.into(), detail: "the file is empty".to_owned() });
     }
@@ -46,7 +30,7 @@ fn open_with(
         let is_readable = read_list(connection).is_ok();
         connection.execute_batch(READ_DAMAGED).at("open", path)?;
         let version = version(connection, path)?;
-        check(connection, version, is_readable)
+        if is_repaired { Ok(()) } else { schema::compare_damaged(connection, path, version, is_readable) }
     })?;
     interrupt_on(&mut source, stop, path)?;
     Ok(source)

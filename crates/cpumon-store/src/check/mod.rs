@@ -30,7 +30,7 @@ use crate::schema;
 /// The file is no store at all, or its header or list of tables cannot be read and nothing is to be salvaged; the new one exists or
 /// cannot be written, or `stop` was set.
 pub fn check(path: &Path, salvage: Option<&Path>, stop: &Arc<AtomicBool>) -> Result<CheckReport> {
-    let source = match files::open(path, stop) {
+    let source = match files::open(path, stop, false) {
         Err(StoreError::Corrupt { detail, .. }) => return check_rest(path, salvage, stop, detail),
         opened => opened?,
     };
@@ -57,7 +57,7 @@ fn check_rest(
     };
     let out = Out::create(to, layout.version, stop)?;
     let copy = layout::repaired_copy(path, &layout, to, stop)?;
-    let source = files::open_repaired(copy.path(), stop)?;
+    let source = files::open(copy.path(), stop, true)?;
     let mut check = Check::new(&source, path, stop, Some(out));
     // SQLite's own check would list every page that is in no list of free pages.
     check.report.pages.push(format!(
@@ -307,7 +307,8 @@ impl<'a> Check<'a> {
             }
             out.finish()?;
         }
-        self.report.finish();
+        let holes = &mut self.report.damage.holes;
+        holes.sort_by_key(|hole| (hole.host, hole.first_end_wall_ns, hole.last_end_wall_ns));
         Ok(self.report)
     }
 
@@ -379,9 +380,5 @@ impl CheckReport {
         if lost.rows + lost.ranges > 0 {
             self.lost.push(lost);
         }
-    }
-
-    fn finish(&mut self) {
-        self.damage.holes.sort_by_key(|hole| (hole.host, hole.first_end_wall_ns, hole.last_end_wall_ns));
     }
 }

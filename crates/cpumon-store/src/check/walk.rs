@@ -28,16 +28,14 @@ pub(super) struct Table {
 }
 
 impl Table {
-    fn at<'a>(&self, row: &'a [Value], name: &str) -> Option<&'a Value> {
-        self.columns.iter().position(|column| column == name).and_then(|at| row.get(at))
+    fn place(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column == name)
     }
 
     /// A copy of a row with another value in a column.
     pub(super) fn with(&self, row: &[Value], name: &str, value: Value) -> Vec<Value> {
         let mut row = row.to_vec();
-        if let Some(cell) =
-            self.columns.iter().position(|column| column == name).and_then(|at| row.get_mut(at))
-        {
+        if let Some(cell) = self.place(name).and_then(|at| row.get_mut(at)) {
             *cell = value;
         }
         row
@@ -45,7 +43,7 @@ impl Table {
 
     /// The number in a column of a row.
     pub(super) fn integer(&self, row: &[Value], name: &str) -> Option<i64> {
-        match self.at(row, name) {
+        match row.get(self.place(name)?) {
             Some(Value::Integer(number)) => Some(*number),
             _ => None,
         }
@@ -53,7 +51,7 @@ impl Table {
 
     /// The bytes in a column of a row; none if it has none.
     pub(super) fn blob<'a>(&self, row: &'a [Value], name: &str) -> Option<&'a [u8]> {
-        match self.at(row, name) {
+        match row.get(self.place(name)?) {
             Some(Value::Blob(bytes)) => Some(bytes),
             _ => None,
         }

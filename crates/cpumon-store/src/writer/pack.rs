@@ -110,7 +110,6 @@ impl Packer {
         }
         self.group();
         self.encode(interval);
-        self.encode_sched(interval);
         // After packing, not before: the rows of this interval still name them.
         if self.has_ends {
             naming.forget_ended(interval);
@@ -218,7 +217,14 @@ impl Packer {
     }
 
     fn encode(&mut self, interval: &Interval) {
+        // Histograms can be measured without scheduler events: then no rows come before them.
+        let has_sched = interval.fields.contains(Fields::SCHED);
+        let has_histograms = interval.fields.contains(Fields::HISTOGRAMS);
         self.encoder.begin(self.coding, self.slots.len());
+        self.sched.clear();
+        if has_sched || has_histograms {
+            self.sched.begin(if has_sched { self.slots.len() } else { 0 });
+        }
         let mut rest = self.grouped.as_slice();
         for slot in &self.slots {
             let (own, later) = rest.split_at(slot.threads as usize);
@@ -226,33 +232,20 @@ impl Packer {
             // NONE is beyond the end of any list.
             let row = interval.processes.get(slot.row as usize);
             self.encoder.process(&packed_process(slot, row), &slot.sum);
-            for active in own {
-                self.encoder.thread(&packed_thread(active.id, &interval.threads[active.row as usize]));
+            if has_sched {
+                self.sched.process(slot.id, slot.threads);
             }
-        }
-    }
-
-    fn encode_sched(&mut self, interval: &Interval) {
-        self.sched.clear();
-        if !interval.fields.intersects(Fields::SCHED | Fields::HISTOGRAMS) {
-            return;
-        }
-        // Histograms can be measured without scheduler events: then no rows come before them.
-        let slots = if interval.fields.contains(Fields::SCHED) { self.slots.as_slice() } else { &[] };
-        self.sched.begin(slots.len());
-        let mut rest = self.grouped.as_slice();
-        for slot in slots {
-            let (own, later) = rest.split_at(slot.threads as usize);
-            rest = later;
-            self.sched.process(slot.id, slot.threads);
             for active in own {
                 let row = &interval.threads[active.row as usize];
-                // Readers take a thread to wait on until its next row: for one that ended there is none.
-                let open_wait = row.resting().map_or(WaitReason::NONE, |resting| resting.reason);
-                self.sched.thread(active.id, &SchedDelta { open_wait, ..row.sched });
+                self.encoder.thread(&packed_thread(active.id, row));
+                if has_sched {
+                    // Readers take a thread to wait on until its next row: for one that ended there is none.
+                    let open_wait = row.resting().map_or(WaitReason::NONE, |resting| resting.reason);
+                    self.sched.thread(active.id, &SchedDelta { open_wait, ..row.sched });
+                }
             }
         }
-        if interval.fields.contains(Fields::HISTOGRAMS) {
+        if has_histograms {
             self.encode_delays(interval);
         }
     }
