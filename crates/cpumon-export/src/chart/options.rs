@@ -127,7 +127,7 @@ fn byte(value: f64) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use cpumon_query::charts::{ledger, modes, states};
+    use cpumon_query::charts::{ChartParts, chart_parts};
 
     use super::*;
 
@@ -142,7 +142,8 @@ mod tests {
             palette.colors.iter().map(|(_, pair)| pair).chain(&palette.lines).flatten().all(|c| is_color(c))
         );
         assert!(palette.heat.iter().all(|steps| steps.len() == 5));
-        for part in [modes(), ledger(), states()].concat() {
+        let ChartParts { modes, ledger, states, .. } = chart_parts();
+        for part in modes.iter().chain(ledger).chain(states) {
             assert!(palette.colors.iter().any(|(name, _)| *name == part.color), "{part:?}");
         }
         assert_eq!(heat_color(0.0, Theme::Light), "#eaf0f5");

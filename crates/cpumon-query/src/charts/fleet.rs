@@ -7,7 +7,7 @@ use cpumon_model::{HostStatus, with_separators};
 
 use super::chart::{Body, Chart, Sparkline, Times, holes, name_of, times};
 use super::host::{Of, column};
-use super::parts::points;
+use super::parts::chart_parts;
 use super::query::{ChartQuery, Order, check_finest, hosts_of, rows_of};
 use crate::fleet::known_first;
 use crate::history::{AFTER_LAST, History, HostSeries, SeriesOptions};
@@ -161,7 +161,7 @@ pub(super) fn fleet(history: &History, query: &ChartQuery) -> Result<Chart, Quer
     let page = query.offset..total.min(query.offset.saturating_add(limit));
     let seconds = usize::try_from(range.length_ns() / FINEST_NS).unwrap_or(1).max(1);
     let TimeRange { since_ns, until_ns } = range;
-    let plot = PlotRange { since_ns, until_ns, points: points().matrix.min(seconds) };
+    let plot = PlotRange { since_ns, until_ns, points: chart_parts().points.matrix.min(seconds) };
     let read = |history: &History, member: &Member| row(history, member, plot, query.is_finest);
     let rows = if query.order == Some(Order::Busy) {
         // The busiest are known only after every host was read, not just those of the page.

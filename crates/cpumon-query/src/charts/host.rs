@@ -3,7 +3,7 @@
 use cpumon_model::{ColumnId, CpuTimes, Tables, Terms};
 
 use super::chart::{Bar, BarPart, Body, Chart, Draft, Ink, Line, Stroke, known, line, rates, scale, shares};
-use super::parts::{Part, ledger, modes, points};
+use super::parts::{Part, chart_parts};
 use super::query::{ChartRequest, check_cpu_range, check_finest};
 use crate::history::{CpuSum, HostSeries, SeriesOptions};
 use crate::{QueryError, history};
@@ -33,14 +33,17 @@ impl ChartRequest<'_> {
         let is_finest = self.query.is_finest;
         check_finest(&self.query, self.range)?;
         let options = SeriesOptions { columns: &[], is_finest };
-        let read = history::series(self.history, self.host, self.plot(points().history), options)?;
+        let read =
+            history::series(self.history, self.host, self.plot(chart_parts().points.history), options)?;
         Ok(self.series.get_or_init(|| read))
     }
 }
 
 /// The CPU modes; where there are only sums, the ledger's lines. The first and the system's are always there.
 fn parts(series: &HostSeries) -> impl Iterator<Item = &'static Part> {
-    let all = if column(series, "user_ns", Of::Sum).is_some() { modes() } else { ledger() };
+    let known = chart_parts();
+    let has_modes = column(series, "user_ns", Of::Sum).is_some();
+    let all = if has_modes { &known.modes } else { &known.ledger };
     let ran =
         |part: &Part| column(series, &part.column, Of::Sum).into_iter().flatten().flatten().any(|ns| *ns > 0);
     let ran: Vec<bool> = all.iter().map(ran).collect();
@@ -114,7 +117,7 @@ const LEAST_UNKNOWN: f64 = 0.05;
 /// Modes in the order of the stack.
 fn columns() -> impl Iterator<Item = (&'static Part, ColumnId)> {
     let known = |name: &str| cpumon_model::column(Tables::CPU_INTERVAL, name).map(|column| column.id);
-    modes().iter().filter_map(move |part| Some((part, known(&part.column)?)))
+    chart_parts().modes.iter().filter_map(move |part| Some((part, known(&part.column)?)))
 }
 
 fn share(times: &CpuTimes, id: ColumnId) -> f64 {

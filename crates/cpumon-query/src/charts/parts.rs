@@ -49,61 +49,33 @@ pub struct Points {
 }
 
 /// The file, without its colours.
-#[derive(Default, Deserialize)]
-struct Parts {
-    modes: Vec<Part>,
-    ledger: Vec<Part>,
-    states: Vec<Part>,
-    delays: Vec<DelayPart>,
-    points: Points,
-    areas: usize,
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct ChartParts {
+    /// CPU modes, bottom of the stack first.
+    pub modes: Vec<Part>,
+    /// Lines of the ledger, idle last.
+    pub ledger: Vec<Part>,
+    /// What a process does.
+    pub states: Vec<Part>,
+    /// Percentiles of the run delay.
+    pub delays: Vec<DelayPart>,
+    /// Points of each kind of chart.
+    pub points: Points,
+    /// Groups with an area of their own where a host is drawn by who ran.
+    pub areas: usize,
 }
 
 /// Parts, points and colours of charts, as JSON. The colours are read by `cpumon-export`, which draws.
 pub const CHARTS_JSON: &str = include_str!("../../../../web/src/charts.json");
 
-fn parts() -> &'static Parts {
-    static PARTS: OnceLock<Parts> = OnceLock::new();
+/// Parts and points of charts.
+#[must_use]
+pub fn chart_parts() -> &'static ChartParts {
+    static PARTS: OnceLock<ChartParts> = OnceLock::new();
     PARTS.get_or_init(|| {
         // The file is part of the program; a test reads every entry.
         serde_json::from_str(CHARTS_JSON).unwrap_or_default()
     })
-}
-
-/// CPU modes, bottom of the stack first.
-#[must_use]
-pub fn modes() -> &'static [Part] {
-    &parts().modes
-}
-
-/// Lines of the ledger, idle last.
-#[must_use]
-pub fn ledger() -> &'static [Part] {
-    &parts().ledger
-}
-
-/// What a process does.
-#[must_use]
-pub fn states() -> &'static [Part] {
-    &parts().states
-}
-
-/// Percentiles of the run delay.
-#[must_use]
-pub fn delays() -> &'static [DelayPart] {
-    &parts().delays
-}
-
-/// Points of each kind of chart.
-#[must_use]
-pub fn points() -> Points {
-    parts().points
-}
-
-/// Groups with an area of their own where a host is drawn by who ran.
-#[must_use]
-pub fn areas() -> usize {
-    parts().areas
 }
 
 #[cfg(test)]
@@ -112,11 +84,12 @@ mod tests {
 
     #[test]
     fn every_entry_is_understood() {
-        for part in [modes(), ledger(), states()].concat() {
+        let ChartParts { modes, ledger, states, delays, points, areas } = chart_parts();
+        for part in modes.iter().chain(ledger).chain(states) {
             assert!(!part.column.is_empty() && !part.label.is_empty(), "{part:?}");
         }
-        assert_eq!((modes().len(), ledger().len(), states().len(), delays().len()), (6, 7, 4, 4));
-        assert_eq!(points(), Points { history: 700, who: 350, process: 600, matrix: 240 });
-        assert_eq!(areas(), 8);
+        assert_eq!((modes.len(), ledger.len(), states.len(), delays.len()), (6, 7, 4, 4));
+        assert_eq!(*points, Points { history: 700, who: 350, process: 600, matrix: 240 });
+        assert_eq!(*areas, 8);
     }
 }

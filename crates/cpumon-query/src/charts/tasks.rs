@@ -8,7 +8,7 @@ use super::chart::{
     Body, Chart, Draft, HeatmapRow, Hole, Ink, Line, Stroke, absences, known, line, rates, scale, shares,
 };
 use super::host::{PEAK, peak};
-use super::parts::{delays as delay_parts, points, states as state_parts};
+use super::parts::chart_parts;
 use super::query::{Cells, ChartQuery, ChartRequest, MAX_ROWS, rows_of};
 use crate::group::GroupBy;
 use crate::history::{
@@ -64,7 +64,7 @@ pub(super) fn tasks(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     for thread in &query.threads {
         selections.push(parse_thread_selection(thread)?);
     }
-    let count = points().history;
+    let count = chart_parts().points.history;
     let range = if query.threads.is_empty() { request.plot(count) } else { request.thread_plot(count)? };
     let all = history::lines(request.history, request.host, range, selections, &["run_ns".to_owned()])?;
     let (divide, unit) = scale(query.percent, request.host.info.cpu_count);
@@ -100,7 +100,7 @@ fn process<'r>(request: &'r ChartRequest<'_>) -> Result<&'r (String, Lines), Que
     }
     let key = request.one_process()?;
     let title = request.process_title(key)?;
-    let range = request.plot(points().process);
+    let range = request.plot(chart_parts().points.process);
     let (lines, _) = history::process(request.history, request.host, range, key)?;
     Ok(request.process.get_or_init(|| (title, lines)))
 }
@@ -116,7 +116,7 @@ pub(super) fn states(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     let with_blocked = request.query.with_blocked;
     let mut lines: Vec<Line> = Vec::new();
     if let Some(task) = all.lines.first() {
-        for part in state_parts().iter().filter(|part| with_blocked || part.column != "blocked_ns") {
+        for part in chart_parts().states.iter().filter(|part| with_blocked || part.column != "blocked_ns") {
             if let Some(values) = column(task, &part.column) {
                 let values = shares(Some(values), &all.times, 1.0);
                 lines.push(line(&*part.label, Ink::Named(&part.color), Stroke::Area, values));
@@ -141,7 +141,7 @@ pub(super) fn states(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
 pub(super) fn delays(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     let (title, all) = process(request)?;
     let task = all.lines.first();
-    let lines = delay_parts().iter().enumerate().filter_map(|(nth, part)| {
+    let lines = chart_parts().delays.iter().enumerate().filter_map(|(nth, part)| {
         let values = known(Some(column(task?, &part.column)?), &all.times, |ns, _| ns / 1e6);
         let is_measured = values.iter().any(Option::is_some);
         is_measured.then(|| line(&*part.label, Ink::Nth(nth), Stroke::Solid, values))
@@ -230,7 +230,7 @@ pub(super) fn landscape(request: &ChartRequest<'_>) -> Result<Chart, QueryError>
         GroupBy::Cgroup => "cgroups",
     };
     let cells = request.query.cells;
-    let range = request.plot(points().matrix);
+    let range = request.plot(chart_parts().points.matrix);
     let matrix = history::landscape(request.history, request.host, range, by, shown(cells, limit))?;
     let (divide, unit) = scale(request.query.percent, request.host.info.cpu_count);
     let mut rows = rows(&matrix, cells, divide, |row| match by {
@@ -265,7 +265,7 @@ pub(super) fn threads(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     let limit = rows_of(&request.query, MAX_ROWS)?;
     let key = request.one_process()?;
     let title = request.process_title(key)?;
-    let range = request.thread_plot(points().matrix)?;
+    let range = request.thread_plot(chart_parts().points.matrix)?;
     let cells = request.query.cells;
     let matrix = history::threads(request.history, request.host, range, key, shown(cells, limit))?;
     let rows = rows(&matrix, cells, 1.0, numbered);

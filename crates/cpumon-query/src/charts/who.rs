@@ -4,7 +4,7 @@ use cpumon_model::with_separators;
 
 use super::chart::{Body, Chart, Draft, Ink, Line, Stroke, line, scale, shares};
 use super::host::peak;
-use super::parts::{areas, points};
+use super::parts::chart_parts;
 use super::query::ChartRequest;
 use crate::history::BucketTimes;
 use crate::report::{HostPart, Report, ReportBy, ReportQuery, ReportRow, RowKind};
@@ -101,9 +101,9 @@ pub(super) fn who(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
         since_ns: Some(request.range.since_ns),
         until_ns: Some(request.range.until_ns),
         by,
-        limit: areas(),
+        limit: chart_parts().areas,
         filter: request.query.filter.clone(),
-        points: Some(request.query.points.unwrap_or(points().who)),
+        points: Some(request.query.points.unwrap_or(chart_parts().points.who)),
         ..ReportQuery::default()
     };
     let made = match report::report(request.history, std::slice::from_ref(request.host), &question) {

@@ -335,7 +335,7 @@ pub(super) async fn values(
     let Some(first) = views.first().filter(|_| !views.contains(&View::Fleet)) else {
         return Err(bad("views names no chart of a host."));
     };
-    let usual = span.range(charts::points().history)?;
+    let usual = span.range(charts::chart_parts().points.history)?;
     let is_of_one = matches!(first, View::States | View::Delays | View::Threads);
     let query = ChartQuery { is_finest: wanted.resolution.is_some(), ..ChartQuery::new(*first) };
     let query = ChartQuery { points: span.points(), ..of.query(&host, &query)? };
