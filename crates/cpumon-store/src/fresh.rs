@@ -3,7 +3,7 @@
 use rusqlite::{Connection, Row, params};
 
 use crate::codec::meta::{self, MetaRow};
-use crate::rows::{BootRow, HostRow, value};
+use crate::rows::{BootRow, HostRow, all_rows, unsigned, value};
 use crate::time::TimeRange;
 
 /// A row of table `interval`.
@@ -40,26 +40,19 @@ pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<FreshRow> {
     })
 }
 
-/// Reads the fresh intervals of a host that end in a range into `out`, in order of end.
+/// Reads the fresh intervals of a host that end in a range, in order of end.
 pub(crate) fn in_range(
     connection: &Connection,
     host: HostRow,
     range: TimeRange,
     with_samples: bool,
-    out: &mut Vec<FreshRow>,
-) -> rusqlite::Result<()> {
-    out.clear();
+) -> rusqlite::Result<Vec<FreshRow>> {
     let text = format!(
         "SELECT {} FROM interval WHERE host_id = ?2 AND end_wall_ns > ?3 AND end_wall_ns <= ?4
          ORDER BY end_wall_ns, boot_id, sequence",
         columns()
     );
-    let mut statement = connection.prepare_cached(&text)?;
-    let mut rows = statement.query(params![with_samples, host, range.since_ns, range.until_ns])?;
-    while let Some(row) = rows.next()? {
-        out.push(read(row)?);
-    }
-    Ok(())
+    all_rows(connection, &text, params![with_samples, host, range.since_ns, range.until_ns], read)
 }
 
 /// A fresh interval as the index by time has it, which is readable where the interval is not.
@@ -76,26 +69,24 @@ pub(crate) fn each_in_range<E: From<rusqlite::Error>>(
     host: HostRow,
     range: TimeRange,
     with_samples: bool,
-    out: &mut Vec<FreshRow>,
     skip: &mut dyn FnMut(FreshKey, rusqlite::Error) -> Result<(), E>,
-) -> Result<(), E> {
-    out.clear();
-    let mut select = connection.prepare_cached(
-        "SELECT id, end_wall_ns, sequence FROM interval INDEXED BY interval_time
-         WHERE host_id = ?1 AND end_wall_ns > ?2 AND end_wall_ns <= ?3 ORDER BY end_wall_ns, boot_id, sequence",
-    )?;
-    let text = format!("SELECT {} FROM interval WHERE id = ?2", columns());
-    let mut select_one = connection.prepare_cached(&text)?;
-    let mut rows = select.query(params![host, range.since_ns, range.until_ns])?;
-    while let Some(row) = rows.next()? {
-        let id: i64 = row.get(0)?;
-        let key = FreshKey { end_wall_ns: row.get(1)?, sequence: row.get::<_, i64>(2)?.cast_unsigned() };
+) -> Result<Vec<FreshRow>, E> {
+    let text = "SELECT id, end_wall_ns, sequence FROM interval INDEXED BY interval_time
+         WHERE host_id = ?1 AND end_wall_ns > ?2 AND end_wall_ns <= ?3 ORDER BY end_wall_ns, boot_id, sequence";
+    let text_of_one = format!("SELECT {} FROM interval WHERE id = ?2", columns());
+    let mut select_one = connection.prepare_cached(&text_of_one)?;
+    let key =
+        |row: &Row<'_>| Ok((row.get(0)?, FreshKey { end_wall_ns: row.get(1)?, sequence: unsigned(row, 2)? }));
+    let mut found = Vec::new();
+    for (id, key) in
+        all_rows::<(i64, _)>(connection, text, params![host, range.since_ns, range.until_ns], key)?
+    {
         match select_one.query_row(params![with_samples, id], read) {
-            Ok(row) => out.push(row),
+            Ok(row) => found.push(row),
             Err(error) => skip(key, error)?,
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 /// The end of the `count`-th fresh interval of a host that ends after `after_ns`, or of the last one.

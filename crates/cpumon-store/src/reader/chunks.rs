@@ -8,7 +8,7 @@ use super::damage::ReadError;
 use super::query::{ProcessFilter, Query, What};
 use crate::codec::chunk::{Chunk, MAX_CHUNK_SPAN_NS};
 use crate::codec::meta::END_WALL;
-use crate::rows::{BootRow, HostRow, value};
+use crate::rows::{BootRow, HostRow, all_rows, value};
 use crate::time::TimeRange;
 
 /// Decoded chunks in memory.
@@ -65,21 +65,15 @@ pub(crate) fn in_range(
     connection: &Connection,
     host: HostRow,
     range: TimeRange,
-    out: &mut Vec<ChunkSpan>,
-) -> rusqlite::Result<()> {
-    out.clear();
-    let mut statement = connection.prepare_cached(
-        "SELECT id, first_end_wall_ns, last_end_wall_ns FROM chunk
+) -> rusqlite::Result<Vec<ChunkSpan>> {
+    let text = "SELECT id, first_end_wall_ns, last_end_wall_ns FROM chunk
          WHERE host_id = ?1 AND last_end_wall_ns > ?2 AND last_end_wall_ns <= ?4
-         AND first_end_wall_ns <= ?3 ORDER BY last_end_wall_ns",
-    )?;
+         AND first_end_wall_ns <= ?3 ORDER BY last_end_wall_ns";
     // A chunk is found by its last end, so its first may be this much earlier.
     let latest = range.until_ns.saturating_add(MAX_CHUNK_SPAN_NS);
-    let mut rows = statement.query(params![host, range.since_ns, range.until_ns, latest])?;
-    while let Some(row) = rows.next()? {
-        out.push(ChunkSpan { id: row.get(0)?, first_end_ns: row.get(1)?, last_end_ns: row.get(2)? });
-    }
-    Ok(())
+    all_rows(connection, text, params![host, range.since_ns, range.until_ns, latest], |row| {
+        Ok(ChunkSpan { id: row.get(0)?, first_end_ns: row.get(1)?, last_end_ns: row.get(2)? })
+    })
 }
 
 /// The last end in the first chunk of a host that has one after `after_ns`.

@@ -40,12 +40,11 @@ pub(crate) fn last_end_before(
     let fresh: Option<i64> = value(connection, text, params![host, wall_ns])?;
     let text = "SELECT max(last_end_wall_ns) FROM chunk WHERE host_id = ?1 AND last_end_wall_ns < ?2";
     let mut last = fresh.max(value(connection, text, params![host, wall_ns])?);
-    let (mut ids, mut chunks, mut names) = (Vec::new(), Chunks::default(), Names::default());
+    let (mut chunks, mut names) = (Chunks::default(), Names::default());
     let query = Query::new(HostId::default()).what(What::Meta);
     // A chunk that reaches beyond the moment can have an end before it that is later than those found above.
     let just_before = wall_ns.saturating_sub(1);
-    chunks::in_range(connection, host, TimeRange::new(just_before, just_before), &mut ids)?;
-    for span in ids {
+    for span in chunks::in_range(connection, host, TimeRange::new(just_before, just_before))? {
         match chunks.load(connection, &mut names, span, &query) {
             Ok(loaded) => {
                 let ends = loaded.chunk.metas.iter().map(|row| row[meta::END_WALL]);
@@ -187,7 +186,7 @@ impl IntervalCursor {
         };
         let range = TimeRange::new(after_ns, window_end);
         self.read_fresh(connection, host, query, range)?;
-        chunks::in_range(connection, host, range, &mut self.chunk_spans)?;
+        self.chunk_spans = chunks::in_range(connection, host, range)?;
         // Chunks are never changed: with the first ones read here, only retention can take a later one away.
         for &span in self.chunk_spans.iter().take(MAX_MERGED) {
             if let Err(error) = self.chunks.load(connection, &mut self.names, span, query) {
@@ -209,15 +208,16 @@ impl IntervalCursor {
         self.lists =
             if resting::is_wanted(query) { resting::lists_in(connection, host, range)? } else { Vec::new() };
         let (with_samples, damage) = (query.what > What::Meta, &mut self.damage);
-        match fresh::in_range(connection, host, range, with_samples, &mut self.fresh) {
+        self.fresh = match fresh::in_range(connection, host, range, with_samples) {
             Err(error) if is_damage(&error) => {
                 let mut skip = |key: FreshKey, error: rusqlite::Error| {
                     damage.note_interval(query, None, key, error.into())
                 };
-                fresh::each_in_range(connection, host, range, with_samples, &mut self.fresh, &mut skip)
+                fresh::each_in_range(connection, host, range, with_samples, &mut skip)?
             }
-            read => Ok(read?),
-        }
+            read => read?,
+        };
+        Ok(())
     }
 
     /// Lists the intervals of a window in order: those of some of its chunks, and with the first of them the fresh ones. Gives the number of the
