@@ -3,9 +3,9 @@
 
 use std::ops::AddAssign;
 
-use cpumon_model::{CpuSched, DelayHistogram, Fields, Flags, Interval, Waits};
+use cpumon_model::{CpuSched, DelayHistogram, Delta, Fields, Flags, Interval, SchedDelta, Waits};
 use rusqlite::functions::{Context, FunctionFlags};
-use rusqlite::{Connection, Result};
+use rusqlite::{Connection, Result, Statement, ToSql, params_from_iter};
 
 use crate::codec::host::Cgroups;
 use crate::codec::sched::{read_histogram, waits_from_bytes, waits_to_bytes, write_histogram};
@@ -195,9 +195,69 @@ pub(crate) fn cgroup_bytes(cgroups: &Cgroups) -> Vec<u8> {
     out
 }
 
+/// The columns that sums of processes and threads have in common, in the order of [`TaskSum::write`].
+pub(crate) const TASK_COLUMNS: &str =
+    "user_ns, system_ns, run_ns, run_delay_ns, voluntary_switches, involuntary_switches,
+    max_run_ns_per_s, blocked_ns, first_ns, last_ns, max_end_ns, waits";
+
+/// What a task did in a bucket.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct TaskSum {
+    pub(crate) delta: Delta,
+    pub(crate) largest: Largest,
+    /// Of the threads that were active; `None`: not measured.
+    blocked_ns: Option<i64>,
+    waits: Option<Waits>,
+}
+
+impl TaskSum {
+    /// Adds an interval; `sched`: where it was measured.
+    pub(crate) fn add(&mut self, delta: &Delta, sched: Option<&SchedDelta>, has_waits: bool) {
+        self.delta += delta;
+        add_known(&mut self.blocked_ns, sched.map(|sched| sched.blocked_ns));
+        add_more(&mut self.waits, sched.filter(|_| has_waits).map(|sched| &sched.waits));
+    }
+
+    /// SQL: adds a sum to a row. `keys`: columns before [`TASK_COLUMNS`]; `more`: what becomes of those that are no key.
+    pub(crate) fn upsert(table: &str, keys: &str, more: &str) -> String {
+        let places = vec!["?"; (keys.split(',').chain(TASK_COLUMNS.split(','))).count()].join(", ");
+        format!(
+            "INSERT INTO {table} ({keys}, {TASK_COLUMNS}) VALUES ({places})
+             ON CONFLICT DO UPDATE SET {more}, {COUNTERS_SUM}, {LARGEST}, {WAITS_SUM}, {}",
+            known_sum("blocked_ns")
+        )
+    }
+
+    /// Adds it to the row of `keys` in a table of this resolution.
+    pub(crate) fn write(
+        &self,
+        upsert: &mut Statement<'_>,
+        keys: &[&dyn ToSql],
+        resolution: Resolution,
+        bucket: i64,
+    ) -> Result<()> {
+        let [first_ns, last_ns, max_end_ns] = self.largest.stored_times(resolution, bucket);
+        let waits = self.waits.as_ref().map(waits_to_bytes);
+        let values: [&dyn ToSql; 12] = [
+            &self.delta.user_ns,
+            &self.delta.system_ns,
+            &self.delta.run_ns,
+            &self.delta.run_delay_ns,
+            &self.delta.voluntary_switches,
+            &self.delta.involuntary_switches,
+            &self.largest.ns_per_s,
+            &self.blocked_ns,
+            &first_ns,
+            &last_ns,
+            &max_end_ns,
+            &waits,
+        ];
+        upsert.execute(params_from_iter(keys.iter().copied().chain(values))).map(drop)
+    }
+}
+
 /// SQL: the sums of the six counters of a task.
-pub(crate) const COUNTERS_SUM: &str =
-    "user_ns = user_ns + excluded.user_ns, system_ns = system_ns + excluded.system_ns,
+const COUNTERS_SUM: &str = "user_ns = user_ns + excluded.user_ns, system_ns = system_ns + excluded.system_ns,
     run_ns = run_ns + excluded.run_ns, run_delay_ns = run_delay_ns + excluded.run_delay_ns,
     voluntary_switches = voluntary_switches + excluded.voluntary_switches,
     involuntary_switches = involuntary_switches + excluded.involuntary_switches";
@@ -206,7 +266,7 @@ pub(crate) const COUNTERS_SUM: &str =
 pub(crate) const RUN_DELAYS_SUM: &str = "run_delays = merged_run_delays(run_delays, excluded.run_delays)";
 
 /// SQL: the sum of a column of wait reasons.
-pub(crate) const WAITS_SUM: &str = "waits = merged_waits(waits, excluded.waits)";
+const WAITS_SUM: &str = "waits = merged_waits(waits, excluded.waits)";
 
 /// SQL: the sum of a column of control groups.
 pub(crate) const CGROUPS_SUM: &str = "cgroups = merged_cgroups(cgroups, excluded.cgroups)";
@@ -219,7 +279,7 @@ pub(crate) fn known_sum(column: &str) -> String {
 }
 
 /// SQL: the largest run time and the times of a sum. Where rows of an older version were added before, the times stay NULL.
-pub(crate) const LARGEST: &str = "max_run_ns_per_s = max(max_run_ns_per_s, excluded.max_run_ns_per_s),
+const LARGEST: &str = "max_run_ns_per_s = max(max_run_ns_per_s, excluded.max_run_ns_per_s),
     first_ns = min(first_ns, excluded.first_ns), last_ns = max(last_ns, excluded.last_ns),
     max_end_ns = CASE WHEN max_end_ns IS NOT NULL AND excluded.max_run_ns_per_s > max_run_ns_per_s
                       THEN excluded.max_end_ns ELSE max_end_ns END";

@@ -63,7 +63,7 @@ impl<N, T> Default for NameCache<N, T> {
 }
 
 /// Makes a task of its name.
-type Make<'m, N, T> = &'m mut dyn FnMut(&N) -> Sql<T>;
+type MakeTask<'m, N, T> = &'m mut dyn FnMut(&N) -> Sql<T>;
 
 impl<N: Name, T: Default> NameCache<N, T> {
     fn expect(&mut self, ids: Vec<u64>) {
@@ -76,7 +76,7 @@ impl<N: Name, T: Default> NameCache<N, T> {
         connection: &Connection,
         id: u64,
         nameless: &Cell<u64>,
-        make: Make<'_, N, T>,
+        make: MakeTask<'_, N, T>,
     ) -> Sql<&T> {
         if !self.known.contains_key(&id) {
             self.lookups = self.lookups.saturating_add(1);
@@ -94,7 +94,7 @@ impl<N: Name, T: Default> NameCache<N, T> {
     }
 
     /// Looks up all tasks of the chunk together, those without a name too.
-    fn load_expected(&mut self, connection: &Connection, make: Make<'_, N, T>) -> Sql<()> {
+    fn load_expected(&mut self, connection: &Connection, make: MakeTask<'_, N, T>) -> Sql<()> {
         let mut ids = std::mem::take(&mut self.expected);
         ids.retain(|id| !self.known.contains_key(id));
         ids.sort_unstable();

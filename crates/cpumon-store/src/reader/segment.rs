@@ -20,7 +20,7 @@ use super::sums::{HostSums, SumRow, host_sums, read_counters, read_delays, read_
 use crate::error::{At, Result};
 use crate::names::SqlComm;
 use crate::rows::{HostRow, find_row, signed, unsigned};
-use crate::sums::{BucketRange, Resolution, RunQueue};
+use crate::sums::{BucketRange, Resolution, RunQueue, TASK_COLUMNS};
 use crate::time::TimeRange;
 
 /// How a range is walked.
@@ -349,9 +349,8 @@ impl BucketReader<'_> {
     ) -> Result<ControlFlow<()>, ReadError> {
         let name = self.resolution.name();
         let text = format!(
-            "SELECT {name}, process_id, user_ns, system_ns, run_ns, run_delay_ns, voluntary_switches, involuntary_switches,
-                    max_run_ns_per_s, blocked_ns, first_ns, last_ns, max_end_ns, waits, run_delays
-             FROM process_{name} WHERE host_id = ?1 AND {name} BETWEEN ?2 AND ?3 ORDER BY {name}, process_id"
+            "SELECT {name}, process_id, {TASK_COLUMNS}, run_delays FROM process_{name}
+             WHERE host_id = ?1 AND {name} BETWEEN ?2 AND ?3 ORDER BY {name}, process_id"
         );
         let mut select = self.connection.prepare_cached(&text)?;
         let mut rows = select.query(params![self.host, buckets.first, buckets.last])?;
@@ -388,11 +387,11 @@ impl BucketReader<'_> {
         let (threads, names) = (&mut bucket.interval.threads, &mut self.cursor.names);
         threads.clear();
         bucket.threads.clear();
-        let mut select = self.connection.prepare_cached(
-            "SELECT process_id, tid, start_ns, comm, user_ns, system_ns, run_ns, run_delay_ns, voluntary_switches,
-                    involuntary_switches, max_run_ns_per_s, blocked_ns, first_ns, last_ns, max_end_ns, waits
-             FROM thread_hour WHERE host_id = ?1 AND hour = ?2 ORDER BY process_id, tid, start_ns",
-        )?;
+        let text = format!(
+            "SELECT process_id, tid, start_ns, comm, {TASK_COLUMNS} FROM thread_hour
+             WHERE host_id = ?1 AND hour = ?2 ORDER BY process_id, tid, start_ns"
+        );
+        let mut select = self.connection.prepare_cached(&text)?;
         let mut rows = select.query(params![self.host, hour])?;
         let begin_ns = hour.saturating_mul(Resolution::Hour.length_ns());
         let (mut last_id, mut boot, mut owner, mut is_wanted) =

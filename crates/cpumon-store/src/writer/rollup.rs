@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cpumon_model::{DelayHistogram, Delta, Fields, Flags, Interval, Life, Waits};
+use cpumon_model::{DelayHistogram, Fields, Flags, Interval, Life};
 use rusqlite::{Connection, params};
 
 use super::thread_sums::{SumNames, ThreadSums};
@@ -11,11 +11,11 @@ use crate::codec::PackedProcess;
 use crate::codec::chunk::FreshInterval;
 use crate::codec::host::{self, Cgroups};
 use crate::codec::meta::{BEGIN_WALL, CAPACITY, END_WALL, fields_of, flags_of, length_ns, measured_in_ns};
-use crate::codec::sched::{SchedRows, waits_to_bytes};
+use crate::codec::sched::SchedRows;
 use crate::rows::HostRow;
 use crate::sums::{
-    CGROUPS_SUM, COUNTERS_SUM, LARGEST, Largest, PER_SECOND, RUN_DELAYS_SUM, Resolution, RunQueue, WAITS_SUM,
-    add_known, add_more, cgroup_bytes, delay_bytes, known_sum, rate,
+    CGROUPS_SUM, PER_SECOND, RUN_DELAYS_SUM, Resolution, RunQueue, TaskSum, add_known, add_more,
+    cgroup_bytes, delay_bytes, known_sum, rate,
 };
 
 #[derive(Clone, Debug, Default)]
@@ -36,12 +36,7 @@ struct HostSum {
 
 #[derive(Clone, Debug, Default)]
 struct ProcessSum {
-    delta: Delta,
-    largest: Largest,
-    /// Of its threads that were active.
-    blocked_ns: Option<i64>,
-    /// What it was blocked by.
-    waits: Option<Waits>,
+    task: TaskSum,
     /// Its run delays by length.
     run_delays: Option<DelayHistogram>,
 }
@@ -131,7 +126,12 @@ impl Rollup {
             let [begin_ns, end_ns] = [interval.meta[BEGIN_WALL], interval.meta[END_WALL]];
             for (resolution, sums) in Resolution::ALL.iter().zip(&mut self.sums) {
                 let bucket = resolution.bucket(interval.meta[END_WALL]);
-                sums.processes.entry((bucket, row[0].id)).or_default().largest.add(run, begin_ns, end_ns);
+                sums.processes
+                    .entry((bucket, row[0].id))
+                    .or_default()
+                    .task
+                    .largest
+                    .add(run, begin_ns, end_ns);
             }
         }
     }
@@ -176,8 +176,6 @@ impl Rollup {
         let is_watched = known.contains(Fields::SCHED) && !process.flags.contains(Flags::UNWATCHED);
         // Without the threads that only waited, which have no row; see docs/store.md.
         let sched = is_watched.then(|| self.sched.process(process.id));
-        let blocked_ns = sched.map(|sched| sched.blocked_ns);
-        let waits = sched.filter(|_| known.contains(Fields::WAITS)).map(|sched| sched.waits);
         // Where histograms were measured, a process without one had no run delay that ended: that is an empty histogram.
         let none;
         let run_delays = match self.sched.process_delays(process.id) {
@@ -191,15 +189,13 @@ impl Rollup {
         let run = rate(process.delta.run_ns, measured_in_ns(&interval.meta), PER_SECOND);
         for (resolution, sums) in Resolution::ALL.iter().zip(&mut self.sums) {
             let bucket = resolution.bucket(interval.meta[END_WALL]);
-            if blocked_ns.is_some() {
-                add_known(&mut sums.hosts.entry(bucket).or_default().blocked_ns, blocked_ns);
+            if let Some(sched) = &sched {
+                add_known(&mut sums.hosts.entry(bucket).or_default().blocked_ns, Some(sched.blocked_ns));
             }
             let sum = sums.processes.entry((bucket, id)).or_default();
-            sum.delta += &process.delta;
-            add_known(&mut sum.blocked_ns, blocked_ns);
-            add_more(&mut sum.waits, waits.as_ref());
+            sum.task.add(&process.delta, sched.as_ref(), known.contains(Fields::WAITS));
+            sum.task.largest.add(run, interval.meta[BEGIN_WALL], interval.meta[END_WALL]);
             add_more(&mut sum.run_delays, run_delays);
-            sum.largest.add(run, interval.meta[BEGIN_WALL], interval.meta[END_WALL]);
         }
     }
 
@@ -296,32 +292,13 @@ fn write_processes(
     sums: &BTreeMap<(i64, u64), ProcessSum>,
 ) -> rusqlite::Result<()> {
     let name = resolution.name();
-    let text = format!(
-        "INSERT INTO process_{name} VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
-         ON CONFLICT DO UPDATE SET {COUNTERS_SUM}, {LARGEST}, {RUN_DELAYS_SUM}, {WAITS_SUM}, {}",
-        known_sum("blocked_ns")
-    );
+    let keys = format!("host_id, {name}, process_id, run_delays");
+    let text = TaskSum::upsert(&format!("process_{name}"), &keys, RUN_DELAYS_SUM);
     let mut upsert = connection.prepare_cached(&text)?;
     for ((bucket, process_id), sum) in sums {
-        let [first_ns, last_ns, max_end_ns] = sum.largest.stored_times(resolution, *bucket);
-        upsert.execute(params![
-            host,
-            bucket,
-            process_id.cast_signed(),
-            sum.delta.user_ns,
-            sum.delta.system_ns,
-            sum.delta.run_ns,
-            sum.delta.run_delay_ns,
-            sum.delta.voluntary_switches,
-            sum.delta.involuntary_switches,
-            sum.largest.ns_per_s,
-            sum.blocked_ns,
-            sum.run_delays.as_ref().map(delay_bytes),
-            sum.waits.as_ref().map(waits_to_bytes),
-            first_ns,
-            last_ns,
-            max_end_ns
-        ])?;
+        let run_delays = sum.run_delays.as_ref().map(delay_bytes);
+        let keys = params![host, bucket, process_id.cast_signed(), run_delays];
+        sum.task.write(&mut upsert, keys, resolution, *bucket)?;
     }
     Ok(())
 }

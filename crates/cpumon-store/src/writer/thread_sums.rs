@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use cpumon_model::{Comm, Delta, Fields, Flags, Life, ThreadKey, Waits};
+use cpumon_model::{Comm, Fields, Flags, Life, ThreadKey};
 use rusqlite::{Connection, Result as Sql, params};
 
 use super::dims::Dims;
@@ -12,12 +12,10 @@ use super::naming::Seeded;
 use crate::codec::PackedThread;
 use crate::codec::chunk::FreshInterval;
 use crate::codec::meta::{BEGIN_WALL, END_WALL, measured_in_ns};
-use crate::codec::sched::{SchedRows, waits_to_bytes};
+use crate::codec::sched::SchedRows;
 use crate::names::{self, Block, SqlComm, ThreadName};
-use crate::rows::HostRow;
-use crate::sums::{
-    COUNTERS_SUM, LARGEST, Largest, PER_SECOND, Resolution, WAITS_SUM, add_known, add_more, known_sum, rate,
-};
+use crate::rows::{HostRow, execute};
+use crate::sums::{PER_SECOND, Resolution, TaskSum, rate};
 
 /// Names of the tasks of one chunk, for its sums.
 #[derive(Debug)]
@@ -64,10 +62,7 @@ struct Source {
 #[derive(Copy, Clone, Debug, Default)]
 struct ThreadSum {
     comm: Comm,
-    delta: Delta,
-    largest: Largest,
-    blocked_ns: Option<i64>,
-    waits: Option<Waits>,
+    task: TaskSum,
     /// The interval that was added last, and what all threads of the row ran in it.
     interval: usize,
     run_ns: i64,
@@ -157,17 +152,14 @@ impl ThreadSums {
     fn add_thread(&mut self, place: usize, thread: &PackedThread, sched: &SchedRows) {
         let IntervalAt { number, begin_ns, end_ns, measured_in_ns, known, .. } = self.at;
         let sum = &mut self.sums[place];
-        sum.delta += &thread.delta;
+        let is_watched = known.contains(Fields::SCHED) && !thread.flags.contains(Flags::UNWATCHED);
+        let sched = is_watched.then(|| sched.thread(thread.id));
+        sum.task.add(&thread.delta, sched.as_ref(), known.contains(Fields::WAITS));
         if sum.interval != number {
             (sum.interval, sum.run_ns) = (number, 0);
         }
         sum.run_ns = sum.run_ns.saturating_add(thread.delta.run_ns);
-        sum.largest.add(rate(sum.run_ns, measured_in_ns, PER_SECOND), begin_ns, end_ns);
-        if known.contains(Fields::SCHED) && !thread.flags.contains(Flags::UNWATCHED) {
-            let sched = sched.thread(thread.id);
-            add_known(&mut sum.blocked_ns, Some(sched.blocked_ns));
-            add_more(&mut sum.waits, known.contains(Fields::WAITS).then_some(&sched.waits));
-        }
+        sum.task.largest.add(rate(sum.run_ns, measured_in_ns, PER_SECOND), begin_ns, end_ns);
     }
 
     /// Adds the sums to the tables and empties itself. The rows of `host_hour` are there already.
@@ -176,42 +168,18 @@ impl ThreadSums {
         let mut places: Vec<(ThreadHour, usize)> = self.places.drain().collect();
         places.sort_unstable();
         let sums = std::mem::take(&mut self.sums);
-        let text = format!(
-            "INSERT INTO thread_hour VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
-               ?17, ?18)
-             ON CONFLICT DO UPDATE SET comm = excluded.comm, {COUNTERS_SUM}, {LARGEST}, {WAITS_SUM}, {}",
-            known_sum("blocked_ns")
-        );
+        let keys = "host_id, hour, process_id, tid, start_ns, comm";
+        let text = TaskSum::upsert("thread_hour", keys, "comm = excluded.comm");
         let mut upsert = connection.prepare_cached(&text)?;
-        for (row, place) in places {
-            let sum = &sums[place];
-            let [first_ns, last_ns, max_end_ns] = sum.largest.stored_times(Resolution::Hour, row.hour);
-            upsert.execute(params![
-                host,
-                row.hour,
-                row.process_id.cast_signed(),
-                row.key.tid,
-                row.key.start_ns.cast_signed(),
-                SqlComm(sum.comm),
-                sum.delta.user_ns,
-                sum.delta.system_ns,
-                sum.delta.run_ns,
-                sum.delta.run_delay_ns,
-                sum.delta.voluntary_switches,
-                sum.delta.involuntary_switches,
-                sum.largest.ns_per_s,
-                sum.blocked_ns,
-                sum.waits.as_ref().map(waits_to_bytes),
-                first_ns,
-                last_ns,
-                max_end_ns
-            ])?;
+        for (ThreadHour { hour, process_id, key }, place) in places {
+            let (process_id, start_ns) = (process_id.cast_signed(), key.start_ns.cast_signed());
+            let keys = params![host, hour, process_id, key.tid, start_ns, SqlComm(sums[place].comm)];
+            sums[place].task.write(&mut upsert, keys, Resolution::Hour, hour)?;
         }
         let text =
             "UPDATE host_hour SET thread_intervals = thread_intervals + ?3 WHERE host_id = ?1 AND hour = ?2";
-        let mut count = connection.prepare_cached(text)?;
         for (hour, intervals) in std::mem::take(&mut self.intervals) {
-            count.execute(params![host, hour, intervals])?;
+            execute(connection, text, params![host, hour, intervals])?;
         }
         self.at = IntervalAt::default();
         Ok(())
