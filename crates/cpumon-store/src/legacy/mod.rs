@@ -1,4 +1,4 @@
-//! Imports a `ProcessUsage.sqlite` of the original receiver (schemas of 2012 and 2013): one [`Interval`] for each device and time
+//! Imports a `ProcessUsage.sqlite` of the original receiver (schemas of 2012 and 2013): one interval for each device and time
 //! stamp, and a report that accounts for every row.
 //!
 //! The file is opened read-only and immutable: nothing is written, locked or created beside it. Its content is not trusted: each
@@ -19,31 +19,18 @@ mod zone;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use cpumon_model::{HostInfo, Interval, Trust};
+use cpumon_model::Trust;
 
 pub use self::order::SetOrder;
 pub use self::report::{ImportError, ImportReport, ImportedHost, OddRows, Schema};
-pub use self::sets::{ImportOptions, SetSink};
+pub use self::sets::ImportOptions;
+use self::sets::SetSink;
 pub use self::zone::Zone;
 use crate::writer::{Put, Writer};
 
-/// Reads `path` and hands each interval to `sink`, host by host, ascending in time.
-///
-/// To import into a store, use [`Writer::import_legacy`](crate::Writer::import_legacy), which also stores the order of the
-/// rows that the original's exports show as `Idx`.
-pub fn import(
-    path: &Path,
-    options: &ImportOptions,
-    sink: &mut dyn FnMut(&HostInfo, Trust, &Interval),
-) -> Result<ImportReport, ImportError> {
-    import_sets(path, options, &mut |host, interval, _order| {
-        sink(host, Trust::Imported, interval);
-        Ok(())
-    })
-}
-
-/// As [`import`], with the order of the rows, and with a sink that may fail, which ends the import.
-pub fn import_sets(
+/// Reads `path` and hands each interval to `sink`, host by host, ascending in time, with the order of its rows that the original's exports
+/// show as `Idx`. An error of the sink ends the import.
+fn import_sets(
     path: &Path,
     options: &ImportOptions,
     sink: &mut SetSink<'_>,
@@ -78,11 +65,11 @@ impl Writer {
             }
             Ok(())
         })?;
-        self.commit().map_err(|error| ImportError::Sink(error.into()))?;
+        self.commit().map_err(ImportError::Sink)?;
         // Nothing is added to the past later, and perhaps no receiver opens this store again: left to maintenance, it could stay
         // twice as large as necessary.
         for host in hosts {
-            self.compact_host(host).map_err(|error| ImportError::Sink(error.into()))?;
+            self.compact_host(host).map_err(ImportError::Sink)?;
         }
         report.sets_known = known;
         Ok(report)

@@ -21,8 +21,7 @@ pub struct SetOrder {
 
 impl SetOrder {
     /// Packs it: varints of the first idx, the number of processes, each idx less the first, each thread position.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
+    fn encode(&self) -> Vec<u8> {
         let first = self.process_idx.iter().copied().min().unwrap_or(0);
         let mut bytes = Vec::with_capacity(16 + self.process_idx.len() + 2 * self.thread_position.len());
         varint::write(&mut bytes, first.cast_unsigned());
@@ -37,8 +36,7 @@ impl SetOrder {
     }
 
     /// `None` for bytes that [`SetOrder::encode`] did not make.
-    #[must_use]
-    pub fn decode(bytes: &[u8]) -> Option<Self> {
+    fn decode(bytes: &[u8]) -> Option<Self> {
         Self::read(&mut Cursor::new(bytes)).ok()
     }
 

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use cpumon_model::{HostId, Utc, escape};
 
+use crate::error::StoreError;
+
 /// Rows that are not as the original receiver writes them. The first group was left out, the second was stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OddRows {
@@ -202,7 +204,7 @@ pub enum ImportError {
     },
     /// The receiving side failed.
     #[error("cannot store an imported interval")]
-    Sink(#[source] Box<dyn std::error::Error + Send + Sync>),
+    Sink(#[source] StoreError),
 }
 
 /// Which of the original's two schemas.

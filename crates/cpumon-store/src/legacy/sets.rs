@@ -15,6 +15,7 @@ use super::file::{LegacyFile, ProcessRow, ThreadCursor, ThreadRow, odd_or};
 use super::order::SetOrder;
 use super::report::{ImportError, ImportReport, ImportedHost, OddRows, Schema};
 use super::zone::{Resolved, Zone};
+use crate::error::StoreError;
 
 /// Most rows of one set, which is in memory, at up to 1 KB a row. The original's datagrams hold at most 1,818 threads each.
 const MAX_SET_ROWS: usize = 1 << 16;
@@ -38,8 +39,7 @@ pub struct ImportOptions {
 }
 
 /// Called for each interval; an error ends the import.
-pub type SetSink<'a> =
-    dyn FnMut(&HostInfo, &Interval, &SetOrder) -> Result<(), Box<dyn std::error::Error + Send + Sync>> + 'a;
+pub(super) type SetSink<'a> = dyn FnMut(&HostInfo, &Interval, &SetOrder) -> Result<(), StoreError> + 'a;
 
 pub(super) struct Sets<'a> {
     file: &'a LegacyFile,
