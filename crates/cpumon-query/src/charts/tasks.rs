@@ -10,6 +10,7 @@ use super::chart::{
 use super::host::{PEAK, peak};
 use super::parts::chart_parts;
 use super::query::{Cells, ChartQuery, ChartRequest, MAX_ROWS, rows_of};
+use super::who::plural;
 use crate::group::GroupBy;
 use crate::history::{
     Lines, Matrix, MatrixRow, MatrixSort, Selection, ShownRows, TaskLine, parse_thread_selection,
@@ -221,14 +222,7 @@ pub(super) fn rows_by(query: &ChartQuery) -> Result<GroupBy, QueryError> {
 pub(super) fn landscape(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     let limit = rows_of(&request.query, LANDSCAPE_ROWS)?;
     let by = rows_by(&request.query)?;
-    let what_rows = match by {
-        GroupBy::Name | GroupBy::Program => "programs",
-        GroupBy::Process => "processes",
-        GroupBy::User => "users",
-        GroupBy::Service => "services",
-        GroupBy::Container => "containers",
-        GroupBy::Cgroup => "cgroups",
-    };
+    let what_rows = plural(by.into());
     let cells = request.query.cells;
     let range = request.plot(chart_parts().points.matrix);
     let matrix = history::landscape(request.history, request.host, range, by, shown(cells, limit))?;

@@ -11,7 +11,7 @@ use crate::report::{HostPart, Report, ReportBy, ReportQuery, ReportRow, RowKind}
 use crate::{QueryError, report};
 
 /// What rows of a grouping are called.
-fn plural(by: ReportBy) -> &'static str {
+pub(super) fn plural(by: ReportBy) -> &'static str {
     match by {
         ReportBy::Program | ReportBy::Name => "programs",
         ReportBy::Process => "processes",

@@ -72,15 +72,13 @@ impl Reader {
         self.cursor.borrow().damage_report()
     }
 
-    /// The buffers for a query. They are taken, so that its callback may start another one.
-    fn take_cursor(&self) -> IntervalCursor {
-        self.cursor.take()
-    }
-
-    /// Gives the buffers of a query back.
-    fn give_back(&self, cursor: IntervalCursor) {
+    /// Runs a query with the buffers. They are taken, so that its callback may start another one.
+    fn with_cursor<T>(&self, run: impl FnOnce(&mut IntervalCursor) -> T) -> T {
+        let mut cursor = self.cursor.take();
+        let done = run(&mut cursor);
         let of_callback = self.cursor.replace(cursor);
         self.cursor.borrow_mut().merge_damage(of_callback);
+        done
     }
 
     fn host_row(&self, host: HostId) -> Result<Option<HostRow>> {
@@ -119,10 +117,8 @@ impl Reader {
         visit: &mut dyn FnMut(&StoredInterval) -> ControlFlow<()>,
     ) -> Result<()> {
         let Some(host_id) = self.host_row(query.host)? else { return Ok(()) };
-        let mut cursor = self.take_cursor();
-        let done = cursor.run(&self.connection, host_id, query, visit);
-        self.give_back(cursor);
-        done.map_err(|error| self.read_error(error))
+        self.with_cursor(|cursor| cursor.run(&self.connection, host_id, query, visit))
+            .map_err(|error| self.read_error(error))
     }
 
     /// The interval of a host that covers `wall_ns` (begin < `wall_ns` ≤ end); `None` in a gap.

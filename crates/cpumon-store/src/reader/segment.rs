@@ -252,10 +252,10 @@ impl Reader {
         };
         let Some(host) = self.host_row(query.host)? else { return Ok(()) };
         let fields = self.last_fields(query)?;
-        let mut cursor = self.take_cursor();
-        let done = BucketReader { connection: &self.connection, cursor: &mut cursor, host, resolution }
-            .visit_segments(query, fields, visit);
-        self.give_back(cursor);
+        let connection = &self.connection;
+        let done = self.with_cursor(|cursor| {
+            BucketReader { connection, cursor, host, resolution }.visit_segments(query, fields, visit)
+        });
         done.map_err(|error| self.read_error(error))
     }
 

@@ -73,9 +73,8 @@ impl Reader {
         visit: &mut dyn FnMut(&Task<'_>),
     ) -> Result<()> {
         let Some(host) = self.host_row(host)? else { return Ok(()) };
-        let mut cursor = self.take_cursor();
-        let (connection, names) = (&self.connection, &mut cursor.names);
-        let mut walk = || -> Sql<()> {
+        let done = self.with_cursor(|cursor| -> Sql<()> {
+            let (connection, names) = (&self.connection, &mut cursor.names);
             // The tables of names hold the tasks of all hosts: a boot of another host is not in this map.
             let boots = boots_of(connection, host)?;
             let is_other = |number: u32| pid.is_some_and(|pid| pid != number);
@@ -101,9 +100,7 @@ impl Reader {
                 let process = &names.process_then(connection, name)?;
                 Ok(visit(&Task { id: name.id.cast_signed(), boot, process, thread: None }))
             })
-        };
-        let done = walk();
-        self.give_back(cursor);
+        });
         done.at("read tasks", self.path())
     }
 
@@ -185,19 +182,15 @@ impl Reader {
     }
 
     fn listed(&self, list: &ProcessList) -> Result<HashMap<ProcessKey, IdleProcess>> {
-        let mut cursor = self.take_cursor();
-        let rows = list.processes.iter().map(|listed| {
-            let process = cursor.names.process(&self.connection, listed.id)?;
-            let one = IdleProcess {
-                key: process.key,
-                parent_pid: process.parent_pid,
-                info: Arc::clone(&process.info),
-                thread_rows: listed.thread_rows,
-            };
-            Ok((process.key, one))
+        let rows: Sql<_> = self.with_cursor(|cursor| {
+            let rows = list.processes.iter().map(|listed| {
+                let ProcessThen { key, parent_pid, info, .. } =
+                    cursor.names.process(&self.connection, listed.id)?;
+                let (key, info, thread_rows) = (*key, Arc::clone(info), listed.thread_rows);
+                Ok((key, IdleProcess { key, parent_pid: *parent_pid, info, thread_rows }))
+            });
+            rows.collect()
         });
-        let rows: Sql<_> = rows.collect();
-        self.give_back(cursor);
         rows.at("read names", self.path())
     }
 }
