@@ -19,6 +19,7 @@ mod on_demand;
 mod platform;
 mod process;
 mod recorder;
+mod recording;
 mod report;
 mod sampler;
 mod settings;
@@ -44,13 +45,13 @@ use cpumon_model::SourceKind;
 pub use enroll::{DiscoverArgs, EnrollArgs, enroll_here};
 pub use error::{AgentError, ConnectionError, DataMissing, DiscoverError, EnrollError, FlagsError};
 pub use flight::{
-    DrainPace, Flight, FlightArgs, FlightDisk, FlightError, FlightRule, FlightSettings, ParseFlightRuleError,
-    SUBMITTED_AFTER_NS, SYNC_EVERY, WindowFile,
+    Flight, FlightArgs, FlightDisk, FlightError, FlightRule, FlightSettings, ParseFlightRuleError,
 };
 pub use on_demand::{LONGEST_RECORDING, OnDemandRecorder, RecordError, RecordingPhase, RecordingProgress};
 pub use platform::{EXAMPLES, Manager, ServiceCommand, Watch, default_state_dir, signals};
 pub use process::{Chain, Pulse, Signals, give_up_calls, in_domain, log_to_stderr};
 pub use recorder::RecordingTotals;
+pub use recording::{RecordingOutput, SwitchRecording, trace_header};
 pub use report::Totals;
 pub use sampler::{Sampler, SamplerOptions, Step};
 pub use settings::{ConnectionSettings, RecordingSettings, Settings};

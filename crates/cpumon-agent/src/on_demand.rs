@@ -1,32 +1,26 @@
 //! [`OnDemandRecorder`]: records every context switch of this machine for some seconds when a user asks for it. Nothing is loaded until then.
 //! Its thread keeps the rights of the BPF source, takes no input but a length, and may write to one directory only.
 
-use std::cell::RefCell;
-use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use cpumon_collect::{
-    CollectError, RetainedCapabilities, TraceRecorder, TraceRecorderOptions, TraceSink, now,
-};
-use cpumon_link::attachments::{self, PREFIX, SUFFIX, Why, part_of};
-use cpumon_model::{HostInfo, SchedEvent, TraceGroup, TraceIdentity, with_causes};
-use cpumon_trace::{Compression, TraceWriter, WriteError, WrittenCounts};
+use cpumon_collect::{CollectError, RetainedCapabilities, TraceRecorderOptions, now};
+use cpumon_link::attachments::{self, Why, part_of};
+use cpumon_model::{HostInfo, with_causes};
+use cpumon_trace::{Compression, WriteError};
 
-use crate::flight::{DrainPace, SUBMITTED_AFTER_NS, SYNC_EVERY, confine_recorder, stamp, trace_header};
 use crate::platform::hurry;
+use crate::recording::{RecordingOutput, SwitchRecording, attachment_in, confine_recorder, trace_header};
 
 /// The longest recording.
 pub const LONGEST_RECORDING: Duration = Duration::from_mins(1);
 const SHORTEST: Duration = Duration::from_secs(1);
 const ZSTD_LEVEL: i32 = 3;
-const BUFFER_BYTES: usize = 1 << 18;
 /// How long loading the programs may take on a busy machine before a user is not kept waiting for the answer any longer.
 const OPEN_LIMIT: Duration = Duration::from_secs(20);
 
@@ -242,12 +236,18 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn report(&self, recording: &SwitchRecording) {
+        let (counts, mut state) = (recording.counts(), self.lock());
+        (state.progress.events, state.progress.bytes) = (counts.events, counts.bytes);
+        state.progress.lost = recording.lost();
+    }
 }
 
 fn work(shared: &Shared, jobs: &Receiver<Job>) {
     while let Ok(job) = jobs.recv() {
-        let path = shared.dir.join(format!("{PREFIX}{}{SUFFIX}", stamp(now().wall_ns)));
-        let recorded = Recording::open(shared, &part_of(&path)).map_err(|error| {
+        let path = attachment_in(&shared.dir);
+        let recorded = open(shared, &part_of(&path)).map_err(|error| {
             let text = with_causes(&error);
             let _ = job.opened.send(Err(error));
             text
@@ -256,7 +256,7 @@ fn work(shared: &Shared, jobs: &Receiver<Job>) {
             let why = Why { wall_ns: now().wall_ns, reason: job.reason };
             shared.lock().end = Some(Instant::now() + job.length);
             let _ = job.opened.send(Ok(()));
-            let recorded = recording.run(shared).and_then(|()| Ok(attachments::complete(&path, &why)?));
+            let recorded = record(recording, shared).and_then(|()| Ok(attachments::complete(&path, &why)?));
             recorded.map(|()| why).map_err(|error: RecordError| with_causes(&error))
         });
         let mut state = shared.lock();
@@ -275,132 +275,27 @@ fn work(shared: &Shared, jobs: &Receiver<Job>) {
     }
 }
 
-/// Receives the recorder's records, once every program is attached.
-#[derive(Default)]
-struct Sink(Option<TraceWriter<BufWriter<File>>>);
-
-impl TraceSink for Sink {
-    fn event(&mut self, event: SchedEvent) {
-        if let Some(writer) = &mut self.0 {
-            writer.event(&event);
-        }
-    }
-
-    fn identity(&mut self, identity: &TraceIdentity) {
-        if let Some(writer) = &mut self.0 {
-            writer.identity(identity);
-        }
-    }
-
-    fn group(&mut self, group: &TraceGroup) {
-        if let Some(writer) = &mut self.0 {
-            writer.group(group);
-        }
-    }
+fn open(shared: &Shared, part: &Path) -> Result<SwitchRecording, RecordError> {
+    SwitchRecording::open(TraceRecorderOptions::default(), |began| {
+        let (file, header) = (cpumon_files::create_new(part)?, trace_header(&shared.info, began));
+        Ok(RecordingOutput::file(file, &header, Compression::Zstd(ZSTD_LEVEL))?)
+    })
 }
 
-struct Recording {
-    recorder: TraceRecorder,
-    sink: Rc<RefCell<Sink>>,
-}
-
-impl Recording {
-    fn open(shared: &Shared, part: &Path) -> Result<Self, RecordError> {
-        let sink = Rc::<RefCell<Sink>>::default();
-        let target: Rc<RefCell<dyn TraceSink>> = Rc::<RefCell<Sink>>::clone(&sink);
-        let recorder = TraceRecorder::open(TraceRecorderOptions::default(), target)?;
-        // From here on no event is missed.
-        let header = trace_header(&shared.info, now());
-        let file = BufWriter::with_capacity(BUFFER_BYTES, cpumon_files::create_new(part)?);
-        sink.borrow_mut().0 = Some(TraceWriter::new(file, &header, Compression::Zstd(ZSTD_LEVEL))?);
-        Ok(Self { recorder, sink })
-    }
-
-    /// Reads until the time is over, a user stops it or the file is too long, and writes the end.
-    fn run(mut self, shared: &Shared) -> Result<(), RecordError> {
-        let mut pace = DrainPace::default();
-        let mut synced = Instant::now();
-        loop {
-            let left = shared.lock().left();
-            std::thread::park_timeout(pace.wait().min(left));
-            let before_ns = now().mono_ns.saturating_sub(SUBMITTED_AFTER_NS);
-            pace.passed(self.recorder.drain()?);
-            let mut is_long = false;
-            if synced.elapsed() >= SYNC_EVERY {
-                synced = Instant::now();
-                let counts = self.sync(before_ns)?;
-                is_long = counts.bytes >= shared.max_bytes;
-                self.report(shared, counts);
-            }
-            if left.is_zero() || is_long || shared.stop.load(Ordering::Relaxed) {
-                break;
-            }
+/// Reads until the time is over, a user stops it or the file is too long, and writes the end.
+fn record(mut recording: SwitchRecording, shared: &Shared) -> Result<(), RecordError> {
+    loop {
+        let left = shared.lock().left();
+        recording.wait(left);
+        if recording.pass::<RecordError>(false)? {
+            shared.report(&recording);
         }
-        let end_ns = now().mono_ns;
-        self.recorder.stop()?;
-        let writer = self.sink.borrow_mut().0.take();
-        let Some(writer) = writer else { return Ok(()) };
-        let (_, counts) = writer.finish(end_ns, self.recorder.lost())?;
-        self.report(shared, counts);
-        Ok(())
-    }
-
-    fn sync(&self, before_ns: u64) -> Result<WrittenCounts, WriteError> {
-        let mut sink = self.sink.borrow_mut();
-        let Some(writer) = &mut sink.0 else { return Ok(WrittenCounts::default()) };
-        writer.sync_if_due(before_ns)?;
-        Ok(writer.counts())
-    }
-
-    fn report(&self, shared: &Shared, counts: WrittenCounts) {
-        let mut state = shared.lock();
-        (state.progress.events, state.progress.bytes) = (counts.events, counts.bytes);
-        state.progress.lost = self.recorder.lost();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::skip;
-
-    #[test]
-    fn lengths_out_of_range_and_a_second_one_are_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let recorder = OnDemandRecorder::start(dir.path(), &HostInfo::default(), 1 << 20, false).unwrap();
-        for length in [Duration::ZERO, Duration::from_millis(999), Duration::from_millis(60_001)] {
-            assert!(matches!(recorder.record(length, "test"), Err(RecordError::Length)), "{length:?}");
+        let is_long = recording.counts().bytes >= shared.max_bytes;
+        if left.is_zero() || is_long || shared.stop.load(Ordering::Relaxed) {
+            break;
         }
-        assert!(!recorder.stop() && recorder.take_complete().is_none());
-        recorder.shared.lock().progress.phase = RecordingPhase::Recording;
-        let refused = recorder.record(Duration::from_secs(1), "test").unwrap_err().to_string();
-        assert!(refused.contains("under way"), "{refused}");
     }
-
-    #[test]
-    fn a_recording_that_is_stopped_is_complete() {
-        let dir = tempfile::tempdir().unwrap();
-        let info = HostInfo { cpu_count: 2, ..HostInfo::default() };
-        let recorder = OnDemandRecorder::start(dir.path(), &info, 1 << 30, false).unwrap();
-        if let Err(error) = recorder.record(LONGEST_RECORDING, "recorded by a user") {
-            assert_eq!(dir.path().read_dir().unwrap().count(), 0, "nothing is left of it");
-            return skip::skip(format!("needs root for BPF: {error}"));
-        }
-        while recorder.progress().events == 0 {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        let busy = recorder.record(Duration::from_secs(1), "").unwrap_err();
-        assert!(matches!(busy, RecordError::Busy { left } if left > Duration::from_secs(1)), "{busy}");
-        assert!(recorder.stop());
-        let (path, why) = loop {
-            if let Some(complete) = recorder.take_complete() {
-                break complete;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        };
-        let summary = cpumon_trace::summarise(File::open(path).unwrap()).unwrap().unwrap();
-        let progress = recorder.progress();
-        assert_eq!((progress.phase, progress.events), (RecordingPhase::Complete, summary.events));
-        assert_eq!((why.reason.as_str(), progress.bytes), ("recorded by a user", summary.bytes));
-    }
+    recording.finish::<RecordError>()?;
+    shared.report(&recording);
+    Ok(())
 }

@@ -3,35 +3,17 @@
 //!
 //! `cargo run --release -p cpumon-collect --example recorder_cost -- [RUNS] [LOOPS]`
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::process::Command;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use cpumon_collect::{TraceRecorder, TraceRecorderOptions, TraceSink};
-use cpumon_model::{SchedEvent, TraceGroup, TraceIdentity};
+use cpumon_collect::{TraceItem, TraceRecorder, TraceRecorderOptions};
 use libbpf_rs::query::ProgInfoIter;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 const STATS: &str = "/proc/sys/kernel/bpf_stats_enabled";
-
-#[derive(Default)]
-struct Counts {
-    events: u64,
-}
-
-impl TraceSink for Counts {
-    fn event(&mut self, _event: SchedEvent) {
-        self.events += 1;
-    }
-
-    fn identity(&mut self, _identity: &TraceIdentity) {}
-
-    fn group(&mut self, _group: &TraceGroup) {}
-}
 
 fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
@@ -69,17 +51,17 @@ fn recorded(loops: u32) -> Result<Recorded, Failure> {
         let (ready, is_ready) = std::sync::mpsc::channel();
         let done = &done;
         let reader = scope.spawn(move || -> Result<_, Failure> {
-            let counts = Rc::new(RefCell::new(Counts::default()));
-            let mut recorder = TraceRecorder::open(TraceRecorderOptions::default(), counts.clone())?;
+            let mut events = 0;
+            let mut count = |item| events += u64::from(matches!(item, TraceItem::Event(_)));
+            let mut recorder = TraceRecorder::open(TraceRecorderOptions::default())?;
             ready.send(())?;
             let began = cpu_ns();
             while !done.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(10));
-                recorder.drain()?;
+                recorder.drain(&mut count)?;
             }
             let programs = programs();
-            recorder.stop()?;
-            let events = counts.borrow().events;
+            recorder.stop(&mut count)?;
             Ok((programs, events, cpu_ns() - began, recorder.lost()))
         });
         is_ready.recv().ok();

@@ -2,12 +2,9 @@
 
 #![expect(clippy::unnecessary_wraps, reason = "on Linux these calls can fail")]
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use cpumon_model::{ClockReading, SourceKind};
 
-use crate::{CollectError, RetainedCapabilities, TraceRecorderOptions, TraceSink};
+use crate::{CollectError, RetainedCapabilities, TraceItem, TraceRecorderOptions};
 
 /// Nothing to take from a thread.
 pub fn confine_files(_allowed: &crate::AllowedPaths) -> std::io::Result<String> {
@@ -61,20 +58,17 @@ pub enum TraceRecorder {}
 
 impl TraceRecorder {
     /// Refuses.
-    pub fn open(
-        _options: TraceRecorderOptions,
-        _sink: Rc<RefCell<dyn TraceSink>>,
-    ) -> Result<Self, CollectError> {
+    pub fn open(_options: TraceRecorderOptions) -> Result<Self, CollectError> {
         Err(CollectError::Unsupported)
     }
 
     /// Never called.
-    pub fn drain(&mut self) -> Result<f64, CollectError> {
+    pub fn drain(&mut self, _out: &mut dyn FnMut(TraceItem)) -> Result<f64, CollectError> {
         match *self {}
     }
 
     /// Never called.
-    pub fn stop(&mut self) -> Result<(), CollectError> {
+    pub fn stop(&mut self, _out: &mut dyn FnMut(TraceItem)) -> Result<(), CollectError> {
         match *self {}
     }
 

@@ -60,4 +60,4 @@ pub use source::platform::{
 };
 pub use source::{Opened, Source};
 pub use source_names::ParseSourceError;
-pub use trace::{TraceRecorderOptions, TraceSink};
+pub use trace::{TraceItem, TraceRecorderOptions};

@@ -1,16 +1,16 @@
-//! What a [`TraceRecorder`](crate::TraceRecorder) needs from its caller: options, and a sink for every context switch,
-//! wakeup and migration of the machine.
+//! What a [`TraceRecorder`](crate::TraceRecorder) needs from its user, and what it hands out.
 
 use cpumon_model::{SchedEvent, TraceGroup, TraceIdentity};
 
-/// Receives the records that a [`TraceRecorder`](crate::TraceRecorder) reads.
-pub trait TraceSink {
-    /// An event. Those of one CPU come in the order of their time, except that one may be some µs early or late.
-    fn event(&mut self, event: SchedEvent);
-    /// The identity of a task, before its first event, and when it changes.
-    fn identity(&mut self, identity: &TraceIdentity);
-    /// How a control group is called, before the first identity in it.
-    fn group(&mut self, group: &TraceGroup);
+/// One thing that a [`TraceRecorder`](crate::TraceRecorder) has read.
+#[derive(Clone, Debug)]
+pub enum TraceItem {
+    /// Those of one CPU come in the order of their time, except that one may be some µs early or late.
+    Event(SchedEvent),
+    /// Who a task is, before its first event, and when it changes.
+    Identity(TraceIdentity),
+    /// The name of a control group, before the first identity in it.
+    Group(TraceGroup),
 }
 
 /// Options of a [`TraceRecorder`](crate::TraceRecorder).

@@ -13,7 +13,8 @@ use cpumon_collect::now;
 use cpumon_link::attachments::{self, TraceRequests, Why, is_attachment, part_of};
 use cpumon_trace::{TraceWindow, WindowCopy, WriteError, segments};
 
-use super::window_file::{FlightError, stamp};
+use super::FlightError;
+use crate::recording::stamp;
 
 const BUFFER_BYTES: usize = 1 << 18;
 /// How long is written before the ring buffers are emptied again.

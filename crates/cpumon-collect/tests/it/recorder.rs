@@ -1,14 +1,12 @@
 //! The recorder of switches when it is not read: events that do not fit are marked with count and span, and nothing else
 //! is lost, round after round through its rings.
 
-use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::rc::Rc;
 
-use cpumon_collect::{TraceRecorder, TraceRecorderOptions, TraceSink};
-use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceGroup, TraceIdentity, TraceTask};
+use cpumon_collect::{TraceItem, TraceRecorder, TraceRecorderOptions};
+use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask};
 
 use crate::bpf::turn;
 use crate::eventually::eventually;
@@ -17,19 +15,6 @@ use crate::skip::skip;
 /// Events that the smallest ring holds: 8,192 slots, of which 1,024 stay free.
 const MOST: usize = 7_168;
 const ROUNDS: usize = 5;
-
-#[derive(Default)]
-struct Events(Vec<SchedEvent>);
-
-impl TraceSink for Events {
-    fn event(&mut self, event: SchedEvent) {
-        self.0.push(event);
-    }
-
-    fn identity(&mut self, _identity: &TraceIdentity) {}
-
-    fn group(&mut self, _group: &TraceGroup) {}
-}
 
 /// Two threads that wake each other so often.
 fn ping_pong(times: usize) {
@@ -108,24 +93,28 @@ fn arrivals(events: &[SchedEvent]) -> (usize, usize) {
 #[test]
 fn what_does_not_fit_is_marked_and_all_else_is_there() {
     let _turn = turn();
-    let events = Rc::new(RefCell::new(Events::default()));
     let options = TraceRecorderOptions { buffer_bytes: 0, ..TraceRecorderOptions::default() };
-    let mut recorder = match TraceRecorder::open(options, events.clone()) {
+    let mut recorder = match TraceRecorder::open(options) {
         Ok(recorder) => recorder,
         Err(error) => return skip(format!("needs root for BPF: {error}")),
     };
+    let mut events = Vec::new();
+    let mut take = |item| {
+        if let TraceItem::Event(event) = item {
+            events.push(event);
+        }
+    };
     for _ in 0..ROUNDS {
         ping_pong(4 * MOST);
-        assert!(recorder.drain().unwrap() > 0.8, "the ring is full");
+        assert!(recorder.drain(&mut take).unwrap() > 0.8, "the ring is full");
         // Other programs switch too while this one gets no CPU.
         eventually("the ring is not full any more", || {
             ping_pong(50);
-            (recorder.drain().unwrap() < 0.8).then_some(())
+            (recorder.drain(&mut take).unwrap() < 0.8).then_some(())
         });
     }
-    recorder.stop().unwrap();
+    recorder.stop(&mut take).unwrap();
     assert_eq!(recorder.malformed(), 0);
-    let events = &events.borrow().0;
     let marked = events.iter().filter_map(|event| match event.kind {
         SchedEventKind::Lost { count, .. } => Some(count),
         _ => None,
@@ -135,10 +124,10 @@ fn what_does_not_fit_is_marked_and_all_else_is_there() {
     assert!(marks >= ROUNDS && lost > 0, "{marks} marks of {lost} events");
     assert!(events.len() >= ROUNDS * MOST, "{} events", events.len());
     let switches = events.iter().filter(|event| matches!(event.kind, SchedEventKind::Switch { .. })).count();
-    let (breaks, early) = faults(events);
+    let (breaks, early) = faults(&events);
     // Some virtual machines hide the switches of the init process.
     assert!(breaks * 100 < switches, "{breaks} breaks in {switches} switches");
     assert_eq!(early, 0, "of {} events", events.len());
-    let (all, not_woken) = arrivals(events);
+    let (all, not_woken) = arrivals(&events);
     assert!(not_woken * 1_000 < all, "{not_woken} of {all} threads came to a CPU without a wakeup");
 }

@@ -167,15 +167,20 @@ impl<W: Write> TraceWriter<W> {
         self.check()
     }
 
-    /// Ends the file: the recording went on until `end_ns` and lost so many events.
+    /// Ends the file: the recording lasted until `end_ns` and lost this many events.
     pub fn finish(mut self, end_ns: u64, lost: u64) -> Result<(W, WrittenCounts), WriteError> {
+        self.end(end_ns, lost)?;
+        Ok((self.to, self.counts))
+    }
+
+    /// As [`TraceWriter::finish`]. Nothing may follow.
+    pub fn end(&mut self, end_ns: u64, lost: u64) -> Result<(), WriteError> {
         self.close_all();
         let mut payload = Vec::new();
         push_varint(&mut payload, self.counts.events);
         push_varint(&mut payload, lost);
         self.write(ChunkKind::End, 0, end_ns, 0, &payload);
-        self.check()?;
-        Ok((self.to, self.counts))
+        self.check()
     }
 
     /// Adds closed chunks with so many events, as they are.

@@ -1,24 +1,20 @@
 //! `cpumon trace record`: from the kernel's ring buffers to a file at once, or into memory, from which the last part can be written.
 
-use std::cell::RefCell;
 use std::fs::{self, File};
-use std::io::{self, BufWriter};
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
-use cpumon_agent::{DrainPace, SUBMITTED_AFTER_NS, SYNC_EVERY, WindowFile, hurry};
-use cpumon_collect::{
-    CollectError, SourceOptions, TraceRecorder, TraceRecorderOptions, TraceSink, host_info, now,
-};
-use cpumon_model::{SchedEvent, TraceGroup, TraceIdentity};
-use cpumon_trace::{Compression, FileHeader, TraceWriter, WindowLimits, WrittenCounts};
+use cpumon_agent::{RecordingOutput, SwitchRecording, hurry, trace_header};
+use cpumon_collect::{CollectError, SourceOptions, TraceRecorderOptions, host_info};
+use cpumon_model::Moment;
+use cpumon_trace::{WindowLimits, WrittenCounts};
 use signal_hook::consts::SIGUSR1;
 
 use crate::cli::{TraceRecordArgs, file_of};
@@ -30,8 +26,6 @@ use crate::units::show_bytes;
 const ASK_EVERY: Duration = Duration::from_millis(50);
 /// How long a command has to end after it was asked to.
 const END_WITHIN: Duration = Duration::from_secs(2);
-
-const BUFFER_BYTES: usize = 1 << 18;
 
 pub(crate) fn record(args: &TraceRecordArgs) -> anyhow::Result<Outcome> {
     cpumon_agent::log_to_stderr("cpumon", log::LevelFilter::Warn);
@@ -97,40 +91,35 @@ struct Recorded {
 }
 
 fn record_to(args: &TraceRecordArgs, file: File, signals: &Signals) -> anyhow::Result<Recorded> {
-    let sink = Rc::new(RefCell::new(Sink::Closed));
     let buffer_bytes = u32::try_from(args.buffer).unwrap_or(u32::MAX);
     let options = TraceRecorderOptions { buffer_bytes, has_interrupts: args.irq };
-    let shared: Rc<RefCell<dyn TraceSink>> = Rc::<RefCell<Sink>>::clone(&sink);
     let wanted = Arc::new(AtomicBool::new(false));
     if args.last.is_some() {
         signal_hook::flag::register(SIGUSR1, Arc::clone(&wanted)).context("cannot handle SIGUSR1")?;
     }
-    let mut recorder = TraceRecorder::open(options, shared)?;
-    *sink.borrow_mut() = open_sink(args, file)?;
+    let recording = SwitchRecording::open(options, |began| open_output(args, file, began))?;
     let mut child = spawn(args)?;
     hurry();
     let began = Instant::now();
-    let mut run = Run { args, signals, wanted: &wanted, child: child.as_mut(), began };
-    let ended = watch(&mut recorder, &sink, &mut run);
-    let end_ns = now().mono_ns;
+    let mut run = Run { args, signals, wanted: &wanted, recording, child: child.as_mut(), began, written: 0 };
+    let ended = run.watch();
     let length = began.elapsed();
-    // In any case the recorded events are written.
-    recorder.stop()?;
-    let (counts, path) = sink.borrow_mut().finish(&args.output, end_ns, recorder.lost())?;
-    let status = ended?;
-    let status = match (status, child) {
+    // Whatever happened: what was recorded is written.
+    let (counts, path) = run.finish()?;
+    let Run { recording, .. } = run;
+    let status = match (ended?, child) {
         (None, Some(child)) => end(child)?,
         (status, _) => status,
     };
-    if recorder.malformed() > 0 {
-        bail!("{} records could not be read: this is a fault of cpumon", recorder.malformed());
+    if recording.malformed() > 0 {
+        bail!("{} records could not be read: this is a fault of cpumon", recording.malformed());
     }
-    Ok(Recorded { counts, path, lost: recorder.lost(), length, status })
+    Ok(Recorded { counts, path, lost: recording.lost(), length, status })
 }
 
-fn open_sink(args: &TraceRecordArgs, file: File) -> anyhow::Result<Sink> {
-    let header = header()?;
-    let Some(last) = args.last else { return Sink::file(file, &header, args.compression) };
+fn open_output(args: &TraceRecordArgs, file: File, began: Moment) -> anyhow::Result<RecordingOutput> {
+    let header = trace_header(&host_info(&SourceOptions::default())?, began);
+    let Some(last) = args.last else { return Ok(RecordingOutput::file(file, &header, args.compression)?) };
     // Created only to see that it can be: a window is written when it is asked for.
     drop(file);
     fs::remove_file(&args.output).context("cannot remove the empty file")?;
@@ -143,19 +132,7 @@ fn open_sink(args: &TraceRecordArgs, file: File) -> anyhow::Result<Sink> {
         "the last {last:?} stay in at most {memory}; `kill -USR1 {pid}` writes them to {path} and records on, Ctrl-C \
          writes them and ends"
     ));
-    Sink::window(&args.output, header, limits, args.compression)
-}
-
-fn header() -> anyhow::Result<FileHeader> {
-    let info = host_info(&SourceOptions::default())?;
-    // Taken when every program is attached: from here on no event is missed.
-    let began = now();
-    Ok(FileHeader {
-        boot: info.boot,
-        began,
-        cpus: u16::try_from(info.cpu_count).unwrap_or(u16::MAX),
-        host: info.hostname,
-    })
+    Ok(RecordingOutput::window(header, limits, args.compression)?)
 }
 
 fn spawn(args: &TraceRecordArgs) -> anyhow::Result<Option<Child>> {
@@ -169,14 +146,17 @@ fn spawn(args: &TraceRecordArgs) -> anyhow::Result<Option<Child>> {
     child.map(Some).with_context(|| format!("cannot run {}", program.display()))
 }
 
-/// Conditions that end a recording.
+/// A recording, and what ends it.
 struct Run<'r> {
     args: &'r TraceRecordArgs,
     signals: &'r Signals,
     /// The window is to be written.
     wanted: &'r AtomicBool,
+    recording: SwitchRecording,
     child: Option<&'r mut Child>,
     began: Instant,
+    /// Copies of the window so far.
+    written: u32,
 }
 
 impl Run<'_> {
@@ -194,50 +174,78 @@ impl Run<'_> {
     fn time_left(&self) -> Duration {
         self.args.length.map_or(Duration::MAX, |length| length.saturating_sub(self.began.elapsed()))
     }
-}
 
-/// Reads until the recording is over.
-fn watch(
-    recorder: &mut TraceRecorder,
-    sink: &Rc<RefCell<Sink>>,
-    run: &mut Run<'_>,
-) -> anyhow::Result<Option<ExitStatus>> {
-    let mut pace = DrainPace::default();
-    let mut synced = Instant::now();
-    let mut line = ProgressLine::new(true);
-    loop {
-        std::thread::sleep(pace.wait().min(run.time_left()));
-        let (is_over, status) = run.is_over()?;
-        let before_ns = now().mono_ns.saturating_sub(SUBMITTED_AFTER_NS);
-        pace.passed(recorder.drain()?);
-        let is_wanted = run.wanted.swap(false, Ordering::Relaxed);
-        if is_wanted || synced.elapsed() >= SYNC_EVERY {
-            synced = Instant::now();
-            let lost = recorder.lost();
-            sink.borrow_mut().sync(before_ns, lost)?;
-            line.show(|| sink.borrow().progress(run.began.elapsed(), lost));
-        }
-        if let Sink::Window(window) = &mut *sink.borrow_mut() {
+    /// Reads until the recording is over.
+    fn watch(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+        let mut line = ProgressLine::new(true);
+        loop {
+            self.recording.wait(self.time_left());
+            let (is_over, status) = self.is_over()?;
+            let is_wanted = self.wanted.swap(false, Ordering::Relaxed);
+            if self.recording.pass::<anyhow::Error>(is_wanted)? {
+                line.show(|| self.progress());
+            }
             // A disk that is full, or too slow, must not end the recording.
-            let begun = if is_wanted { window.begin_copy() } else { Ok(()) };
-            match begun.and_then(|()| Ok(window.recent.copy_part()?)) {
+            let begun = if is_wanted { self.begin_copy() } else { Ok(()) };
+            match begun.and_then(|()| Ok(self.recording.copy_part()?)) {
                 Ok(None) => {}
                 Ok(Some((counts, path))) => {
                     line.end();
-                    say(&summary(run.began.elapsed(), counts, recorder.lost(), &path));
+                    say(&summary(self.began.elapsed(), counts, self.recording.lost(), &path));
                 }
                 Err(error) => {
                     line.end();
                     log::warn!("the window was not written: {error:#}");
                 }
             }
-            if window.recent.is_copying() {
-                pace.hasten();
+            if is_over {
+                line.end();
+                return Ok(status);
             }
         }
-        if is_over {
-            line.end();
-            return Ok(status);
+    }
+
+    /// What the recording has so far.
+    fn progress(&self) -> String {
+        let (seconds, lost) = (self.began.elapsed().as_secs_f64(), self.recording.lost());
+        match &self.recording.output {
+            RecordingOutput::File(file) => {
+                let WrittenCounts { events, bytes, .. } = file.counts();
+                format!("{seconds:.1} s  {events} events  {lost} lost  {}", show_bytes(bytes))
+            }
+            RecordingOutput::Window(window) => {
+                let (from_ns, until_ns) = window.span_ns();
+                let last = until_ns.saturating_sub(from_ns) as f64 / 1e9;
+                format!("{seconds:.1} s  the last {last:.1} s in memory  {lost} lost")
+            }
+        }
+    }
+
+    /// Begins to write the window to the next file, unless one is being written.
+    fn begin_copy(&mut self) -> anyhow::Result<()> {
+        if !self.recording.is_copying() {
+            let path = numbered(&self.args.output, self.written);
+            self.written += 1;
+            self.recording.begin_copy(path.clone()).map_err(|error| cannot_create(&path, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Ends the recording. Returns what the last file has, and its name.
+    fn finish(&mut self) -> anyhow::Result<(WrittenCounts, PathBuf)> {
+        self.recording.finish::<anyhow::Error>()?;
+        if let RecordingOutput::File(file) = &self.recording.output {
+            return Ok((file.counts(), self.args.output.clone()));
+        }
+        // One that was asked for a moment ago ends first.
+        while self.recording.is_copying() {
+            self.recording.copy_part()?;
+        }
+        self.begin_copy()?;
+        loop {
+            if let Some(done) = self.recording.copy_part()? {
+                return Ok(done);
+            }
         }
     }
 }
@@ -256,126 +264,6 @@ fn end(mut child: Child) -> anyhow::Result<Option<ExitStatus>> {
     }
     log::warn!("the command is still running; it continues without being recorded");
     Ok(None)
-}
-
-type Writer = BufWriter<File>;
-
-/// Receives the recorder's records.
-enum Sink {
-    /// The programs are being attached, or the recording is over.
-    Closed,
-    File(Box<TraceWriter<Writer>>),
-    Window(Box<Window>),
-}
-
-impl TraceSink for Sink {
-    fn event(&mut self, event: SchedEvent) {
-        match self {
-            Self::Closed => {}
-            Self::File(file) => file.event(&event),
-            Self::Window(window) => window.recent.event(event),
-        }
-    }
-
-    fn identity(&mut self, identity: &TraceIdentity) {
-        match self {
-            Self::Closed => {}
-            Self::File(file) => file.identity(identity),
-            Self::Window(window) => window.recent.identity(identity),
-        }
-    }
-
-    fn group(&mut self, group: &TraceGroup) {
-        match self {
-            Self::Closed => {}
-            Self::File(file) => file.group(group),
-            Self::Window(window) => window.recent.group(group),
-        }
-    }
-}
-
-impl Sink {
-    fn file(file: File, header: &FileHeader, compression: Compression) -> anyhow::Result<Self> {
-        let to = BufWriter::with_capacity(BUFFER_BYTES, file);
-        Ok(Self::File(Box::new(TraceWriter::new(to, header, compression)?)))
-    }
-
-    fn window(
-        path: &Path,
-        header: FileHeader,
-        limits: WindowLimits,
-        compression: Compression,
-    ) -> anyhow::Result<Self> {
-        let recent = WindowFile::new(header, limits, compression)?;
-        Ok(Self::Window(Box::new(Window { recent, path: path.to_owned(), written: 0 })))
-    }
-
-    /// All events before this are there. `lost`: since the recording began.
-    fn sync(&mut self, before_ns: u64, lost: u64) -> anyhow::Result<()> {
-        match self {
-            Self::Closed => bail!("the trace was ended before"),
-            Self::File(file) => file.sync_if_due(before_ns)?,
-            Self::Window(window) => window.recent.sync(before_ns, lost)?,
-        }
-        Ok(())
-    }
-
-    /// The state of a recording of this length so far.
-    fn progress(&self, length: Duration, lost: u64) -> String {
-        let seconds = length.as_secs_f64();
-        match self {
-            Self::Closed => String::new(),
-            Self::File(file) => {
-                let WrittenCounts { events, bytes, .. } = file.counts();
-                format!("{seconds:.1} s  {events} events  {lost} lost  {}", show_bytes(bytes))
-            }
-            Self::Window(window) => {
-                let last = window.recent.length().as_secs_f64();
-                format!("{seconds:.1} s  the last {last:.1} s in memory  {lost} lost")
-            }
-        }
-    }
-
-    /// Ends the recording. Returns the counts and the name of the last file.
-    fn finish(&mut self, path: &Path, end_ns: u64, lost: u64) -> anyhow::Result<(WrittenCounts, PathBuf)> {
-        match std::mem::replace(self, Self::Closed) {
-            Self::Closed => Err(anyhow!("the trace was ended before")),
-            Self::File(file) => Ok((file.finish(end_ns, lost)?.1, path.to_owned())),
-            Self::Window(mut window) => {
-                window.recent.sync(end_ns, lost)?;
-                // One that was asked for a moment ago ends first.
-                while window.recent.is_copying() {
-                    window.recent.copy_part()?;
-                }
-                window.begin_copy()?;
-                loop {
-                    if let Some(done) = window.recent.copy_part()? {
-                        return Ok(done);
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// The last part of a recording, and the files to which it is copied.
-struct Window {
-    recent: WindowFile,
-    path: PathBuf,
-    /// Files so far.
-    written: u32,
-}
-
-impl Window {
-    /// Begins to write the window to the next file, unless one is being written.
-    fn begin_copy(&mut self) -> anyhow::Result<()> {
-        if !self.recent.is_copying() {
-            let path = numbered(&self.path, self.written);
-            self.written += 1;
-            self.recent.begin_copy(path.clone()).map_err(|error| cannot_create(&path, &error))?;
-        }
-        Ok(())
-    }
 }
 
 /// `spike.trace`, then `spike-2.trace`, `spike-3.trace`.

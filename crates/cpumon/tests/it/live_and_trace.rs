@@ -5,21 +5,18 @@
 //! to the BPF programs) gives each thread the same times, to the ns. Then by the programs themselves. Two probes at one switch read
 //! the clock one after the other, so here each switch and wakeup may differ; the bounds say by how much.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::process::Command;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use cpumon_collect::{
-    SourceChoice, SourceOptions, TraceRecorder, TraceRecorderOptions, TraceSink, now, open,
+    SourceChoice, SourceOptions, TraceItem, TraceRecorder, TraceRecorderOptions, now, open,
 };
 use cpumon_model::{
-    Interval, Leaves, Moment, Probes, SchedEvent, SchedEventKind, Snapshot, ThreadKey, TraceGroup,
-    TraceIdentity, TraceTask, WaitReason,
+    Interval, Leaves, Moment, Probes, SchedEvent, SchedEventKind, Snapshot, ThreadKey, TraceTask, WaitReason,
 };
 use cpumon_trace::{
     Compression, FileHeader, GroupKey, GroupRow, Report, ReportBy, TraceRange, TraceReader, TraceSource,
@@ -42,22 +39,6 @@ const WAKEUP_NS: i64 = 10_000;
 const ATTEMPTS: usize = 5;
 /// Begin of the names of the threads of the load.
 const LOAD: &str = "same-";
-
-struct Sink(TraceWriter<Vec<u8>>);
-
-impl TraceSink for Sink {
-    fn event(&mut self, event: SchedEvent) {
-        self.0.event(&event);
-    }
-
-    fn identity(&mut self, identity: &TraceIdentity) {
-        self.0.identity(identity);
-    }
-
-    fn group(&mut self, group: &TraceGroup) {
-        self.0.group(group);
-    }
-}
 
 /// Ends the load, also when the test fails: a thread waits for its end.
 struct Stop<'a>(&'a AtomicBool);
@@ -187,10 +168,13 @@ fn measure() -> Option<Both> {
     };
     let began = now();
     let header = FileHeader { began, cpus: 64, ..FileHeader::default() };
-    let writer = TraceWriter::new(Vec::new(), &header, Compression::None).unwrap();
-    let sink = Rc::new(RefCell::new(Sink(writer)));
-    let shared: Rc<RefCell<dyn TraceSink>> = Rc::<RefCell<Sink>>::clone(&sink);
-    let mut recorder = TraceRecorder::open(TraceRecorderOptions::default(), shared).unwrap();
+    let mut writer = TraceWriter::new(Vec::new(), &header, Compression::None).unwrap();
+    let mut write = |item| match item {
+        TraceItem::Event(event) => writer.event(&event),
+        TraceItem::Identity(identity) => writer.identity(&identity),
+        TraceItem::Group(group) => writer.group(&group),
+    };
+    let mut recorder = TraceRecorder::open(TraceRecorderOptions::default()).unwrap();
     let mut snapshots = [Snapshot::default(), Snapshot::default()];
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -199,7 +183,7 @@ fn measure() -> Option<Both> {
         for (at, length) in [(0, WARM_UP), (0, WARM_UP), (1, LENGTH)] {
             let begin = Instant::now();
             while begin.elapsed() < length {
-                recorder.drain().unwrap();
+                recorder.drain(&mut write).unwrap();
                 std::thread::sleep(Duration::from_millis(20));
             }
             opened.source.snapshot(&mut snapshots[at]).unwrap();
@@ -207,12 +191,10 @@ fn measure() -> Option<Both> {
         // The first events after the second cut end the states that were open at it.
         std::thread::sleep(Duration::from_millis(50));
     });
-    recorder.stop().unwrap();
+    recorder.stop(&mut write).unwrap();
     assert_eq!((recorder.lost(), recorder.malformed()), (0, 0));
     let end_ns = now().mono_ns;
-    drop(recorder);
-    let Ok(sink) = Rc::try_unwrap(sink) else { panic!("the recorder is gone") };
-    let (trace, _) = sink.into_inner().0.finish(end_ns, 0).unwrap();
+    let (trace, _) = writer.finish(end_ns, 0).unwrap();
     Some(Both { began, interval: Interval::between(&snapshots[0], &snapshots[1]), trace })
 }
 

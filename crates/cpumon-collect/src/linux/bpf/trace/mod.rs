@@ -16,12 +16,12 @@ use libbpf_rs::{
     libbpf_sys,
 };
 
-use self::records::{CpuState, Entry, Slots, entry};
+use self::records::{CpuState, Slots, entry};
 use super::super::proc_ids::ProcIds;
 use super::load::{self, Embedded};
 use super::records::read_plain;
 use super::sched::{casts_of, possible_cpus, vectors_in};
-use crate::{CollectError, TraceRecorderOptions, TraceSink, now};
+use crate::{CollectError, TraceItem, TraceRecorderOptions, now};
 
 static OBJECT: &Embedded<[u8]> = &Embedded(*include_bytes!(concat!(env!("OUT_DIR"), "/trace.bpf.o")));
 
@@ -39,9 +39,11 @@ const SLOT_BYTES: u32 = 24;
 /// Programs for interrupts, besides those of vectors.h.
 const INTERRUPTS: [&str; 4] = ["on_irq_entry", "on_irq_exit", "on_softirq_entry", "on_softirq_exit"];
 
-/// The callbacks that empty the ring buffers write here.
+/// What the ring buffers are emptied into.
+#[derive(Default)]
 struct Target {
-    sink: Rc<RefCell<dyn TraceSink>>,
+    /// Who the tasks are.
+    entries: Vec<TraceItem>,
     /// Read from each ring buffer by the pass under way.
     bytes: Vec<u64>,
     malformed: u64,
@@ -68,13 +70,10 @@ pub struct TraceRecorder {
 }
 
 impl TraceRecorder {
-    /// Loads and attaches the programs: from here on every event goes to `sink` at the next [`TraceRecorder::drain`].
+    /// Loads and attaches the programs: from here on the next [`TraceRecorder::drain`] has every event.
     ///
     /// Errors: [`CollectError::BpfUnavailable`] says which step was refused and what to grant.
-    pub fn open(
-        options: TraceRecorderOptions,
-        sink: Rc<RefCell<dyn TraceSink>>,
-    ) -> Result<Self, CollectError> {
+    pub fn open(options: TraceRecorderOptions) -> Result<Self, CollectError> {
         // Names are the kernel's too, so nothing is mixed up; but the numbers are not those of `ps` here.
         if ProcIds::of(Path::new("/proc")) == ProcIds::Others {
             log::warn!(
@@ -88,7 +87,7 @@ impl TraceRecorder {
         let object = load("on_switch_4").or_else(|refused| load("on_switch_3").map_err(|_| refused))?;
         let slots = Slots::map(&map_of(&object, "ring_states")?, &map_of(&object, "events")?, sizes.slots)?;
         let handles = make_rings(&object, sizes)?;
-        let target = Rc::new(RefCell::new(Target { sink, bytes: vec![0; handles.len()], malformed: 0 }));
+        let target = Rc::new(RefCell::new(Target { bytes: vec![0; handles.len()], ..Target::default() }));
         let buffer =
             open_rings(&handles, &target).map_err(|error| refused("map the ring buffers of", &error))?;
         let mut links = Vec::new();
@@ -98,9 +97,9 @@ impl TraceRecorder {
         Ok(Self { slots, online: OnlineCpus::new(), buffer, target, sizes, cpus, links, object })
     }
 
-    /// Hands everything recorded so far to the sink. Returns how full the fullest ring buffer was, 0 to 1: nothing wakes the
-    /// reader, so it must come back before that reaches 1.
-    pub fn drain(&mut self) -> Result<f64, CollectError> {
+    /// Hands out everything recorded so far. Returns how full the fullest ring buffer was, 0 to 1: nothing wakes the reader, so it
+    /// must come back before that reaches 1.
+    pub fn drain(&mut self, out: &mut dyn FnMut(TraceItem)) -> Result<f64, CollectError> {
         // In front of the events: a CPU that came since then is marked before its own.
         let changes = self.online.begin();
         let fullest = self.slots.begin();
@@ -110,32 +109,29 @@ impl TraceRecorder {
             operation: "read the ring buffers of `trace`",
             error: std::io::Error::other(error),
         })?;
-        let Target { sink, bytes, malformed } = &mut *self.target.borrow_mut();
-        let mut sink = sink.borrow_mut();
-        changes.came.iter().for_each(|cpu| sink.event(self.online.mark(*cpu)));
+        let Target { entries, bytes, malformed } = &mut *self.target.borrow_mut();
+        entries.drain(..).for_each(&mut *out);
+        let mut out = |event| out(TraceItem::Event(event));
+        changes.came.iter().for_each(|cpu| out(self.online.mark(*cpu)));
         *malformed += self.slots.take(&mut |event| {
             self.online.note(&event);
-            sink.event(event);
+            out(event);
         });
-        changes.went.iter().for_each(|cpu| sink.event(self.online.mark(*cpu)));
+        changes.went.iter().for_each(|cpu| out(self.online.mark(*cpu)));
         self.online.end();
         let most = bytes.iter().copied().max().unwrap_or(0);
         Ok(fullest.max(most as f64 / f64::from(self.sizes.entry_bytes)))
     }
 
-    /// Ends the recording: detaches the programs, empties the ring buffers, and marks the last losses.
-    pub fn stop(&mut self) -> Result<(), CollectError> {
+    /// Ends the recording: detaches the programs, empties the ring buffers, and marks what was lost last.
+    pub fn stop(&mut self, out: &mut dyn FnMut(TraceItem)) -> Result<(), CollectError> {
         self.links.clear();
-        self.drain()?;
+        self.drain(out)?;
         for cpu in 0..self.cpus {
             let Some(state) = self.state(cpu).filter(|state| state.lost > 0) else { continue };
             let kind = SchedEventKind::Lost { count: state.lost, until_ns: state.last_lost_ns };
             let cpu = u16::try_from(cpu).unwrap_or(u16::MAX);
-            self.target.borrow().sink.borrow_mut().event(SchedEvent {
-                at_ns: state.first_lost_ns,
-                cpu,
-                kind,
-            });
+            out(TraceItem::Event(SchedEvent { at_ns: state.first_lost_ns, cpu, kind }));
         }
         Ok(())
     }
@@ -276,8 +272,7 @@ impl Target {
             *read += RING_HEADER_BYTES + (bytes.len() as u64).next_multiple_of(RING_HEADER_BYTES);
         }
         match entry(bytes) {
-            Some(Entry::Group(group)) => self.sink.borrow_mut().group(&group),
-            Some(Entry::Identity(identity)) => self.sink.borrow_mut().identity(&identity),
+            Some(entry) => self.entries.push(entry),
             None => self.malformed += 1,
         }
     }

@@ -3,6 +3,7 @@
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
+use cpumon_events::up_to_zero;
 use cpumon_model::{
     Comm, Interrupt, Leaves, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceGroup, TraceIdentity,
     TraceTask,
@@ -12,7 +13,7 @@ use libbpf_rs::MapHandle;
 use super::super::records::task::whole_us;
 use super::super::records::{layouts, read_plain};
 use super::super::sched::{Shared, reason_of};
-use crate::CollectError;
+use crate::{CollectError, TraceItem};
 
 const SWITCH: u8 = 1;
 const WAKING: u8 = 2;
@@ -115,33 +116,23 @@ const KIND_AT: usize = offset_of!(EventRecord, kind);
 const WRITTEN_AT: usize = offset_of!(RingState, written);
 const READ_AT: usize = offset_of!(RingState, read);
 
-/// The identity of a task, or the name of a group.
-pub(super) enum Entry {
-    Identity(TraceIdentity),
-    Group(TraceGroup),
-}
-
-/// Decodes a record of a ring buffer; `None` if it is malformed.
-pub(super) fn entry(bytes: &[u8]) -> Option<Entry> {
-    match *bytes.get(offset_of!(TaskEntry, kind))? {
+/// Reads a record of a ring buffer: who a task is, or the name of a group. `None`: it is neither.
+pub(super) fn entry(bytes: &[u8]) -> Option<TraceItem> {
+    Some(match *bytes.get(offset_of!(TaskEntry, kind))? {
         TASK => {
             let entry: TaskEntry = read_plain(bytes)?;
-            Some(Entry::Identity(identity(&entry, &entry.process_comm)))
+            TraceItem::Identity(identity(&entry, &entry.process_comm))
         }
         PROGRAM => {
             let entry: ProgramEntry = read_plain(bytes)?;
-            Some(Entry::Identity(identity(&entry.task, &entry.program)))
+            TraceItem::Identity(identity(&entry.task, &entry.program))
         }
         GROUP => {
-            let entry: GroupEntry = read_plain(bytes)?;
-            Some(Entry::Group(TraceGroup {
-                group: entry.group,
-                parent: entry.parent,
-                name: until_nul(&entry.name).into(),
-            }))
+            let GroupEntry { group, parent, name, .. } = read_plain(bytes)?;
+            TraceItem::Group(TraceGroup { group, parent, name: up_to_zero(&name).into() })
         }
-        _ => None,
-    }
+        _ => return None,
+    })
 }
 
 /// Whether a slot was written in this round through its ring.
@@ -182,10 +173,6 @@ pub(super) fn event(slot: &[u8]) -> Option<SchedEvent> {
     Some(SchedEvent { at_ns: record.at_ns, cpu: record.cpu, kind })
 }
 
-fn until_nul(bytes: &[u8]) -> &[u8] {
-    bytes.split(|&byte| byte == 0).next().unwrap_or_default()
-}
-
 fn identity(entry: &TaskEntry, program: &[u8]) -> TraceIdentity {
     TraceIdentity {
         task: TraceTask(entry.task),
@@ -194,7 +181,7 @@ fn identity(entry: &TaskEntry, program: &[u8]) -> TraceIdentity {
         process: ProcessKey { pid: entry.pid, start_ns: whole_us(entry.process_start_ns) },
         comm: Comm::new(&entry.comm),
         group: entry.group,
-        program: until_nul(program).into(),
+        program: up_to_zero(program).into(),
         is_executable: entry.kind == PROGRAM,
         is_kernel: entry.is_kernel != 0,
     }
