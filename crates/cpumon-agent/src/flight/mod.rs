@@ -141,8 +141,7 @@ struct FlightWindows<'s> {
     ring: Option<DiskRing>,
     /// The copy that is being written: its name when it is complete, and why.
     copied: Option<(PathBuf, Why)>,
-    /// Waits for the disk, which must not delay the next pass.
-    completion: Option<JoinHandle<()>>,
+    work: DiskWork,
 }
 
 /// The thread. `opened`: whether it records, and in which sandbox.
@@ -199,7 +198,7 @@ impl<'s> FlightWindows<'s> {
             Ok::<_, FlightError>(RecordingOutput::window(trace_header(info, began), limits, packed)?)
         })?;
         let requests = Arc::clone(requests);
-        Ok((recording, Self { settings, requests, lost: 0, ring, copied: None, completion: None }))
+        Ok((recording, Self { settings, requests, lost: 0, ring, copied: None, work: DiskWork::default() }))
     }
 
     /// After the ring buffers were read. `due`: why a window is to be written now.
@@ -224,7 +223,13 @@ impl<'s> FlightWindows<'s> {
                 log::info!(
                     "flight recorder: {shown} has {events} events in {kb} kB; {lost_since} lost since the last window"
                 );
-                self.complete(path, why);
+                let requests = Arc::clone(&self.requests);
+                self.work.spawn(move || match attachments::complete(&path, &why) {
+                    Ok(()) => requests.notify_new(),
+                    Err(error) => {
+                        log::warn!("flight recorder: {} is not complete: {error}", path.display());
+                    }
+                });
             }
             Err(error) => {
                 self.copied = None;
@@ -246,44 +251,52 @@ impl<'s> FlightWindows<'s> {
         self.copied = Some((path, why));
         Ok(())
     }
+}
 
-    /// Gives a copy its name once the disk has it, and notifies the thread that sends it.
-    fn complete(&mut self, path: PathBuf, why: Why) {
-        let requests = Arc::clone(&self.requests);
-        let work = move || match attachments::complete(&path, &why) {
-            Ok(()) => requests.notify_new(),
-            Err(error) => log::warn!("flight recorder: {} is not complete: {error}", path.display()),
-        };
-        // The one before ended long ago: windows are seconds apart.
+/// Threads that wait for the disk, which must not delay the next pass.
+#[derive(Default)]
+struct DiskWork(Vec<JoinHandle<()>>);
+
+impl DiskWork {
+    fn spawn(&mut self, work: impl FnOnce() + Send + 'static) {
+        self.0.retain(|thread| !thread.is_finished());
         match std::thread::Builder::new().name("flight-sync".to_owned()).spawn(work) {
-            Ok(thread) => self.completion = Some(thread),
-            Err(error) => log::warn!("flight recorder: the window was not written: {error}"),
+            Ok(thread) => self.0.push(thread),
+            Err(error) => log::warn!("flight recorder: no thread for the disk: {error}"),
         }
     }
 }
 
-impl Drop for FlightWindows<'_> {
+impl Drop for DiskWork {
     fn drop(&mut self) {
-        if let Some(thread) = self.completion.take() {
+        for thread in self.0.drain(..) {
             // A panic of the thread loses only its window.
             let _ = thread.join();
         }
     }
 }
 
-/// Deletes the oldest windows, so that one more fits.
-fn make_space(dir: &Path, files: u32) -> io::Result<()> {
-    let mut names = Vec::new();
+/// The windows of a directory that wait for a receiver and their bytes, the oldest first.
+fn windows_in(dir: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
+    let mut windows = Vec::new();
     for entry in std::fs::read_dir(dir)? {
-        let name = entry?.file_name();
-        if name.to_str().is_some_and(is_attachment) {
-            names.push(name);
+        let entry = entry?;
+        if entry.file_name().to_str().is_some_and(is_attachment)
+            && let Ok(about) = entry.metadata()
+        {
+            windows.push((entry.path(), about.len()));
         }
     }
-    names.sort_unstable();
+    windows.sort_unstable();
+    Ok(windows)
+}
+
+/// Deletes the oldest windows, so that one more fits.
+fn make_space(dir: &Path, files: u32) -> io::Result<()> {
+    let windows = windows_in(dir)?;
     let most = usize::try_from(files).unwrap_or(usize::MAX).saturating_sub(1);
-    let surplus = names.len().saturating_sub(most);
-    names.into_iter().take(surplus).try_for_each(|name| attachments::remove(&dir.join(name)))
+    let surplus = windows.len().saturating_sub(most);
+    windows.into_iter().take(surplus).try_for_each(|(path, _)| attachments::remove(&path))
 }
 
 /// The flight recorder cannot be started.

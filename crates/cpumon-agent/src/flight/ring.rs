@@ -6,14 +6,13 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use cpumon_collect::now;
-use cpumon_link::attachments::{self, TraceRequests, Why, is_attachment, part_of};
+use cpumon_link::attachments::{self, TraceRequests, Why, part_of};
 use cpumon_trace::{TraceWindow, WindowCopy, WriteError, segments};
 
-use super::FlightError;
+use super::{DiskWork, FlightError, windows_in};
 use crate::recording::stamp;
 
 const BUFFER_BYTES: usize = 1 << 18;
@@ -72,7 +71,7 @@ pub(super) struct DiskRing {
     names_bytes: u64,
     paused: Option<Instant>,
     warned: Option<Instant>,
-    work: Vec<JoinHandle<()>>,
+    work: DiskWork,
 }
 
 impl DiskRing {
@@ -114,7 +113,7 @@ impl DiskRing {
             names_bytes: MIN_SEGMENT_BYTES,
             paused: None,
             warned: None,
-            work: Vec::new(),
+            work: DiskWork::default(),
         })
     }
 
@@ -212,7 +211,7 @@ impl DiskRing {
             Ok((file, bytes)) => {
                 self.keep(path, bytes, until_ns);
                 // It waits for the disk, which must not delay the next pass.
-                self.spawn(move || {
+                self.work.spawn(move || {
                     if let Err(error) = file.sync_all() {
                         log::warn!("flight recorder: a segment is not on the disk: {error}");
                     }
@@ -271,7 +270,8 @@ impl DiskRing {
         while self.closed.front().is_some_and(|first| first.end_ns < begin_ns) {
             self.delete_oldest();
         }
-        let windows: u64 = self.windows().iter().map(|(_, bytes)| bytes).sum();
+        let windows = windows_in(&self.dir).unwrap_or_default();
+        let windows: u64 = windows.iter().map(|(_, bytes)| bytes).sum();
         while self.segments_bytes() + windows + more > self.disk.bytes && !self.closed.is_empty() {
             self.delete_oldest();
         }
@@ -291,16 +291,6 @@ impl DiskRing {
             }
             _ => first.bytes,
         }
-    }
-
-    /// The windows of the directory that wait for a receiver, the oldest first.
-    fn windows(&self) -> Vec<(PathBuf, u64)> {
-        let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
-        let ours = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_attachment));
-        let mut windows: Vec<_> =
-            ours.filter_map(|entry| Some((entry.path(), entry.metadata().ok()?.len()))).collect();
-        windows.sort();
-        windows
     }
 
     /// Writes the last segments, as one trace, to a file with this name, and notifies the thread that sends it.
@@ -330,14 +320,16 @@ impl DiskRing {
         let opened = opened.map_err(|error| WriteError { operation: "open a segment", error })?;
         self.make_space(bytes);
         let requests = Arc::clone(requests);
-        self.spawn(move || match copy(opened, &path).and_then(|()| attachments::complete(&path, &why)) {
-            Ok(()) => {
-                log::info!("flight recorder: {} has {} kB", path.display(), bytes / 1_000);
-                requests.notify_new();
-            }
-            Err(error) => {
-                let _ = std::fs::remove_file(part_of(&path));
-                log::warn!("flight recorder: the window was not written: {error}");
+        self.work.spawn(move || {
+            match copy(opened, &path).and_then(|()| attachments::complete(&path, &why)) {
+                Ok(()) => {
+                    log::info!("flight recorder: {} has {} kB", path.display(), bytes / 1_000);
+                    requests.notify_new();
+                }
+                Err(error) => {
+                    let _ = std::fs::remove_file(part_of(&path));
+                    log::warn!("flight recorder: the window was not written: {error}");
+                }
             }
         });
         Ok(())
@@ -345,7 +337,7 @@ impl DiskRing {
 
     /// Windows take half of the bytes at most, and with the segments no more than all.
     fn make_space(&mut self, more: u64) {
-        let windows = self.windows();
+        let windows = windows_in(&self.dir).unwrap_or_default();
         let mut left: u64 = windows.iter().map(|(_, bytes)| bytes).sum();
         for (path, bytes) in windows {
             if left + more <= self.disk.bytes / 2 {
@@ -360,24 +352,12 @@ impl DiskRing {
             self.delete_oldest();
         }
     }
-
-    fn spawn(&mut self, work: impl FnOnce() + Send + 'static) {
-        self.work.retain(|thread| !thread.is_finished());
-        match std::thread::Builder::new().name("flight-sync".to_owned()).spawn(work) {
-            Ok(thread) => self.work.push(thread),
-            Err(error) => log::warn!("flight recorder: no thread for the disk: {error}"),
-        }
-    }
 }
 
 impl Drop for DiskRing {
     fn drop(&mut self) {
         if let Err(error) = self.close() {
             log::warn!("flight recorder: cannot {}: {}", error.operation, error.error);
-        }
-        for thread in self.work.drain(..) {
-            // A panic of the thread loses only its window.
-            let _ = thread.join();
         }
     }
 }

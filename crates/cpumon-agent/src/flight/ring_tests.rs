@@ -139,7 +139,7 @@ fn a_window_is_the_last_segments_as_one_trace() {
             made.record(10_000);
         }
         made.ring.save(&mut made.window, path.clone(), why(), &requests).unwrap();
-        made.ring.work.drain(..).for_each(|thread| thread.join().unwrap());
+        made.ring.work.0.drain(..).for_each(|thread| thread.join().unwrap());
         let summary = summarise(File::open(path).unwrap()).unwrap().expect("whole, as a receiver wants it");
         assert!(
             (250_000..400_000).contains(&summary.events) && summary.ended_ns == made.at_ns + 1,
@@ -148,7 +148,7 @@ fn a_window_is_the_last_segments_as_one_trace() {
         assert!(bytes_in(dir.path()) <= DISK.bytes);
     }
     // They take half of the space at most, and the oldest go first.
-    let windows: u64 = made.ring.windows().iter().map(|(_, bytes)| bytes).sum();
+    let windows: u64 = windows_in(dir.path()).unwrap().iter().map(|(_, bytes)| bytes).sum();
     assert!(windows <= DISK.bytes / 2);
     assert!(!paths[0].exists() && paths[2].exists());
     // One that does not fit is refused, and costs nothing.
