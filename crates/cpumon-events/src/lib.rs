@@ -19,5 +19,5 @@ pub mod windows;
 pub use accounts::{Accounts, LineTimes, ThreadAccount};
 pub use bytes::{Bytes, NAME_BYTES, Name, Order, ProgramName, name, up_to_zero};
 pub use slots::{Numbers, Slots, reserve_some};
-pub use spans::{CpuSpan, CpuState, InterruptSpan, SpanSink, ThreadSpan, ThreadState, Wakeup};
+pub use spans::{CpuSpan, CpuState, InterruptSpan, RecentWakers, SpanSink, ThreadSpan, ThreadState, Wakeup};
 pub use tracker::Tracker;

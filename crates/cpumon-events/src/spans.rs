@@ -2,6 +2,8 @@
 
 use cpumon_model::{Interrupt, Leaves, TraceTask, WaitReason};
 
+use crate::slots::Slots;
+
 /// What a thread is in.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum ThreadState {
@@ -155,4 +157,44 @@ pub trait SpanSink {
     /// Memory of what it holds, bytes, if there are so many threads. The tracker asks before it follows another one: beyond its limit it
     /// follows none.
     fn bytes(&self, threads: usize) -> usize;
+}
+
+/// Wakeups of a thread that are remembered: it may be woken again before it runs.
+const WAKEUPS: usize = 4;
+
+/// When a thread was woken last and by whom, the latest first.
+#[derive(Debug)]
+struct LatestWakeups([(u64, TraceTask); WAKEUPS]);
+
+impl Default for LatestWakeups {
+    fn default() -> Self {
+        Self([(u64::MAX, TraceTask::UNKNOWN); WAKEUPS])
+    }
+}
+
+/// Who woke each thread: its spans come without that.
+#[derive(Debug, Default)]
+pub struct RecentWakers(Slots<LatestWakeups>);
+
+impl RecentWakers {
+    /// Remembers a wakeup.
+    pub fn add(&mut self, wakeup: &Wakeup) {
+        let LatestWakeups(wakeups) = self.0.at(wakeup.slot);
+        wakeups.rotate_right(1);
+        wakeups[0] = (wakeup.at_ns, wakeup.waker);
+    }
+
+    /// Who woke the thread that has been ready since then; `None` in any other state. A wakeup on the way to sleep comes before.
+    #[must_use]
+    pub fn of(&self, span: &ThreadSpan) -> Option<TraceTask> {
+        let LatestWakeups(wakeups) =
+            self.0.get(span.slot).filter(|_| span.state == ThreadState::ReadyWoken)?;
+        wakeups.iter().find(|(at_ns, _)| *at_ns <= span.since_ns).map(|(_, waker)| *waker)
+    }
+
+    /// Memory, bytes, if there are this many threads.
+    #[must_use]
+    pub fn bytes(&self, threads: usize) -> usize {
+        self.0.bytes(threads)
+    }
 }

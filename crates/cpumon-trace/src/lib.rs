@@ -29,7 +29,7 @@ pub use analysis::series::{CpuCell, Series, SeriesCell, SeriesError, SeriesRow, 
 pub use analysis::snapshots::snapshots;
 pub use analysis::wakers::{WakeCounts, Waker, WakerKey, WakerRow, Wakers, wakers};
 pub use cpumon_events::{
-    CpuSpan, CpuState, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState, Tracker, Wakeup,
+    CpuSpan, CpuState, InterruptSpan, RecentWakers, SpanSink, ThreadSpan, ThreadState, Tracker, Wakeup,
 };
 pub use file::ending::Ending;
 #[doc(hidden)]

@@ -3,14 +3,13 @@
 use std::io::{self, Write};
 
 use cpumon_model::{Kind as ValueKind, TraceTask, Value};
-use cpumon_trace::{Ending, Slots, SpanSink, ThreadSpan, ThreadState, TraceRange, TraceSource, Wakeup};
+use cpumon_trace::{
+    Ending, RecentWakers, SpanSink, ThreadSpan, ThreadState, TraceRange, TraceSource, Wakeup,
+};
 
 use super::TraceSurvey;
 use crate::rows::{RowSink, SinkColumn};
 use crate::{ExportError, Format};
-
-/// Wakeups of a thread that are remembered: a thread may be woken again before it runs.
-const WAKEUPS: usize = 4;
 
 /// Columns of a slice. Times are ns since the start of the trace.
 pub const SLICE_COLUMNS: [(&str, ValueKind); 13] = {
@@ -46,8 +45,8 @@ pub fn trace_slices(
     rows.columns(&columns, None)?;
     trace.limit_names(0);
     let began_ns = trace.header().began.mono_ns;
-    let wakeups = Slots::default();
-    let sink = Slices { survey, rows, began_ns, range, wakeups, has_rows: false, result: Ok(()) };
+    let wakers = RecentWakers::default();
+    let sink = Slices { survey, rows, began_ns, range, wakers, has_rows: false, result: Ok(()) };
     let mut tracker = trace.tracker(sink);
     let ending = trace.read(&mut |event| tracker.event(&event))?;
     let ending = survey.ending_of(ending, tracker.unfollowed());
@@ -60,43 +59,25 @@ pub fn trace_slices(
     Ok(ending)
 }
 
-/// The latest wakeups of a thread, the newest first.
-struct Wakeups([(u64, TraceTask); WAKEUPS]);
-
-impl Default for Wakeups {
-    fn default() -> Self {
-        Self([(u64::MAX, TraceTask::UNKNOWN); WAKEUPS])
-    }
-}
-
 struct Slices<'s> {
     survey: &'s TraceSurvey,
     rows: Box<dyn RowSink + 's>,
     began_ns: u64,
     range: TraceRange,
-    wakeups: Slots<Wakeups>,
+    wakers: RecentWakers,
     has_rows: bool,
     /// Nothing is written behind an error.
     result: io::Result<()>,
 }
 
 impl Slices<'_> {
-    /// The waker of the thread that has been ready since then. A wakeup on the way to sleep comes before.
-    fn waker(&self, span: &ThreadSpan) -> Option<TraceTask> {
-        if span.state != ThreadState::ReadyWoken {
-            return None;
-        }
-        let wakeups = self.wakeups.get(span.slot)?;
-        wakeups.0.iter().find(|(at_ns, _)| *at_ns <= span.since_ns).map(|(_, waker)| *waker)
-    }
-
     fn write(&mut self, span: &ThreadSpan) -> io::Result<()> {
         if span.state == ThreadState::Dead {
             return Ok(());
         }
         let survey = self.survey;
         let names = survey.names(span.task);
-        let waker = self.waker(span);
+        let waker = self.wakers.of(span);
         let text = |text| Value::Text(text);
         let since_begin = |ns: u64| Value::count(ns.saturating_sub(self.began_ns));
         let waker_name = waker.map(|waker| match survey.names(waker) {
@@ -134,12 +115,10 @@ impl SpanSink for Slices<'_> {
     }
 
     fn woken(&mut self, wakeup: &Wakeup) {
-        let Wakeups(wakeups) = self.wakeups.at(wakeup.slot);
-        wakeups.rotate_right(1);
-        wakeups[0] = (wakeup.at_ns, wakeup.waker);
+        self.wakers.add(wakeup);
     }
 
     fn bytes(&self, threads: usize) -> usize {
-        self.wakeups.bytes(threads)
+        self.wakers.bytes(threads)
     }
 }

@@ -4,11 +4,13 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
+use std::hash::Hash;
 
 use foldhash::fast::FixedState;
 
 use super::Timeline;
-use super::cpus::{Cpu, CpuParts, CpuWho, after, is_run, who};
+use super::cpus::{Cpu, CpuParts, CpuWho, is_run, who};
+use super::overload::Changes;
 
 /// Slices that are compared with the waits of one answer at most.
 const MAX_SLICES: usize = 4_000_000;
@@ -22,44 +24,55 @@ pub struct Behind {
     pub rest_ns: u64,
 }
 
-#[derive(Default)]
-struct Sums {
-    by: HashMap<u32, u64, FixedState>,
-    slices: usize,
+/// Time waited, and for whom of it.
+struct WaitSums<K> {
+    by: HashMap<K, u64, FixedState>,
+    waited_ns: u64,
+    /// Slices or steps that were compared.
+    steps: usize,
 }
 
-impl Sums {
-    fn add(&mut self, who: u32, ns: u64) {
-        let sum = self.by.entry(who).or_default();
-        *sum = sum.saturating_add(ns);
+impl<K> Default for WaitSums<K> {
+    fn default() -> Self {
+        Self { by: HashMap::default(), waited_ns: 0, steps: 0 }
+    }
+}
+
+impl<K: Hash + Eq> WaitSums<K> {
+    /// Beyond so many keys further ones are left out.
+    fn add(&mut self, key: K, ns: u64, most: usize) {
+        if ns > 0 && (self.by.len() < most || self.by.contains_key(&key)) {
+            let sum = self.by.entry(key).or_default();
+            *sum = sum.saturating_add(ns);
+        }
     }
 
+    fn wait(&mut self, ns: u64) {
+        self.waited_ns = self.waited_ns.saturating_add(ns);
+    }
+
+    fn rest_ns(&self) -> u64 {
+        self.waited_ns.saturating_sub(self.by.values().fold(0, |sum, ns| sum.saturating_add(*ns)))
+    }
+}
+
+impl WaitSums<u32> {
     /// What a CPU ran between two times, except one thread.
     fn add_slices(&mut self, parts: &CpuParts, from_ns: u64, until_ns: u64, except: u32) {
-        for (who, ns) in parts.slices_between(from_ns, until_ns) {
-            if self.slices >= MAX_SLICES {
-                break;
-            }
-            self.slices += 1;
-            if ns > 0 && is_run(who) && who != except {
-                self.add(who, ns);
+        let left = MAX_SLICES.saturating_sub(self.steps);
+        for (who, ns) in parts.slices_between(from_ns, until_ns).take(left) {
+            self.steps += 1;
+            if is_run(who) && who != except {
+                self.add(who, ns, usize::MAX);
             }
         }
     }
 
-    /// What a CPU ran while so many threads waited for it.
-    fn add_times(&mut self, parts: &CpuParts, from_ns: u64, until_ns: u64, length: u32) {
-        for (who, ns) in parts.slices_between(from_ns, until_ns).filter(|(who, _)| is_run(*who)) {
-            self.add(who, ns.saturating_mul(length.into()));
-        }
-    }
-
-    fn sorted(self, waited_ns: u64) -> Behind {
-        let found_ns = self.by.values().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
-        let mut by: Vec<(u32, u64)> = self.by.into_iter().filter(|(_, ns)| *ns > 0).collect();
+    fn sorted(self) -> Behind {
+        let rest_ns = self.rest_ns();
+        let mut by: Vec<(u32, u64)> = self.by.into_iter().collect();
         by.sort_unstable_by_key(|(code, ns)| (Reverse(*ns), *code));
-        let by = by.into_iter().map(|(code, ns)| (who(code), ns)).collect();
-        Behind { by, rest_ns: waited_ns.saturating_sub(found_ns) }
+        Behind { by: by.into_iter().map(|(code, ns)| (who(code), ns)).collect(), rest_ns }
     }
 }
 
@@ -74,56 +87,43 @@ impl Timeline {
     #[must_use]
     pub fn behind_threads(&self, places: &[u32], from_ns: u64, until_ns: u64) -> Behind {
         let (from_ns, until_ns) = self.clip(from_ns, until_ns);
-        let (mut sums, mut waited_ns) = (Sums::default(), 0_u64);
+        let mut sums = WaitSums::default();
         for place in places {
-            let waited = self.add_thread(*place, from_ns, until_ns, &mut sums);
-            waited_ns = waited_ns.saturating_add(waited);
-        }
-        sums.sorted(waited_ns)
-    }
-
-    /// Returns how long the thread waited.
-    fn add_thread(&self, place: u32, from_ns: u64, until_ns: u64, sums: &mut Sums) -> u64 {
-        let mut waited_ns = 0;
-        let Some(thread) = self.thread(place) else { return 0 };
-        for at in thread.first_behind(from_ns)..thread.parts.len() {
-            let part = &thread.parts[at];
-            if part.start_ns >= until_ns {
-                break;
-            }
-            if !part.is_ready() {
-                continue;
-            }
-            let (from_ns, until_ns) = (part.start_ns.max(from_ns), thread.end_of(at).min(until_ns));
-            waited_ns += until_ns.saturating_sub(from_ns);
-            if let Some(cpu) = self.cpu(part.cpu) {
-                sums.add_slices(&cpu.parts, from_ns, until_ns, place);
+            let Some(thread) = self.thread(*place) else { continue };
+            for (at, ns) in thread.between(from_ns, until_ns) {
+                let part = &thread.parts[at];
+                if !part.is_ready() {
+                    continue;
+                }
+                sums.wait(ns);
+                if let Some(cpu) = self.cpu(part.cpu) {
+                    let (from_ns, until_ns) = (part.start_ns.max(from_ns), thread.end_of(at).min(until_ns));
+                    sums.add_slices(&cpu.parts, from_ns, until_ns, *place);
+                }
             }
         }
-        waited_ns
+        sums.sorted()
     }
 
     /// Who ran while any threads waited for that CPU: each ns counts once for each of them.
     #[must_use]
     pub fn culprits(&self, from_ns: u64, until_ns: u64, cpus: &dyn Fn(u16) -> bool) -> Behind {
         let (from_ns, until_ns) = self.clip(from_ns, until_ns);
-        let (mut sums, mut waited_ns) = (Sums::default(), 0_u64);
+        let mut sums = WaitSums::default();
         for number in self.cpus().filter(|number| cpus(*number)) {
             let Some(cpu) = self.cpu(number) else { continue };
             let waited = |until_ns| cpu.queue.waited_until(until_ns);
-            waited_ns = waited_ns.saturating_add(waited(until_ns).saturating_sub(waited(from_ns)));
-            let (mut length, steps) = cpu.queue.steps_from(from_ns);
-            let mut at_ns = from_ns;
-            for step in steps.iter().take_while(|step| **step >> 1 < until_ns).chain([&(until_ns << 1)]) {
-                let next_ns = step >> 1;
-                if length > 0 && next_ns > at_ns {
-                    sums.add_times(&cpu.parts, at_ns, next_ns, length);
-                }
+            sums.wait(waited(until_ns).saturating_sub(waited(from_ns)));
+            let (mut changes, mut at_ns) = (Changes::new(cpu, from_ns), from_ns);
+            while at_ns < until_ns {
+                let next_ns = changes.next_ns().map_or(until_ns, |next_ns| next_ns.min(until_ns));
+                let now = changes.now;
+                sums.add(now.who, now.waiting().saturating_mul(next_ns - at_ns), usize::MAX);
+                changes.take(next_ns);
                 at_ns = next_ns;
-                length = after(length, *step);
             }
         }
-        sums.sorted(waited_ns)
+        sums.sorted()
     }
 }
 
@@ -164,24 +164,6 @@ struct Pair {
     behind: u32,
 }
 
-#[derive(Default)]
-struct Pairs {
-    ns: HashMap<Pair, u64, FixedState>,
-    waited_ns: u64,
-    steps: usize,
-}
-
-impl Pairs {
-    fn add(&mut self, pair: Pair, ns: u64) {
-        let is_full = self.ns.len() >= MAX_PAIRS;
-        if let Some(sum) = self.ns.get_mut(&pair) {
-            *sum = sum.saturating_add(ns);
-        } else if !is_full && ns > 0 {
-            self.ns.insert(pair, ns);
-        }
-    }
-}
-
 /// A CPU with the programs that wait for it.
 struct WaitedCpu<'t> {
     parts: &'t CpuParts,
@@ -195,27 +177,26 @@ struct WaitedCpu<'t> {
 
 impl<'t> WaitedCpu<'t> {
     fn new(parts: &'t CpuParts, at_ns: u64) -> Self {
-        Self { parts, place: parts.first_behind(at_ns).unwrap_or(0), at_ns, waiting: Vec::new(), threads: 0 }
+        Self { parts, place: parts.line.first_behind(at_ns), at_ns, waiting: Vec::new(), threads: 0 }
     }
 
     /// Goes on to a time: what ran until then had those behind it that wait now.
-    fn advance(&mut self, to_ns: u64, programs: &Programs<'_>, pairs: &mut Pairs) {
+    fn advance(&mut self, to_ns: u64, programs: &Programs<'_>, pairs: &mut WaitSums<Pair>) {
         let from_ns = std::mem::replace(&mut self.at_ns, to_ns);
-        let waited_ns = self.threads.saturating_mul(to_ns.saturating_sub(from_ns));
-        pairs.waited_ns = pairs.waited_ns.saturating_add(waited_ns);
-        while self.place < self.parts.starts.len() && self.parts.starts[self.place] < to_ns {
-            let end_ns = self.parts.end_of(self.place);
-            let ns = end_ns.min(to_ns).saturating_sub(self.parts.starts[self.place].max(from_ns));
-            let who = self.parts.who[self.place];
+        pairs.wait(self.threads.saturating_mul(to_ns.saturating_sub(from_ns)));
+        let line = &self.parts.line;
+        while let Some(part) = line.parts.get(self.place).filter(|part| part.start_ns < to_ns) {
+            let (who, ns) = (part.who, line.ns_in(self.place, from_ns, to_ns));
             // A damaged trace can have any number of slices between two waits.
             if ns > 0 && is_run(who) && self.threads > 0 && pairs.steps < 2 * MAX_STEPS {
                 pairs.steps += self.waiting.len();
                 let behind = programs.of(who);
                 for (program, threads) in &self.waiting {
-                    pairs.add(Pair { waited: *program, behind }, ns.saturating_mul((*threads).into()));
+                    let ns = ns.saturating_mul((*threads).into());
+                    pairs.add(Pair { waited: *program, behind }, ns, MAX_PAIRS);
                 }
             }
-            if end_ns > to_ns {
+            if line.end_of(self.place) > to_ns {
                 break;
             }
             self.place += 1;
@@ -288,7 +269,7 @@ struct Walk<'t> {
     next: BinaryHeap<Reverse<(u64, usize)>>,
     from_ns: u64,
     until_ns: u64,
-    pairs: Pairs,
+    pairs: WaitSums<Pair>,
 }
 
 impl<'t> Walk<'t> {
@@ -306,7 +287,7 @@ impl<'t> Walk<'t> {
             next: BinaryHeap::new(),
             from_ns,
             until_ns,
-            pairs: Pairs::default(),
+            pairs: WaitSums::default(),
         }
     }
 
@@ -363,15 +344,14 @@ impl<'t> Walk<'t> {
         }
         let Self { cpus, programs, pairs, until_ns, .. } = &mut self;
         cpus.iter_mut().flatten().for_each(|cpu| cpu.advance(*until_ns, programs, pairs));
-        let found_ns = self.pairs.ns.values().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
         let delay = |(pair, ns): (&Pair, &u64)| Delay {
             waited: self.programs.name(pair.waited),
             behind: self.programs.name(pair.behind),
             ns: *ns,
         };
-        let mut by: Vec<Delay> = self.pairs.ns.iter().map(delay).collect();
+        let mut by: Vec<Delay> = self.pairs.by.iter().map(delay).collect();
         by.sort_by(|a, b| (Reverse(a.ns), &a.waited, &a.behind).cmp(&(Reverse(b.ns), &b.waited, &b.behind)));
-        Delays { by, rest_ns: self.pairs.waited_ns.saturating_sub(found_ns), until_ns: self.until_ns }
+        Delays { by, rest_ns: self.pairs.rest_ns(), until_ns: self.until_ns }
     }
 }
 

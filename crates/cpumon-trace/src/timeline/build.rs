@@ -4,24 +4,22 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
-use cpumon_events::{CpuSpan, InterruptSpan, Numbers, SpanSink, ThreadSpan, ThreadState, reserve_some};
-use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask};
+use cpumon_events::{
+    CpuSpan, InterruptSpan, Numbers, RecentWakers, SpanSink, ThreadSpan, Wakeup, reserve_some,
+};
+use cpumon_model::{Leaves, TraceTask};
 use foldhash::fast::FixedState;
 
-use super::cpus::{Cpu, CpuParts, IrqPart, OTHER, PART_BYTES, WAIT_BYTES, code_of};
-use super::threads::{FRESH, LEFT_TO_WAIT, OVER, PUSHED_OFF, Part, ThreadParts, WAKER_IDLE, WAKER_UNKNOWN};
+use super::cpus::{Cpu, CpuPart, CpuParts, IrqPart, OTHER, WAIT_BYTES, code_of};
+use super::lines::{FRESH, LEFT_TO_WAIT, OVER, PUSHED_OFF, Part, ThreadParts, WAKER_IDLE, WAKER_UNKNOWN};
 use super::{ThreadNames, Timeline, TimelineLimits};
 use crate::file::ReadError;
 use crate::file::ending::Ending;
 use crate::source::TraceSource;
 use crate::tasks::Tasks;
 
-/// Wakeups of a thread that are remembered: it may be woken again before it runs.
-const WAKEUPS: usize = 4;
-/// Memory of these of a thread, and of its place.
-const WAKEUP_BYTES: usize = size_of::<[(u64, TraceTask); WAKEUPS]>() / 8 * 9 + 16;
-/// What a thread costs besides its states: names, and the tracker's account.
-const THREAD_BYTES: usize = 300;
+/// What a thread costs besides its states: names, its wakers, and the tracker's account.
+const THREAD_BYTES: usize = 380;
 /// The part of the memory that names of programs may take.
 const NAMES_SHARE: usize = 4;
 /// Memory of such a name beside its bytes: counts, the allocator's share, its place in the table.
@@ -47,7 +45,6 @@ impl Timeline {
                 cut_ns = Some(event.at_ns);
                 return;
             }
-            tracker.sink().note(&event);
             tracker.event(&event);
         })?;
         let end_ns = cut_ns.unwrap_or(ending.known_until_ns);
@@ -76,9 +73,7 @@ struct Builder {
     threads: Vec<ThreadParts>,
     tasks: Vec<TraceTask>,
     moves: Vec<(u64, u32)>,
-    wakes: Vec<[(u64, TraceTask); WAKEUPS]>,
-    /// Places in `wakes`.
-    woken: Numbers,
+    wakers: RecentWakers,
 }
 
 impl Builder {
@@ -94,36 +89,6 @@ impl Builder {
     /// Threads count from their first event on: only the end may bring their first state.
     fn is_full(&self, threads: usize) -> bool {
         self.bytes + threads * THREAD_BYTES >= self.limit
-    }
-
-    /// Remembers who wakes whom: states of threads come without it.
-    fn note(&mut self, event: &SchedEvent) {
-        let SchedEventKind::Waking { task, waker, .. } = event.kind else { return };
-        let place = self.woken.get(task.0).unwrap_or_else(|| {
-            let place = self.wakes.len();
-            reserve_some(&mut self.wakes, place);
-            self.wakes.push([(u64::MAX, TraceTask::UNKNOWN); WAKEUPS]);
-            self.bytes += WAKEUP_BYTES;
-            self.woken.set(task.0, self.wakes.len() - 1);
-            self.wakes.len() - 1
-        });
-        let wakes = &mut self.wakes[place];
-        wakes.rotate_right(1);
-        wakes[0] = (event.at_ns, waker);
-    }
-
-    /// Who woke a thread that has been ready since then. A wakeup on the way to sleep comes before.
-    fn waker(&self, span: &ThreadSpan) -> u32 {
-        if span.state != ThreadState::ReadyWoken {
-            return 0;
-        }
-        let wakes = self.woken.get(span.task.0).map(|place| &self.wakes[place]);
-        let waker = wakes.and_then(|wakes| wakes.iter().find(|(at_ns, _)| *at_ns <= span.since_ns));
-        match waker {
-            Some((_, TraceTask::IDLE)) => WAKER_IDLE,
-            Some((_, waker)) => waker.0.min(WAKER_UNKNOWN),
-            None => WAKER_UNKNOWN,
-        }
     }
 
     fn cpu(&mut self, number: u16) -> &mut Cpu {
@@ -267,7 +232,11 @@ impl SpanSink for Builder {
         let Some((from_ns, until_ns)) = self.since_begin(span.from_ns, span.until_ns) else { return };
         let is_begin = span.since_ns >= span.from_ns && span.from_ns >= self.from_ns;
         let flags = if is_begin { FRESH } else { 0 } | if span.is_over { OVER } else { 0 };
-        let part = Part::new(from_ns, span.state, span.cpu, flags, self.waker(span));
+        let waker = match self.wakers.of(span) {
+            Some(TraceTask::IDLE) => WAKER_IDLE,
+            waker => waker.map_or(WAKER_UNKNOWN, |waker| waker.0.min(WAKER_UNKNOWN)),
+        };
+        let part = Part::new(from_ns, span.state, span.cpu, flags, waker);
         if self.thread(span.slot, span.task).push(part, until_ns) {
             self.bytes += size_of::<Part>();
         }
@@ -281,13 +250,17 @@ impl SpanSink for Builder {
         let Some((from_ns, until_ns)) = self.since_begin(span.from_ns, span.until_ns) else { return };
         let parts: &mut CpuParts = &mut Self::cpu(self, span.cpu).parts;
         if parts.push(from_ns, until_ns, code_of(span.state), span.is_over) {
-            self.bytes += PART_BYTES;
+            self.bytes += size_of::<CpuPart>();
         }
     }
 
     fn left(&mut self, slot: usize, leaves: Leaves, at_ns: u64) {
         let flag = if leaves == Leaves::Ready { PUSHED_OFF } else { LEFT_TO_WAIT };
         self.flag(slot, at_ns, flag);
+    }
+
+    fn woken(&mut self, wakeup: &Wakeup) {
+        self.wakers.add(wakeup);
     }
 
     fn moved(&mut self, slot: usize, at_ns: u64) {

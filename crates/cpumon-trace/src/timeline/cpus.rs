@@ -1,10 +1,10 @@
-//! What one CPU did: begins of slices, ascending, with sums in front of every 32nd; its interrupts; and how many threads waited for it: a
-//! step up where a thread begins to wait, one down where it ends.
+//! What one CPU did: the line of its slices, its interrupts, and how many threads waited for it: a step up where a thread begins to wait,
+//! one down where it ends.
 
 use cpumon_events::{CpuState, reserve_some};
 use cpumon_model::Interrupt;
 
-const BLOCK: usize = 32;
+use super::lines::{BLOCK, LinePart, PartLine};
 
 /// Who has a CPU.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -43,38 +43,28 @@ pub(super) struct Cpu {
     pub(super) queue: Queue,
 }
 
-/// Times, ns; the rest is idle.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct CpuTimes {
-    pub(super) run: u64,
-    pub(super) unknown: u64,
-    pub(super) idle: u64,
+/// Who has a CPU from here on. Without the packing a third more memory.
+#[derive(Copy, Clone, Debug)]
+#[repr(C, packed(4))]
+pub(super) struct CpuPart {
+    pub(super) start_ns: u64,
+    /// The number of a task while reading, then the place of a thread; or one of the constants.
+    pub(super) who: u32,
 }
 
-impl CpuTimes {
-    fn add(&mut self, code: u32, ns: u64) {
-        match code {
-            IDLE => self.idle += ns,
-            UNKNOWN => self.unknown += ns,
-            _ => self.run += ns,
-        }
+impl LinePart for CpuPart {
+    fn start_ns(&self) -> u64 {
+        self.start_ns
     }
 
-    pub(super) fn since(&self, earlier: &Self) -> Self {
-        Self {
-            run: self.run - earlier.run,
-            unknown: self.unknown - earlier.unknown,
-            idle: self.idle - earlier.idle,
+    /// Run, unknown, idle.
+    fn kind(&self) -> usize {
+        match self.who {
+            IDLE => 2,
+            UNKNOWN => 1,
+            _ => 0,
         }
     }
-}
-
-/// Sums in front of a block, and who ran longest in it.
-#[derive(Copy, Clone, Debug, Default)]
-struct BlockSum {
-    before: CpuTimes,
-    most: u32,
-    most_ns: u64,
 }
 
 /// A part of an interrupt.
@@ -83,17 +73,15 @@ pub(super) struct IrqPart {
     pub(super) from_ns: u64,
     pub(super) until_ns: u64,
     pub(super) interrupt: Interrupt,
-    /// Whom it interrupted, as in [`CpuParts::who`].
+    /// Whom it interrupted, as in [`CpuPart::who`].
     pub(super) who: u32,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct CpuParts {
-    pub(super) starts: Vec<u64>,
-    /// Tasks while reading, then places of threads.
-    pub(super) who: Vec<u32>,
-    pub(super) end_ns: u64,
-    sums: Vec<BlockSum>,
+    pub(super) line: PartLine<CpuPart, 3>,
+    /// Who ran longest in each block of the line, and for how long, ns.
+    most: Vec<(u32, u64)>,
     pub(super) interrupts: Vec<IrqPart>,
     /// Ends of slices that are switches; the others only go on.
     pub(super) holes: Vec<u64>,
@@ -103,34 +91,27 @@ pub(super) struct CpuParts {
     is_open: bool,
 }
 
-pub(super) const PART_BYTES: usize = size_of::<u64>() + size_of::<u32>();
-
 impl CpuParts {
     /// Returns whether it is a new entry. `code`: the number of a task, or one of the constants.
     pub(super) fn push(&mut self, from_ns: u64, until_ns: u64, code: u32, is_over: bool) -> bool {
-        let goes_on = self.is_open && self.who.last() == Some(&code) && from_ns <= self.end_ns;
-        self.is_open = !is_over;
-        if goes_on {
-            self.end_ns = self.end_ns.max(until_ns);
+        let (is_open, end_ns) = (std::mem::replace(&mut self.is_open, !is_over), self.line.end_ns);
+        let last = self.line.parts.last().map(|part| part.who);
+        self.line.end_ns = end_ns.max(until_ns);
+        if is_open && last == Some(code) && from_ns <= end_ns {
             return false;
         }
-        if self.starts.is_empty() {
-            self.end_ns = from_ns;
-        } else if from_ns > self.end_ns {
-            self.add(UNKNOWN);
-            self.end_ns = from_ns;
+        if last.is_some() && from_ns > end_ns {
+            self.add(end_ns, UNKNOWN);
         }
-        self.add(code);
-        self.end_ns = self.end_ns.max(until_ns);
+        self.add(if last.is_some() { end_ns.max(from_ns) } else { from_ns }, code);
+        self.line.end_ns = self.line.end_ns.max(from_ns);
         true
     }
 
-    fn add(&mut self, code: u32) {
-        let place = self.starts.len();
-        reserve_some(&mut self.starts, place);
-        reserve_some(&mut self.who, place);
-        self.starts.push(self.end_ns);
-        self.who.push(code);
+    fn add(&mut self, start_ns: u64, who: u32) {
+        let place = self.line.parts.len();
+        reserve_some(&mut self.line.parts, place);
+        self.line.parts.push(CpuPart { start_ns, who });
     }
 
     pub(super) fn interrupt(&mut self, part: IrqPart) {
@@ -141,59 +122,32 @@ impl CpuParts {
 
     /// No more is added: `place` gives the place of a task.
     pub(super) fn finish(&mut self, place: impl Fn(u32) -> u32) {
-        self.starts.shrink_to_fit();
-        self.who.shrink_to_fit();
         let place = |code: u32| if matches!(code, IDLE | UNKNOWN) { code } else { place(code) };
-        self.who.iter_mut().for_each(|who| *who = place(*who));
+        self.line.parts.iter_mut().for_each(|part| part.who = place(part.who));
         self.interrupts.iter_mut().for_each(|part| part.who = place(part.who));
-        let mut before = CpuTimes::default();
-        let mut sums = Vec::with_capacity(self.who.len().div_ceil(BLOCK));
-        for first in (0..self.who.len()).step_by(BLOCK) {
-            let last = (first + BLOCK).min(self.who.len());
+        self.line.finish();
+        let parts = self.line.parts.len();
+        self.most.reserve_exact(parts.div_ceil(BLOCK));
+        for first in (0..parts).step_by(BLOCK) {
             let mut most = Most::default();
-            let mut times = before;
-            for at in first..last {
-                let ns = self.end_of(at) - self.starts[at];
-                times.add(self.who[at], ns);
-                most.add(self.who[at], ns);
+            for at in first..(first + BLOCK).min(parts) {
+                most.add(self.line.parts[at].who, self.line.ns_in(at, 0, u64::MAX));
             }
-            sums.push(BlockSum { before, most: most.who(), most_ns: most.ns() });
-            before = times;
+            self.most.push(most.most());
         }
-        self.sums = sums;
     }
 
     pub(super) fn bytes(&self) -> usize {
         size_of::<Self>()
-            + self.starts.capacity() * size_of::<u64>()
-            + self.who.capacity() * size_of::<u32>()
-            + self.sums.capacity() * size_of::<BlockSum>()
+            + self.line.bytes()
+            + self.most.capacity() * size_of::<(u32, u64)>()
             + self.interrupts.capacity() * size_of::<IrqPart>()
             + (self.holes.capacity() + 2 * self.lost.capacity()) * size_of::<u64>()
     }
 
-    pub(super) fn end_of(&self, at: usize) -> u64 {
-        self.starts.get(at + 1).copied().unwrap_or(self.end_ns)
-    }
-
-    /// The slice at this time.
-    pub(super) fn at(&self, at_ns: u64) -> Option<usize> {
-        if at_ns >= self.end_ns { None } else { self.first_behind(at_ns) }
-    }
-
-    /// The slice that this time is in, or the last one before it.
-    pub(super) fn first_behind(&self, at_ns: u64) -> Option<usize> {
-        self.starts.partition_point(|start| *start <= at_ns).checked_sub(1)
-    }
-
     /// Who had the CPU between two times, and for how much of each slice.
     pub(super) fn slices_between(&self, from_ns: u64, until_ns: u64) -> impl Iterator<Item = (u32, u64)> {
-        let first = self.first_behind(from_ns).unwrap_or(self.starts.len());
-        let slices = (first..self.starts.len()).take_while(move |at| self.starts[*at] < until_ns);
-        slices.map(move |at| {
-            let ns = self.end_of(at).min(until_ns).saturating_sub(self.starts[at].max(from_ns));
-            (self.who[at], ns)
-        })
+        self.line.between(from_ns, until_ns).map(|(at, ns)| (self.line.parts[at].who, ns))
     }
 
     /// Interrupts that reach into a time, and for how much of it.
@@ -207,42 +161,27 @@ impl CpuParts {
         parts.map(move |part| (part, part.until_ns.min(until_ns).saturating_sub(part.from_ns.max(from_ns))))
     }
 
-    /// Times up to here.
-    pub(super) fn times_until(&self, at_ns: u64) -> CpuTimes {
-        let at_ns = at_ns.min(self.end_ns);
-        let Some(at) = self.starts.partition_point(|start| *start < at_ns).checked_sub(1) else {
-            return CpuTimes::default();
-        };
-        let block = at / BLOCK;
-        let mut times = self.sums.get(block).map_or_else(CpuTimes::default, |sum| sum.before);
-        for place in block * BLOCK..=at {
-            times.add(self.who[place], self.end_of(place).min(at_ns) - self.starts[place]);
-        }
-        times
-    }
-
     /// Who ran longest between two times. Within blocks only the one with the most time there counts.
     pub(super) fn most_between(&self, from_ns: u64, until_ns: u64) -> Option<u32> {
-        let first = self.starts.partition_point(|start| *start <= from_ns).saturating_sub(1);
-        let end = self.starts.partition_point(|start| *start < until_ns);
+        let line = &self.line;
+        let (mut at, end) = (line.first_behind(from_ns), line.first_from(until_ns));
         let mut most = Most::default();
-        let mut at = first;
         while at < end {
             if at.is_multiple_of(BLOCK)
                 && at + BLOCK <= end
-                && self.starts[at] >= from_ns
-                && self.end_of(at + BLOCK - 1) <= until_ns
+                && line.parts[at].start_ns >= from_ns
+                && line.end_of(at + BLOCK - 1) <= until_ns
             {
-                let sum = &self.sums[at / BLOCK];
-                most.add(sum.most, sum.most_ns);
+                let (who, ns) = self.most[at / BLOCK];
+                most.add(who, ns);
                 at += BLOCK;
                 continue;
             }
-            let ns = self.end_of(at).min(until_ns).saturating_sub(self.starts[at].max(from_ns));
-            most.add(self.who[at], ns);
+            most.add(line.parts[at].who, line.ns_in(at, from_ns, until_ns));
             at += 1;
         }
-        (most.ns() > 0).then(|| most.who())
+        let (who, ns) = most.most();
+        (ns > 0).then_some(who)
     }
 }
 
@@ -282,14 +221,6 @@ impl Most {
 
     fn most(&self) -> (u32, u64) {
         self.few.iter().copied().max_by_key(|(_, ns)| *ns).unwrap_or_default()
-    }
-
-    fn who(&self) -> u32 {
-        self.most().0
-    }
-
-    fn ns(&self) -> u64 {
-        self.most().1
     }
 }
 

@@ -5,7 +5,7 @@ use cpumon_events::ThreadState;
 use super::Timeline;
 use super::behind::Behind;
 use super::cpus::{CpuWho, who};
-use super::threads::{FRESH, OVER, Part, ThreadParts, WAKER_IDLE, WAKER_UNKNOWN};
+use super::lines::{FRESH, OVER, Part, ThreadParts, WAKER_IDLE, WAKER_UNKNOWN};
 
 /// Threads that a slice woke which are listed.
 const MAX_WOKEN: usize = 64;
@@ -71,8 +71,8 @@ impl Timeline {
     /// Who has a CPU at a time.
     #[must_use]
     pub fn who_at(&self, cpu: u16, at_ns: u64) -> Option<CpuWho> {
-        let parts = &self.cpu(cpu)?.parts;
-        Some(who(parts.who[parts.at(at_ns)?]))
+        let line = &self.cpu(cpu)?.parts.line;
+        Some(who(line.parts[line.at(at_ns)?].who))
     }
 
     /// The state of a thread at a time; `None`: it does not exist then.
@@ -140,8 +140,7 @@ impl Timeline {
     fn woken_by(&self, waker: u32, from_ns: u64, until_ns: u64) -> Vec<Woken> {
         let mut woken = Vec::new();
         for (place, thread) in self.threads.iter().enumerate() {
-            let first = thread.parts.partition_point(|part| part.start_ns < from_ns);
-            for at in first..thread.parts.len() {
+            for at in thread.first_from(from_ns)..thread.parts.len() {
                 let part = &thread.parts[at];
                 if part.start_ns > until_ns {
                     break;

@@ -1,10 +1,108 @@
-//! The states of one thread: begins, ascending, each up to the next one's begin, with sums in front of every 32nd.
+//! Lines of time: parts that follow each other, each up to the next one's begin, with sums in front of every 32nd, so that the times of a
+//! bucket take two searches. [`ThreadParts`] is the line of a thread, with its states.
 
 use cpumon_events::ThreadState;
 use cpumon_model::WaitReason;
 
 /// Parts between two sums.
-const BLOCK: usize = 32;
+pub(super) const BLOCK: usize = 32;
+
+/// A part of a line.
+pub(super) trait LinePart: Copy {
+    fn start_ns(&self) -> u64;
+
+    /// Of which of the line's sums its time is a part. A number beyond them: of none.
+    fn kind(&self) -> usize;
+}
+
+/// Parts with `N` kinds of times.
+#[derive(Debug)]
+pub(super) struct PartLine<P, const N: usize> {
+    pub(super) parts: Vec<P>,
+    pub(super) end_ns: u64,
+    sums: Vec<[u64; N]>,
+}
+
+impl<P, const N: usize> Default for PartLine<P, N> {
+    fn default() -> Self {
+        Self { parts: Vec::new(), end_ns: 0, sums: Vec::new() }
+    }
+}
+
+impl<P: LinePart, const N: usize> PartLine<P, N> {
+    /// No more is added: makes the sums.
+    pub(super) fn finish(&mut self) {
+        self.parts.shrink_to_fit();
+        let (mut times, mut sums) = ([0; N], Vec::with_capacity(self.parts.len().div_ceil(BLOCK)));
+        for (at, part) in self.parts.iter().enumerate() {
+            if at % BLOCK == 0 {
+                sums.push(times);
+            }
+            add(&mut times, part.kind(), self.end_of(at) - part.start_ns());
+        }
+        self.sums = sums;
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.parts.capacity() * size_of::<P>()
+            + self.sums.capacity() * size_of::<[u64; N]>()
+    }
+
+    pub(super) fn end_of(&self, at: usize) -> u64 {
+        self.parts.get(at + 1).map_or(self.end_ns, P::start_ns)
+    }
+
+    /// The part at this time.
+    pub(super) fn at(&self, at_ns: u64) -> Option<usize> {
+        let begun = self.parts.partition_point(|part| part.start_ns() <= at_ns);
+        begun.checked_sub(1).filter(|_| at_ns < self.end_ns)
+    }
+
+    /// The first part that ends behind this time, or the last one before it. Parts without a length at this very time are left out.
+    pub(super) fn first_behind(&self, at_ns: u64) -> usize {
+        self.parts.partition_point(|part| part.start_ns() <= at_ns).saturating_sub(1)
+    }
+
+    /// The first part that begins at this time or later.
+    pub(super) fn first_from(&self, at_ns: u64) -> usize {
+        self.parts.partition_point(|part| part.start_ns() < at_ns)
+    }
+
+    /// How much of a part lies in a time, ns.
+    pub(super) fn ns_in(&self, at: usize, from_ns: u64, until_ns: u64) -> u64 {
+        self.end_of(at).min(until_ns).saturating_sub(self.parts[at].start_ns().max(from_ns))
+    }
+
+    /// Parts that may reach into a time, and how much of each does, ns.
+    pub(super) fn between(&self, from_ns: u64, until_ns: u64) -> impl Iterator<Item = (usize, u64)> {
+        let parts = self.first_behind(from_ns)..self.first_from(until_ns);
+        parts.map(move |at| (at, self.ns_in(at, from_ns, until_ns)))
+    }
+
+    /// Times from the begin on up to here, by kind, ns.
+    pub(super) fn times_until(&self, at_ns: u64) -> [u64; N] {
+        let at_ns = at_ns.min(self.end_ns);
+        let Some(at) = self.first_from(at_ns).checked_sub(1) else { return [0; N] };
+        let block = at / BLOCK;
+        let mut times = self.sums.get(block).copied().unwrap_or([0; N]);
+        for place in block * BLOCK..=at {
+            add(&mut times, self.parts[place].kind(), self.ns_in(place, 0, at_ns));
+        }
+        times
+    }
+}
+
+pub(super) fn add<const N: usize>(times: &mut [u64; N], kind: usize, ns: u64) {
+    if let Some(sum) = times.get_mut(kind) {
+        *sum += ns;
+    }
+}
+
+/// By kind.
+pub(super) fn since<const N: usize>(now: [u64; N], before: [u64; N]) -> [u64; N] {
+    std::array::from_fn(|kind| now[kind].saturating_sub(before[kind]))
+}
 
 /// Who woke a thread: an interrupt of an idle CPU, or a thread that the trace does not follow.
 pub(super) const WAKER_IDLE: u32 = u32::MAX;
@@ -19,12 +117,17 @@ pub(super) const LEFT_TO_WAIT: u8 = 4;
 /// The thread was pushed off its CPU behind this part, or yielded.
 pub(super) const PUSHED_OFF: u8 = 8;
 
-const UNKNOWN: u8 = 0;
-const RUNNING: u8 = 1;
-const WOKEN: u8 = 2;
-const PREEMPTED: u8 = 3;
-const BLOCKED: u8 = 4;
+// States, which are the kinds of times of a thread.
+const RUNNING: u8 = 0;
+const WOKEN: u8 = 1;
+const PREEMPTED: u8 = 2;
+const BLOCKED: u8 = 3;
+const UNKNOWN: u8 = 4;
+/// It does not exist.
 const ABSENT: u8 = 5;
+
+/// Kinds of times of a thread: running, ready since a wakeup, ready since it was pushed off, blocked, unknown.
+pub(super) const STATES: usize = 5;
 
 /// A state from here on.
 #[derive(Copy, Clone, Debug)]
@@ -35,6 +138,16 @@ pub(super) struct Part {
     pub(super) cpu: u16,
     state: u8,
     pub(super) flags: u8,
+}
+
+impl LinePart for Part {
+    fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
+    fn kind(&self) -> usize {
+        self.state.into()
+    }
 }
 
 impl Part {
@@ -56,7 +169,7 @@ impl Part {
             RUNNING => ThreadState::Running,
             WOKEN => ThreadState::ReadyWoken,
             PREEMPTED => ThreadState::ReadyPreempted,
-            BLOCKED => ThreadState::Blocked(self.reason()),
+            BLOCKED => ThreadState::Blocked(WaitReason(u16::try_from(self.more).unwrap_or(0))),
             ABSENT => ThreadState::Dead,
             _ => ThreadState::Unknown,
         }
@@ -74,54 +187,13 @@ impl Part {
         matches!(self.state, WOKEN | PREEMPTED)
     }
 
-    pub(super) fn reason(&self) -> WaitReason {
-        WaitReason(u16::try_from(self.more).unwrap_or(0))
-    }
-
     pub(super) fn is(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
 }
 
-/// Times by state, ns.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct StateTimes {
-    pub(super) run: u64,
-    pub(super) woken: u64,
-    pub(super) preempted: u64,
-    pub(super) blocked: u64,
-    pub(super) unknown: u64,
-}
-
-impl StateTimes {
-    pub(super) fn add(&mut self, part: &Part, ns: u64) {
-        match part.state {
-            RUNNING => self.run += ns,
-            WOKEN => self.woken += ns,
-            PREEMPTED => self.preempted += ns,
-            BLOCKED => self.blocked += ns,
-            UNKNOWN => self.unknown += ns,
-            _ => {}
-        }
-    }
-
-    pub(super) fn since(&self, earlier: &Self) -> Self {
-        Self {
-            run: self.run - earlier.run,
-            woken: self.woken - earlier.woken,
-            preempted: self.preempted - earlier.preempted,
-            blocked: self.blocked - earlier.blocked,
-            unknown: self.unknown - earlier.unknown,
-        }
-    }
-}
-
-#[derive(Debug, Default)]
-pub(super) struct ThreadParts {
-    pub(super) parts: Vec<Part>,
-    pub(super) end_ns: u64,
-    sums: Vec<StateTimes>,
-}
+/// The states of a thread.
+pub(super) type ThreadParts = PartLine<Part, STATES>;
 
 impl ThreadParts {
     /// Adds a part that ends at `end_ns`, not before the last one. Returns whether it is a new entry.
@@ -149,58 +221,6 @@ impl ThreadParts {
             self.parts.reserve_exact((self.parts.len() / 4).max(4));
         }
         self.parts.push(part);
-    }
-
-    /// No more is added: makes the sums.
-    pub(super) fn finish(&mut self) {
-        self.parts.shrink_to_fit();
-        let mut times = StateTimes::default();
-        let mut sums = Vec::with_capacity(self.parts.len().div_ceil(BLOCK));
-        for (at, part) in self.parts.iter().enumerate() {
-            if at % BLOCK == 0 {
-                sums.push(times);
-            }
-            times.add(part, self.end_of(at) - part.start_ns);
-        }
-        self.sums = sums;
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        size_of::<Self>()
-            + self.parts.capacity() * size_of::<Part>()
-            + self.sums.capacity() * size_of::<StateTimes>()
-    }
-
-    pub(super) fn end_of(&self, at: usize) -> u64 {
-        self.parts.get(at + 1).map_or(self.end_ns, |next| next.start_ns)
-    }
-
-    /// The part at this time; `None`: the thread was not there.
-    pub(super) fn at(&self, at_ns: u64) -> Option<usize> {
-        if at_ns >= self.end_ns {
-            return None;
-        }
-        self.parts.partition_point(|part| part.start_ns <= at_ns).checked_sub(1)
-    }
-
-    /// The first part that ends behind this time.
-    pub(super) fn first_behind(&self, at_ns: u64) -> usize {
-        // Parts without a length at this very time are left out.
-        self.parts.partition_point(|part| part.start_ns <= at_ns).saturating_sub(1)
-    }
-
-    /// Times from the begin on up to here.
-    pub(super) fn times_until(&self, at_ns: u64) -> StateTimes {
-        let at_ns = at_ns.min(self.end_ns);
-        let Some(at) = self.parts.partition_point(|part| part.start_ns < at_ns).checked_sub(1) else {
-            return StateTimes::default();
-        };
-        let block = at / BLOCK;
-        let mut times = self.sums.get(block).copied().unwrap_or_default();
-        for (place, part) in self.parts.iter().enumerate().take(at + 1).skip(block * BLOCK) {
-            times.add(part, self.end_of(place).min(at_ns) - part.start_ns);
-        }
-        times
     }
 
     /// When the wait that this part belongs to began: a part before it may be of the same wait, in another CPU's queue.

@@ -11,9 +11,9 @@ mod behind;
 mod build;
 mod cpus;
 mod details;
+mod lines;
 mod overload;
 mod sums;
-mod threads;
 mod tracks;
 
 use std::sync::{Arc, OnceLock};
@@ -26,8 +26,8 @@ pub use behind::{Behind, Delay, Delays};
 use cpus::Cpu;
 pub use cpus::CpuWho;
 pub use details::{Slice, Wait, Woken};
+use lines::ThreadParts;
 pub use sums::{ThreadRow, ThreadTotals, WindowSums};
-use threads::ThreadParts;
 pub use tracks::{Buckets, CpuTrack, RunPart, StatePart, ThreadTrack};
 
 /// How much of a trace an index may hold.

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-use super::cpus::{Cpu, CpuParts, IDLE, UNKNOWN, after, is_run};
+use super::cpus::{Cpu, CpuPart, IDLE, UNKNOWN, after, is_run};
 use super::{Overload, OverloadSums, Timeline};
 
 /// Changes between two sums.
@@ -14,8 +14,8 @@ const BLOCK: usize = 1_024;
 
 /// What a CPU does at one time.
 #[derive(Copy, Clone, Debug)]
-struct Now {
-    who: u32,
+pub(super) struct Now {
+    pub(super) who: u32,
     length: u32,
 }
 
@@ -24,44 +24,43 @@ impl Now {
         self.who == IDLE && self.length == 0
     }
 
-    fn waiting(self) -> u64 {
+    /// Threads that wait behind one that runs.
+    pub(super) fn waiting(self) -> u64 {
         if is_run(self.who) { self.length.into() } else { 0 }
     }
 }
 
 /// A CPU from some time on.
-struct Changes<'c> {
-    parts: &'c CpuParts,
+pub(super) struct Changes<'c> {
+    parts: &'c [CpuPart],
     next_part: usize,
     steps: &'c [u64],
-    now: Now,
+    pub(super) now: Now,
 }
 
 impl<'c> Changes<'c> {
-    fn new(cpu: &'c Cpu, from_ns: u64) -> Self {
-        let next_part = cpu.parts.starts.partition_point(|start| *start <= from_ns);
-        let who = next_part.checked_sub(1).map_or(UNKNOWN, |at| cpu.parts.who[at]);
+    pub(super) fn new(cpu: &'c Cpu, from_ns: u64) -> Self {
+        let parts = &cpu.parts.line.parts;
+        let next_part = parts.partition_point(|part| part.start_ns <= from_ns);
+        let who = next_part.checked_sub(1).map_or(UNKNOWN, |at| parts[at].who);
         let (mut length, mut steps) = cpu.queue.steps_from(from_ns);
         while let Some((step, rest)) = steps.split_first().filter(|(step, _)| **step >> 1 == from_ns) {
             (length, steps) = (after(length, *step), rest);
         }
-        Self { parts: &cpu.parts, next_part, steps, now: Now { who, length } }
+        Self { parts, next_part, steps, now: Now { who, length } }
     }
 
-    fn next_ns(&self) -> Option<u64> {
-        let part = self.parts.starts.get(self.next_part).copied();
+    pub(super) fn next_ns(&self) -> Option<u64> {
+        let part = self.parts.get(self.next_part).map(|part| part.start_ns);
         let step = self.steps.first().map(|step| step >> 1);
-        match (part, step) {
-            (Some(part), Some(step)) => Some(part.min(step)),
-            (part, step) => part.or(step),
-        }
+        part.into_iter().chain(step).min()
     }
 
     /// Takes all changes of this time. Returns how many.
-    fn take(&mut self, at_ns: u64) -> usize {
+    pub(super) fn take(&mut self, at_ns: u64) -> usize {
         let mut taken = 0;
-        while self.parts.starts.get(self.next_part) == Some(&at_ns) {
-            self.now.who = self.parts.who[self.next_part];
+        while let Some(part) = self.parts.get(self.next_part).filter(|part| part.start_ns == at_ns) {
+            self.now.who = part.who;
             (self.next_part, taken) = (self.next_part + 1, taken + 1);
         }
         while let Some((step, rest)) = self.steps.split_first().filter(|(step, _)| **step >> 1 == at_ns) {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use cpumon_events::{CpuState, ThreadState};
+use cpumon_events::CpuState;
 use cpumon_model::{Interrupt, TraceTask, WaitReason};
 
 use super::Timeline;
 use super::cpus::{IDLE, UNKNOWN};
-use super::threads::{FRESH, LEFT_TO_WAIT, OVER, PUSHED_OFF, StateTimes};
+use super::lines::{FRESH, LEFT_TO_WAIT, LinePart, OVER, PUSHED_OFF, STATES, add, since};
 use crate::analysis::report::CpuAccount;
 
 /// A thread in a window. Times in ns, counted as in a [`Report`](crate::Report) of that range.
@@ -52,14 +52,6 @@ pub struct ThreadTotals {
 }
 
 impl ThreadTotals {
-    fn add_times(&mut self, times: &StateTimes) {
-        self.run_ns = self.run_ns.saturating_add(times.run);
-        self.ready_woken_ns = self.ready_woken_ns.saturating_add(times.woken);
-        self.ready_preempted_ns = self.ready_preempted_ns.saturating_add(times.preempted);
-        self.blocked_ns = self.blocked_ns.saturating_add(times.blocked);
-        self.unknown_ns = self.unknown_ns.saturating_add(times.unknown);
-    }
-
     fn add_interrupt(&mut self, interrupt: Interrupt, ns: u64) {
         match interrupt {
             Interrupt::Hard(_) => self.irq_ns = self.irq_ns.saturating_add(ns),
@@ -141,19 +133,18 @@ impl Timeline {
         until_ns: u64,
         blocked: &mut dyn FnMut(WaitReason, u64),
     ) -> ThreadTotals {
-        let (mut totals, mut times) = (ThreadTotals::default(), StateTimes::default());
+        let (mut totals, mut times) = (ThreadTotals::default(), [0; STATES]);
         let thread = &self.threads[place];
         // Switches at the very begin of the window count, so parts that end there are read too.
-        let first = thread.parts.partition_point(|part| part.start_ns < from_ns).saturating_sub(1);
-        for at in first..thread.parts.len() {
+        for at in thread.first_from(from_ns).saturating_sub(1)..thread.parts.len() {
             let (part, end_ns) = (&thread.parts[at], thread.end_of(at));
             if part.start_ns > until_ns {
                 break;
             }
-            let ns = end_ns.min(until_ns).saturating_sub(part.start_ns.max(from_ns));
-            times.add(part, ns);
-            if ns > 0 && matches!(part.state(), ThreadState::Blocked(_)) {
-                blocked(part.reason(), ns);
+            let ns = thread.ns_in(at, from_ns, until_ns);
+            add(&mut times, part.kind(), ns);
+            if let Some(reason) = part.state().reason().filter(|_| ns > 0) {
+                blocked(reason, ns);
             }
             let has_end = part.is(OVER) && (from_ns..=until_ns).contains(&end_ns);
             totals.voluntary_switches += u64::from(has_end && part.is(LEFT_TO_WAIT));
@@ -170,8 +161,8 @@ impl Timeline {
                 }
             }
         }
-        totals.add_times(&times);
-        totals
+        let [run_ns, ready_woken_ns, ready_preempted_ns, blocked_ns, unknown_ns] = times;
+        ThreadTotals { run_ns, ready_woken_ns, ready_preempted_ns, blocked_ns, unknown_ns, ..totals }
     }
 }
 
@@ -194,14 +185,9 @@ impl Timeline {
     /// What a CPU did in a window, as a [`Report`](crate::Report) of that range counts it.
     fn cpu_account(&self, number: u16, from_ns: u64, until_ns: u64) -> Option<CpuAccount> {
         let parts = &self.cpu(number)?.parts;
-        let times = parts.times_until(until_ns).since(&parts.times_until(from_ns));
-        let mut account = CpuAccount {
-            cpu: number,
-            idle_ns: times.idle,
-            run_ns: times.run,
-            unknown_ns: times.unknown,
-            ..CpuAccount::default()
-        };
+        let [until, from] = [until_ns, from_ns].map(|at_ns| parts.line.times_until(at_ns));
+        let [run_ns, unknown_ns, idle_ns] = since(until, from);
+        let mut account = CpuAccount { cpu: number, idle_ns, run_ns, unknown_ns, ..CpuAccount::default() };
         for (part, ns) in parts.interrupts_between(from_ns, until_ns) {
             let state = match part.who {
                 IDLE => CpuState::Idle,

@@ -3,8 +3,8 @@
 use cpumon_events::ThreadState;
 
 use super::Timeline;
-use super::cpus::{CpuTimes, CpuWho, is_run, who};
-use super::threads::{StateTimes, ThreadParts};
+use super::cpus::{Cpu, CpuWho, IDLE, is_run, who};
+use super::lines::{STATES, ThreadParts, since};
 
 /// Parts of a bucket in which the main reason of its blocked time is searched.
 const REASON_PARTS: usize = 32;
@@ -29,6 +29,18 @@ impl Buckets {
         let length = self.bucket_ns.max(1);
         let begin = move |at: usize| self.from_ns.saturating_add(length.saturating_mul(at as u64));
         (0..self.count.min(MAX_BUCKETS)).map(move |at| (begin(at), begin(at + 1)))
+    }
+
+    /// Each bucket, and what sums up to its ends differ by.
+    fn differences<const N: usize>(
+        self,
+        sums_until: impl Fn(u64) -> [u64; N],
+    ) -> impl Iterator<Item = (u64, u64, [u64; N])> {
+        let mut before = sums_until(self.from_ns);
+        self.edges().map(move |(from_ns, until_ns)| {
+            let now = sums_until(until_ns);
+            (from_ns, until_ns, since(now, std::mem::replace(&mut before, now)))
+        })
     }
 
     fn until_ns(self) -> u64 {
@@ -74,7 +86,7 @@ pub struct StatePart {
     /// The CPU it was on, or waited for.
     pub cpu: u16,
     /// Of a bucket: shares of 1,000 that it ran, was ready since a wakeup, ready since it was pushed off, blocked, unknown.
-    pub shares: [u16; 5],
+    pub shares: [u16; STATES],
 }
 
 /// One thread.
@@ -96,128 +108,99 @@ impl Timeline {
     /// What a CPU did; `None`: it has no events.
     #[must_use]
     pub fn cpu_track(&self, number: u16, buckets: Buckets) -> Option<CpuTrack> {
-        let cpu = self.cpu(number)?;
-        let (parts, until_ns) = (&cpu.parts, buckets.until_ns());
-        let first = parts.first_behind(buckets.from_ns).unwrap_or(0);
-        let end = parts.starts.partition_point(|start| *start < until_ns);
-        let is_exact = end.saturating_sub(first) <= buckets.parts;
-        let mut track = CpuTrack { is_exact, ..CpuTrack::default() };
-        if is_exact {
-            for at in first..end {
-                let (from_ns, until_ns) = (parts.starts[at], parts.end_of(at));
-                let who = who(parts.who[at]);
-                if who == CpuWho::Idle || until_ns <= buckets.from_ns || until_ns == from_ns {
-                    continue;
-                }
-                let busy = if is_run(parts.who[at]) { 1_000 } else { 0 };
-                track.parts.push(RunPart { from_ns, until_ns, who, busy, unknown: 1_000 - busy });
-            }
-        }
-        let mut before = (parts.times_until(buckets.from_ns), cpu.queue.waited_until(buckets.from_ns));
-        for (from_ns, until_ns) in buckets.edges() {
-            let now = (
-                if is_exact { CpuTimes::default() } else { parts.times_until(until_ns) },
-                cpu.queue.waited_until(until_ns),
-            );
-            let (waited, length) = (now.1.saturating_sub(before.1), until_ns - from_ns);
-            track.queue.push(u32::try_from(waited.saturating_mul(100) / length.max(1)).unwrap_or(u32::MAX));
-            if !is_exact {
-                let times = now.0.since(&before.0);
-                let busy = share(times.run, length);
-                if times.run > 0 || times.unknown > 0 {
-                    let who = parts.most_between(from_ns, until_ns).map_or(CpuWho::Unknown, who);
-                    let unknown = share(times.unknown, length);
-                    track.parts.push(RunPart { from_ns, until_ns, who, busy, unknown });
-                }
-            }
-            before = now;
-        }
-        Some(track)
+        let Cpu { parts, queue } = self.cpu(number)?;
+        let line = &parts.line;
+        let slices = line.first_behind(buckets.from_ns)..line.first_from(buckets.until_ns());
+        let is_exact = slices.len() <= buckets.parts;
+        let parts = if is_exact {
+            let part = |at: usize| {
+                let (code, from_ns, until_ns) =
+                    (line.parts[at].who, line.parts[at].start_ns, line.end_of(at));
+                let is_shown = code != IDLE && until_ns > buckets.from_ns && until_ns > from_ns;
+                let busy = if is_run(code) { 1_000 } else { 0 };
+                is_shown.then(|| RunPart { from_ns, until_ns, who: who(code), busy, unknown: 1_000 - busy })
+            };
+            slices.filter_map(part).collect()
+        } else {
+            let part = |(from_ns, until_ns, [run, unknown, _]): (u64, u64, [u64; 3])| {
+                let length = until_ns - from_ns;
+                (run > 0 || unknown > 0).then(|| RunPart {
+                    from_ns,
+                    until_ns,
+                    who: parts.most_between(from_ns, until_ns).map_or(CpuWho::Unknown, who),
+                    busy: share(run, length),
+                    unknown: share(unknown, length),
+                })
+            };
+            buckets.differences(|at_ns| line.times_until(at_ns)).filter_map(part).collect()
+        };
+        let waited = buckets.differences(|at_ns| [queue.waited_until(at_ns)]);
+        let queue = waited.map(|(from_ns, until_ns, [waited])| mean_queue(waited, until_ns - from_ns));
+        Some(CpuTrack { is_exact, parts, queue: queue.collect() })
     }
 
     /// What a thread was in; `None`: there is no such thread.
     #[must_use]
     pub fn thread_track(&self, place: u32, buckets: Buckets) -> Option<ThreadTrack> {
         let thread = self.thread(place)?;
-        let until_ns = buckets.until_ns();
-        let first = thread.first_behind(buckets.from_ns);
-        let end = thread.parts.partition_point(|part| part.start_ns < until_ns);
-        if end.saturating_sub(first) <= buckets.parts {
-            let mut track = ThreadTrack { is_exact: true, ..ThreadTrack::default() };
-            for at in first..end {
+        let states = thread.first_behind(buckets.from_ns)..thread.first_from(buckets.until_ns());
+        let is_exact = states.len() <= buckets.parts;
+        let parts = if is_exact {
+            let part = |at: usize| {
                 let (part, until_ns) = (&thread.parts[at], thread.end_of(at));
-                if part.state() != ThreadState::Dead && until_ns > buckets.from_ns && until_ns > part.start_ns
-                {
-                    let (state, cpu) = (part.state(), part.cpu);
-                    track.parts.push(StatePart {
-                        from_ns: part.start_ns,
-                        until_ns,
-                        state,
-                        cpu,
-                        shares: [0; 5],
-                    });
-                }
-            }
-            return Some(track);
-        }
-        let mut track = ThreadTrack::default();
-        let mut before = thread.times_until(buckets.from_ns);
-        for (from_ns, until_ns) in buckets.edges() {
-            let now = thread.times_until(until_ns);
-            let times = now.since(&before);
-            before = now;
-            let StateTimes { run, woken, preempted, blocked, unknown } = times;
-            let shares = [run, woken, preempted, blocked, unknown].map(|ns| share(ns, until_ns - from_ns));
-            if shares.iter().any(|share| *share > 0) {
-                let at = thread.first_behind(from_ns);
-                let cpu = thread.parts[at].cpu;
-                let state =
-                    if blocked > 0 { thread.main_state(at, from_ns, until_ns) } else { ThreadState::Unknown };
-                track.parts.push(StatePart { from_ns, until_ns, state, cpu, shares });
-            }
-        }
-        Some(track)
+                let (from_ns, state, cpu) = (part.start_ns, part.state(), part.cpu);
+                let is_shown = state != ThreadState::Dead && until_ns > buckets.from_ns && until_ns > from_ns;
+                is_shown.then_some(StatePart { from_ns, until_ns, state, cpu, shares: [0; STATES] })
+            };
+            states.filter_map(part).collect()
+        } else {
+            let part = |(from_ns, until_ns, times): (u64, u64, [u64; STATES])| {
+                let shares = times.map(|ns| share(ns, until_ns - from_ns));
+                let cpu = thread.parts[thread.first_behind(from_ns)].cpu;
+                let [.., blocked, _] = times;
+                let main = (blocked > 0).then(|| thread.main_state(from_ns, until_ns));
+                let state = main.unwrap_or(ThreadState::Unknown);
+                let is_there = shares.iter().any(|share| *share > 0);
+                is_there.then_some(StatePart { from_ns, until_ns, state, cpu, shares })
+            };
+            buckets.differences(|at_ns| thread.times_until(at_ns)).filter_map(part).collect()
+        };
+        Some(ThreadTrack { is_exact, parts })
     }
 
     /// How busy all CPUs together are, and how long their queues: shares of 1,000 and hundredths of a thread, by bucket.
     #[must_use]
     pub fn overview(&self, buckets: Buckets) -> (Vec<u16>, Vec<u32>) {
-        let mut sums = vec![(0_u64, 0_u64, 0_u64); buckets.edges().count()];
-        for cpu in self.cpus.iter().flatten() {
-            let mut before =
-                (cpu.parts.times_until(buckets.from_ns), cpu.queue.waited_until(buckets.from_ns));
-            for (sum, (_, until_ns)) in sums.iter_mut().zip(buckets.edges()) {
-                let now = (cpu.parts.times_until(until_ns), cpu.queue.waited_until(until_ns));
-                let times = now.0.since(&before.0);
-                sum.0 = sum.0.saturating_add(times.run);
-                sum.1 = sum.1.saturating_add(times.run + times.idle + times.unknown);
-                sum.2 = sum.2.saturating_add(now.1.saturating_sub(before.1));
-                before = now;
+        let mut sums = vec![[0_u64; 3]; buckets.edges().count()];
+        for Cpu { parts, queue } in self.cpus.iter().flatten() {
+            let all = buckets.differences(|at_ns| {
+                let [run, unknown, idle] = parts.line.times_until(at_ns);
+                [run, run + unknown + idle, queue.waited_until(at_ns)]
+            });
+            for (sums, (_, _, new)) in sums.iter_mut().zip(all) {
+                sums.iter_mut().zip(new).for_each(|(sum, new)| *sum = sum.saturating_add(new));
             }
         }
-        let queue = |waited: u64| waited.saturating_mul(100) / buckets.bucket_ns.max(1);
-        let busy = sums.iter().map(|sum| share(sum.0, sum.1)).collect();
-        (busy, sums.iter().map(|sum| u32::try_from(queue(sum.2)).unwrap_or(u32::MAX)).collect())
+        let busy = sums.iter().map(|[run, all, _]| share(*run, *all)).collect();
+        (busy, sums.iter().map(|[.., waited]| mean_queue(*waited, buckets.bucket_ns)).collect())
     }
+}
+
+/// Hundredths of a thread.
+fn mean_queue(waited_ns: u64, length_ns: u64) -> u32 {
+    u32::try_from(waited_ns.saturating_mul(100) / length_ns.max(1)).unwrap_or(u32::MAX)
 }
 
 impl ThreadParts {
     /// For what the thread was blocked longest in the first parts of a bucket.
-    fn main_state(&self, first: usize, from_ns: u64, until_ns: u64) -> ThreadState {
+    fn main_state(&self, from_ns: u64, until_ns: u64) -> ThreadState {
         let mut sums: Vec<(ThreadState, u64)> = Vec::new();
-        for at in (first..self.parts.len()).take(REASON_PARTS) {
-            let part = &self.parts[at];
-            if part.start_ns >= until_ns {
-                break;
-            }
-            let state = part.state();
-            if !matches!(state, ThreadState::Blocked(_)) {
-                continue;
-            }
-            let ns = self.end_of(at).min(until_ns).saturating_sub(part.start_ns.max(from_ns));
+        for (at, ns) in self.between(from_ns, until_ns).take(REASON_PARTS) {
+            let state = self.parts[at].state();
             match sums.iter_mut().find(|sum| sum.0 == state) {
                 Some(sum) => sum.1 += ns,
-                None => sums.push((state, ns)),
+                None if state.reason().is_some() => sums.push((state, ns)),
+                None => {}
             }
         }
         sums.into_iter().max_by_key(|sum| sum.1).map_or(ThreadState::Unknown, |sum| sum.0)
