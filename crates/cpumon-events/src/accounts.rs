@@ -170,6 +170,10 @@ impl ThreadAccount {
     }
 }
 
+fn time_in(sample: &mut CpuSample, state: CpuState) -> &mut u64 {
+    state.pick(&mut sample.sched.unknown_ns, &mut sample.times.idle_ns, &mut sample.times.user_ns)
+}
+
 fn is_queued(state: ThreadState) -> bool {
     state.is_ready() || state == ThreadState::Running
 }
@@ -226,22 +230,14 @@ impl SpanSink for Accounts {
     fn cpu(&mut self, span: &CpuSpan) {
         let ns = span.until_ns - span.from_ns;
         let sample = Self::cpu(self, span.cpu);
-        match span.state {
-            CpuState::Unknown => sample.sched.unknown_ns += ns,
-            CpuState::Idle => sample.times.idle_ns += ns,
-            CpuState::Run(_) => sample.times.user_ns += ns,
-        }
+        *time_in(sample, span.state) += ns;
         sample.sched.switches += u64::from(span.is_over);
     }
 
     fn interrupt(&mut self, span: &InterruptSpan) {
         let ns = span.until_ns - span.from_ns;
         let sample = Self::cpu(self, span.cpu);
-        let from = match span.state {
-            CpuState::Unknown => &mut sample.sched.unknown_ns,
-            CpuState::Idle => &mut sample.times.idle_ns,
-            CpuState::Run(_) => &mut sample.times.user_ns,
-        };
+        let from = time_in(sample, span.state);
         let taken = ns.min(*from);
         *from -= taken;
         match span.interrupt {

@@ -80,6 +80,18 @@ pub enum CpuState {
     Run(TraceTask),
 }
 
+impl CpuState {
+    /// That of these which belongs to the state.
+    #[must_use]
+    pub fn pick<T>(self, unknown: T, idle: T, run: T) -> T {
+        match self {
+            Self::Unknown => unknown,
+            Self::Idle => idle,
+            Self::Run(_) => run,
+        }
+    }
+}
+
 /// A CPU was in a state.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct CpuSpan {

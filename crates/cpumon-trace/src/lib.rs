@@ -16,6 +16,7 @@ mod file;
 mod held_memory;
 mod import;
 mod source;
+mod sums;
 mod tasks;
 mod timeline;
 
@@ -23,8 +24,8 @@ pub use analysis::TraceRange;
 pub use analysis::durations::{DurationOf, DurationRow, Durations, LongWait, durations, longest_waits};
 pub use analysis::group::{GroupKey, GroupRow, Groups, ReportBy, group_of};
 pub use analysis::history::{PathStep, TraceHistory, history};
-pub use analysis::ready::{LongestDelay, ReadySums};
-pub use analysis::report::{CpuAccount, InterruptTimes, Report, SwitchCounts, Totals, analyse};
+pub use analysis::ready::LongestDelay;
+pub use analysis::report::{Report, Totals, analyse};
 pub use analysis::series::{CpuCell, Series, SeriesCell, SeriesError, SeriesRow, series};
 pub use analysis::snapshots::snapshots;
 pub use analysis::wakers::{WakeCounts, Waker, WakerKey, WakerRow, Wakers, wakers};
@@ -47,8 +48,9 @@ pub use import::decoder::UNKNOWN_TID;
 #[doc(hidden)]
 pub use import::etl::etl_counts;
 pub use source::{StoppedCpu, TraceSource};
+pub use sums::{CpuAccount, ThreadTotals};
 pub use tasks::{TaskNames, Tasks};
 pub use timeline::{
     Behind, Buckets, CpuTrack, CpuWho, Delay, Delays, Overload, RunPart, Slice, StatePart, ThreadNames,
-    ThreadRow, ThreadTotals, ThreadTrack, Timeline, TimelineLimits, Wait, WindowSums, Woken,
+    ThreadRow, ThreadTrack, Timeline, TimelineLimits, Wait, WindowSums, Woken,
 };

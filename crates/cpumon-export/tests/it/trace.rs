@@ -159,7 +159,7 @@ fn perfetto_has_the_run_times_of_the_report_and_unknown_time_apart() {
         let GroupKey::Thread(thread, _) = row.key else { continue };
         assert_eq!(
             sums.get(&thread.tid.try_into().unwrap()).copied().unwrap_or(0),
-            row.run_ns,
+            row.totals.run_ns,
             "{}",
             row.name
         );
@@ -177,7 +177,7 @@ fn times<S: TraceSource>(mut trace: S) -> (ThreadTimes, Vec<[u64; 3]>) {
     let rows = report.rows(ReportBy::Thread, trace.tasks());
     let named = rows.iter().filter_map(|row| match &row.key {
         GroupKey::Thread(thread, process) if !row.name.is_empty() && thread.tid < UNKNOWN_TID => {
-            Some(((thread.tid, process.pid, row.name.to_string()), row.run_ns))
+            Some(((thread.tid, process.pid, row.name.to_string()), row.totals.run_ns))
         }
         _ => None,
     });

@@ -5,11 +5,12 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use cpumon_events::Numbers;
-use cpumon_model::{CgroupNames, ProcessKey, ThreadKey, TraceTask, Waits};
+use cpumon_model::{CgroupNames, DelayHistogram, ProcessKey, ThreadKey, TraceTask, Waits};
 use foldhash::fast::FixedState;
 
-use super::ready::{LongestDelay, ReadySums};
-use super::report::{InterruptTimes, Report, SwitchCounts, ThreadSums};
+use super::ready::LongestDelay;
+use super::report::{Report, ThreadSums};
+use crate::sums::ThreadTotals;
 use crate::tasks::Tasks;
 
 /// Of a row.
@@ -56,18 +57,14 @@ pub struct GroupRow {
     pub name: Box<str>,
     /// Threads in it.
     pub threads: u64,
-    /// On a CPU, ns. Interrupts are part of it where they are not recorded.
-    pub run_ns: u64,
-    /// What interrupts took of its time on CPUs.
-    pub interrupts: InterruptTimes,
-    /// Runnable without a CPU.
-    pub ready: ReadySums,
+    /// What they did. Wakeups are not counted.
+    pub totals: ThreadTotals,
+    /// Times one came to a CPU, and it is not known when it was woken.
+    pub unknown_wakeups: u64,
     /// Neither running nor runnable, by reason.
     pub blocked: Waits,
-    /// How often it left a CPU, and moved to another.
-    pub counts: SwitchCounts,
-    /// In a state that no event says, ns.
-    pub unknown_ns: u64,
+    histogram: DelayHistogram,
+    longest: LongestDelay,
     /// Whom it waited behind, ns, the most first. Rows of the same kind.
     pub behind: Vec<(Box<str>, u64)>,
 }
@@ -76,19 +73,19 @@ impl GroupRow {
     /// The longest single wait for a CPU, if there was any.
     #[must_use]
     pub fn longest_delay(&self) -> Option<LongestDelay> {
-        (self.ready.longest.ns > 0 || !self.ready.histogram.is_empty()).then_some(self.ready.longest)
+        (self.longest.ns > 0 || !self.histogram.is_empty()).then_some(self.longest)
     }
 
     /// So many percent of the waits for a CPU were no longer, ns.
     #[must_use]
     pub fn delay_percentile_ns(&self, percent: u32) -> Option<u64> {
-        self.ready.histogram.percentile_ns(percent, Some(self.ready.longest.ns))
+        self.histogram.percentile_ns(percent, Some(self.longest.ns))
     }
 
     /// Waits for a CPU.
     #[must_use]
     pub fn delays(&self) -> u64 {
-        self.ready.histogram.total()
+        self.histogram.total()
     }
 
     fn new(key: GroupKey, name: Box<str>) -> Self {
@@ -96,26 +93,22 @@ impl GroupRow {
             key,
             name,
             threads: 0,
-            run_ns: 0,
-            interrupts: InterruptTimes::default(),
-            ready: ReadySums::default(),
+            totals: ThreadTotals::default(),
+            unknown_wakeups: 0,
             blocked: Waits::default(),
-            counts: SwitchCounts::default(),
-            unknown_ns: 0,
+            histogram: DelayHistogram::default(),
+            longest: LongestDelay::default(),
             behind: Vec::new(),
         }
     }
 
     fn add(&mut self, thread: &ThreadSums) {
         self.threads += 1;
-        self.run_ns = self.run_ns.saturating_add(thread.run_ns());
-        if let Some(interrupts) = &thread.interrupts {
-            self.interrupts.merge(interrupts);
-        }
-        self.unknown_ns = self.unknown_ns.saturating_add(thread.unknown_ns);
+        self.totals.merge(&thread.totals());
+        self.unknown_wakeups += thread.unknown_wakeups;
         self.blocked += &thread.blocked;
-        self.counts.merge(&thread.counts);
-        self.ready.add(&thread.ready);
+        thread.ready.add_counts_to(&mut self.histogram);
+        self.longest.raise(thread.ready.longest);
     }
 }
 

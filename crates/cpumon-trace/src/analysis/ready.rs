@@ -103,7 +103,7 @@ impl ReadyTimes {
         }
     }
 
-    fn add_counts_to(&self, histogram: &mut DelayHistogram) {
+    pub(super) fn add_counts_to(&self, histogram: &mut DelayHistogram) {
         for bucket in &self.recent[..self.recents.into()] {
             histogram.add(*bucket, 1);
         }
@@ -112,26 +112,6 @@ impl ReadyTimes {
             histogram.add(bucket, count.into());
         }
         *histogram += &counts.histogram;
-    }
-}
-
-/// Waits for a CPU of a row.
-#[derive(Clone, Debug, Default)]
-pub struct ReadySums {
-    /// Runnable since a wakeup, ns.
-    pub woken_ns: u64,
-    /// Runnable since it was pushed off, ns.
-    pub preempted_ns: u64,
-    pub(super) histogram: DelayHistogram,
-    pub(super) longest: LongestDelay,
-}
-
-impl ReadySums {
-    pub(super) fn add(&mut self, thread: &ReadyTimes) {
-        self.woken_ns = self.woken_ns.saturating_add(thread.woken_ns);
-        self.preempted_ns = self.preempted_ns.saturating_add(thread.preempted_ns);
-        thread.add_counts_to(&mut self.histogram);
-        self.longest.raise(thread.longest);
     }
 }
 
@@ -335,15 +315,15 @@ mod tests {
             times.count(bucket, &mut memory);
             expected.add(bucket, 1);
             if [0, 22, 23, 24, 5_000].contains(&number) {
-                let mut sums = ReadySums::default();
-                sums.add(&times);
-                assert_eq!(sums.histogram, expected, "{number}");
+                let mut histogram = DelayHistogram::default();
+                times.add_counts_to(&mut histogram);
+                assert_eq!(histogram, expected, "{number}");
             }
         }
-        let mut sums = ReadySums::default();
-        sums.add(&times);
-        assert_eq!(sums.histogram, expected);
-        assert_eq!(sums.histogram.total(), 20_000);
+        let mut histogram = DelayHistogram::default();
+        times.add_counts_to(&mut histogram);
+        assert_eq!(histogram, expected);
+        assert_eq!(histogram.total(), 20_000);
     }
 
     #[test]

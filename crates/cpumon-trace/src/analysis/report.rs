@@ -1,6 +1,6 @@
 //! The report of a trace or of a range of it: the sums of all CPUs, which are the ledger of the trace, and of all threads, in one pass.
 
-use cpumon_events::{CpuSpan, CpuState, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState};
+use cpumon_events::{CpuSpan, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState};
 use cpumon_model::{Interrupt, Leaves, TraceTask, Waits};
 
 use super::ready::{Culprits, ReadyTimes, Slices};
@@ -8,6 +8,7 @@ use super::{Memory, TraceRange, Tracked, track};
 use crate::file::ReadError;
 use crate::file::ending::Ending;
 use crate::source::TraceSource;
+use crate::sums::{CpuAccount, ThreadTotals};
 
 /// What all CPUs together did in the range.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -29,21 +30,43 @@ pub(super) struct ThreadSums {
     pub(super) task: TraceTask,
     /// On a CPU, ns, interrupts among it.
     on_cpu_ns: u64,
+    irq_ns: u64,
+    softirq_ns: u64,
     /// In a state that no event says, ns.
-    pub(super) unknown_ns: u64,
-    pub(super) counts: SwitchCounts,
+    unknown_ns: u64,
+    voluntary: u64,
+    involuntary: u64,
+    migrations: u64,
+    /// Times it came to a CPU, and it is not known when it was woken.
+    pub(super) unknown_wakeups: u64,
     pub(super) ready: ReadyTimes,
     pub(super) culprits: Culprits,
     /// What it waited for that was neither running nor runnable.
     pub(super) blocked: Waits,
-    /// Few recordings have any.
-    pub(super) interrupts: Option<Box<InterruptTimes>>,
 }
 
 impl ThreadSums {
     /// On a CPU, ns, without interrupts where they are recorded.
     pub(super) fn run_ns(&self) -> u64 {
-        self.on_cpu_ns.saturating_sub(self.interrupts.as_ref().map_or(0, |interrupts| interrupts.total_ns()))
+        self.on_cpu_ns.saturating_sub(self.irq_ns.saturating_add(self.softirq_ns))
+    }
+
+    pub(super) fn totals(&self) -> ThreadTotals {
+        ThreadTotals {
+            run_ns: self.run_ns(),
+            irq_ns: self.irq_ns,
+            softirq_ns: self.softirq_ns,
+            ready_woken_ns: self.ready.woken_ns,
+            ready_preempted_ns: self.ready.preempted_ns,
+            blocked_ns: self.blocked.total_ns(),
+            unknown_ns: self.unknown_ns,
+            voluntary_switches: self.voluntary,
+            involuntary_switches: self.involuntary,
+            migrations: self.migrations,
+            longest_delay_ns: self.ready.longest.ns,
+            longest_delay_at_ns: self.ready.longest.from_ns,
+            ..ThreadTotals::default()
+        }
     }
 }
 
@@ -127,13 +150,15 @@ impl SpanSink for Report {
 
     fn left(&mut self, slot: usize, leaves: Leaves, at_ns: u64) {
         if self.range.has(at_ns) {
-            self.threads.at(slot).counts.left(leaves);
+            let thread = self.threads.at(slot);
+            let is_pushed_off = leaves == Leaves::Ready;
+            *(if is_pushed_off { &mut thread.involuntary } else { &mut thread.voluntary }) += 1;
         }
     }
 
     fn moved(&mut self, slot: usize, at_ns: u64) {
         if self.range.has(at_ns) {
-            self.threads.at(slot).counts.migrations += 1;
+            self.threads.at(slot).migrations += 1;
         }
     }
 
@@ -145,7 +170,7 @@ impl SpanSink for Report {
 
     fn unknown_wakeup(&mut self, slot: usize, at_ns: u64) {
         if self.range.has(at_ns) {
-            self.threads.at(slot).counts.unknown_wakeups += 1;
+            self.threads.at(slot).unknown_wakeups += 1;
         }
     }
 
@@ -158,14 +183,11 @@ impl SpanSink for Report {
         let ns = until_ns - from_ns;
         self.cpus.of(span.cpu).interrupt(span.state, span.interrupt, ns);
         if let Some(slot) = span.slot {
-            let counts = span.is_first && self.range.has(span.from_ns);
-            let interrupts = &mut self.threads.at(slot).interrupts;
-            if interrupts.is_none() && !self.memory.take(size_of::<InterruptTimes>()) {
-                return;
+            let thread = self.threads.at(slot);
+            match span.interrupt {
+                Interrupt::Hard(_) => thread.irq_ns += ns,
+                Interrupt::Soft(_) => thread.softirq_ns += ns,
             }
-            let interrupts = interrupts.get_or_insert_default();
-            interrupts.add(span.interrupt, ns);
-            interrupts.count += u64::from(counts);
         }
     }
 
@@ -181,83 +203,6 @@ impl SpanSink for Report {
     }
 }
 
-/// The times of a CPU, which add up to the length of the range: idle + run + irq + softirq + unknown.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct CpuAccount {
-    /// Which.
-    pub cpu: u16,
-    /// Without a thread, ns.
-    pub idle_ns: u64,
-    /// With a thread, ns. Interrupts are part of it where they are not recorded.
-    pub run_ns: u64,
-    /// In hard interrupts, ns.
-    pub irq_ns: u64,
-    /// In soft interrupts, ns.
-    pub softirq_ns: u64,
-    /// No event says what it did, ns.
-    pub unknown_ns: u64,
-    /// Switches from a thread or from idle.
-    pub switches: u64,
-    /// Switches from another task than was switched to: events are missing.
-    pub holes: u64,
-    /// Events that the recorder lost.
-    pub lost: u64,
-}
-
-impl CpuAccount {
-    /// All times, ns.
-    #[must_use]
-    pub fn capacity_ns(&self) -> u64 {
-        let known_ns = self.idle_ns.saturating_add(self.run_ns).saturating_add(self.unknown_ns);
-        known_ns.saturating_add(self.irq_ns).saturating_add(self.softirq_ns)
-    }
-
-    /// The time of a state.
-    fn time_in(&mut self, state: CpuState) -> &mut u64 {
-        match state {
-            CpuState::Idle => &mut self.idle_ns,
-            CpuState::Run(_) => &mut self.run_ns,
-            CpuState::Unknown => &mut self.unknown_ns,
-        }
-    }
-
-    /// Takes `ns` of what the CPU did, and gives it to the interrupt.
-    pub(crate) fn interrupt(&mut self, state: CpuState, interrupt: Interrupt, ns: u64) {
-        let from = self.time_in(state);
-        let ns = ns.min(*from);
-        *from -= ns;
-        match interrupt {
-            Interrupt::Hard(_) => self.irq_ns += ns,
-            Interrupt::Soft(_) => self.softirq_ns += ns,
-        }
-    }
-
-    /// Of several CPUs together.
-    #[must_use]
-    pub fn sum(all: &[Self]) -> Self {
-        all.iter().fold(Self::default(), |mut sum, cpu| {
-            sum.merge(cpu);
-            sum
-        })
-    }
-
-    fn merge(&mut self, other: &Self) {
-        // A damaged trace may claim any times.
-        for (sum, part) in [
-            (&mut self.idle_ns, other.idle_ns),
-            (&mut self.run_ns, other.run_ns),
-            (&mut self.irq_ns, other.irq_ns),
-            (&mut self.softirq_ns, other.softirq_ns),
-            (&mut self.unknown_ns, other.unknown_ns),
-            (&mut self.switches, other.switches),
-            (&mut self.holes, other.holes),
-            (&mut self.lost, other.lost),
-        ] {
-            *sum = sum.saturating_add(part);
-        }
-    }
-}
-
 /// Each CPU that has any event; one without has none of the times.
 #[derive(Debug, Default)]
 struct Cpus(Slots<Option<CpuAccount>>);
@@ -269,66 +214,5 @@ impl Cpus {
 
     fn iter(&self) -> impl Iterator<Item = CpuAccount> {
         self.0.iter().flatten().copied()
-    }
-}
-
-/// Of a thread or group.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct InterruptTimes {
-    /// In hard interrupts, ns.
-    pub irq_ns: u64,
-    /// In soft interrupts, ns: without the hard ones that interrupted these.
-    pub softirq_ns: u64,
-    /// Interrupts of both kinds.
-    pub count: u64,
-}
-
-impl InterruptTimes {
-    /// Both kinds, ns.
-    #[must_use]
-    pub fn total_ns(&self) -> u64 {
-        self.irq_ns.saturating_add(self.softirq_ns)
-    }
-
-    fn add(&mut self, interrupt: Interrupt, ns: u64) {
-        match interrupt {
-            Interrupt::Hard(_) => self.irq_ns += ns,
-            Interrupt::Soft(_) => self.softirq_ns += ns,
-        }
-    }
-
-    pub(super) fn merge(&mut self, other: &Self) {
-        self.irq_ns = self.irq_ns.saturating_add(other.irq_ns);
-        self.softirq_ns = self.softirq_ns.saturating_add(other.softirq_ns);
-        self.count += other.count;
-    }
-}
-
-/// How often threads left a CPU, and moved to another.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct SwitchCounts {
-    /// To wait, or for good.
-    pub voluntary: u64,
-    /// Pushed off, or it yielded.
-    pub involuntary: u64,
-    /// Moves to another CPU.
-    pub migrations: u64,
-    /// Times it came to a CPU, and it is not known when it was woken.
-    pub unknown_wakeups: u64,
-}
-
-impl SwitchCounts {
-    fn left(&mut self, leaves: Leaves) {
-        match leaves {
-            Leaves::Ready => self.involuntary += 1,
-            Leaves::Asleep(_) | Leaves::Dead => self.voluntary += 1,
-        }
-    }
-
-    pub(super) fn merge(&mut self, other: &Self) {
-        self.voluntary += other.voluntary;
-        self.involuntary += other.involuntary;
-        self.migrations += other.migrations;
-        self.unknown_wakeups += other.unknown_wakeups;
     }
 }

@@ -58,6 +58,12 @@ pub struct CpuCell {
     pub queue_max: u32,
 }
 
+impl CpuCell {
+    fn time_in(&mut self, state: CpuState) -> &mut u64 {
+        state.pick(&mut self.unknown_ns, &mut self.idle_ns, &mut self.run_ns)
+    }
+}
+
 /// A thread or group over time.
 #[derive(Clone, Debug)]
 pub struct SeriesRow {
@@ -301,21 +307,13 @@ impl SpanSink for Series {
 
     fn cpu(&mut self, span: &CpuSpan) {
         let state = span.state;
-        self.add_cpu(span.cpu, span.from_ns, span.until_ns, |cell, ns| match state {
-            CpuState::Unknown => cell.unknown_ns += ns,
-            CpuState::Idle => cell.idle_ns += ns,
-            CpuState::Run(_) => cell.run_ns += ns,
-        });
+        self.add_cpu(span.cpu, span.from_ns, span.until_ns, |cell, ns| *cell.time_in(state) += ns);
     }
 
     fn interrupt(&mut self, span: &InterruptSpan) {
         let state = span.state;
         self.add_cpu(span.cpu, span.from_ns, span.until_ns, |cell, ns| {
-            let from = match state {
-                CpuState::Unknown => &mut cell.unknown_ns,
-                CpuState::Idle => &mut cell.idle_ns,
-                CpuState::Run(_) => &mut cell.run_ns,
-            };
+            let from = cell.time_in(state);
             let ns = ns.min(*from);
             *from -= ns;
             cell.irq_ns += ns;

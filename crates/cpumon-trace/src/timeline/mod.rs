@@ -27,7 +27,7 @@ use cpus::Cpu;
 pub use cpus::CpuWho;
 pub use details::{Slice, Wait, Woken};
 use lines::ThreadParts;
-pub use sums::{ThreadRow, ThreadTotals, WindowSums};
+pub use sums::{ThreadRow, WindowSums};
 pub use tracks::{Buckets, CpuTrack, RunPart, StatePart, ThreadTrack};
 
 /// How much of a trace an index may hold.

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use cpumon_events::CpuState;
-use cpumon_model::{Interrupt, TraceTask, WaitReason};
+use cpumon_model::{TraceTask, WaitReason};
 
 use super::Timeline;
 use super::cpus::{IDLE, UNKNOWN};
 use super::lines::{FRESH, LEFT_TO_WAIT, LinePart, OVER, PUSHED_OFF, STATES, add, since};
-use crate::analysis::report::CpuAccount;
+use crate::sums::{CpuAccount, ThreadTotals};
 
 /// A thread in a window. Times in ns, counted as in a [`Report`](crate::Report) of that range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,76 +17,6 @@ pub struct ThreadRow {
     pub thread: u32,
     /// What it did.
     pub totals: ThreadTotals,
-}
-
-/// Times and counts of a thread or of several.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "json", derive(serde::Serialize, utoipa::ToSchema), schema(as = TraceTotals))]
-pub struct ThreadTotals {
-    /// On a CPU, interrupts left out.
-    pub run_ns: u64,
-    /// In hard interrupts that came while it had a CPU.
-    pub irq_ns: u64,
-    /// In soft interrupts.
-    pub softirq_ns: u64,
-    /// Runnable since a wakeup.
-    pub ready_woken_ns: u64,
-    /// Runnable since it was pushed off.
-    pub ready_preempted_ns: u64,
-    /// Neither.
-    pub blocked_ns: u64,
-    /// No event says.
-    pub unknown_ns: u64,
-    /// Wakeups.
-    pub wakeups: u64,
-    /// Switches to wait.
-    pub voluntary_switches: u64,
-    /// Times it was pushed off.
-    pub involuntary_switches: u64,
-    /// Moves to another CPU.
-    pub migrations: u64,
-    /// The longest wait for a CPU that the window has a part of, up to the window's end.
-    pub longest_delay_ns: u64,
-    /// When that began.
-    pub longest_delay_at_ns: u64,
-}
-
-impl ThreadTotals {
-    fn add_interrupt(&mut self, interrupt: Interrupt, ns: u64) {
-        match interrupt {
-            Interrupt::Hard(_) => self.irq_ns = self.irq_ns.saturating_add(ns),
-            Interrupt::Soft(_) => self.softirq_ns = self.softirq_ns.saturating_add(ns),
-        }
-        self.run_ns = self.run_ns.saturating_sub(ns);
-    }
-
-    fn merge(&mut self, other: &Self) {
-        for (sum, part) in [
-            (&mut self.run_ns, other.run_ns),
-            (&mut self.irq_ns, other.irq_ns),
-            (&mut self.softirq_ns, other.softirq_ns),
-            (&mut self.ready_woken_ns, other.ready_woken_ns),
-            (&mut self.ready_preempted_ns, other.ready_preempted_ns),
-            (&mut self.blocked_ns, other.blocked_ns),
-            (&mut self.unknown_ns, other.unknown_ns),
-            (&mut self.wakeups, other.wakeups),
-            (&mut self.voluntary_switches, other.voluntary_switches),
-            (&mut self.involuntary_switches, other.involuntary_switches),
-            (&mut self.migrations, other.migrations),
-        ] {
-            *sum = sum.saturating_add(part);
-        }
-        if other.longest_delay_ns > self.longest_delay_ns {
-            self.longest_delay_ns = other.longest_delay_ns;
-            self.longest_delay_at_ns = other.longest_delay_at_ns;
-        }
-    }
-
-    /// Ready in any way.
-    #[must_use]
-    pub fn ready_ns(&self) -> u64 {
-        self.ready_woken_ns.saturating_add(self.ready_preempted_ns)
-    }
 }
 
 impl Timeline {

@@ -21,10 +21,10 @@ pub fn agree<'e>(made: impl Fn() -> Made<'e>, names: &Tasks, every_ns: u64, what
     for row in over_time.rows(ReportBy::Thread, names) {
         let whole = &rows[&row.key];
         let sum = |of: fn(&cpumon_trace::SeriesCell) -> u64| row.cells.iter().map(of).sum::<u64>();
-        let ready_ns = whole.ready.woken_ns + whole.ready.preempted_ns;
+        let ready_ns = whole.totals.ready_woken_ns + whole.totals.ready_preempted_ns;
         assert_eq!(
             (sum(|cell| cell.run_ns), sum(|cell| cell.ready_ns)),
-            (whole.run_ns, ready_ns),
+            (whole.totals.run_ns, ready_ns),
             "{what}: {row:?}"
         );
         assert!(row.cells.iter().all(|cell| cell.run_ns <= over_time.interval(cell.interval).1), "{what}");
@@ -213,7 +213,7 @@ fn a_cpu_that_is_offline_is_unknown_and_nobodys() {
     let (report, ending) =
         analyse(&mut Made::new(&events, BEGAN_NS, BEGAN_NS + 1_300_000_000), TraceRange::default()).unwrap();
     let rows = report.rows(ReportBy::Thread, &Tasks::default());
-    let run_ms: Vec<_> = rows.iter().map(|row| row.run_ns / 1_000_000).collect();
+    let run_ms: Vec<_> = rows.iter().map(|row| row.totals.run_ns / 1_000_000).collect();
     assert_eq!(run_ms, [10, 0], "task 2, and task 1 that stopped the CPU");
     let ledger = report.totals().ledger;
     let ms = [ledger.run_ns, ledger.idle_ns, ledger.unknown_ns].map(|ns| ns / 1_000_000);

@@ -173,19 +173,19 @@ fn threads_processes_and_their_names_are_those_of_the_rundown() {
         ("again", 300, 100),
         ("Late", 2000, 100),
     ] {
-        assert_eq!(find(name, tid).run_ns, run_us * 1_000, "{name}");
+        assert_eq!(find(name, tid).totals.run_ns, run_us * 1_000, "{name}");
     }
     let indexer = find("SearchIndexer-with-a-long-name.exe", 904);
-    assert_eq!(indexer.counts.migrations, 1);
+    assert_eq!(indexer.totals.migrations, 1);
     assert_eq!(indexer.blocked.of(WaitReason::windows(USER_REQUEST)), 50_000 + 150_000);
-    assert_eq!((indexer.ready.woken_ns, indexer.ready.preempted_ns), (100_000, 0));
-    assert_eq!(find("Pool", 908).ready.preempted_ns, 200_000);
+    assert_eq!((indexer.totals.ready_woken_ns, indexer.totals.ready_preempted_ns), (100_000, 0));
+    assert_eq!(find("Pool", 908).totals.ready_preempted_ns, 200_000);
     assert_eq!(report.totals().ledger.capacity_ns(), 2 * 700_000);
 
     let (_, rows, _) = report_of(&bytes, ReportBy::Process);
     let of = |row: &GroupRow| match row.key {
         GroupKey::Process(process) => {
-            (process.pid, process.start_ns, row.name.to_string(), row.run_ns / 1_000)
+            (process.pid, process.start_ns, row.name.to_string(), row.totals.run_ns / 1_000)
         }
         ref other => panic!("{other:?}"),
     };
@@ -214,7 +214,7 @@ fn interrupts_are_taken_out_of_what_they_interrupt() {
     let (report, rows, _) = report_of(&file(&[&events]), ReportBy::Thread);
     assert_eq!(*rows[0].name, *"(no name)", "there is no rundown");
     assert_eq!(
-        (rows[0].run_ns, rows[0].interrupts.irq_ns, rows[0].interrupts.softirq_ns),
+        (rows[0].totals.run_ns, rows[0].totals.irq_ns, rows[0].totals.softirq_ns),
         (150_000, 10_000, 40_000)
     );
     let ledger = report.totals().ledger;
@@ -303,7 +303,7 @@ fn damaged_buffers_are_unknown_time_and_the_others_are_read() {
         perf(SWITCH, us(200), &switch(904, 0, WAITS, WR_QUEUE)),
     ]]);
     let (_, rows, ending) = report_of(&short, ReportBy::Thread);
-    assert_eq!((ending.malformed, ending.gaps, rows[0].run_ns), (1, 0, 200_000));
+    assert_eq!((ending.malformed, ending.gaps, rows[0].totals.run_ns), (1, 0, 200_000));
 }
 
 #[test]

@@ -34,14 +34,14 @@ fn capacity_is_idle_and_run_and_unknown_in_any_range() {
     let totals = whole.totals();
     assert_eq!((totals.length_ns, totals.cpus), (length_ns, 2));
     assert_eq!(totals.ledger.capacity_ns(), 2 * length_ns);
-    assert_eq!(rows.iter().map(|row| row.run_ns).sum::<u64>(), totals.ledger.run_ns);
+    assert_eq!(rows.iter().map(|row| row.totals.run_ns).sum::<u64>(), totals.ledger.run_ns);
     let (mut run_ns, mut idle_ns, mut switches) = (0, 0, 0);
     let cuts = [0, 1, length_ns / 3, length_ns / 2 + 1, length_ns];
     for cut in cuts.windows(2) {
         let (part, rows) = report(&events, TraceRange { from_ns: cut[0], until_ns: cut[1] });
         let totals = part.totals();
         assert_eq!(totals.ledger.capacity_ns(), 2 * (cut[1] - cut[0]), "{cut:?}");
-        assert_eq!(rows.iter().map(|row| row.run_ns).sum::<u64>(), totals.ledger.run_ns);
+        assert_eq!(rows.iter().map(|row| row.totals.run_ns).sum::<u64>(), totals.ledger.run_ns);
         run_ns += totals.ledger.run_ns;
         idle_ns += totals.ledger.idle_ns;
         switches += totals.ledger.switches;
@@ -65,7 +65,10 @@ fn who_ran_while_a_thread_was_ready() {
     assert_eq!(first.behind, [("task-2".into(), 200_000), ("task-3".into(), 100_000)]);
     let longest = first.longest_delay().unwrap();
     assert_eq!((longest.ns, longest.from_ns, longest.cpu), (300_000, BEGAN_NS + 100_000, 0));
-    assert_eq!((first.ready.woken_ns, first.ready.preempted_ns, first.delays()), (300_000, 0, 1));
+    assert_eq!(
+        (first.totals.ready_woken_ns, first.totals.ready_preempted_ns, first.delays()),
+        (300_000, 0, 1)
+    );
 }
 
 #[test]
@@ -80,7 +83,7 @@ fn a_wait_goes_on_when_the_thread_moves_to_another_cpu() {
     ];
     let (_, rows) = report(&events, TraceRange::default());
     let first = rows.iter().find(|row| &*row.name == "task-1").unwrap();
-    assert_eq!((first.ready.preempted_ns, first.delays(), first.counts.migrations), (70_000, 1, 1));
+    assert_eq!((first.totals.ready_preempted_ns, first.delays(), first.totals.migrations), (70_000, 1, 1));
     assert_eq!(first.longest_delay().map(|longest| (longest.ns, longest.cpu)), Some((70_000, 1)));
     assert_eq!(first.behind, [("task-2".into(), 40_000), ("task-3".into(), 30_000)]);
 }
@@ -100,7 +103,7 @@ fn an_interrupt_during_which_a_waiting_thread_is_pulled_away_keeps_its_time() {
     ];
     let (_, rows) = report(&events, TraceRange::default());
     let first = rows.iter().find(|row| &*row.name == "task-1").unwrap();
-    assert_eq!((first.interrupts.total_ns(), first.run_ns), (40_000, 60_000));
+    assert_eq!((first.totals.interrupts_ns(), first.totals.run_ns), (40_000, 60_000));
 }
 
 #[test]
@@ -115,14 +118,14 @@ fn a_wakeup_on_the_way_to_sleep_is_no_wait_for_anything() {
     let (_, rows) = report(&events, TraceRange::default());
     let first = rows.iter().find(|row| &*row.name == "task-1").unwrap();
     assert_eq!(
-        first.counts.unknown_wakeups, 1,
+        first.unknown_wakeups, 1,
         "no event distinguishes such a wakeup from one of a thread not seen before"
     );
     let events = [switch(1, 0, 0, 1, Leaves::Ready)].into_iter().chain(events);
     let (_, rows) = report(&events.collect::<Vec<_>>(), TraceRange::default());
     let first = rows.iter().find(|row| &*row.name == "task-1").unwrap();
     assert_eq!(
-        (first.counts.unknown_wakeups, first.ready.woken_ns, first.blocked.total_ns()),
+        (first.unknown_wakeups, first.totals.ready_woken_ns, first.blocked.total_ns()),
         (0, 20_000, 1_000 + BEGAN_NS - BEGAN_NS)
     );
 }
@@ -140,8 +143,8 @@ fn a_hole_is_unknown_and_no_neighbours() {
     assert_eq!((totals.ledger.unknown_ns, totals.ledger.holes), (100_000, 1));
     assert_eq!(totals.ledger.capacity_ns(), totals.length_ns);
     let of = |name: &str| rows.iter().find(|row| &*row.name == name).unwrap();
-    assert_eq!((of("task-1").run_ns, of("task-1").unknown_ns), (1_000, 150_000));
-    assert_eq!((of("task-2").run_ns, of("task-2").unknown_ns), (0, 100_000));
+    assert_eq!((of("task-1").totals.run_ns, of("task-1").totals.unknown_ns), (1_000, 150_000));
+    assert_eq!((of("task-2").totals.run_ns, of("task-2").totals.unknown_ns), (0, 100_000));
 }
 
 #[test]
@@ -156,7 +159,7 @@ fn a_cpu_that_a_thread_left_unseen_does_not_go_on_with_it() {
     let (report, rows) = report(&events, TraceRange::default());
     let ledger = report.totals().ledger;
     assert_eq!((ledger.run_ns, ledger.unknown_ns), (130_000, 131_000));
-    assert_eq!(rows.iter().map(|row| row.run_ns).sum::<u64>(), ledger.run_ns);
+    assert_eq!(rows.iter().map(|row| row.totals.run_ns).sum::<u64>(), ledger.run_ns);
 }
 
 #[test]
@@ -174,7 +177,7 @@ fn what_a_cpu_has_reported_of_a_slice_stays_run_time_of_its_thread() {
     let (report, rows) = report(&events, TraceRange::default());
     let ledger = report.totals().ledger;
     assert_eq!((ledger.run_ns, ledger.unknown_ns), (180_000, 81_000));
-    assert_eq!(rows.iter().map(|row| row.run_ns).sum::<u64>(), ledger.run_ns);
+    assert_eq!(rows.iter().map(|row| row.totals.run_ns).sum::<u64>(), ledger.run_ns);
 }
 
 #[test]
@@ -194,9 +197,13 @@ fn what_was_lost_is_unknown_from_the_first_lost_event_to_the_last() {
     let ledger = report.totals().ledger;
     assert_eq!((ledger.unknown_ns, ledger.lost, ledger.holes), (150_000, 9, 0));
     let of = |name: &str| rows.iter().find(|row| &*row.name == name).unwrap();
-    assert_eq!((of("task-1").run_ns, of("task-1").unknown_ns), (40_000 + 1_000, 260_000));
-    assert_eq!(of("task-2").run_ns, 100_000, "after the last lost event nothing happened until it left");
-    assert_eq!((of("task-4").run_ns, of("task-4").blocked.total_ns()), (100_000, 0));
+    assert_eq!((of("task-1").totals.run_ns, of("task-1").totals.unknown_ns), (40_000 + 1_000, 260_000));
+    assert_eq!(
+        of("task-2").totals.run_ns,
+        100_000,
+        "after the last lost event nothing happened until it left"
+    );
+    assert_eq!((of("task-4").totals.run_ns, of("task-4").blocked.total_ns()), (100_000, 0));
     assert_eq!(header().began.mono_ns, BEGAN_NS);
     assert_eq!(identity(1, "x").task, TraceTask(1));
 }
@@ -223,7 +230,7 @@ fn what_a_thread_did_elsewhere_is_no_run_time_of_the_cpu_that_it_is_found_on() {
     {
         let (report, rows) = report(events, TraceRange::default());
         let ledger = report.totals().ledger;
-        assert_eq!(rows.iter().map(|row| row.run_ns).sum::<u64>(), ledger.run_ns);
+        assert_eq!(rows.iter().map(|row| row.totals.run_ns).sum::<u64>(), ledger.run_ns);
         assert_eq!((ledger.run_ns, ledger.unknown_ns), (run_ns, unknown_ns));
     }
 }

@@ -105,7 +105,14 @@ fn each_life_of_a_thread_id_has_its_own_row_and_threads_have_their_process() {
         .iter()
         .map(|row| {
             let GroupKey::Thread(thread, process) = &row.key else { panic!("{row:?}") };
-            (&*row.name, thread.tid, process.pid, row.run_ns, row.ready.woken_ns, row.counts.migrations)
+            (
+                &*row.name,
+                thread.tid,
+                process.pid,
+                row.totals.run_ns,
+                row.totals.ready_woken_ns,
+                row.totals.migrations,
+            )
         })
         .collect();
     assert_eq!(
@@ -132,7 +139,7 @@ fn each_life_of_a_thread_id_has_its_own_row_and_threads_have_their_process() {
         ]
     );
     let (_, rows, _) = report_of(&file(&lives()), ReportBy::Process);
-    assert_eq!((&*rows[0].name, rows[0].threads, rows[0].run_ns), ("shell", 2, 75_000));
+    assert_eq!((&*rows[0].name, rows[0].threads, rows[0].totals.run_ns), ("shell", 2, 75_000));
     let bytes = file(&lives());
     let trace = open(&bytes).unwrap();
     assert_eq!((&*trace.header().host, trace.header().cpus), ("device1", 2));
@@ -152,7 +159,11 @@ fn lost_records_are_unknown_time_of_their_cpu() {
     let (report, rows, ending) = report_of(&file(&records), ReportBy::Thread);
     let ledger = report.totals().ledger;
     assert_eq!((ending.lost, ledger.lost, ledger.unknown_ns, ledger.run_ns), (7, 7, 50_000, 30_000));
-    assert_eq!((&*rows[0].name, rows[0].run_ns), ("c", 20_000), "after the last lost one nothing happened");
+    assert_eq!(
+        (&*rows[0].name, rows[0].totals.run_ns),
+        ("c", 20_000),
+        "after the last lost one nothing happened"
+    );
 }
 
 #[test]
@@ -277,7 +288,7 @@ fn who_is_only_switched_to_has_no_time_after_that() {
         from_mine(90, 2, (201, "another")),
     ];
     let (report, rows, _) = report_of(&file(&records.concat()), ReportBy::Thread);
-    let run_ns = |name| rows.iter().find(|row| &*row.name == name).map(|row| row.run_ns);
+    let run_ns = |name| rows.iter().find(|row| &*row.name == name).map(|row| row.totals.run_ns);
     assert_eq!((run_ns("other"), run_ns("another")), (Some(0), Some(0)));
     let ledger = report.totals().ledger;
     // No CPU is known to be idle or busy: 80 us of CPU 0, 50 of CPU 1 behind its only switch, and what is in front of these.
@@ -287,7 +298,7 @@ fn who_is_only_switched_to_has_no_time_after_that() {
         .concat();
     let more = [&all[..], &sample(us(99), 3, &switch((7, "x"), SLEEPS, (8, "y")))].concat();
     let (_, rows, _) = report_of(&file(&more), ReportBy::Thread);
-    let run_ns = |name| rows.iter().find(|row| &*row.name == name).map(|row| row.run_ns);
+    let run_ns = |name| rows.iter().find(|row| &*row.name == name).map(|row| row.totals.run_ns);
     assert_eq!((run_ns("another"), run_ns("mine")), (Some(5_000), Some(4_000)));
 }
 
@@ -312,7 +323,7 @@ fn a_cpu_that_went_offline_is_unknown_from_its_last_event() {
     for (end_us, run_us, unknown_us) in [(100_000, 7, 100_000 - 5_007), (9_000, 4_000, 0)] {
         let bytes = up_to(end_us);
         let (report, rows, _) = report_of(&bytes, ReportBy::Thread);
-        let of = |name| rows.iter().find(|row| &*row.name == name).map(|row| row.run_ns / 1_000);
+        let of = |name| rows.iter().find(|row| &*row.name == name).map(|row| row.totals.run_ns / 1_000);
         assert_eq!((of("migration/1"), of("work")), (Some(run_us), Some(5_000)), "{end_us}");
         let ledger = report.totals().ledger;
         let is = [ledger.run_ns, ledger.idle_ns, ledger.unknown_ns].map(|ns| ns / 1_000);

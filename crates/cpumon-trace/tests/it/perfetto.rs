@@ -157,13 +157,13 @@ fn threads_have_their_process_reason_and_interrupts() {
         .iter()
         .map(|row| {
             let GroupKey::Thread(thread, process) = &row.key else { panic!("{row:?}") };
-            let interrupts = row.interrupts.irq_ns + row.interrupts.softirq_ns;
+            let interrupts = row.totals.irq_ns + row.totals.softirq_ns;
             let reason = row.blocked.longest().map(|(reason, _)| reason.name().into_owned());
             (
                 row.name.to_string(),
                 thread.tid,
                 process.pid,
-                row.run_ns,
+                row.totals.run_ns,
                 interrupts,
                 reason.unwrap_or_default(),
             )
@@ -182,7 +182,7 @@ fn threads_have_their_process_reason_and_interrupts() {
         ]
     );
     let (_, rows, _) = report_of(&lives(), ReportBy::Process);
-    assert_eq!((&*rows[0].name, rows[0].threads, rows[0].run_ns), ("shell", 3, 112_000));
+    assert_eq!((&*rows[0].name, rows[0].threads, rows[0].totals.run_ns), ("shell", 3, 112_000));
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn lost_events_are_unknown_time_of_their_cpu() {
         let bytes = [bundle(0, true, &before), bundle(0, true, behind)].concat();
         let (report, rows, ending) = report_of(&bytes, ReportBy::Thread);
         assert_eq!((ending.lost, report.totals().ledger.lost), (1, 1));
-        let run_of = |name| rows.iter().find(|row| &*row.name == name).map_or(0, |row| row.run_ns);
+        let run_of = |name| rows.iter().find(|row| &*row.name == name).map_or(0, |row| row.totals.run_ns);
         assert_eq!((run_of("a"), run_of("c")), (10_000, 20_000));
         report.totals().ledger.unknown_ns
     };

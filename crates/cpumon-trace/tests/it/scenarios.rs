@@ -124,14 +124,20 @@ fn event_of(ids: &mut Ids, event: &str) -> Option<SchedEvent> {
 
 fn write_row(out: &mut String, name: &str, row: &GroupRow) {
     let us = |ns: u64| ns / US;
-    let (run, woken, pushed) = (us(row.run_ns), us(row.ready.woken_ns), us(row.ready.preempted_ns));
+    let (run, woken, pushed) =
+        (us(row.totals.run_ns), us(row.totals.ready_woken_ns), us(row.totals.ready_preempted_ns));
     write!(out, "{name}: run={run} woken={woken} pushed={pushed} blocked={}", us(row.blocked.total_ns()))
         .unwrap();
     for (reason, ns) in row.blocked.iter() {
         write!(out, " {}={}", reason.name(), us(ns)).unwrap();
     }
     let longest = row.longest_delay().map_or(0, |longest| us(longest.ns));
-    write!(out, " switches={}/{} longest={longest}", row.counts.voluntary, row.counts.involuntary).unwrap();
+    write!(
+        out,
+        " switches={}/{} longest={longest}",
+        row.totals.voluntary_switches, row.totals.involuntary_switches
+    )
+    .unwrap();
     out.push('\n');
 }
 

@@ -55,16 +55,16 @@ fn by_report(events: &[SchedEvent], range: TraceRange) -> (BTreeMap<u32, Figures
     let figures = rows.iter().map(|row| {
         let GroupKey::Thread(key, _) = row.key else { panic!("{row:?}") };
         let figures = [
-            row.run_ns,
-            row.interrupts.irq_ns,
-            row.interrupts.softirq_ns,
-            row.ready.woken_ns,
-            row.ready.preempted_ns,
+            row.totals.run_ns,
+            row.totals.irq_ns,
+            row.totals.softirq_ns,
+            row.totals.ready_woken_ns,
+            row.totals.ready_preempted_ns,
             row.blocked.total_ns(),
-            row.unknown_ns,
-            row.counts.voluntary,
-            row.counts.involuntary,
-            row.counts.migrations,
+            row.totals.unknown_ns,
+            row.totals.voluntary_switches,
+            row.totals.involuntary_switches,
+            row.totals.migrations,
             row.longest_delay().map_or(0, |longest| longest.ns),
         ];
         (key.tid - 100, figures)
@@ -165,7 +165,7 @@ fn a_wait_is_charged_to_those_who_ran_as_in_the_report() {
             waits += 1;
         }
         let found_ns: u64 = found.values().sum();
-        assert_eq!(found_ns + behind.rest_ns, row.ready.woken_ns + row.ready.preempted_ns);
+        assert_eq!(found_ns + behind.rest_ns, row.totals.ready_woken_ns + row.totals.ready_preempted_ns);
         for (who, ns) in found {
             *all.entry(who).or_default() += ns;
         }

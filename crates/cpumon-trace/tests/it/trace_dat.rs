@@ -88,7 +88,7 @@ fn threads_have_their_process_and_interrupts_their_time() {
             .iter()
             .map(|row| {
                 let GroupKey::Thread(thread, process) = &row.key else { panic!("{row:?}") };
-                (&*row.name, thread.tid, process.pid, row.run_ns, row.interrupts.softirq_ns)
+                (&*row.name, thread.tid, process.pid, row.totals.run_ns, row.totals.softirq_ns)
             })
             .collect();
         assert_eq!(
@@ -116,10 +116,10 @@ fn an_interrupt_before_the_first_switch_is_of_no_thread() {
     for (what, bytes) in variants(&[pages(&first), pages(&second)]) {
         let (report, rows, _) = report_of(&bytes, ReportBy::Thread);
         let ledger = report.totals().ledger;
-        let run_ns: u64 = rows.iter().map(|row| row.run_ns).sum();
+        let run_ns: u64 = rows.iter().map(|row| row.totals.run_ns).sum();
         assert_eq!((run_ns, ledger.run_ns), (100_000, 100_000), "{what}");
         assert_eq!((ledger.softirq_ns, ledger.unknown_ns), (4_000, 16_000), "{what}");
-        assert!(rows.iter().all(|row| row.interrupts.total_ns() == 0), "{what}");
+        assert!(rows.iter().all(|row| row.totals.interrupts_ns() == 0), "{what}");
     }
 }
 
@@ -138,7 +138,7 @@ fn lost_events_are_unknown_time_of_their_cpu() {
             (7, 7, 50_000, 30_000),
             "{what}"
         );
-        assert_eq!((&*rows[0].name, rows[0].run_ns), ("c", 20_000), "{what}");
+        assert_eq!((&*rows[0].name, rows[0].totals.run_ns), ("c", 20_000), "{what}");
     }
 }
 

@@ -141,20 +141,20 @@ fn group_fields(by: ReportBy, scale: Scale) -> Vec<Field<'static, GroupRow>> {
     ];
     fields.extend(ids_title(by).map(|title| Field::shown(title, 0, move |row: &Row| who(row).ids()).whole()));
     fields.extend([
-        Field::count("run_ns", |row: &Row| row.run_ns).titled("RUN ms", 0).shows(|row| millis(row.run_ns)),
-        Field::real("run_pct", move |row: &Row| percent(row.run_ns, scale.length_ns))
+        Field::count("run_ns", |row: &Row| row.totals.run_ns)
+            .titled("RUN ms", 0)
+            .shows(|row| millis(row.totals.run_ns)),
+        Field::real("run_pct", move |row: &Row| percent(row.totals.run_ns, scale.length_ns))
             .titled("RUN %", 1)
-            .shows(move |row| share(row.run_ns, scale.length_ns)),
-        Field::count("irq_ns", move |row: &Row| taken(row.interrupts.irq_ns)),
-        Field::count("softirq_ns", move |row: &Row| taken(row.interrupts.softirq_ns)),
+            .shows(move |row| share(row.totals.run_ns, scale.length_ns)),
+        Field::count("irq_ns", move |row: &Row| taken(row.totals.irq_ns)),
+        Field::count("softirq_ns", move |row: &Row| taken(row.totals.softirq_ns)),
         Field::shown("IRQ ms", 3, move |row: &Row| {
-            taken(row.interrupts.total_ns()).map_or_else(|| "-".to_owned(), millis)
+            taken(row.totals.interrupts_ns()).map_or_else(|| "-".to_owned(), millis)
         }),
-        Field::count("ready_woken_ns", |row: &Row| row.ready.woken_ns),
-        Field::count("ready_preempted_ns", |row: &Row| row.ready.preempted_ns),
-        Field::shown("READY ms", 1, |row: &Row| {
-            millis(row.ready.woken_ns.saturating_add(row.ready.preempted_ns))
-        }),
+        Field::count("ready_woken_ns", |row: &Row| row.totals.ready_woken_ns),
+        Field::count("ready_preempted_ns", |row: &Row| row.totals.ready_preempted_ns),
+        Field::shown("READY ms", 1, |row: &Row| millis(row.totals.ready_ns())),
     ]);
     fields.extend(delay_fields(scale));
     fields.extend([
@@ -173,15 +173,16 @@ fn group_fields(by: ReportBy, scale: Scale) -> Vec<Field<'static, GroupRow>> {
             .or_short(move |row| waited(row, WaitReason::words)),
         Field::count("blocked_most_ns", |row: &Row| Some(row.blocked.longest()?.1)),
         Field::shown("SWITCHES", 5, |row: &Row| {
-            row.counts.voluntary.saturating_add(row.counts.involuntary).to_string()
+            row.totals.voluntary_switches.saturating_add(row.totals.involuntary_switches).to_string()
         }),
-        Field::count("voluntary_switches", |row: &Row| row.counts.voluntary),
-        Field::count("involuntary_switches", |row: &Row| row.counts.involuntary).titled("PUSHED OFF", 6),
-        Field::count("migrations", |row: &Row| row.counts.migrations).titled("MOVES", 6),
-        Field::count("unknown_wakeups", |row: &Row| row.counts.unknown_wakeups),
-        Field::count("unknown_ns", |row: &Row| row.unknown_ns)
+        Field::count("voluntary_switches", |row: &Row| row.totals.voluntary_switches),
+        Field::count("involuntary_switches", |row: &Row| row.totals.involuntary_switches)
+            .titled("PUSHED OFF", 6),
+        Field::count("migrations", |row: &Row| row.totals.migrations).titled("MOVES", 6),
+        Field::count("unknown_wakeups", |row: &Row| row.unknown_wakeups),
+        Field::count("unknown_ns", |row: &Row| row.totals.unknown_ns)
             .titled("UNKNOWN ms", 6)
-            .shows(|row| millis(row.unknown_ns)),
+            .shows(|row| millis(row.totals.unknown_ns)),
         Field::text("kind", move |row: &Row| Some(who(row).kind.into())),
     ]);
     fields

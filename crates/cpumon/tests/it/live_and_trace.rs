@@ -127,8 +127,8 @@ struct Times {
 
 impl Times {
     fn of_row(row: &GroupRow) -> Self {
-        let ready = row.ready.woken_ns + row.ready.preempted_ns;
-        Self { run: row.run_ns, ready, blocked: row.blocked.total_ns() }
+        let ready = row.totals.ready_woken_ns + row.totals.ready_preempted_ns;
+        Self { run: row.totals.run_ns, ready, blocked: row.blocked.total_ns() }
     }
 
     fn of_account(account: &ThreadAccount) -> Self {
@@ -325,14 +325,14 @@ fn check_ledger(both: &Both, report: &Report, rows: &[GroupRow]) {
     let totals = report.totals();
     let length_ns = both.interval.duration_ns();
     assert_eq!((totals.length_ns, totals.ledger.capacity_ns()), (length_ns, totals.cpus * length_ns));
-    assert_eq!(rows.iter().map(|row| row.run_ns).sum::<u64>(), totals.ledger.run_ns);
+    assert_eq!(rows.iter().map(|row| row.totals.run_ns).sum::<u64>(), totals.ledger.run_ns);
 }
 
 /// The same events, the same times, to the ns. Some virtual machines hide the switches of the init process: the resulting
 /// unknown time stays open on one side, and comes from the kernel's counters on the other.
 fn check_replayed(both: &Both, rows: &[GroupRow]) {
     let replayed = both.replayed();
-    let is_whole = |row: &&GroupRow| row.unknown_ns == 0 && row.counts.unknown_wakeups == 0;
+    let is_whole = |row: &&GroupRow| row.totals.unknown_ns == 0 && row.unknown_wakeups == 0;
     let mut of_load = 0;
     for row in rows.iter().filter(is_whole) {
         let Some(key) = key(row) else { continue };
@@ -355,10 +355,10 @@ fn compare_live(both: &Both, rows: &[GroupRow]) -> Vec<String> {
         let slices = live.delta.voluntary_switches + live.delta.involuntary_switches;
         let wakeups = live.sched.wakeups;
         let less = |live: i64, trace: u64| live - trace.cast_signed();
-        let run = less(live.delta.run_ns, row.run_ns);
-        let woken = less(live.sched.delay_after_wakeup_ns, row.ready.woken_ns);
+        let run = less(live.delta.run_ns, row.totals.run_ns);
+        let woken = less(live.sched.delay_after_wakeup_ns, row.totals.ready_woken_ns);
         let off = woken
-            + less(live.delta.run_delay_ns - live.sched.delay_after_wakeup_ns, row.ready.preempted_ns)
+            + less(live.delta.run_delay_ns - live.sched.delay_after_wakeup_ns, row.totals.ready_preempted_ns)
             + less(live.sched.blocked_ns, row.blocked.total_ns());
         println!(
             "{:16} {slices:6} slices: run {:+7.3} µs each, of {:9.1}; {wakeups:6} wakeups: ready {:+7.3} µs each; ready and blocked {:+7.3} µs each",
@@ -369,15 +369,15 @@ fn compare_live(both: &Both, rows: &[GroupRow]) -> Vec<String> {
             off as f64 / 1e3 / slices as f64,
         );
         let blur = slices * EACH_NS + slices.isqrt() * DEVIATION_NS;
-        let blur = blur + row.unknown_ns.cast_signed();
+        let blur = blur + row.totals.unknown_ns.cast_signed();
         let is_near = run <= blur && run >= -blur - steal_ns;
         // A wakeup is recorded when it begins; live accounts count from when the thread is in a queue.
         let is_off_near =
             off.abs() <= blur + steal_ns && woken <= blur && woken >= -blur - wakeups * WAKEUP_NS;
         // A switch right at a cut may be on either side of it.
-        let switches = row.counts.voluntary + row.counts.involuntary;
-        let has_all = row.unknown_ns > 0 || slices.cast_unsigned().abs_diff(switches) <= 2;
-        if !is_near || (!is_off_near && row.counts.unknown_wakeups == 0) || !has_all {
+        let switches = row.totals.voluntary_switches + row.totals.involuntary_switches;
+        let has_all = row.totals.unknown_ns > 0 || slices.cast_unsigned().abs_diff(switches) <= 2;
+        if !is_near || (!is_off_near && row.unknown_wakeups == 0) || !has_all {
             failed.push(format!(
                 "run {run} woken {woken} off {off} blur {blur} steal {steal_ns}: {live:?} {row:?}"
             ));

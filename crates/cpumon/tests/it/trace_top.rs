@@ -58,7 +58,7 @@ fn its_intervals_are_those_of_the_differ_and_add_up_to_the_report() {
                 let rows = interval.processes.iter().filter(|its| *its.info.name == *row.name);
                 rows.map(|its| its.delta.run_delay_ns).sum::<i64>()
             };
-            let ready_ns = row.ready.woken_ns + row.ready.preempted_ns;
+            let ready_ns = row.totals.ready_woken_ns + row.totals.ready_preempted_ns;
             assert_eq!(sum(&of).unsigned_abs(), ready_ns, "{} every {every_us}", row.name);
         }
     }

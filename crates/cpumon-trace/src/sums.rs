@@ -1,0 +1,155 @@
+//! What threads and CPUs add up to, in a report of a range as in a window of a timeline.
+
+use cpumon_events::CpuState;
+use cpumon_model::Interrupt;
+
+/// A damaged trace may claim any times.
+fn add_each<const N: usize>(sums: [(&mut u64, u64); N]) {
+    for (sum, part) in sums {
+        *sum = sum.saturating_add(part);
+    }
+}
+
+/// Times and counts of a thread or of several.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Serialize, utoipa::ToSchema), schema(as = TraceTotals))]
+pub struct ThreadTotals {
+    /// On a CPU, interrupts left out.
+    pub run_ns: u64,
+    /// In hard interrupts that came while it had a CPU.
+    pub irq_ns: u64,
+    /// In soft interrupts.
+    pub softirq_ns: u64,
+    /// Runnable since a wakeup.
+    pub ready_woken_ns: u64,
+    /// Runnable since it was pushed off.
+    pub ready_preempted_ns: u64,
+    /// Neither.
+    pub blocked_ns: u64,
+    /// No event says.
+    pub unknown_ns: u64,
+    /// Wakeups.
+    pub wakeups: u64,
+    /// Switches to wait.
+    pub voluntary_switches: u64,
+    /// Times it was pushed off.
+    pub involuntary_switches: u64,
+    /// Moves to another CPU.
+    pub migrations: u64,
+    /// The longest wait for a CPU that the window has a part of, up to the window's end.
+    pub longest_delay_ns: u64,
+    /// When that began.
+    pub longest_delay_at_ns: u64,
+}
+
+impl ThreadTotals {
+    pub(crate) fn add_interrupt(&mut self, interrupt: Interrupt, ns: u64) {
+        match interrupt {
+            Interrupt::Hard(_) => self.irq_ns = self.irq_ns.saturating_add(ns),
+            Interrupt::Soft(_) => self.softirq_ns = self.softirq_ns.saturating_add(ns),
+        }
+        self.run_ns = self.run_ns.saturating_sub(ns);
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        add_each([
+            (&mut self.run_ns, other.run_ns),
+            (&mut self.irq_ns, other.irq_ns),
+            (&mut self.softirq_ns, other.softirq_ns),
+            (&mut self.ready_woken_ns, other.ready_woken_ns),
+            (&mut self.ready_preempted_ns, other.ready_preempted_ns),
+            (&mut self.blocked_ns, other.blocked_ns),
+            (&mut self.unknown_ns, other.unknown_ns),
+            (&mut self.wakeups, other.wakeups),
+            (&mut self.voluntary_switches, other.voluntary_switches),
+            (&mut self.involuntary_switches, other.involuntary_switches),
+            (&mut self.migrations, other.migrations),
+        ]);
+        if other.longest_delay_ns > self.longest_delay_ns {
+            self.longest_delay_ns = other.longest_delay_ns;
+            self.longest_delay_at_ns = other.longest_delay_at_ns;
+        }
+    }
+
+    /// In interrupts of both kinds, ns.
+    #[must_use]
+    pub fn interrupts_ns(&self) -> u64 {
+        self.irq_ns.saturating_add(self.softirq_ns)
+    }
+
+    /// Ready in any way, ns.
+    #[must_use]
+    pub fn ready_ns(&self) -> u64 {
+        self.ready_woken_ns.saturating_add(self.ready_preempted_ns)
+    }
+}
+
+/// The times of a CPU, which add up to the length of the range: idle + run + irq + softirq + unknown.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpuAccount {
+    /// Which.
+    pub cpu: u16,
+    /// Without a thread, ns.
+    pub idle_ns: u64,
+    /// With a thread, ns. Interrupts are part of it where they are not recorded.
+    pub run_ns: u64,
+    /// In hard interrupts, ns.
+    pub irq_ns: u64,
+    /// In soft interrupts, ns.
+    pub softirq_ns: u64,
+    /// No event says what it did, ns.
+    pub unknown_ns: u64,
+    /// Switches from a thread or from idle.
+    pub switches: u64,
+    /// Switches from another task than was switched to: events are missing.
+    pub holes: u64,
+    /// Events that the recorder lost.
+    pub lost: u64,
+}
+
+impl CpuAccount {
+    /// All times, ns.
+    #[must_use]
+    pub fn capacity_ns(&self) -> u64 {
+        let known_ns = self.idle_ns.saturating_add(self.run_ns).saturating_add(self.unknown_ns);
+        known_ns.saturating_add(self.irq_ns).saturating_add(self.softirq_ns)
+    }
+
+    /// The time of a state.
+    pub(crate) fn time_in(&mut self, state: CpuState) -> &mut u64 {
+        state.pick(&mut self.unknown_ns, &mut self.idle_ns, &mut self.run_ns)
+    }
+
+    /// Takes `ns` of what the CPU did, and gives it to the interrupt.
+    pub(crate) fn interrupt(&mut self, state: CpuState, interrupt: Interrupt, ns: u64) {
+        let from = self.time_in(state);
+        let ns = ns.min(*from);
+        *from -= ns;
+        match interrupt {
+            Interrupt::Hard(_) => self.irq_ns += ns,
+            Interrupt::Soft(_) => self.softirq_ns += ns,
+        }
+    }
+
+    /// Of several CPUs together.
+    #[must_use]
+    pub fn sum(all: &[Self]) -> Self {
+        all.iter().fold(Self::default(), |mut sum, cpu| {
+            sum.merge(cpu);
+            sum
+        })
+    }
+
+    fn merge(&mut self, other: &Self) {
+        add_each([
+            (&mut self.idle_ns, other.idle_ns),
+            (&mut self.run_ns, other.run_ns),
+            (&mut self.irq_ns, other.irq_ns),
+            (&mut self.softirq_ns, other.softirq_ns),
+            (&mut self.unknown_ns, other.unknown_ns),
+            (&mut self.switches, other.switches),
+            (&mut self.holes, other.holes),
+            (&mut self.lost, other.lost),
+        ]);
+    }
+}
