@@ -24,7 +24,8 @@ use cpumon_model::{SOFTIRQ_KINDS, TraceTask};
 use cpumon_query::fields::Field;
 use cpumon_query::text::{decimal, name_text};
 use cpumon_trace::{
-    AnyTrace, Ending, GroupKey, ReportBy, Tasks, TraceInput, TraceRange, TraceSource, Waker, group_of,
+    AnyTrace, Ending, GroupKey, LongestDelay, ReportBy, Tasks, TraceInput, TraceRange, TraceSource, Waker,
+    group_of,
 };
 
 use crate::cli::{Format, TraceInputArgs};
@@ -145,6 +146,18 @@ fn found(rows: usize, what: &str, outcome: Outcome) -> Outcome {
     if outcome == Outcome::Done { Outcome::NothingFound } else { outcome }
 }
 
+/// Ends a result of that many rows.
+fn end(
+    out: &mut dyn Write,
+    rows: usize,
+    what: &str,
+    ending: &Ending,
+    marked: u64,
+) -> anyhow::Result<Outcome> {
+    out.flush()?;
+    Ok(found(rows, what, missing(ending, marked)))
+}
+
 /// The title of a column of names.
 fn title(by: ReportBy) -> &'static str {
     match by {
@@ -236,6 +249,17 @@ fn ids_title(by: ReportBy) -> Option<&'static str> {
     }
 }
 
+/// Columns of a table that name who a row is about; `rank`: of the ids.
+fn named_fields<'f, R: 'f>(
+    title: &'static str,
+    by: ReportBy,
+    rank: u8,
+    who: impl Fn(&R) -> Who + Copy + 'f,
+) -> impl Iterator<Item = Field<'f, R>> {
+    let ids = ids_title(by).map(|title| Field::shown(title, rank, move |row| who(row).ids()).whole());
+    std::iter::once(Field::shown(title, 0, move |row| who(row).shown()).left()).chain(ids)
+}
+
 fn percent(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 * 100.0 / whole as f64)
 }
@@ -248,8 +272,37 @@ fn millis(ns: u64) -> String {
     format!("{:.3}", ns as f64 / 1e6)
 }
 
-fn micros(ns: Option<u64>) -> String {
-    ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3))
+fn micros(ns: u64) -> String {
+    format!("{:.1}", ns as f64 / 1e3)
+}
+
+fn or_dash(ns: Option<u64>, unit: fn(u64) -> String) -> String {
+    ns.map_or_else(|| "-".to_owned(), unit)
+}
+
+/// A column of ns, which people see in another unit.
+fn time_field<'f, R: 'f, N: Into<Option<u64>> + 'f>(
+    name: &'static str,
+    (title, rank): (&'static str, u8),
+    unit: fn(u64) -> String,
+    get: impl Fn(&R) -> N + Copy + 'f,
+) -> Field<'f, R> {
+    Field::count(name, get).titled(title, rank).shows(move |row| or_dash(get(row).into(), unit))
+}
+
+/// Columns of the longest wait for a CPU: its length, its begin since that of the trace, and the CPU.
+fn longest_fields<'f, R: 'f>(
+    rank: u8,
+    began_ns: u64,
+    longest: impl Fn(&R) -> Option<LongestDelay> + Copy + 'f,
+) -> [Field<'f, R>; 3] {
+    let at_ns = move |row: &R| longest(row).map(|longest| longest.from_ns.saturating_sub(began_ns));
+    let ns = move |row: &R| longest(row).map(|longest| longest.ns);
+    [
+        time_field("delay_max_ns", ("MAX us", rank), micros, ns),
+        time_field("delay_max_at_ns", ("AT s", 3), seconds, at_ns),
+        Field::count("delay_max_cpu", move |row| longest(row).map(|longest| u64::from(longest.cpu))),
+    ]
 }
 
 fn share(part: u64, whole: u64) -> String {

@@ -8,7 +8,7 @@ use cpumon_model::TraceTask;
 use cpumon_query::fields::Field;
 use cpumon_trace::{PathStep, ThreadState, TraceHistory, TraceRange, Waker, history};
 
-use super::{TraceFile, Who, behind, found, limit_of, millis, missing, ns, seconds, who_fields};
+use super::{TraceFile, Who, behind, found, limit_of, millis, missing, ns, seconds, time_field, who_fields};
 use crate::cli::{Format, TracePathArgs};
 use crate::exit::{Outcome, Usage, say};
 use crate::table::{paragraph, terminal_columns, write_rows};
@@ -115,10 +115,8 @@ fn fields<'f>(file: &'f TraceFile<'_>) -> Vec<Field<'f, PathStep>> {
         move |step: &PathStep| format!("{:depth$}{}", "", thread(step).shown(), depth = step.depth * 2);
     let by = |step: &PathStep| Some(Who::of_waker(step.waker?, file));
     let mut fields = vec![
-        Field::count("at_ns", |step: &PathStep| file.since_begin(step.from_ns))
-            .titled("AT s", 0)
-            .shows(|step| seconds(file.since_begin(step.from_ns))),
-        Field::count("length_ns", PathStep::ns).titled("FOR ms", 0).shows(|step| millis(step.ns())),
+        time_field("at_ns", ("AT s", 0), seconds, |step: &PathStep| file.since_begin(step.from_ns)),
+        time_field("length_ns", ("FOR ms", 0), millis, PathStep::ns),
         Field::count("depth", |step: &PathStep| step.depth as u64),
         Field::shown("THREAD", 0, indented).left(),
         Field::shown("PID/TID", 0, move |step: &PathStep| thread(step).ids()).whole(),
@@ -126,12 +124,9 @@ fn fields<'f>(file: &'f TraceFile<'_>) -> Vec<Field<'f, PathStep>> {
     ];
     fields.extend(who_fields(["kind", "name", "pid", "tid"], thread));
     fields.extend([
-        Field::text("state", |step: &PathStep| Some(kind(step).into())),
+        Field::text("state", |step: &PathStep| Some(step.state.name().into())),
         Field::count("cpu", |step: &PathStep| u64::from(step.cpu)),
-        Field::text("reason", |step: &PathStep| match step.state {
-            ThreadState::Blocked(reason) => Some(reason.name()),
-            _ => None,
-        }),
+        Field::text("reason", |step: &PathStep| Some(step.state.reason()?.name())),
         Field::int("is_explained", |step: &PathStep| i64::from(step.is_explained)),
         Field::text("woken_by", move |step: &PathStep| Some(by(step)?.name.into())),
         Field::int("woken_by_tid", move |step: &PathStep| by(step)?.tid.map(i64::from)),
@@ -141,27 +136,17 @@ fn fields<'f>(file: &'f TraceFile<'_>) -> Vec<Field<'f, PathStep>> {
     fields
 }
 
-fn kind(step: &PathStep) -> &'static str {
-    match step.state {
-        ThreadState::Running => "running",
-        ThreadState::ReadyWoken => "ready",
-        ThreadState::ReadyPreempted => "preempted",
-        ThreadState::Blocked(_) => "blocked",
-        ThreadState::Unknown | ThreadState::Dead => "unknown",
-    }
-}
-
 /// Where the time of the steps went, and whose it was.
 fn sums(steps: &[PathStep], file: &TraceFile<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut whose: HashMap<TraceTask, u64> = HashMap::new();
     let (mut run, mut ready, mut blocked, mut unknown) = (0, 0, 0, 0);
     for step in steps.iter().filter(|step| !step.is_explained) {
         *whose.entry(step.task).or_default() += step.ns();
-        *match kind(step) {
-            "running" => &mut run,
-            "ready" | "preempted" => &mut ready,
-            "blocked" => &mut blocked,
-            _ => &mut unknown,
+        *match step.state {
+            ThreadState::Running => &mut run,
+            ThreadState::ReadyWoken | ThreadState::ReadyPreempted => &mut ready,
+            ThreadState::Blocked(_) => &mut blocked,
+            ThreadState::Unknown | ThreadState::Dead => &mut unknown,
         } += step.ns();
     }
     let mut whose: Vec<_> = whose.into_iter().collect();

@@ -14,8 +14,8 @@ use cpumon_trace::{
 };
 
 use super::{
-    TraceFile, Who, cut, found, ids_title, limit, micros, millis, missing, ns, percent, say_left_out,
-    seconds, share, title, who_fields,
+    TraceFile, Who, cut, end, ids_title, limit, longest_fields, micros, millis, named_fields, ns, or_dash,
+    percent, say_left_out, seconds, share, time_field, title, who_fields,
 };
 use crate::cli::{Format, TraceReportArgs};
 use crate::exit::Outcome;
@@ -61,8 +61,7 @@ pub(crate) fn report(args: &TraceReportArgs, out: &mut dyn Write) -> anyhow::Res
         write_rows(format, &cpu_fields(scale), &cpus[..shown], out)?;
         cpus.len()
     };
-    out.flush()?;
-    Ok(found(count, "event", missing(&ending, totals.ledger.lost)))
+    end(out, count, "event", &ending, totals.ledger.lost)
 }
 
 fn head(totals: &Totals, has_interrupts: bool, out: &mut dyn Write) -> io::Result<()> {
@@ -141,31 +140,30 @@ fn group_fields(by: ReportBy, scale: Scale) -> Vec<Field<'static, GroupRow>> {
     ];
     fields.extend(ids_title(by).map(|title| Field::shown(title, 0, move |row: &Row| who(row).ids()).whole()));
     fields.extend([
-        Field::count("run_ns", |row: &Row| row.totals.run_ns)
-            .titled("RUN ms", 0)
-            .shows(|row| millis(row.totals.run_ns)),
+        time_field("run_ns", ("RUN ms", 0), millis, |row: &Row| row.totals.run_ns),
         Field::real("run_pct", move |row: &Row| percent(row.totals.run_ns, scale.length_ns))
             .titled("RUN %", 1)
             .shows(move |row| share(row.totals.run_ns, scale.length_ns)),
         Field::count("irq_ns", move |row: &Row| taken(row.totals.irq_ns)),
         Field::count("softirq_ns", move |row: &Row| taken(row.totals.softirq_ns)),
-        Field::shown("IRQ ms", 3, move |row: &Row| {
-            taken(row.totals.interrupts_ns()).map_or_else(|| "-".to_owned(), millis)
-        }),
+        Field::shown("IRQ ms", 3, move |row: &Row| or_dash(taken(row.totals.interrupts_ns()), millis)),
         Field::count("ready_woken_ns", |row: &Row| row.totals.ready_woken_ns),
         Field::count("ready_preempted_ns", |row: &Row| row.totals.ready_preempted_ns),
         Field::shown("READY ms", 1, |row: &Row| millis(row.totals.ready_ns())),
     ]);
-    fields.extend(delay_fields(scale));
+    fields.extend([
+        Field::count("delays", GroupRow::delays),
+        time_field("delay_p50_ns", ("p50 us", 5), micros, |row: &Row| row.delay_percentile_ns(50)),
+        time_field("delay_p99_ns", ("p99 us", 3), micros, |row: &Row| row.delay_percentile_ns(99)),
+    ]);
+    fields.extend(longest_fields(2, scale.began_ns, GroupRow::longest_delay));
     fields.extend([
         Field::text("behind", |row: &Row| Some((&*row.behind.first()?.0).into()))
             .titled("MOST BEHIND ms", 4)
             .right()
             .shows(move |row| most(row.behind.first().map(|(name, ns)| (&**name, *ns)))),
         Field::count("behind_ns", |row: &Row| Some(row.behind.first()?.1)),
-        Field::count("blocked_ns", |row: &Row| row.blocked.total_ns())
-            .titled("BLOCKED ms", 3)
-            .shows(|row| millis(row.blocked.total_ns())),
+        time_field("blocked_ns", ("BLOCKED ms", 3), millis, |row: &Row| row.blocked.total_ns()),
         Field::text("blocked_most_for", |row: &Row| Some(row.blocked.longest()?.0.name()))
             .titled("MOST FOR ms", 4)
             .right()
@@ -180,58 +178,25 @@ fn group_fields(by: ReportBy, scale: Scale) -> Vec<Field<'static, GroupRow>> {
             .titled("PUSHED OFF", 6),
         Field::count("migrations", |row: &Row| row.totals.migrations).titled("MOVES", 6),
         Field::count("unknown_wakeups", |row: &Row| row.unknown_wakeups),
-        Field::count("unknown_ns", |row: &Row| row.totals.unknown_ns)
-            .titled("UNKNOWN ms", 6)
-            .shows(|row| millis(row.totals.unknown_ns)),
+        time_field("unknown_ns", ("UNKNOWN ms", 6), millis, |row: &Row| row.totals.unknown_ns),
         Field::text("kind", move |row: &Row| Some(who(row).kind.into())),
     ]);
     fields
-}
-
-/// How long its threads waited for a CPU.
-fn delay_fields(scale: Scale) -> [Field<'static, GroupRow>; 6] {
-    type Row = GroupRow;
-    let longest = |row: &Row| row.longest_delay();
-    let at_ns = move |row: &Row| longest(row).map(|at| at.from_ns.saturating_sub(scale.began_ns));
-    [
-        Field::count("delays", GroupRow::delays),
-        Field::count("delay_p50_ns", |row: &Row| row.delay_percentile_ns(50))
-            .titled("p50 us", 5)
-            .shows(|row| micros(row.delay_percentile_ns(50))),
-        Field::count("delay_p99_ns", |row: &Row| row.delay_percentile_ns(99))
-            .titled("p99 us", 3)
-            .shows(|row| micros(row.delay_percentile_ns(99))),
-        Field::count("delay_max_ns", move |row: &Row| longest(row).map(|longest| longest.ns))
-            .titled("MAX us", 2)
-            .shows(move |row| micros(longest(row).map(|longest| longest.ns))),
-        Field::count("delay_max_at_ns", at_ns)
-            .titled("AT s", 3)
-            .shows(move |row| at_ns(row).map_or_else(|| "-".to_owned(), seconds)),
-        Field::count("delay_max_cpu", move |row: &Row| longest(row).map(|longest| u64::from(longest.cpu))),
-    ]
 }
 
 /// Columns of a CPU.
 fn cpu_fields(scale: Scale) -> Vec<Field<'static, CpuAccount>> {
     type Row = CpuAccount;
     let taken = move |ns: u64| scale.has_interrupts.then_some(ns);
-    let time = move |name, title, rank, get: fn(&Row) -> u64| {
-        Field::count(name, get).titled(title, rank).shows(move |cpu: &Row| millis(get(cpu)))
-    };
-    let interrupt = move |name, title, get: fn(&Row) -> u64| {
-        let get = move |cpu: &Row| taken(get(cpu));
-        let shown = move |cpu: &Row| get(cpu).map_or_else(|| "-".to_owned(), millis);
-        Field::count(name, get).titled(title, 1).shows(shown)
-    };
     vec![
         Field::count("cpu", |cpu: &Row| u64::from(cpu.cpu)).titled("CPU", 0).left(),
         Field::count("capacity_ns", CpuAccount::capacity_ns),
         Field::shown("RUN %", 0, |cpu: &Row| share(cpu.run_ns, cpu.capacity_ns())),
-        time("run_ns", "RUN ms", 0, |cpu| cpu.run_ns),
-        interrupt("irq_ns", "IRQ ms", |cpu| cpu.irq_ns),
-        interrupt("softirq_ns", "SOFTIRQ ms", |cpu| cpu.softirq_ns),
-        time("idle_ns", "IDLE ms", 0, |cpu| cpu.idle_ns),
-        time("unknown_ns", "UNKNOWN ms", 0, |cpu| cpu.unknown_ns),
+        time_field("run_ns", ("RUN ms", 0), millis, |cpu: &Row| cpu.run_ns),
+        time_field("irq_ns", ("IRQ ms", 1), millis, move |cpu: &Row| taken(cpu.irq_ns)),
+        time_field("softirq_ns", ("SOFTIRQ ms", 1), millis, move |cpu: &Row| taken(cpu.softirq_ns)),
+        time_field("idle_ns", ("IDLE ms", 0), millis, |cpu: &Row| cpu.idle_ns),
+        time_field("unknown_ns", ("UNKNOWN ms", 0), millis, |cpu: &Row| cpu.unknown_ns),
         Field::real("run_pct", |cpu: &Row| percent(cpu.run_ns, cpu.capacity_ns())),
         Field::count("switches", |cpu: &Row| cpu.switches).titled("SWITCHES", 1),
         Field::count("holes", |cpu: &Row| cpu.holes).titled("HOLES", 2),
@@ -274,8 +239,7 @@ fn over_time(
         }
         cpus_of(&series)
     };
-    out.flush()?;
-    Ok(found(count, "event", missing(&ending, ending.lost)))
+    end(out, count, "event", &ending, ending.lost)
 }
 
 /// CPUs in the range.
@@ -330,10 +294,7 @@ fn group_table(rows: &[SeriesRow], by: ReportBy, series: &Series, out: &mut dyn 
     };
     let lines: Vec<_> = rows.iter().map(|row| (row, run(row))).collect();
     let highest = lines.iter().map(|(_, shares)| most(shares)).fold(0.0, f64::max);
-    let mut fields = vec![Field::shown(title(by), 0, |(row, _): &SeriesLine<'_>| who(row).shown()).left()];
-    fields.extend(
-        ids_title(by).map(|title| Field::shown(title, 0, |(row, _): &SeriesLine<'_>| who(row).ids()).whole()),
-    );
+    let mut fields: Vec<_> = named_fields(title(by), by, 0, |(row, _): &SeriesLine<'_>| who(row)).collect();
     let sum = |row: &SeriesRow, of: fn(&SeriesCell) -> u64| millis(row.cells.iter().map(of).sum());
     fields.extend([
         Field::shown("RUN ms", 0, move |(row, _): &SeriesLine<'_>| sum(row, |cell| cell.run_ns)),

@@ -9,13 +9,12 @@ use cpumon_model::delay_range_ns;
 use cpumon_query::fields::Field;
 use cpumon_query::text::spark;
 use cpumon_trace::{
-    DurationOf, DurationRow, LongWait, ReportBy, WakeCounts, Waker, WakerKey, WakerRow, durations,
-    longest_waits,
+    DurationOf, DurationRow, LongWait, ReportBy, Waker, WakerKey, WakerRow, durations, longest_waits,
 };
 
 use super::{
-    TraceFile, Who, behind, cut, found, ids_title, limit, micros, millis, missing, say_left_out, seconds,
-    share, title, who_fields,
+    TraceFile, Who, behind, cut, end, limit, longest_fields, micros, millis, missing, named_fields, or_dash,
+    say_left_out, seconds, share, time_field, title, who_fields,
 };
 use crate::cli::{Format, TraceDelaysArgs, TraceHistogramArgs, TraceWakersArgs};
 use crate::exit::{Outcome, say};
@@ -29,8 +28,7 @@ pub(crate) fn delays(args: &TraceDelaysArgs, out: &mut dyn Write) -> anyhow::Res
     let (waits, ending) = file.read(|trace| longest_waits(trace, range, limit(&args.input)))?;
     write_rows(args.input.format.get(), &wait_fields(&file), &waits, out)
         .context("cannot write the waits")?;
-    out.flush()?;
-    Ok(found(waits.len(), "thread that waited for a CPU", missing(&ending, ending.lost)))
+    end(out, waits.len(), "thread that waited for a CPU", &ending, ending.lost)
 }
 
 /// Columns of a wait. Times are ns; `at` counts from the start of the trace.
@@ -44,9 +42,7 @@ fn wait_fields<'f>(file: &'f TraceFile<'_>) -> Vec<Field<'f, LongWait>> {
     };
     let waited = |wait: &LongWait| format!("{}{}", millis(wait.ns), if wait.is_over { "" } else { "+" });
     let mut fields = vec![
-        Field::count("at_ns", |wait: &LongWait| file.since_begin(wait.from_ns))
-            .titled("AT s", 1)
-            .shows(|wait| seconds(file.since_begin(wait.from_ns))),
+        time_field("at_ns", ("AT s", 1), seconds, |wait: &LongWait| file.since_begin(wait.from_ns)),
         Field::count("delay_ns", |wait: &LongWait| wait.ns),
         Field::count("cpu", |wait: &LongWait| u64::from(wait.cpu)).titled("CPU", 4),
         Field::shown("WAITED ms", 0, waited),
@@ -93,12 +89,8 @@ pub(crate) fn histogram(args: &TraceHistogramArgs, out: &mut dyn Write) -> anyho
         }
         Some(format) => cpumon_export::rows(format, &bucket_fields(), rows.iter().flat_map(buckets), out)?,
     }
-    out.flush()?;
-    let what = match args.of {
-        DurationOf::Run => "slice that ended",
-        DurationOf::Ready | DurationOf::Blocked | DurationOf::OffCpu => "wait that ended",
-    };
-    Ok(found(count, what, missing(&ending, ending.lost)))
+    let what = if args.of == DurationOf::Run { "slice that ended" } else { "wait that ended" };
+    end(out, count, what, &ending, ending.lost)
 }
 
 /// The power of two below the lengths of a bucket.
@@ -131,26 +123,23 @@ fn histogram_table(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let (powers, is_ascii) = (powers(rows), !cpumon_tui::is_utf8_locale());
-    let percentile = |row: &DurationRow, percent| micros(row.durations.percentile_ns(percent));
+    let percentile = |row: &DurationRow, percent| or_dash(row.durations.percentile_ns(percent), micros);
     let who = |row: &DurationRow| Who::new(&row.key, &row.name);
-    let mut fields = vec![Field::shown(title(by), 0, move |row: &DurationRow| who(row).shown()).left()];
-    fields.extend(
-        ids_title(by).map(|title| Field::shown(title, 0, move |row: &DurationRow| who(row).ids()).whole()),
-    );
+    let mut fields: Vec<_> = named_fields(title(by), by, 0, who).collect();
     fields.extend([
         Field::shown("COUNT", 0, |row: &DurationRow| row.durations.histogram.total().to_string()),
         Field::shown("SUM ms", 1, |row: &DurationRow| millis(row.durations.total_ns)),
         Field::shown("p50 us", 1, move |row: &DurationRow| percentile(row, 50)),
         Field::shown("p90 us", 3, move |row: &DurationRow| percentile(row, 90)),
         Field::shown("p99 us", 1, move |row: &DurationRow| percentile(row, 99)),
-        Field::shown("MAX us", 0, |row: &DurationRow| micros(Some(row.durations.longest.ns))),
+        Field::shown("MAX us", 0, |row: &DurationRow| micros(row.durations.longest.ns)),
         Field::shown("AT s", 4, |row: &DurationRow| seconds(file.since_begin(row.durations.longest.from_ns))),
         Field::shown("HISTOGRAM", 2, |row: &DurationRow| shape(row, &powers, is_ascii)),
     ]);
     write_columns(&fields, rows, terminal_columns(), out)?;
     if !rows.is_empty() {
         let (low, high) = (1_u64 << powers.start(), 1_u64 << (powers.end() + 1));
-        let [low, high] = [low, high].map(|ns| micros(Some(ns)));
+        let [low, high] = [low, high].map(micros);
         let note = format!("HISTOGRAM: a bar for each power of two, {low} to {high} us.");
         paragraph(&note, terminal_columns(), out)?;
     }
@@ -192,8 +181,8 @@ pub(crate) fn wakers(args: &TraceWakersArgs, out: &mut dyn Write) -> anyhow::Res
             paragraph(note, terminal_columns(), out)?;
         }
     }
-    out.flush()?;
     if wakers.left_out > 0 {
+        out.flush()?;
         say(&format!(
             "{} wakeups are in no row, because there are too many pairs; choose a part of the trace with --from and --to",
             wakers.left_out
@@ -201,7 +190,7 @@ pub(crate) fn wakers(args: &TraceWakersArgs, out: &mut dyn Write) -> anyhow::Res
         missing(&ending, ending.lost);
         return Ok(Outcome::DataMissing);
     }
-    Ok(found(count, "wakeup", missing(&ending, ending.lost)))
+    end(out, count, "wakeup", &ending, ending.lost)
 }
 
 fn waker(row: &WakerRow) -> Who {
@@ -217,22 +206,12 @@ fn woken(row: &WakerRow) -> Who {
     Who::new(&row.woken, &row.woken_name)
 }
 
-fn mean_ns(counts: &WakeCounts) -> Option<u64> {
-    counts.delay_ns.checked_div(counts.runs)
-}
-
 /// Columns of a pair. Times are ns; `at` counts from the start of the trace.
 fn pair_fields<'f>(by: ReportBy, file: &'f TraceFile<'_>) -> Vec<Field<'f, WakerRow>> {
-    let longest = |row: &WakerRow| (row.counts.runs > 0).then_some(row.counts.longest);
-    let at_ns = move |row: &WakerRow| longest(row).map(|longest| file.since_begin(longest.from_ns));
     let mut fields: Vec<_> = who_fields(["waker_kind", "waker", "waker_pid", "waker_tid"], waker).into();
-    fields.push(Field::shown("WAKER", 0, |row: &WakerRow| waker(row).shown()).left());
-    fields
-        .extend(ids_title(by).map(|title| Field::shown(title, 1, |row: &WakerRow| waker(row).ids()).whole()));
+    fields.extend(named_fields("WAKER", by, 1, waker));
     fields.extend(who_fields(["woken_kind", "woken", "woken_pid", "woken_tid"], woken));
-    fields.push(Field::shown("WOKEN", 0, |row: &WakerRow| woken(row).shown()).left());
-    fields
-        .extend(ids_title(by).map(|title| Field::shown(title, 1, |row: &WakerRow| woken(row).ids()).whole()));
+    fields.extend(named_fields("WOKEN", by, 1, woken));
     fields.extend([
         Field::count("wakeups", |row: &WakerRow| row.counts.wakeups).titled("WAKEUPS", 0),
         Field::count("runs", |row: &WakerRow| row.counts.runs),
@@ -240,19 +219,13 @@ fn pair_fields<'f>(by: ReportBy, file: &'f TraceFile<'_>) -> Vec<Field<'f, Waker
             .titled("SAME CPU %", 4)
             .shows(|row| share(row.counts.runs_here, row.counts.runs)),
         Field::count("delay_ns", |row: &WakerRow| row.counts.delay_ns),
-        Field::count("delay_mean_ns", |row: &WakerRow| mean_ns(&row.counts))
-            .titled("MEAN us", 2)
-            .shows(|row| micros(mean_ns(&row.counts))),
-        Field::count("delay_max_ns", move |row: &WakerRow| longest(row).map(|longest| longest.ns))
-            .titled("MAX us", 0)
-            .shows(move |row| micros(longest(row).map(|longest| longest.ns))),
-        Field::count("delay_max_at_ns", at_ns)
-            .titled("AT s", 3)
-            .shows(move |row| at_ns(row).map_or_else(|| "-".to_owned(), seconds)),
-        Field::count("delay_max_cpu", move |row: &WakerRow| {
-            longest(row).map(|longest| u64::from(longest.cpu))
-        })
-        .titled("CPU", 5),
+        time_field("delay_mean_ns", ("MEAN us", 2), micros, |row: &WakerRow| {
+            row.counts.delay_ns.checked_div(row.counts.runs)
+        }),
     ]);
+    let [max, at, cpu] = longest_fields(0, file.began_ns, |row: &WakerRow| {
+        (row.counts.runs > 0).then_some(row.counts.longest)
+    });
+    fields.extend([max, at, cpu.titled("CPU", 5)]);
     fields
 }
