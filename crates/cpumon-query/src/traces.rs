@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use cpumon_store::trace_file;
 
-use cancel::CancellableSource;
+use cancel::{CancellableInput, CancellableSource};
 use cpumon_trace::TraceSource;
 
 pub use answers::{
@@ -21,7 +21,6 @@ pub use answers::{
     TraceSlice, TraceSums, TraceThread, TraceThreadPage, TraceThreadRow, TraceThreadTrack, TraceThreads,
     TraceTracks, TraceWait, TraceWoken, TrackList,
 };
-pub use cancel::CancellableInput;
 // They are what timelines answer with: a frontend needs no reader of traces.
 pub use cpumon_trace::{
     AnyTrace, Behind, Buckets, CpuTrack, CpuWho, Delay, Delays, Overload, ReadError, Slice, StatePart,
@@ -130,11 +129,7 @@ impl Timelines {
     }
 
     /// Opens a trace and reads its header. Reading fails once the flag is set.
-    pub fn open(
-        &self,
-        id: &str,
-        cancelled: &Arc<AtomicBool>,
-    ) -> Result<AnyTrace<BufReader<CancellableInput>>, TimelineError> {
+    pub fn open(&self, id: &str, cancelled: &Arc<AtomicBool>) -> Result<AnyTrace<'static>, TimelineError> {
         let file = self.traces.open(id)?.ok_or(TimelineError::Unknown)?;
         let input = CancellableInput::new(file, cancelled);
         Ok(AnyTrace::open(BufReader::with_capacity(BUFFER_BYTES, input))?)

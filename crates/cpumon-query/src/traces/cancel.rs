@@ -13,7 +13,7 @@ const CHECK_EVENTS: u32 = 4_096;
 
 /// The bytes of a trace. Once its flag is set, reading fails.
 #[derive(Debug)]
-pub struct CancellableInput {
+pub(super) struct CancellableInput {
     input: TraceInput,
     cancelled: Arc<AtomicBool>,
 }

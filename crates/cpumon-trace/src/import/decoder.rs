@@ -3,7 +3,7 @@
 
 use std::io::Read;
 
-use cpumon_events::{Name, ProgramName, reserve_some};
+use cpumon_events::{Name, ProgramName, reserve_some, up_to_zero};
 use cpumon_model::{Interrupt, Leaves};
 
 use crate::file::ReadError;
@@ -116,6 +116,11 @@ pub(crate) fn push(events: &mut Vec<RawEvent>, event: RawEvent) {
     events.push(event);
 }
 
+/// Events of the CPU are missing between these times. The count is 0 where the file's damage counts them.
+pub(crate) fn lost(cpu: u16, count: u64, at_ns: u64, until_ns: u64) -> RawEvent {
+    RawEvent { at_ns, cpu, kind: RawKind::Lost { count, until_ns: until_ns.max(at_ns) } }
+}
+
 /// How far a decoder came.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -126,7 +131,7 @@ pub(crate) enum Step {
 }
 
 /// A file of another recorder.
-pub(crate) trait Decoder {
+pub(crate) trait Decoder: Send {
     /// Reads a part of the file, and adds what it says to `events`. Damage goes into `ending`, and ends the file.
     fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<Step, ReadError>;
 }
@@ -139,4 +144,10 @@ pub(super) fn read_up_to(from: &mut dyn Read, length: u64, most: u64) -> std::io
     let mut bytes = Vec::new();
     from.take(length).read_to_end(&mut bytes)?;
     Ok(Some(bytes))
+}
+
+/// The name of a machine, which a file may have at any length.
+pub(super) fn host_name(text: &[u8]) -> String {
+    let text = up_to_zero(text);
+    String::from_utf8_lossy(&text[..text.len().min(255)]).into_owned()
 }

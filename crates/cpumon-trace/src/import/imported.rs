@@ -18,8 +18,8 @@ use crate::tasks::Tasks;
 const TOO_MANY: &str = "its packed parts become more events than any recorder writes in a file of its length";
 
 /// Sorts and numbers what a decoder gives.
-pub(crate) struct Imported<D> {
-    decoder: D,
+pub(crate) struct Imported<'t> {
+    decoder: Box<dyn Decoder + 't>,
     pub(super) header: FileHeader,
     pub(super) tasks: Tasks,
     /// CPUs that went offline; known at the end.
@@ -33,9 +33,13 @@ pub(crate) struct Imported<D> {
     ending: Ending,
 }
 
-impl<D: Decoder> Imported<D> {
+impl<'t> Imported<'t> {
     /// Reads up to the first event: the trace begins with it.
-    pub(crate) fn new(decoder: D, header: FileHeader, file_bytes: u64) -> Result<Self, ReadError> {
+    pub(crate) fn new(
+        decoder: Box<dyn Decoder + 't>,
+        header: FileHeader,
+        file_bytes: u64,
+    ) -> Result<Self, ReadError> {
         let mut imported = Self {
             decoder,
             header,

@@ -24,7 +24,7 @@ use crate::file::format::FileHeader;
 use crate::file::reader::TraceReader;
 use crate::source::{StoppedCpu, TraceSource};
 use crate::tasks::Tasks;
-use decoder::{Decoder, RawEvent, Step};
+use decoder::Decoder;
 use etl::{Etl, MAGIC_BYTES, is_etl};
 use imported::Imported;
 use perf::{MAGICS, PerfData};
@@ -33,57 +33,40 @@ use trace_dat::TraceDat;
 use tracepoints::TRACING_DATA_MAGIC;
 
 /// A trace of our own recorder or of another.
-pub struct AnyTrace<R: Read + Seek>(Format<R>);
+pub struct AnyTrace<'t>(Format<'t>);
 
-enum Format<R: Read + Seek> {
-    Own(Box<TraceReader<R>>),
-    Foreign(Box<Imported<AnyDecoder<R>>>),
+enum Format<'t> {
+    Own(Box<TraceReader<Box<dyn Read + Send + 't>>>),
+    Foreign(Box<Imported<'t>>),
 }
 
-enum AnyDecoder<R> {
-    Perf(Box<PerfData<R>>),
-    Etl(Box<Etl<R>>),
-    TraceDat(Box<TraceDat<R>>),
-    Perfetto(Box<Perfetto<R>>),
-}
-
-impl<R: Read + Seek> Decoder for AnyDecoder<R> {
-    fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<Step, ReadError> {
-        match self {
-            Self::Perf(decoder) => decoder.step(events, ending),
-            Self::Etl(decoder) => decoder.step(events, ending),
-            Self::TraceDat(decoder) => decoder.step(events, ending),
-            Self::Perfetto(decoder) => decoder.step(events, ending),
-        }
-    }
-}
-
-impl<R: Read + Seek> AnyTrace<R> {
+impl<'t> AnyTrace<'t> {
     /// Reads the header of a trace.
-    pub fn open(mut from: R) -> Result<Self, ReadError> {
+    pub fn open(mut from: impl Read + Seek + Send + 't) -> Result<Self, ReadError> {
         let mut magic = Vec::new();
         from.by_ref().take(MAGIC_BYTES as u64).read_to_end(&mut magic)?;
         let file_bytes = from.seek(SeekFrom::End(0))?;
         from.seek(SeekFrom::Start(0))?;
         let (decoder, header) = if MAGICS.iter().any(|known| magic.starts_with(*known)) {
-            let (decoder, header) = PerfData::open(from)?;
-            (AnyDecoder::Perf(Box::new(decoder)), header)
+            boxed(PerfData::open(from)?)
         } else if is_etl(&magic) {
-            let (decoder, header) = Etl::open(from)?;
-            (AnyDecoder::Etl(Box::new(decoder)), header)
+            boxed(Etl::open(from)?)
         } else if magic.starts_with(TRACING_DATA_MAGIC) {
-            let (decoder, header) = TraceDat::open(from)?;
-            (AnyDecoder::TraceDat(Box::new(decoder)), header)
+            boxed(TraceDat::open(from)?)
         } else if is_perfetto(&magic) {
-            let (decoder, header) = Perfetto::open(from)?;
-            (AnyDecoder::Perfetto(Box::new(decoder)), header)
+            boxed(Perfetto::open(from)?)
         } else if let Some(packed) = packed(&magic) {
             return Err(packed);
         } else {
+            let from: Box<dyn Read + Send + 't> = Box::new(from);
             return Ok(Self(Format::Own(Box::new(TraceReader::open(from)?))));
         };
         Ok(Self(Format::Foreign(Box::new(Imported::new(decoder, header, file_bytes)?))))
     }
+}
+
+fn boxed<'t>((decoder, header): (impl Decoder + 't, FileHeader)) -> (Box<dyn Decoder + 't>, FileHeader) {
+    (Box::new(decoder), header)
 }
 
 /// What a file begins with that is packed as a whole: a reader goes back and forth in the others.
@@ -101,7 +84,7 @@ fn packed(magic: &[u8]) -> Option<ReadError> {
     Some(ReadError::Packed { with, unpack })
 }
 
-impl<R: Read + Seek> TraceSource for AnyTrace<R> {
+impl TraceSource for AnyTrace<'_> {
     fn header(&self) -> &FileHeader {
         match &self.0 {
             Format::Own(trace) => trace.header(),

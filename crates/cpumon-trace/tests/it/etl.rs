@@ -17,7 +17,7 @@ use crate::made_etl::{
 };
 use crate::support::made_up;
 
-fn open(bytes: &[u8]) -> Result<AnyTrace<Cursor<&[u8]>>, ReadError> {
+fn open(bytes: &[u8]) -> Result<AnyTrace<'_>, ReadError> {
     AnyTrace::open(Cursor::new(bytes))
 }
 

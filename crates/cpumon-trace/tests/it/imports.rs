@@ -14,7 +14,7 @@ pub const SLEEPS: u64 = 1;
 pub const DEAD: u64 = 0x10;
 pub const PREEMPTED: u64 = 0x100;
 
-pub fn open(bytes: &[u8]) -> Result<AnyTrace<Cursor<&[u8]>>, ReadError> {
+pub fn open(bytes: &[u8]) -> Result<AnyTrace<'_>, ReadError> {
     AnyTrace::open(Cursor::new(bytes))
 }
 

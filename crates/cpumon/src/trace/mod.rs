@@ -38,7 +38,7 @@ const TABLE_ROWS: usize = 20;
 /// A trace that is read.
 struct TraceFile<'a> {
     name: &'a Path,
-    trace: AnyTrace<BufReader<TraceInput>>,
+    trace: AnyTrace<'static>,
     /// When the trace began on its clock.
     began_ns: u64,
 }
@@ -58,7 +58,7 @@ impl<'a> TraceFile<'a> {
     /// Reads it to its end.
     fn read<T, E: std::error::Error + Send + Sync + 'static>(
         &mut self,
-        analysis: impl FnOnce(&mut AnyTrace<BufReader<TraceInput>>) -> Result<T, E>,
+        analysis: impl FnOnce(&mut AnyTrace<'static>) -> Result<T, E>,
     ) -> anyhow::Result<T> {
         analysis(&mut self.trace).with_context(|| format!("cannot read {}", self.name.display()))
     }
@@ -79,7 +79,7 @@ impl<'a> TraceFile<'a> {
 }
 
 /// Opens a trace, or the newest recording of a flight recorder's directory.
-fn open(name: &Path) -> anyhow::Result<AnyTrace<BufReader<TraceInput>>> {
+fn open(name: &Path) -> anyhow::Result<AnyTrace<'static>> {
     let input = TraceInput::open(name).with_context(|| format!("cannot open {}", name.display()))?;
     if let Some(other) = input.others.last() {
         say(&format!(

@@ -15,7 +15,7 @@ use cpumon_events::Name;
 use cpumon_events::windows::{Change, KernelEvent, PACKED_SWITCH, TickClock};
 use cpumon_model::Leaves;
 
-use super::decoder::{Decoder, Named, RawEvent, RawKind, Step, UNKNOWN, read_up_to};
+use super::decoder::{Decoder, Named, RawEvent, RawKind, Step, UNKNOWN, lost, read_up_to};
 use crate::cost::Credit;
 use crate::file::ReadError;
 use crate::file::ending::Ending;
@@ -169,6 +169,7 @@ impl<R: Read + Seek> Etl<R> {
         let first_ns = clock.ns(entry.first);
         if entry.is_gap_before {
             let since_ns = self.entries.first().map_or(first_ns, |first| clock.ns(first.first));
+            // How many the session lost is not known: at least one.
             out.push(lost(entry.cpu, 1, since_ns, first_ns));
         }
         let translator = Translator {
@@ -212,11 +213,6 @@ fn log_header(raw: &[u8]) -> Result<(BufferHeader, LogHeader), ReadError> {
     let Found::Buffer(buffer) = BufferHeader::read(header) else { return Err(ReadError::Header) };
     let Next::Event(first) = take_event(&mut events) else { return Err(ReadError::Header) };
     Ok((buffer, LogHeader::read(&first)?))
-}
-
-/// How many the session lost is not known: at least one.
-fn lost(cpu: u16, count: u64, at_ns: u64, until_ns: u64) -> RawEvent {
-    RawEvent { at_ns, cpu, kind: RawKind::Lost { count, until_ns: until_ns.max(at_ns) } }
 }
 
 /// Makes our events of those of one CPU.
@@ -285,7 +281,7 @@ fn unnamed(tid: u32) -> Named {
     Named { tid, name: Name::default() }
 }
 
-impl<R: Read + Seek> Decoder for Etl<R> {
+impl<R: Read + Seek + Send> Decoder for Etl<R> {
     fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<Step, ReadError> {
         if !std::mem::replace(&mut self.has_begun, true) {
             *ending = Ending { known_until_ns: ending.known_until_ns, ..self.found };

@@ -7,7 +7,7 @@ use std::io::{Read, Seek, SeekFrom};
 use cpumon_events::{Bytes, Order};
 use foldhash::fast::FixedState;
 
-use super::super::decoder::read_up_to;
+use super::super::decoder::{host_name, read_up_to};
 use super::super::tracepoints::{Tracepoints, read_tracing_data};
 use crate::file::ReadError;
 
@@ -190,7 +190,7 @@ impl Header {
                 }
                 FEATURE_HOSTNAME => {
                     let raw = load(from, &section, MAX_ATTRS_BYTES)?;
-                    self.host = text_of(&raw, order);
+                    self.host = host_name(Bytes::new(&raw, order).sized(4).unwrap_or_default()).into();
                 }
                 FEATURE_NRCPUS => {
                     let raw = load(from, &section, MAX_ATTRS_BYTES)?;
@@ -217,12 +217,6 @@ impl Header {
         self.tracepoints = Some(tracepoints);
         Ok(())
     }
-}
-
-fn text_of(raw: &[u8], order: Order) -> Box<str> {
-    let text = Bytes::new(raw, order).sized(4).unwrap_or_default();
-    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
-    String::from_utf8_lossy(&text[..text.len().min(255)]).into()
 }
 
 /// Each event: its attributes, and where its identifiers are.

@@ -11,7 +11,7 @@ use std::ops::Range;
 use cpumon_events::{Bytes, Slots, name};
 use zstd::stream::raw::{self, InBuffer, Operation, OutBuffer};
 
-use super::decoder::{Decoder, Named, RawEvent, RawKind, Step};
+use super::decoder::{Decoder, Named, RawEvent, RawKind, Step, lost};
 use crate::cost::Credit;
 use crate::file::ReadError;
 use crate::file::ending::Ending;
@@ -216,7 +216,7 @@ impl<R: Read + Seek> PerfData<R> {
     }
 }
 
-impl<R: Read + Seek> Decoder for PerfData<R> {
+impl<R: Read + Seek + Send> Decoder for PerfData<R> {
     fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<Step, ReadError> {
         for _ in 0..RECORDS_A_STEP {
             let round = if self.piece.is_some() {
@@ -346,8 +346,7 @@ impl Records {
                 let cpu = u16::try_from(stamp.cpu).ok()?;
                 let since_ns = self.latest_ns.get(usize::from(cpu)).copied().unwrap_or(0);
                 let at_ns = if since_ns == 0 { stamp.at_ns } else { since_ns.min(stamp.at_ns) };
-                let kind = RawKind::Lost { count, until_ns: stamp.at_ns };
-                events.push(RawEvent { at_ns, cpu, kind });
+                events.push(lost(cpu, count, at_ns, stamp.at_ns));
                 ending.lost = ending.lost.saturating_add(count);
                 self.note(stamp);
             }

@@ -5,7 +5,7 @@
 use cpumon_events::name;
 use cpumon_model::{Interrupt, Leaves};
 
-use super::super::decoder::{Named, RawEvent, RawKind, UNKNOWN, UNKNOWN_TID, push};
+use super::super::decoder::{Named, RawEvent, RawKind, UNKNOWN, UNKNOWN_TID, lost, push};
 use super::super::tracepoints::{CLONE_THREAD, Damaged, leaves};
 use super::packets::{Small, Value, fields};
 use crate::file::ending::Ending;
@@ -111,12 +111,7 @@ impl Bundles {
         if let Some(until_ns) = until_ns.filter(|_| has_lost && before.newest_ns > 0) {
             // Perfetto does not say how many.
             ending.lost = ending.lost.saturating_add(1);
-            let until_ns = until_ns.max(before.newest_ns);
-            events.push(RawEvent {
-                at_ns: before.newest_ns,
-                cpu: number,
-                kind: RawKind::Lost { count: 1, until_ns },
-            });
+            events.push(lost(number, 1, before.newest_ns, until_ns));
         }
         result
     }

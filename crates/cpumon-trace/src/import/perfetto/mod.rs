@@ -132,7 +132,7 @@ fn moment(snapshot: &[u8]) -> Option<Moment> {
     Some(if moment.boot_ns == 0 { Moment::default() } else { moment })
 }
 
-impl<R: Read + Seek> Decoder for Perfetto<R> {
+impl<R: Read + Seek + Send> Decoder for Perfetto<R> {
     fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<Step, ReadError> {
         let before = events.len();
         for _ in 0..PACKETS_A_STEP {

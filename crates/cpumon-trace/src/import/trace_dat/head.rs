@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 
 use cpumon_events::{Bytes, Order, name};
 
-use super::super::decoder::{Named, RawEvent, RawKind, read_up_to};
+use super::super::decoder::{Named, RawEvent, RawKind, host_name, read_up_to};
 use super::super::tracepoints::{Tracepoints, skip_own, take_intro, take_page_layout, take_systems};
 use super::pages::PageLayout;
 use crate::cost::Credit;
@@ -282,7 +282,11 @@ impl Options {
                     self.buffers.push(if has_sections { buffer(&mut data)? } else { place(&mut data)? });
                 }
                 CLOCK => self.clock = Some(clock(data.rest)),
-                UNAME => self.host = host(data.rest),
+                // `Linux name release machine`.
+                UNAME => {
+                    let name = host_name(data.rest);
+                    self.host = name.split_whitespace().nth(1).unwrap_or_default().into();
+                }
                 CPU_COUNT => self.cpus = Some(data.u32().filter(|cpus| *cpus <= MAX_CPUS)?),
                 TSC => {
                     let (factor, shift) = (data.u32()?, data.u32()?);
@@ -321,13 +325,6 @@ fn clock(text: &[u8]) -> Box<str> {
     let text = String::from_utf8_lossy(text);
     let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(chosen, _)| chosen);
     chosen.unwrap_or(&text).trim_matches(['\0', '\n', ' ']).into()
-}
-
-/// Of `Linux name release machine`.
-fn host(text: &[u8]) -> Box<str> {
-    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
-    let text = String::from_utf8_lossy(&text[..text.len().min(255)]);
-    text.split_whitespace().nth(1).unwrap_or_default().into()
 }
 
 /// The largest section that is read. The descriptions of all tracepoints of a kernel have 2 to 4 MB.

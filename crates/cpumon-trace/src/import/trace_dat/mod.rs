@@ -11,7 +11,7 @@ use std::io::{Read, Seek, SeekFrom};
 
 use cpumon_events::{Bytes, Order};
 
-use super::decoder::{Decoder, RawEvent, RawKind, Step, read_up_to};
+use super::decoder::{Decoder, RawEvent, RawKind, Step, lost, read_up_to};
 use super::tracepoints::Tracepoints;
 use crate::cost::Credit;
 use crate::file::ReadError;
@@ -113,8 +113,7 @@ impl Cursor {
     fn lose(&self, count: u64, until_ns: u64, events: &mut Vec<RawEvent>, ending: &mut Ending) {
         let count = count.max(1);
         ending.lost = ending.lost.saturating_add(count);
-        let kind = RawKind::Lost { count, until_ns };
-        events.push(RawEvent { at_ns: self.known_ns, cpu: self.cpu, kind });
+        events.push(lost(self.cpu, count, self.known_ns, until_ns));
     }
 }
 
@@ -244,7 +243,7 @@ impl Reading {
     }
 }
 
-impl<R: Read + Seek> Decoder for TraceDat<R> {
+impl<R: Read + Seek + Send> Decoder for TraceDat<R> {
     fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<Step, ReadError> {
         events.append(&mut self.names);
         let before = events.len();
