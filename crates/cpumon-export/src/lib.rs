@@ -42,4 +42,4 @@ pub use query::{
 pub use rows::SinkColumn;
 pub use sql::sql;
 pub use text_table::TextTable;
-pub use trace::{SLICE_COLUMNS, TraceSurvey, trace_perfetto, trace_slices};
+pub use trace::{TraceSurvey, trace_perfetto, trace_slices};

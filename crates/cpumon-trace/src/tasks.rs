@@ -87,9 +87,9 @@ impl Tasks {
         if known.is_some_and(|known| known.at_ns > identity.at_ns) {
             return;
         }
-        let old = known.map(|known| identity_bytes(&known.program));
+        let old = known.map(|known| entry_bytes::<(TraceTask, TraceIdentity)>(&known.program));
         let is_full = self.identities.len() >= MAX_TASKS;
-        if self.reserve(old, identity_bytes(&identity.program), is_full) {
+        if self.reserve(old, entry_bytes::<(TraceTask, TraceIdentity)>(&identity.program), is_full) {
             self.identities.insert(identity.task, identity);
         }
     }
@@ -100,9 +100,9 @@ impl Tasks {
         if known.is_some_and(|known| known.since_ns > since_ns) {
             return;
         }
-        let old = known.map(|known| program_bytes(&known.name));
+        let old = known.map(|known| entry_bytes::<(ProcessKey, Program)>(&known.name));
         let is_full = self.programs.len() >= MAX_TASKS;
-        if self.reserve(old, program_bytes(name), is_full) {
+        if self.reserve(old, entry_bytes::<(ProcessKey, Program)>(name), is_full) {
             self.programs.insert(process, Program { since_ns, name: name.into() });
         }
     }
@@ -157,9 +157,9 @@ impl Tasks {
 
     /// Takes the name of a control group.
     pub fn set_group(&mut self, group: TraceGroup) {
-        let old = self.groups.get(&group.group).map(|known| group_bytes(&known.name));
+        let old = self.groups.get(&group.group).map(|known| entry_bytes::<(u64, TraceGroup)>(&known.name));
         let is_full = self.groups.len() >= MAX_GROUPS;
-        if self.reserve(old, group_bytes(&group.name), is_full) {
+        if self.reserve(old, entry_bytes::<(u64, TraceGroup)>(&group.name), is_full) {
             self.groups.insert(group.group, group);
         }
     }
@@ -189,18 +189,10 @@ impl Tasks {
     }
 }
 
-fn identity_bytes(program: &[u8]) -> usize {
-    size_of::<(TraceTask, TraceIdentity)>() + program.len() + ENTRY_BYTES
+/// Memory of an entry of this type with its name.
+fn entry_bytes<T>(name: &[u8]) -> usize {
+    size_of::<T>() + name.len() + ENTRY_BYTES
 }
-
-fn program_bytes(name: &[u8]) -> usize {
-    size_of::<(ProcessKey, Program)>() + name.len() + ENTRY_BYTES
-}
-
-fn group_bytes(name: &[u8]) -> usize {
-    size_of::<(u64, TraceGroup)>() + name.len() + ENTRY_BYTES
-}
-
 #[cfg(test)]
 mod tests {
     use cpumon_model::Comm;
@@ -226,7 +218,8 @@ mod tests {
     }
 
     fn with_space_for(programs: usize) -> Tasks {
-        let one = identity_bytes(&[0; 255]) + program_bytes(&[0; 255]);
+        let one = entry_bytes::<(TraceTask, TraceIdentity)>(&[0; 255])
+            + entry_bytes::<(ProcessKey, Program)>(&[0; 255]);
         Tasks { limit: programs * one, ..Tasks::default() }
     }
 

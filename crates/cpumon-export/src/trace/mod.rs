@@ -11,7 +11,7 @@ use cpumon_model::{SchedEventKind, TraceTask};
 use cpumon_trace::{Ending, ReadError, TaskNames, Tasks, TraceSource};
 
 pub use perfetto::trace_perfetto;
-pub use slices::{SLICE_COLUMNS, trace_slices};
+pub use slices::trace_slices;
 
 /// Ids of threads without a name in the trace: above the kernel's largest (2^22).
 const UNNAMED: u32 = 1 << 23;

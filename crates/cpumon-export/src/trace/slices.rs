@@ -1,35 +1,62 @@
 //! A trace as rows: one for each time that a thread was in one state.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
-use cpumon_model::{Kind as ValueKind, TraceTask, Value};
+use cpumon_model::TraceTask;
+use cpumon_query::fields::Field;
 use cpumon_trace::{
-    Ending, RecentWakers, SpanSink, ThreadSpan, ThreadState, TraceRange, TraceSource, Wakeup,
+    Ending, RecentWakers, SpanSink, TaskNames, ThreadSpan, ThreadState, TraceRange, TraceSource, Wakeup,
 };
 
 use super::TraceSurvey;
-use crate::rows::{RowSink, SinkColumn};
+use crate::rows::{RowSink, columns};
 use crate::{ExportError, Format};
 
+/// A time that a thread was in one state.
+struct SliceRow<'s> {
+    span: ThreadSpan,
+    /// When the trace began, ns.
+    began_ns: u64,
+    survey: &'s TraceSurvey,
+    names: Option<TaskNames<'s>>,
+    waker: Option<TraceTask>,
+}
+
+impl SliceRow<'_> {
+    fn since_begin(&self, ns: u64) -> u64 {
+        ns.saturating_sub(self.began_ns)
+    }
+
+    fn waker_name(&self) -> Option<Cow<'_, str>> {
+        let waker = self.waker?;
+        Some(match self.survey.names(waker) {
+            Some(names) => names.comm,
+            None if waker == TraceTask::IDLE => "idle".into(),
+            None => format!("task {}", waker.0).into(),
+        })
+    }
+}
+
 /// Columns of a slice. Times are ns since the start of the trace.
-pub const SLICE_COLUMNS: [(&str, ValueKind); 13] = {
-    use ValueKind::{Integer, Text};
+fn fields<'s>() -> [Field<'s, SliceRow<'s>>; 13] {
+    type Row<'s> = SliceRow<'s>;
     [
-        ("start_ns", Integer),
-        ("end_ns", Integer),
-        ("cpu", Integer),
-        ("tid", Integer),
-        ("thread_start_ns", Integer),
-        ("pid", Integer),
-        ("name", Text),
-        ("program", Text),
-        ("state", Text),
-        ("reason", Text),
-        ("woken_by_tid", Integer),
-        ("woken_by", Text),
-        ("is_over", Integer),
+        Field::count("start_ns", |row: &Row<'s>| row.since_begin(row.span.from_ns)),
+        Field::count("end_ns", |row: &Row<'s>| row.since_begin(row.span.until_ns)),
+        Field::count("cpu", |row: &Row<'s>| u64::from(row.span.cpu)),
+        Field::count("tid", |row: &Row<'s>| u64::from(row.survey.tid(row.span.task))),
+        Field::count("thread_start_ns", |row: &Row<'s>| Some(row.names.as_ref()?.thread.start_ns)),
+        Field::count("pid", |row: &Row<'s>| Some(u64::from(row.names.as_ref()?.process.pid))),
+        Field::text("name", |row: &Row<'s>| Some((&*row.names.as_ref()?.comm).into())),
+        Field::text("program", |row: &Row<'s>| Some((&*row.names.as_ref()?.program).into())),
+        Field::text("state", |row: &Row<'s>| Some(row.span.state.name().into())),
+        Field::text("reason", |row: &Row<'s>| Some(row.span.state.reason()?.name())),
+        Field::count("woken_by_tid", |row: &Row<'s>| Some(u64::from(row.survey.tid(row.waker?)))),
+        Field::text("woken_by", SliceRow::waker_name),
+        Field::int("is_over", |row: &Row<'s>| i64::from(row.span.is_over)),
     ]
-};
+}
 
 /// Writes a trace's slices, in the order of their ends: those that overlap the range, uncut. A range without any is an
 /// error. `survey` is of the same trace.
@@ -41,12 +68,12 @@ pub fn trace_slices(
     out: &mut dyn Write,
 ) -> Result<Ending, ExportError> {
     let mut rows = format.rows(out).ok_or(ExportError::NoLegacyLayout { kind: "traces" })?;
-    let columns = SLICE_COLUMNS.map(|(name, kind)| SinkColumn { name, kind: Some(kind) });
-    rows.columns(&columns, None)?;
+    let fields = fields();
+    rows.columns(&columns(&fields).collect::<Vec<_>>(), None)?;
     trace.limit_names(0);
     let began_ns = trace.header().began.mono_ns;
     let wakers = RecentWakers::default();
-    let sink = Slices { survey, rows, began_ns, range, wakers, has_rows: false, result: Ok(()) };
+    let sink = Slices { survey, fields, rows, began_ns, range, wakers, has_rows: false, result: Ok(()) };
     let mut tracker = trace.tracker(sink);
     let ending = trace.read(&mut |event| tracker.event(&event))?;
     let ending = survey.ending_of(ending, tracker.unfollowed());
@@ -61,6 +88,7 @@ pub fn trace_slices(
 
 struct Slices<'s> {
     survey: &'s TraceSurvey,
+    fields: [Field<'s, SliceRow<'s>>; 13],
     rows: Box<dyn RowSink + 's>,
     began_ns: u64,
     range: TraceRange,
@@ -75,33 +103,11 @@ impl Slices<'_> {
         if span.state == ThreadState::Dead {
             return Ok(());
         }
-        let survey = self.survey;
-        let names = survey.names(span.task);
+        let (survey, names) = (self.survey, self.survey.names(span.task));
         let waker = self.wakers.of(span);
-        let text = |text| Value::Text(text);
-        let since_begin = |ns: u64| Value::count(ns.saturating_sub(self.began_ns));
-        let waker_name = waker.map(|waker| match survey.names(waker) {
-            Some(names) => names.comm,
-            None if waker == TraceTask::IDLE => "idle".into(),
-            None => format!("task {}", waker.0).into(),
-        });
-        let row = [
-            since_begin(span.from_ns),
-            since_begin(span.until_ns),
-            Value::count(span.cpu.into()),
-            Value::count(survey.tid(span.task).into()),
-            names.as_ref().map_or(Value::Null, |names| Value::count(names.thread.start_ns)),
-            names.as_ref().map_or(Value::Null, |names| Value::count(names.process.pid.into())),
-            names.as_ref().map_or(Value::Null, |names| text(names.comm.clone())),
-            names.as_ref().map_or(Value::Null, |names| text(names.program.clone())),
-            text(span.state.name().into()),
-            span.state.reason().map_or(Value::Null, |reason| text(reason.name())),
-            waker.map_or(Value::Null, |waker| Value::count(survey.tid(waker).into())),
-            waker_name.map_or(Value::Null, text),
-            Value::count(span.is_over.into()),
-        ];
+        let row = SliceRow { span: *span, began_ns: self.began_ns, survey, names, waker };
         self.has_rows = true;
-        self.rows.row(&row)
+        self.rows.row(&self.fields.each_ref().map(|field| field.value(&row)))
     }
 }
 

@@ -41,16 +41,18 @@ impl FileHeader {
             end -= 1;
         }
         let name = &self.host.as_bytes()[..end];
-        let mut bytes = Vec::with_capacity(FIXED_BYTES + name.len() + 4);
-        bytes.extend_from_slice(&FILE_MAGIC);
-        bytes.extend_from_slice(&version.to_le_bytes());
-        bytes.extend_from_slice(&self.cpus.to_le_bytes());
-        bytes.extend_from_slice(&self.boot.0);
-        bytes.extend_from_slice(&self.began.mono_ns.to_le_bytes());
-        bytes.extend_from_slice(&self.began.boot_ns.to_le_bytes());
-        bytes.extend_from_slice(&self.began.wall_ns.to_le_bytes());
-        bytes.extend_from_slice(&u64::try_from(name.len()).unwrap_or(0).to_le_bytes());
-        bytes.extend_from_slice(name);
+        let mut bytes = [
+            &FILE_MAGIC[..],
+            &version.to_le_bytes(),
+            &self.cpus.to_le_bytes(),
+            &self.boot.0,
+            &self.began.mono_ns.to_le_bytes(),
+            &self.began.boot_ns.to_le_bytes(),
+            &self.began.wall_ns.to_le_bytes(),
+            &(name.len() as u64).to_le_bytes(),
+            name,
+        ]
+        .concat();
         bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
         bytes
     }
@@ -189,15 +191,8 @@ impl ChunkKind {
     }
 
     fn of(number: u8) -> Self {
-        match number {
-            1 => Self::Events,
-            2 => Self::Identities,
-            3 => Self::Sync,
-            4 => Self::End,
-            5 => Self::Groups,
-            6 => Self::Part,
-            other => Self::Other(other),
-        }
+        let known = [Self::Events, Self::Identities, Self::Sync, Self::End, Self::Groups, Self::Part];
+        known.into_iter().find(|kind| kind.number() == number).unwrap_or(Self::Other(number))
     }
 }
 
@@ -270,13 +265,13 @@ fn first_chunk(bytes: &[u8]) -> Option<(ChunkHeader, &[u8])> {
 
 /// Which recording. Only within one do the numbers of tasks mean the same.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Recording {
+pub(super) struct RecordingId {
     /// When it began, ns on the trace's clock.
     pub(super) began_ns: u64,
     pub(super) boot: BootId,
 }
 
-impl Recording {
+impl RecordingId {
     /// What a chunk says; `None` if it says nothing of that.
     pub(super) fn of(header: &ChunkHeader, payload: &[u8]) -> Option<Self> {
         let is_part = header.kind == ChunkKind::Part && header.packing == Packing::None;
@@ -379,13 +374,13 @@ impl<R: Read> Input<R> {
     }
 
     /// Reads what begins here, if it is no chunk. `recording`: that of the file, if it says one.
-    pub(super) fn next_part(&mut self, recording: Option<Recording>) -> std::io::Result<PartRead> {
+    pub(super) fn next_part(&mut self, recording: Option<RecordingId>) -> std::io::Result<PartRead> {
         let mut rest = self.peek(MAX_HEADER_BYTES + CHUNK_HEADER_BYTES + PART_BYTES)?;
         if !rest.starts_with(&FILE_MAGIC) {
             return Ok(PartRead::None);
         }
         let Ok((part, header_bytes)) = FileHeader::read(&mut rest) else { return Ok(PartRead::None) };
-        let found = first_chunk(rest).and_then(|(header, payload)| Recording::of(&header, payload));
+        let found = first_chunk(rest).and_then(|(header, payload)| RecordingId::of(&header, payload));
         if found.is_none() || found != recording {
             return Ok(PartRead::Other);
         }

@@ -12,7 +12,7 @@ use super::columns::Places;
 use super::ending::Ending;
 use super::events::{take_group, take_identity, take_varint};
 use super::format::{
-    CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind, ChunkRead, FileHeader, Input, Packing, PartRead, Recording,
+    CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind, ChunkRead, FileHeader, Input, Packing, PartRead, RecordingId,
 };
 use super::sorter::{Layout, Sorter, Unpacked};
 use crate::cost::{Credit, EVENTS};
@@ -36,7 +36,7 @@ pub struct TraceReader<R: Read> {
     sorter: Sorter,
     unpacker: Decompressor<'static>,
     /// Start of the recording of which the file is a part.
-    recording: Option<Recording>,
+    recording: Option<RecordingId>,
     ending: Ending,
     /// CPUs of all gaps so far.
     marks: u64,
@@ -171,7 +171,7 @@ impl<R: Read> TraceReader<R> {
             // Damage may have hidden the header in front of it.
             ChunkKind::Part => {
                 let payload = self.input.payload(header)?;
-                let Some(found) = Recording::of(header, payload) else { return Ok(false) };
+                let Some(found) = RecordingId::of(header, payload) else { return Ok(false) };
                 if *self.recording.get_or_insert(found) != found {
                     self.ending.other_at.get_or_insert(self.input.at());
                 }
@@ -322,7 +322,7 @@ pub fn summarise(mut from: impl Read) -> Result<Option<TraceSummary>, ReadError>
             last_cpu = last_cpu.max(chunk.cpu);
         }
         if chunk.kind == ChunkKind::Part {
-            let found = Recording::of(&chunk, input.payload(&chunk)?);
+            let found = RecordingId::of(&chunk, input.payload(&chunk)?);
             recording = recording.or(found);
         }
         if chunk.kind == ChunkKind::End {

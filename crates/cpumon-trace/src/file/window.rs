@@ -7,7 +7,7 @@ use cpumon_model::{Leaves, Moment, SchedEvent, SchedEventKind, TraceGroup, Trace
 use foldhash::fast::FixedState;
 
 use super::WriteError;
-use super::format::{FileHeader, Recording};
+use super::format::{FileHeader, RecordingId};
 use super::writer::{Compression, TraceWriter, WrittenCounts};
 
 /// Ended tasks whose names are known, beyond which the one that ended first is forgotten. Those that also began in the window keep their
@@ -155,7 +155,7 @@ impl TraceWindow {
     ) -> Result<WindowCopy<W>, WriteError> {
         let from_ns = self.span_ns().0;
         let mut file = TraceWriter::new(to, &self.header_at(after_ns, now), self.compression)?;
-        file.part(Recording { began_ns: self.header.began.mono_ns, boot: self.header.boot })?;
+        file.part(RecordingId { began_ns: self.header.began.mono_ns, boot: self.header.boot })?;
         if from_ns > after_ns {
             for cpu in 0..self.header.cpus {
                 let kind = SchedEventKind::Lost { count: 0, until_ns: from_ns };

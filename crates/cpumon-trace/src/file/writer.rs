@@ -8,7 +8,7 @@ use zstd::bulk::Compressor;
 use super::WriteError;
 use super::columns::Columns;
 use super::events::{Context, push_group, push_identity, push_varint};
-use super::format::{ChunkHeader, ChunkKind, FileHeader, Packing, Recording, VERSION, WITHOUT_COLUMNS};
+use super::format::{ChunkHeader, ChunkKind, FileHeader, Packing, RecordingId, VERSION, WITHOUT_COLUMNS};
 
 /// A chunk is closed when it has this many bytes.
 const FULL_BYTES: usize = 64 << 10;
@@ -159,7 +159,7 @@ impl<W: Write> TraceWriter<W> {
     }
 
     /// Says that the file is one of several of a recording. Comes first.
-    pub(super) fn part(&mut self, of: Recording) -> Result<(), WriteError> {
+    pub(super) fn part(&mut self, of: RecordingId) -> Result<(), WriteError> {
         self.close_all();
         let compressor = self.compressor.take();
         self.write(ChunkKind::Part, 0, of.began_ns, 0, &of.boot.0);
