@@ -1,11 +1,10 @@
 //! Traces and their timelines: [`Traces`] says where the files are, [`Timelines`] reads them into memory, a few at a time.
 
 mod answers;
-mod cancel;
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use cpumon_store::trace_file;
 
-use cancel::{CancellableInput, CancellableSource};
 use cpumon_trace::TraceSource;
 
 pub use answers::{
@@ -58,6 +56,35 @@ impl Traces for StoredTraces {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             opened => opened.map(|file| Some(file.into())),
         }
+    }
+}
+
+/// The bytes of a trace. Once its flag is set, reading fails.
+#[derive(Debug)]
+struct CancellableInput {
+    input: TraceInput,
+    cancelled: Arc<AtomicBool>,
+}
+
+impl CancellableInput {
+    fn new(input: TraceInput, cancelled: &Arc<AtomicBool>) -> Self {
+        Self { input, cancelled: Arc::clone(cancelled) }
+    }
+}
+
+impl Read for CancellableInput {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.cancelled.load(Ordering::Relaxed) {
+            // Not `Interrupted`: readers try that again.
+            return Err(io::Error::other("cancelled"));
+        }
+        self.input.read(buffer)
+    }
+}
+
+impl Seek for CancellableInput {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.input.seek(to)
     }
 }
 
@@ -174,7 +201,7 @@ impl Timelines {
         drop(entries);
         trace.limit_names(self.bytes / NAMES_SHARE);
         let limits = TimelineLimits { bytes: self.bytes, from_ns };
-        let read = Timeline::read(&mut CancellableSource { source: &mut trace, cancelled }, limits);
+        let read = Timeline::read_until(&mut trace, limits, cancelled);
         if cancelled.load(Ordering::Relaxed) {
             return Err(TimelineError::Cancelled);
         }

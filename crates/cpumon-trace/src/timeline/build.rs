@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use cpumon_events::{
@@ -26,22 +27,34 @@ const NAMES_SHARE: usize = 4;
 const PROGRAM_BYTES: usize = 80;
 /// Times are no larger, 104 days: a browser's numbers hold them, and damaged files claim any.
 const MAX_NS: u64 = (1 << 53) - 1;
+/// Events between two checks whether reading was cancelled.
+const CHECK_EVENTS: u64 = 4_096;
 /// A limit leaves at least this many events.
 const LEAST_BYTES: usize = 1 << 20;
 
 impl Timeline {
     /// Reads a trace.
     pub fn read(trace: &mut impl TraceSource, limits: TimelineLimits) -> Result<Self, ReadError> {
+        Self::read_until(trace, limits, &AtomicBool::new(false))
+    }
+
+    /// Reads a trace. Once the flag is set, further events are left out: a small block of a file may hold millions.
+    pub fn read_until(
+        trace: &mut impl TraceSource,
+        limits: TimelineLimits,
+        cancelled: &AtomicBool,
+    ) -> Result<Self, ReadError> {
         let began_ns = trace.header().began.mono_ns;
         let mut tracker = trace.tracker(Builder::new(began_ns, limits));
-        let (mut events, mut cut_ns) = (0, None);
+        let (mut events, mut cut_ns) = (0_u64, None);
         let ending = trace.read(&mut |event| {
             events += 1;
             if cut_ns.is_some() {
                 return;
             }
             let threads = tracker.threads();
-            if tracker.sink().is_full(threads) {
+            let is_cancelled = events % CHECK_EVENTS == 0 && cancelled.load(Ordering::Relaxed);
+            if is_cancelled || tracker.sink().is_full(threads) {
                 cut_ns = Some(event.at_ns);
                 return;
             }
@@ -295,5 +308,55 @@ impl SpanSink for Builder {
         let Some((at_ns, _)) = self.since_begin(at_ns, at_ns) else { return };
         Self::cpu(self, cpu).parts.lost.push((at_ns, count));
         self.bytes += 2 * size_of::<u64>();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_model::{SchedEvent, SchedEventKind};
+
+    use super::*;
+    use crate::file::format::FileHeader;
+
+    /// Far more events than are read between two checks, in one block. The flag gets its value with the first of them.
+    struct Many<'c> {
+        header: FileHeader,
+        tasks: Tasks,
+        cancelled: (&'c AtomicBool, bool),
+    }
+
+    impl TraceSource for Many<'_> {
+        fn header(&self) -> &FileHeader {
+            &self.header
+        }
+        fn tasks(&self) -> &Tasks {
+            &self.tasks
+        }
+        fn tasks_mut(&mut self) -> &mut Tasks {
+            &mut self.tasks
+        }
+        fn is_watched_from_begin(&self) -> bool {
+            true
+        }
+        fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
+            for at_ns in 0..10 * CHECK_EVENTS {
+                let kind = SchedEventKind::Waking { task: TraceTask(1), waker: TraceTask::IDLE, cpu: 0 };
+                out(SchedEvent { at_ns, cpu: 0, kind });
+                self.cancelled.0.store(self.cancelled.1, Ordering::Relaxed);
+            }
+            Ok(Ending { known_until_ns: 10 * CHECK_EVENTS, ..Ending::default() })
+        }
+    }
+
+    #[test]
+    fn events_behind_a_cancel_are_left_out() {
+        let limits = TimelineLimits { bytes: usize::MAX, from_ns: 0 };
+        for (is_cancelled, until_ns) in [(false, 10 * CHECK_EVENTS), (true, CHECK_EVENTS - 1)] {
+            let flag = AtomicBool::new(false);
+            let cancelled = (&flag, is_cancelled);
+            let mut many = Many { header: FileHeader::default(), tasks: Tasks::default(), cancelled };
+            let timeline = Timeline::read_until(&mut many, limits, &flag).unwrap();
+            assert_eq!(timeline.covers(), (0, until_ns));
+        }
     }
 }
