@@ -2,14 +2,7 @@
 
 use cpumon_model::Interrupt;
 
-/// A part of an interrupt in which no other interrupted it.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
-    pub(crate) interrupt: Interrupt,
-    pub(crate) from_ns: u64,
-    pub(crate) until_ns: u64,
-    pub(crate) is_first: bool,
-}
+use crate::spans::{CpuState, InterruptSpan};
 
 /// A time that is in parts from its start to its end.
 #[derive(Copy, Clone, Debug)]
@@ -21,7 +14,7 @@ struct Covered {
 /// Parts of which none overlaps another.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
-    parts: Vec<Part>,
+    parts: Vec<InterruptSpan>,
     /// What they cover, ascending. An interrupt makes one of all that it was interrupted by: so each is read once, however many
     /// come one inside the other or at the same time.
     covered: Vec<Covered>,
@@ -55,21 +48,23 @@ impl Pending {
     }
 
     fn push(&mut self, interrupt: Interrupt, from_ns: u64, until_ns: u64) {
-        self.parts.push(Part { interrupt, from_ns, until_ns, is_first: false });
+        let (cpu, state, slot) = (0, CpuState::Unknown, None);
+        self.parts.push(InterruptSpan { cpu, interrupt, state, slot, from_ns, until_ns, is_first: false });
     }
 
     pub(crate) fn len(&self) -> usize {
         self.parts.len()
     }
 
-    /// Hands out all up to this time, ascending, and cuts one that goes on.
-    pub(crate) fn take(&mut self, until_ns: u64, out: &mut dyn FnMut(Part)) {
+    /// Hands out all up to this time, ascending, and cuts one that lasts longer. Where they were and what they interrupted is for the
+    /// caller to set.
+    pub(crate) fn take(&mut self, until_ns: u64, out: &mut dyn FnMut(InterruptSpan)) {
         self.from_ns = self.from_ns.max(until_ns);
         // Stable: those without any length are in front of what began with them.
         self.parts.sort_by_key(|part| part.from_ns);
         self.parts.retain_mut(|part| {
             if part.from_ns < until_ns || part.until_ns <= until_ns {
-                out(Part { until_ns: part.until_ns.min(until_ns), ..*part });
+                out(InterruptSpan { until_ns: part.until_ns.min(until_ns), ..*part });
                 if part.until_ns <= until_ns {
                     return false;
                 }

@@ -301,11 +301,8 @@ impl<S: SpanSink> Tracker<S> {
         let slot = if let CpuState::Run(task) = state { self.threads.find(task) } else { None };
         let (cpu, until_ns) = (u16::try_from(at).unwrap_or(u16::MAX), self.cpus[at].at_ns);
         let sink = &mut self.sink;
-        self.interrupts[at].take(until_ns, &mut |part| {
-            let (interrupt, is_first) = (part.interrupt, part.is_first);
-            let (from_ns, until_ns) = (part.from_ns, part.until_ns);
-            sink.interrupt(&InterruptSpan { cpu, interrupt, state, slot, from_ns, until_ns, is_first });
-        });
+        let mut out = |part| sink.interrupt(&InterruptSpan { cpu, state, slot, ..part });
+        self.interrupts[at].take(until_ns, &mut out);
     }
 
     fn close_cpu(&mut self, at: usize, until_ns: u64, is_over: bool) {

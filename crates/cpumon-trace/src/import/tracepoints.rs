@@ -77,7 +77,8 @@ pub(super) struct Tracepoints {
     by_id: HashMap<u32, Tracepoint, FixedState>,
     common_type: Option<Field>,
     common_pid: Option<Field>,
-    has_wakings: bool,
+    /// Any was read.
+    pub(super) has_wakings: bool,
 }
 
 impl Tracepoints {

@@ -9,16 +9,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{Read, Seek, SeekFrom};
 
-use cpumon_events::{Bytes, Order};
+use cpumon_events::Bytes;
 
 use super::decoder::{Decoder, RawEvent, RawKind, Step, lost, read_up_to};
-use super::tracepoints::Tracepoints;
 use crate::cost::Credit;
 use crate::file::ReadError;
 use crate::file::ending::Ending;
 use crate::file::format::FileHeader;
-use head::{CpuData, NO_SWITCHES, Packing, Tsc};
-use pages::PageLayout;
+use head::{Buffer, CpuData, Head, NO_SWITCHES};
 
 /// Bytes of pages that are read at once, and the most that a chunk unpacks to. trace-cmd makes chunks of ten pages.
 const MAX_PART_BYTES: usize = 4 << 20;
@@ -44,11 +42,7 @@ struct Cursor {
 
 /// Events of one buffer.
 struct Reading {
-    tracepoints: Tracepoints,
-    order: Order,
-    pages: PageLayout,
-    packing: Packing,
-    tsc: Option<Tsc>,
+    head: Head,
     page_bytes: usize,
     is_packed: bool,
     credit: Credit,
@@ -61,42 +55,29 @@ struct Reading {
 pub(crate) struct TraceDat<R> {
     from: R,
     reading: Reading,
-    /// Names of threads from before the first event.
-    names: Vec<RawEvent>,
 }
 
 impl<R: Read + Seek> TraceDat<R> {
     /// Reads what is in front of the events, and finds the first buffer with switches.
     pub(crate) fn open(mut from: R) -> Result<(Self, FileHeader), ReadError> {
-        let mut head = head::read(&mut from)?;
+        let mut reading = Reading::new(head::read(&mut from)?);
         let mut why = NO_SWITCHES;
-        for buffer in std::mem::take(&mut head.buffers) {
+        for buffer in std::mem::take(&mut reading.head.buffers) {
             if buffer.cpus.is_empty() {
                 continue;
             }
-            if !head.has_time(&buffer) {
+            if !reading.head.has_time(&buffer) {
                 why = "its clock does not count ns; record with `trace-cmd record -C mono`";
                 continue;
             }
-            let is_packed = head.is_packed(&mut from, &buffer)?;
-            let new = |tracepoints| Reading {
-                tracepoints,
-                order: head.order,
-                pages: head.pages,
-                packing: head.packing,
-                tsc: head.tsc,
-                page_bytes: usize::try_from(buffer.page_bytes).unwrap_or(0),
-                is_packed,
-                credit: Credit::default(),
-                cursors: buffer.cpus.iter().map(Cursor::new).collect(),
-                order_of: (0..buffer.cpus.len()).map(|at| Reverse((0, at))).collect(),
-            };
-            if !new(head.tracepoints.clone()).has_switches(&mut from)? {
-                continue;
+            reading.is_packed = reading.head.is_packed(&mut from, &buffer)?;
+            reading.begin(&buffer);
+            if reading.has_switches(&mut from)? {
+                reading.begin(&buffer);
+                let Head { cpus, ref host, .. } = reading.head;
+                let header = FileHeader { cpus, host: host.clone(), ..FileHeader::default() };
+                return Ok((Self { from, reading }, header));
             }
-            let header = FileHeader { cpus: head.cpus, host: head.host.clone(), ..FileHeader::default() };
-            let reading = new(head.tracepoints.clone());
-            return Ok((Self { from, reading, names: head.names }, header));
         }
         Err(ReadError::Unusable(why))
     }
@@ -118,6 +99,26 @@ impl Cursor {
 }
 
 impl Reading {
+    fn new(head: Head) -> Self {
+        Self {
+            head,
+            page_bytes: 0,
+            is_packed: false,
+            credit: Credit::default(),
+            cursors: Vec::new(),
+            order_of: BinaryHeap::new(),
+        }
+    }
+
+    /// Goes to the begin of a buffer.
+    fn begin(&mut self, buffer: &Buffer) {
+        self.head.tracepoints.has_wakings = false;
+        self.page_bytes = usize::try_from(buffer.page_bytes).unwrap_or(0);
+        self.credit = Credit::default();
+        self.cursors = buffer.cpus.iter().map(Cursor::new).collect();
+        self.order_of = (0..buffer.cpus.len()).map(|at| Reverse((0, at))).collect();
+    }
+
     fn has_switches<R: Read + Seek>(&mut self, from: &mut R) -> Result<bool, ReadError> {
         let (mut events, mut ending) = (Vec::new(), Ending::default());
         while self.part(from, &mut events, &mut ending)? {
@@ -184,7 +185,7 @@ impl Reading {
         let chunks = match cursor.chunks {
             Some(chunks) => chunks,
             None => match read(4)? {
-                Some(count) => u32::try_from(self.order.number(&count)).unwrap_or(0),
+                Some(count) => u32::try_from(self.head.order.number(&count)).unwrap_or(0),
                 None => return Ok(None),
             },
         };
@@ -193,13 +194,13 @@ impl Reading {
             return Ok(Some(Vec::new()));
         };
         let Some(sizes) = read(8)? else { return Ok(None) };
-        let mut sizes = Bytes::new(&sizes, self.order);
+        let mut sizes = Bytes::new(&sizes, self.head.order);
         let (Some(packed), Some(unpacked)) = (sizes.u32(), sizes.u32()) else { return Ok(None) };
         if unpacked as usize > MAX_PART_BYTES {
             return Ok(None);
         }
         let Some(packed) = read(packed.into())? else { return Ok(None) };
-        let bytes = self.packing.unpack(&packed, unpacked, &mut self.credit);
+        let bytes = self.head.packing.unpack(&packed, unpacked, &mut self.credit);
         cursor.chunks = Some(left);
         if left == 0 {
             cursor.at = cursor.end;
@@ -209,8 +210,8 @@ impl Reading {
 
     fn page(&mut self, at: usize, bytes: &[u8], events: &mut Vec<RawEvent>, ending: &mut Ending) {
         let cursor = &mut self.cursors[at];
-        let ns = |time| self.tsc.map_or(time, |tsc| tsc.ns(time));
-        let Some(mut page) = self.pages.open(bytes) else {
+        let ns = |time| self.head.tsc.map_or(time, |tsc| tsc.ns(time));
+        let Some(mut page) = self.head.pages.open(bytes) else {
             ending.malformed += 1;
             cursor.missed = Some(cursor.missed.unwrap_or(0));
             return;
@@ -235,7 +236,7 @@ impl Reading {
             };
             let at_ns = ns(time);
             (cursor.known_ns, cursor.has_events) = (cursor.known_ns.max(at_ns), true);
-            match self.tracepoints.read(record) {
+            match self.head.tracepoints.read(record) {
                 Ok(kind) => events.extend(kind.map(|kind| RawEvent { at_ns, cpu: cursor.cpu, kind })),
                 Err(_) => ending.malformed += 1,
             }
@@ -245,7 +246,8 @@ impl Reading {
 
 impl<R: Read + Seek + Send> Decoder for TraceDat<R> {
     fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<Step, ReadError> {
-        events.append(&mut self.names);
+        // From before the first event.
+        events.append(&mut self.reading.head.names);
         let before = events.len();
         while events.len() - before < EVENTS_A_STEP {
             if !self.reading.part(&mut self.from, events, ending)? {
