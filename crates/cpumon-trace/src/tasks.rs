@@ -132,6 +132,11 @@ impl Tasks {
         true
     }
 
+    /// Memory of all of them, bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Who this is; `None` for idle and for what the trace does not name.
     #[must_use]
     pub fn find(&self, task: TraceTask) -> Option<TaskNames<'_>> {

@@ -198,6 +198,6 @@ fn a_timeline_takes_little_more_than_its_limit() {
         let (timeline, taken) = taken_by(|| Timeline::read(&mut Made::new(*events), limits).unwrap());
         assert!(timeline.is_cut() && taken.most < limits.bytes / 2 * 3, "{events_of}: {taken:?}");
         assert!(timeline.bytes < limits.bytes / 4 * 5, "{events_of}: {}", timeline.bytes);
-        assert!(!timeline.threads().is_empty());
+        assert!(timeline.threads().next().is_some());
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! For programs, waits and slices are walked once, in the order of time: memory is by thread and pair, not by wait.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::hash::Hash;
@@ -222,19 +223,19 @@ impl<'t> WaitedCpu<'t> {
 }
 
 struct Programs<'t> {
-    names: Vec<&'t str>,
+    names: Vec<Cow<'t, str>>,
     /// By place of a thread.
     numbers: Vec<u32>,
 }
 
 impl<'t> Programs<'t> {
     fn new(timeline: &'t Timeline) -> Self {
-        let mut known: HashMap<&str, u32, FixedState> = HashMap::default();
-        let mut names = vec![NOT_FOLLOWED];
-        let numbers = timeline.threads().iter().map(|thread| {
-            let name: &str = if thread.program.is_empty() { &thread.comm } else { &thread.program };
-            *known.entry(name).or_insert_with(|| {
-                names.push(name);
+        let mut known: HashMap<Cow<'t, str>, u32, FixedState> = HashMap::default();
+        let mut names = vec![NOT_FOLLOWED.into()];
+        let numbers = timeline.threads().map(|thread| {
+            let name = if thread.program.is_empty() { thread.comm } else { thread.program };
+            *known.entry(name).or_insert_with_key(|name| {
+                names.push(name.clone());
                 u32::try_from(names.len() - 1).unwrap_or(0)
             })
         });
@@ -246,7 +247,7 @@ impl<'t> Programs<'t> {
     }
 
     fn name(&self, number: u32) -> Box<str> {
-        self.names.get(number as usize).copied().unwrap_or(NOT_FOLLOWED).into()
+        self.names.get(number as usize).map_or(NOT_FOLLOWED, |name| name).into()
     }
 }
 

@@ -1,19 +1,16 @@
 //! Reads a trace into a [`Timeline`].
 
-use std::borrow::Cow;
-use std::collections::HashSet;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use cpumon_events::{
     CpuSpan, InterruptSpan, Numbers, RecentWakers, SpanSink, ThreadSpan, Wakeup, reserve_some,
 };
 use cpumon_model::{Leaves, TraceTask};
-use foldhash::fast::FixedState;
 
 use super::cpus::{Cpu, CpuPart, CpuParts, IrqPart, OTHER, WAIT_BYTES, code_of};
 use super::lines::{FRESH, LEFT_TO_WAIT, OVER, PUSHED_OFF, Part, ThreadParts, WAKER_IDLE, WAKER_UNKNOWN};
-use super::{ThreadNames, Timeline, TimelineLimits};
+use super::{Timeline, TimelineLimits};
 use crate::file::ReadError;
 use crate::file::ending::Ending;
 use crate::source::TraceSource;
@@ -21,10 +18,6 @@ use crate::tasks::Tasks;
 
 /// What a thread costs besides its states: names, its wakers, and the tracker's account.
 const THREAD_BYTES: usize = 380;
-/// The part of the memory that names of programs may take.
-const NAMES_SHARE: usize = 4;
-/// Memory of such a name beside its bytes: counts, the allocator's share, its place in the table.
-const PROGRAM_BYTES: usize = 80;
 /// Times are no larger, 104 days: a browser's numbers hold them, and damaged files claim any.
 const MAX_NS: u64 = (1 << 53) - 1;
 /// Events between two checks whether reading was cancelled.
@@ -64,10 +57,9 @@ impl Timeline {
         let unfollowed = tracker.unfollowed();
         let builder = trace.finish(tracker, end_ns);
         let since = |ns: u64| ns.saturating_sub(began_ns).min(MAX_NS);
-        let mut timeline = builder.finish(trace.tasks());
-        let unnamed = ending.unnamed + timeline.ending.unnamed;
+        let mut timeline = builder.finish(std::mem::take(trace.tasks_mut()));
         (timeline.header, timeline.events) = (trace.header().clone(), events);
-        timeline.ending = Ending { unnamed, unfollowed, ..ending };
+        timeline.ending = Ending { unfollowed, ..ending };
         timeline.length_ns = since(ending.known_until_ns);
         timeline.until_ns = since(end_ns).max(timeline.from_ns);
         Ok(timeline)
@@ -139,7 +131,7 @@ impl Builder {
         }
     }
 
-    fn finish(self, tasks: &Tasks) -> Timeline {
+    fn finish(self, tasks: Tasks) -> Timeline {
         let mut places = Numbers::default();
         for (slot, task) in self.tasks.iter().enumerate() {
             if task.is_thread() {
@@ -150,8 +142,6 @@ impl Builder {
             places.get(task).and_then(|slot| u32::try_from(slot).ok()).unwrap_or(otherwise)
         };
         let (mut threads, mut cpus) = (self.threads, self.cpus);
-        let names = Names { left: self.limit / NAMES_SHARE, ..Names::default() };
-        let (names, unnamed) = names.of_all(&self.tasks, tasks);
         for thread in &mut threads {
             thread.finish();
             for part in thread.parts.iter_mut().filter(|part| part.is_woken()) {
@@ -166,15 +156,15 @@ impl Builder {
         }
         let mut moves = self.moves;
         moves.shrink_to_fit();
-        let name_bytes = |name: &ThreadNames| size_of::<ThreadNames>() + name.comm.len() + name.program.len();
         let bytes = size_of::<Timeline>()
             + threads.iter().map(ThreadParts::bytes).sum::<usize>()
             + cpus.iter().flatten().map(|cpu| cpu.parts.bytes() + cpu.queue.bytes()).sum::<usize>()
-            + names.iter().map(name_bytes).sum::<usize>()
+            + self.tasks.capacity() * size_of::<TraceTask>()
+            + tasks.bytes()
             + moves.capacity() * size_of::<(u64, u32)>();
         Timeline {
             header: crate::file::format::FileHeader::default(),
-            ending: Ending { unnamed, ..Ending::default() },
+            ending: Ending::default(),
             events: 0,
             from_ns: (self.from_ns - self.began_ns).min(MAX_NS),
             until_ns: 0,
@@ -182,62 +172,13 @@ impl Builder {
             has_interrupts: self.has_interrupts,
             cpus,
             threads,
-            names,
+            tasks_of: self.tasks,
+            tasks,
             moves,
             overload: OnceLock::new(),
             bytes,
         }
     }
-}
-
-/// Names of threads, as many as there is memory for.
-#[derive(Default)]
-struct Names {
-    /// Bytes.
-    left: usize,
-    programs: HashSet<Arc<str>, FixedState>,
-    unnamed: u64,
-}
-
-impl Names {
-    /// Gives also how many have none, for want of memory.
-    fn of_all(mut self, slots: &[TraceTask], tasks: &Tasks) -> (Vec<ThreadNames>, u64) {
-        let names =
-            slots.iter().map(|task| self.of(*task, tasks).unwrap_or_else(|| no_names(*task))).collect();
-        (names, self.unnamed)
-    }
-
-    fn of(&mut self, task: TraceTask, tasks: &Tasks) -> Option<ThreadNames> {
-        let names = tasks.find(task)?;
-        let known = self.programs.get(names.program.as_ref()).map(Arc::clone);
-        let program = match known {
-            Some(program) => program,
-            None => self.keep(names.program)?,
-        };
-        Some(ThreadNames {
-            task,
-            thread: Some(names.thread),
-            process: Some(names.process),
-            comm: names.comm.into(),
-            program,
-            is_kernel: names.is_kernel,
-        })
-    }
-
-    fn keep(&mut self, program: Cow<'_, str>) -> Option<Arc<str>> {
-        let Some(left) = self.left.checked_sub(program.len() + PROGRAM_BYTES) else {
-            self.unnamed += 1;
-            return None;
-        };
-        self.left = left;
-        let program: Arc<str> = program.into();
-        self.programs.insert(Arc::clone(&program));
-        Some(program)
-    }
-}
-
-fn no_names(task: TraceTask) -> ThreadNames {
-    ThreadNames { task, comm: format!("task {}", task.0).into(), ..ThreadNames::default() }
 }
 
 impl SpanSink for Builder {

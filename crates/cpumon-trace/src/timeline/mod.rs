@@ -16,12 +16,14 @@ mod overload;
 mod sums;
 mod tracks;
 
-use std::sync::{Arc, OnceLock};
+use std::borrow::Cow;
+use std::sync::OnceLock;
 
 use cpumon_model::{ProcessKey, ThreadKey, TraceTask};
 
 use crate::file::ending::Ending;
 use crate::file::format::FileHeader;
+use crate::tasks::{TaskNames, Tasks};
 pub use behind::{Behind, Delay, Delays};
 use cpus::Cpu;
 pub use cpus::CpuWho;
@@ -40,8 +42,8 @@ pub struct TimelineLimits {
 }
 
 /// Who a thread is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ThreadNames {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadNames<'t> {
     /// Its number in the trace.
     pub task: TraceTask,
     /// Thread id and start; `None`: the trace does not name it.
@@ -49,9 +51,9 @@ pub struct ThreadNames {
     /// Process id and start.
     pub process: Option<ProcessKey>,
     /// Name of the thread. Hostile.
-    pub comm: Box<str>,
+    pub comm: Cow<'t, str>,
     /// Name of the executable, which its threads share. Hostile.
-    pub program: Arc<str>,
+    pub program: Cow<'t, str>,
     /// It works for the kernel only.
     pub is_kernel: bool,
 }
@@ -91,7 +93,8 @@ pub struct Timeline {
     cpus: Vec<Option<Cpu>>,
     /// By place.
     threads: Vec<ThreadParts>,
-    names: Vec<ThreadNames>,
+    tasks_of: Vec<TraceTask>,
+    tasks: Tasks,
     /// Moves to another CPU, by time: the thread's place.
     moves: Vec<(u64, u32)>,
     overload: OnceLock<OverloadSums>,
@@ -119,9 +122,27 @@ impl Timeline {
     }
 
     /// All threads, by place.
+    pub fn threads(&self) -> impl Iterator<Item = ThreadNames<'_>> {
+        (0..).map_while(|place| self.names(place))
+    }
+
+    /// Who a thread is; `None`: no thread has this place.
     #[must_use]
-    pub fn threads(&self) -> &[ThreadNames] {
-        &self.names
+    pub fn names(&self, place: u32) -> Option<ThreadNames<'_>> {
+        let task = *self.tasks_of.get(usize::try_from(place).ok()?)?;
+        let Some(names) = self.tasks.find(task) else {
+            let comm = format!("task {}", task.0).into();
+            return Some(ThreadNames {
+                task,
+                thread: None,
+                process: None,
+                comm,
+                program: "".into(),
+                is_kernel: false,
+            });
+        };
+        let TaskNames { thread, process, comm, program, is_kernel, .. } = names;
+        Some(ThreadNames { task, thread: Some(thread), process: Some(process), comm, program, is_kernel })
     }
 
     fn cpu(&self, number: u16) -> Option<&Cpu> {

@@ -102,7 +102,7 @@ fn by_timeline(timeline: &Timeline, range: TraceRange) -> (BTreeMap<u32, Figures
             totals.migrations,
             totals.longest_delay_ns,
         ];
-        (timeline.threads()[row.thread as usize].task.0, figures)
+        (timeline.names(row.thread).unwrap().task.0, figures)
     });
     let sums = timeline.sums(range.from_ns, range.until_ns, &|_| true, &rows);
     let blocked: u64 = sums.blocked.iter().map(|(_, ns)| ns).sum();
@@ -151,13 +151,13 @@ fn a_wait_is_charged_to_those_who_ran_as_in_the_report() {
     let (report, _) = analyse(&mut reader, TraceRange::default()).unwrap();
     let rows = report.rows(ReportBy::Thread, reader.tasks());
     let name = |who: &CpuWho| match who {
-        CpuWho::Thread(place) => timeline.threads()[*place as usize].comm.clone(),
+        CpuWho::Thread(place) => timeline.names(*place).unwrap().comm.into(),
         other => format!("{other:?}").into(),
     };
     let mut all: BTreeMap<Box<str>, u64> = BTreeMap::new();
     let mut waits = 0;
     for (place, names) in (0..).zip(timeline.threads()) {
-        let row = rows.iter().find(|row| row.name == names.comm).unwrap();
+        let row = rows.iter().find(|row| *row.name == *names.comm).unwrap();
         let behind = timeline.behind_thread(place, 0, u64::MAX);
         let found: BTreeMap<_, _> = behind.by.iter().map(|(who, ns)| (name(who), *ns)).collect();
         for (who, ns) in &row.behind {
@@ -199,11 +199,11 @@ fn programs_delay_each_other_as_long_as_their_threads_do() {
         let mut expected: BTreeMap<(String, String), u64> = BTreeMap::new();
         let mut waited_ns = 0;
         for row in timeline.thread_rows(from_ns, until_ns) {
-            let waited = program_of(&timeline.threads()[row.thread as usize].comm);
+            let waited = program_of(&timeline.names(row.thread).unwrap().comm);
             waited_ns += row.totals.ready_ns();
             for (who, ns) in timeline.behind_thread(row.thread, from_ns, until_ns).by {
                 let CpuWho::Thread(place) = who else { panic!("{who:?}") };
-                let behind = program_of(&timeline.threads()[place as usize].comm);
+                let behind = program_of(&timeline.names(place).unwrap().comm);
                 *expected.entry((waited.clone(), behind)).or_default() += ns;
             }
         }
@@ -220,7 +220,7 @@ fn programs_delay_each_other_as_long_as_their_threads_do() {
         sum
     };
     assert_eq!(sum([pairs(0, end_ns / 2, None).0, pairs(end_ns / 2, end_ns, None).0]), all);
-    let places: Vec<u32> = (0..u32::try_from(timeline.threads().len()).unwrap()).collect();
+    let places: Vec<u32> = (0..u32::try_from(timeline.threads().count()).unwrap()).collect();
     let (some, others) = places.split_at(5);
     // Named twice, it counts once.
     let some = [some, &some[..1]].concat();
@@ -315,7 +315,7 @@ fn story() -> Timeline {
 }
 
 fn place(timeline: &Timeline, task: u32) -> u32 {
-    let place = timeline.threads().iter().position(|names| names.task == TraceTask(task));
+    let place = timeline.threads().position(|names| names.task == TraceTask(task));
     u32::try_from(place.unwrap()).unwrap()
 }
 

@@ -242,7 +242,7 @@ pub(super) struct ThreadList {
 }
 
 fn is_meant(timeline: &Timeline, row: &ThreadRow, filter: &str) -> bool {
-    let Some(names) = timeline.threads().get(row.thread as usize) else { return false };
+    let Some(names) = timeline.names(row.thread) else { return false };
     let number = filter.parse::<u32>().ok();
     let is_number = number.is_some()
         && (names.thread.map(|key| key.tid) == number || names.process.map(|key| key.pid) == number);
@@ -272,8 +272,7 @@ pub(super) async fn threads(
         if let Some(figure) = order {
             rows.sort_by_key(|row| Reverse(figure(&row.totals)));
         } else {
-            let name = |row: &ThreadRow| timeline.threads().get(row.thread as usize).map(|names| &names.comm);
-            rows.sort_by(|a, b| name(a).cmp(&name(b)));
+            rows.sort_by_cached_key(|row| timeline.names(row.thread).map(|names| names.comm));
         }
         Ok(traces::TraceThreads::new(timeline, rows.len(), page.of(&rows)))
     })

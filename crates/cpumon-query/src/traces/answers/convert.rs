@@ -7,8 +7,8 @@ use cpumon_trace::CpuAccount;
 use crate::json::Nanos;
 use crate::time::Page;
 use crate::traces::{
-    Behind, CpuTrack, CpuWho, Delays, Overload, Slice, ThreadNames, ThreadRow, ThreadState, ThreadTrack,
-    Timeline, Wait, WindowSums,
+    Behind, CpuTrack, CpuWho, Delays, Overload, Slice, ThreadRow, ThreadState, ThreadTrack, Timeline, Wait,
+    WindowSums,
 };
 
 use super::{
@@ -35,8 +35,8 @@ fn code_of(who: CpuWho) -> i64 {
 }
 
 fn names_of(timeline: &Timeline, thread: i64) -> TraceThread {
-    let found: Option<&ThreadNames> =
-        usize::try_from(thread).ok().and_then(|place| timeline.threads().get(place));
+    let found = u32::try_from(thread).ok().and_then(|place| timeline.names(place));
+    let found = found.as_ref();
     let plain = match thread {
         IDLE => "idle",
         OTHER => "not followed",
@@ -46,8 +46,8 @@ fn names_of(timeline: &Timeline, thread: i64) -> TraceThread {
         thread,
         tid: found.and_then(|names| names.thread).map(|key| key.tid),
         pid: found.and_then(|names| names.process).map(|key| key.pid),
-        name: found.map_or_else(|| plain.into(), |names| names.comm.clone()),
-        program: found.map_or_else(Box::default, |names| names.program.as_ref().into()),
+        name: found.map_or(plain, |names| &names.comm).into(),
+        program: found.map_or("", |names| &names.program).into(),
         is_kernel: found.is_some_and(|names| names.is_kernel),
     }
 }
@@ -96,7 +96,7 @@ impl TraceHead {
             is_cut: timeline.is_cut(),
             events: timeline.events,
             cpus: timeline.cpus().collect(),
-            threads: timeline.threads().len(),
+            threads: timeline.threads().count(),
             has_interrupts: timeline.has_interrupts,
             bytes: timeline.bytes,
             problems: timeline.ending.problems(0).into_iter().map(sentence).collect(),
