@@ -15,15 +15,14 @@ use cpumon_store::trace_file;
 use cpumon_trace::TraceSource;
 
 pub use answers::{
-    TraceBehind, TraceCpuTrack, TraceDelays, TraceHead, TraceLedger, TraceOverview, TraceReason, TraceShare,
-    TraceSlice, TraceSums, TraceThread, TraceThreadPage, TraceThreadRow, TraceThreadTrack, TraceThreads,
-    TraceTracks, TraceWait, TraceWoken, TrackList,
+    TraceCpuTrack, TraceDelays, TraceHead, TraceLedger, TraceOverview, TraceReason, TraceSums,
+    TraceThreadPage, TraceThreadRow, TraceThreadTrack, TraceThreads, TraceTracks, TrackList,
 };
 // They are what timelines answer with: a frontend needs no reader of traces.
 pub use cpumon_trace::{
-    AnyTrace, Behind, Buckets, CpuTrack, CpuWho, Delay, Delays, Overload, ReadError, Slice, StatePart,
-    ThreadNames, ThreadRow, ThreadState, ThreadTotals, ThreadTrack, Timeline, TimelineLimits, TraceInput,
-    TraceRange, Wait, WindowSums, Woken,
+    AnyTrace, Behind, Buckets, CpuTrack, CpuWho, Delay, Delays, Overload, ReadError, StatePart, ThreadNames,
+    ThreadRow, ThreadState, ThreadTotals, ThreadTrack, Timeline, TimelineLimits, TraceBehind, TraceInput,
+    TraceRange, TraceShare, TraceSlice, TraceThread, TraceWait, TraceWoken, WindowSums,
 };
 
 /// Memory of one timeline, unless set otherwise: about 20 million events.

@@ -51,6 +51,7 @@ pub use source::{StoppedCpu, TraceSource};
 pub use sums::{CpuAccount, ThreadTotals};
 pub use tasks::{TaskNames, Tasks};
 pub use timeline::{
-    Behind, Buckets, CpuTrack, CpuWho, Delay, Delays, Overload, RunPart, Slice, StatePart, ThreadNames,
-    ThreadRow, ThreadTrack, Timeline, TimelineLimits, Wait, WindowSums, Woken,
+    Behind, Buckets, CpuTrack, CpuWho, Delay, Delays, Overload, RunPart, StatePart, ThreadNames, ThreadRow,
+    ThreadTrack, Timeline, TimelineLimits, TraceBehind, TraceShare, TraceSlice, TraceThread, TraceWait,
+    TraceWoken, WindowSums,
 };

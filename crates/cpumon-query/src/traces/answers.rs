@@ -2,7 +2,7 @@
 
 mod convert;
 
-use cpumon_trace::{Delay, Overload, ThreadTotals};
+use cpumon_trace::{Delay, Overload, ThreadTotals, TraceBehind, TraceThread};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -62,23 +62,6 @@ pub struct TraceLedger {
     holes: u64,
     /// Events that the recorder lost.
     lost: u64,
-}
-
-/// Who a thread is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ToSchema)]
-pub struct TraceThread {
-    /// Its number; −1: unknown, −2: a thread that is not followed, −3: none, the CPU was idle.
-    thread: i64,
-    /// Thread id; null: the trace does not say.
-    tid: Option<u32>,
-    /// Process id.
-    pid: Option<u32>,
-    /// Name. Hostile.
-    name: Box<str>,
-    /// Name of its program. Hostile.
-    program: Box<str>,
-    /// It works for the kernel only.
-    is_kernel: bool,
 }
 
 /// One CPU.
@@ -173,26 +156,6 @@ pub struct TraceThreads {
     rows: Vec<TraceThreadRow>,
 }
 
-/// Time and whom it is of.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct TraceShare {
-    /// Who.
-    who: TraceThread,
-    /// How long.
-    ns: u64,
-}
-
-/// Whom threads waited behind.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct TraceBehind {
-    /// The longest first, 20 at most.
-    by: Vec<TraceShare>,
-    /// Time for which no thread is named: the CPU was idle or unknown, or there was too much to compare.
-    rest_ns: u64,
-    /// Threads that are not named here.
-    more: usize,
-}
-
 /// Time blocked for one reason.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct TraceReason {
@@ -249,65 +212,4 @@ pub struct TraceDelays {
     rest_ns: u64,
     /// The answer covers the window up to here; it ends early if there was too much to compare.
     until_ns: u64,
-}
-
-/// A wait for a CPU.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct TraceWait {
-    /// Its begin.
-    from_ns: u64,
-    /// Its length.
-    length_ns: u64,
-    /// It began with a wakeup; else the thread was pushed off, or yielded.
-    is_woken: bool,
-    /// Who was on the CPU of the wakeup.
-    waker: Option<TraceThread>,
-    /// Where that ran.
-    waker_cpu: Option<u16>,
-    /// What the CPU ran meanwhile.
-    behind: TraceBehind,
-}
-
-/// A thread that was woken.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct TraceWoken {
-    /// Who.
-    who: TraceThread,
-    /// When.
-    at_ns: u64,
-    /// When it came to a CPU.
-    ran_ns: Option<u64>,
-    /// Which.
-    cpu: Option<u16>,
-}
-
-/// A state of a thread.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct TraceSlice {
-    /// Whose.
-    who: TraceThread,
-    /// `running`, `ready`, `preempted`, `blocked`, `unknown`.
-    state: &'static str,
-    /// For what it is blocked.
-    reason: Option<String>,
-    /// Begin.
-    from_ns: u64,
-    /// Length.
-    length_ns: u64,
-    /// The CPU it was on, or waited for.
-    cpu: u16,
-    /// The state ended; else the trace or its part in memory ends.
-    is_over: bool,
-    /// The wait in front of it, or that it is a part of.
-    wait: Option<TraceWait>,
-    /// What it was in before.
-    before: Option<String>,
-    /// What it was in next.
-    after: Option<String>,
-    /// Whom it woke while it ran, the first 64.
-    woke: Vec<TraceWoken>,
-    /// Begin of its last slice on a CPU before.
-    previous_ns: Option<u64>,
-    /// Begin of its next one.
-    next_ns: Option<u64>,
 }

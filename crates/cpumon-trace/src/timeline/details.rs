@@ -3,67 +3,74 @@
 use cpumon_events::ThreadState;
 
 use super::Timeline;
-use super::behind::Behind;
 use super::cpus::{CpuWho, who};
 use super::lines::{FRESH, OVER, Part, ThreadParts, WAKER_IDLE, WAKER_UNKNOWN};
+use super::names::{TraceBehind, TraceThread};
 
 /// Threads that a slice woke which are listed.
 const MAX_WOKEN: usize = 64;
 
 /// A wait for a CPU.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wait {
-    /// From here, ns.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "json", derive(serde::Serialize, utoipa::ToSchema))]
+pub struct TraceWait {
+    /// Its begin.
     pub from_ns: u64,
-    /// To here.
-    pub until_ns: u64,
+    /// Its length.
+    pub length_ns: u64,
     /// It began with a wakeup; else the thread was pushed off, or yielded.
     pub is_woken: bool,
     /// Who was on the CPU of the wakeup.
-    pub waker: Option<CpuWho>,
-    /// Where that ran, if it is known.
+    pub waker: Option<TraceThread>,
+    /// Where that ran.
     pub waker_cpu: Option<u16>,
-    /// What its CPUs ran meanwhile.
-    pub behind: Behind,
+    /// What the CPU ran meanwhile.
+    pub behind: TraceBehind,
 }
 
 /// A thread that was woken.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Woken {
-    /// Its place.
-    pub thread: u32,
-    /// When, ns.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "json", derive(serde::Serialize, utoipa::ToSchema))]
+pub struct TraceWoken {
+    /// Who.
+    pub who: TraceThread,
+    /// When.
     pub at_ns: u64,
-    /// When it came to a CPU, and to which one.
-    pub ran: Option<(u64, u16)>,
+    /// When it came to a CPU.
+    pub ran_ns: Option<u64>,
+    /// Which.
+    pub cpu: Option<u16>,
 }
 
 /// A state of a thread.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slice {
-    /// The thread's place.
-    pub thread: u32,
-    /// What it was in.
-    pub state: ThreadState,
-    /// From here, ns.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "json", derive(serde::Serialize, utoipa::ToSchema))]
+pub struct TraceSlice {
+    /// Whose.
+    pub who: TraceThread,
+    /// `running`, `ready`, `preempted`, `blocked`, `unknown`.
+    pub state: &'static str,
+    /// For what it is blocked.
+    pub reason: Option<String>,
+    /// Begin.
     pub from_ns: u64,
-    /// To here.
-    pub until_ns: u64,
+    /// Length.
+    pub length_ns: u64,
     /// The CPU it was on, or waited for.
     pub cpu: u16,
-    /// The state ended, and is not only cut by the end of the trace.
+    /// The state ended; else the trace or its part in memory ends.
     pub is_over: bool,
-    /// The wait that this is a part of, or that was in front of it.
-    pub wait: Option<Wait>,
-    /// What it was in before the wait.
-    pub before: Option<ThreadState>,
+    /// The wait in front of it, or that it is a part of.
+    pub wait: Option<TraceWait>,
+    /// What it was in before.
+    pub before: Option<String>,
     /// What it was in next.
-    pub after: Option<ThreadState>,
-    /// Whom it woke while it ran, the first ones.
-    pub woke: Vec<Woken>,
-    /// Begin of its last slice on a CPU before this, ns.
+    pub after: Option<String>,
+    /// Whom it woke while it ran, the first 64.
+    pub woke: Vec<TraceWoken>,
+    /// Begin of its last slice on a CPU before.
     pub previous_ns: Option<u64>,
-    /// Begin of its next slice on a CPU.
+    /// Begin of its next one.
     pub next_ns: Option<u64>,
 }
 
@@ -77,7 +84,7 @@ impl Timeline {
 
     /// The state of a thread at a time; `None`: it does not exist then.
     #[must_use]
-    pub fn slice(&self, place: u32, at_ns: u64) -> Option<Slice> {
+    pub fn slice(&self, place: u32, at_ns: u64) -> Option<TraceSlice> {
         let thread = self.thread(place)?;
         let at = thread.at(at_ns)?;
         let part = &thread.parts[at];
@@ -87,14 +94,15 @@ impl Timeline {
         let (from_ns, until_ns) = (part.start_ns, thread.end_of(at));
         let wait = self.wait_of(place, thread, at);
         let begin = wait.as_ref().map_or(at, |wait| thread.at(wait.from_ns).unwrap_or(at));
-        let state_of = |at: usize| thread.parts.get(at).map(Part::state);
+        let state_of = |at: usize| thread.parts.get(at).map(|part| state_text(part.state()));
         let runs =
             |at: &usize| thread.parts[*at].is_running() && thread.end_of(*at) > thread.parts[*at].start_ns;
-        Some(Slice {
-            thread: place,
-            state: part.state(),
+        Some(TraceSlice {
+            who: self.named(CpuWho::Thread(place)),
+            state: part.state().name(),
+            reason: reason_of(part.state()),
             from_ns,
-            until_ns,
+            length_ns: until_ns - from_ns,
             cpu: part.cpu,
             is_over: part.is(OVER),
             wait,
@@ -106,7 +114,7 @@ impl Timeline {
         })
     }
 
-    fn wait_of(&self, place: u32, thread: &ThreadParts, at: usize) -> Option<Wait> {
+    fn wait_of(&self, place: u32, thread: &ThreadParts, at: usize) -> Option<TraceWait> {
         let mut last = if thread.parts[at].is_running() { at.checked_sub(1)? } else { at };
         if !thread.parts[last].is_ready() {
             return None;
@@ -132,12 +140,18 @@ impl Timeline {
             }),
             _ => None,
         };
-        let behind = self.behind_thread(place, from_ns, until_ns);
-        Some(Wait { from_ns, until_ns, is_woken: part.is_woken(), waker, waker_cpu, behind })
+        Some(TraceWait {
+            from_ns,
+            length_ns: until_ns - from_ns,
+            is_woken: part.is_woken(),
+            waker: waker.map(|waker| self.named(waker)),
+            waker_cpu,
+            behind: self.named_behind(&self.behind_thread(place, from_ns, until_ns)),
+        })
     }
 
     /// Whom a thread woke in a time.
-    fn woken_by(&self, waker: u32, from_ns: u64, until_ns: u64) -> Vec<Woken> {
+    fn woken_by(&self, waker: u32, from_ns: u64, until_ns: u64) -> Vec<TraceWoken> {
         let mut woken = Vec::new();
         for (place, thread) in self.threads.iter().enumerate() {
             for at in thread.first_from(from_ns)..thread.parts.len() {
@@ -151,11 +165,7 @@ impl Timeline {
                         next += 1;
                     }
                     let ran = thread.parts.get(next).filter(|part| part.is_running());
-                    woken.push(Woken {
-                        thread: u32::try_from(place).unwrap_or(u32::MAX),
-                        at_ns: part.start_ns,
-                        ran: ran.map(|part| (part.start_ns, part.cpu)),
-                    });
+                    woken.push((part.start_ns, place, ran));
                     // Threads are in no order of time: the first of all are known at the end only.
                     if woken.len() >= MAX_WOKEN * 16 {
                         keep_first(&mut woken);
@@ -164,12 +174,27 @@ impl Timeline {
             }
         }
         keep_first(&mut woken);
-        woken
+        let named = |(at_ns, place, ran): (u64, usize, Option<&Part>)| TraceWoken {
+            who: self.named(CpuWho::Thread(u32::try_from(place).unwrap_or(u32::MAX))),
+            at_ns,
+            ran_ns: ran.map(|part| part.start_ns),
+            cpu: ran.map(|part| part.cpu),
+        };
+        woken.into_iter().map(named).collect()
     }
 }
 
+fn reason_of(state: ThreadState) -> Option<String> {
+    Some(state.reason()?.name().into_owned())
+}
+
+/// A state with its reason: `blocked: futex`.
+fn state_text(state: ThreadState) -> String {
+    reason_of(state).map_or_else(|| state.name().to_owned(), |reason| format!("{}: {reason}", state.name()))
+}
+
 /// The first wakeups of these, in order of time.
-fn keep_first(woken: &mut Vec<Woken>) {
-    woken.sort_by_key(|woken| woken.at_ns);
+fn keep_first(woken: &mut Vec<(u64, usize, Option<&Part>)>) {
+    woken.sort_by_key(|(at_ns, ..)| *at_ns);
     woken.truncate(MAX_WOKEN);
 }

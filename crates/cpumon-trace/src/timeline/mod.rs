@@ -12,23 +12,24 @@ mod build;
 mod cpus;
 mod details;
 mod lines;
+mod names;
 mod overload;
 mod sums;
 mod tracks;
 
-use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use cpumon_model::{ProcessKey, ThreadKey, TraceTask};
+use cpumon_model::TraceTask;
 
 use crate::file::ending::Ending;
 use crate::file::format::FileHeader;
-use crate::tasks::{TaskNames, Tasks};
+use crate::tasks::Tasks;
 pub use behind::{Behind, Delay, Delays};
 use cpus::Cpu;
 pub use cpus::CpuWho;
-pub use details::{Slice, Wait, Woken};
+pub use details::{TraceSlice, TraceWait, TraceWoken};
 use lines::ThreadParts;
+pub use names::{ThreadNames, TraceBehind, TraceShare, TraceThread};
 pub use sums::{ThreadRow, WindowSums};
 pub use tracks::{Buckets, CpuTrack, RunPart, StatePart, ThreadTrack};
 
@@ -39,23 +40,6 @@ pub struct TimelineLimits {
     pub bytes: usize,
     /// The index begins here, ns since the begin of the trace.
     pub from_ns: u64,
-}
-
-/// Who a thread is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ThreadNames<'t> {
-    /// Its number in the trace.
-    pub task: TraceTask,
-    /// Thread id and start; `None`: the trace does not name it.
-    pub thread: Option<ThreadKey>,
-    /// Process id and start.
-    pub process: Option<ProcessKey>,
-    /// Name of the thread. Hostile.
-    pub comm: Cow<'t, str>,
-    /// Name of the executable, which its threads share. Hostile.
-    pub program: Cow<'t, str>,
-    /// It works for the kernel only.
-    pub is_kernel: bool,
 }
 
 /// Time of idle CPUs while threads waited behind others, ns.
@@ -119,30 +103,6 @@ impl Timeline {
     pub fn cpus(&self) -> impl Iterator<Item = u16> {
         let numbers = self.cpus.iter().enumerate().filter(|(_, cpu)| cpu.is_some());
         numbers.map(|(number, _)| u16::try_from(number).unwrap_or(u16::MAX))
-    }
-
-    /// All threads, by place.
-    pub fn threads(&self) -> impl Iterator<Item = ThreadNames<'_>> {
-        (0..).map_while(|place| self.names(place))
-    }
-
-    /// Who a thread is; `None`: no thread has this place.
-    #[must_use]
-    pub fn names(&self, place: u32) -> Option<ThreadNames<'_>> {
-        let task = *self.tasks_of.get(usize::try_from(place).ok()?)?;
-        let Some(names) = self.tasks.find(task) else {
-            let comm = format!("task {}", task.0).into();
-            return Some(ThreadNames {
-                task,
-                thread: None,
-                process: None,
-                comm,
-                program: "".into(),
-                is_kernel: false,
-            });
-        };
-        let TaskNames { thread, process, comm, program, is_kernel, .. } = names;
-        Some(ThreadNames { task, thread: Some(thread), process: Some(process), comm, program, is_kernel })
     }
 
     fn cpu(&self, number: u16) -> Option<&Cpu> {

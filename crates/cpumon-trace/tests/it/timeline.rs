@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cpumon_model::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
 use cpumon_trace::{
     Buckets, Compression, CpuWho, Delay, GroupKey, Overload, ReportBy, ThreadState, Timeline, TimelineLimits,
-    TraceRange, TraceReader, TraceSource, analyse,
+    TraceBehind, TraceRange, TraceReader, TraceSource, analyse,
 };
 
 use crate::seeded_rng::SeededRng;
@@ -220,7 +220,7 @@ fn programs_delay_each_other_as_long_as_their_threads_do() {
         sum
     };
     assert_eq!(sum([pairs(0, end_ns / 2, None).0, pairs(end_ns / 2, end_ns, None).0]), all);
-    let places: Vec<u32> = (0..u32::try_from(timeline.threads().count()).unwrap()).collect();
+    let places: Vec<u32> = (0..u32::try_from(timeline.threads().len()).unwrap()).collect();
     let (some, others) = places.split_at(5);
     // Named twice, it counts once.
     let some = [some, &some[..1]].concat();
@@ -326,26 +326,26 @@ fn a_slice_says_who_woke_it_and_what_it_waited_behind() {
     assert_eq!(timeline.who_at(0, 75_000), Some(CpuWho::Thread(two)));
     assert_eq!(timeline.who_at(1, 45_000), Some(CpuWho::Idle));
     let slice = timeline.slice(two, 75_000).unwrap();
+    assert_eq!((slice.state, slice.from_ns, slice.length_ns, slice.cpu), ("running", 70_000, 20_000, 0));
     assert_eq!(
-        (slice.state, slice.from_ns, slice.until_ns, slice.cpu),
-        (ThreadState::Running, 70_000, 90_000, 0)
-    );
-    assert_eq!(
-        (slice.before, slice.after),
-        (Some(ThreadState::Blocked(READ)), Some(ThreadState::Blocked(READ)))
+        (slice.before.as_deref(), slice.after.as_deref()),
+        (Some("blocked: read"), Some("blocked: read"))
     );
     assert_eq!((slice.previous_ns, slice.next_ns), (Some(10_000), None));
     let wait = slice.wait.unwrap();
-    assert_eq!((wait.from_ns, wait.until_ns, wait.is_woken), (20_000, 70_000, true));
-    assert_eq!((wait.waker, wait.waker_cpu), (Some(CpuWho::Thread(one)), Some(0)));
-    assert_eq!((wait.behind.by, wait.behind.rest_ns), (vec![(CpuWho::Thread(one), 50_000)], 0));
+    assert_eq!((wait.from_ns, wait.length_ns, wait.is_woken), (20_000, 50_000, true));
+    assert_eq!((wait.waker.map(|waker| waker.thread), wait.waker_cpu), (Some(one.into()), Some(0)));
+    let by = |behind: &TraceBehind| behind.by.iter().map(|by| (by.who.thread, by.ns)).collect::<Vec<_>>();
+    assert_eq!((by(&wait.behind), wait.behind.rest_ns), (vec![(one.into(), 50_000)], 0));
     // The waker's slice names both whom it woke, and when they came.
     let slice = timeline.slice(one, 50_000).unwrap();
-    let woke: Vec<_> = slice.woke.iter().map(|woken| (woken.thread, woken.at_ns, woken.ran)).collect();
+    let woke = slice.woke.iter().map(|woken| (woken.who.thread, woken.at_ns, woken.ran_ns, woken.cpu));
     let three = place(&timeline, 3);
-    assert_eq!(woke, [(two, 20_000, Some((70_000, 0))), (three, 55_000, Some((60_000, 1)))]);
-    assert_eq!(slice.wait.unwrap().behind.by, [(CpuWho::Thread(two), 5_000)], "it was pushed off");
-    assert_eq!(timeline.slice(three, 95_000), None, "it is dead");
+    let expected =
+        [(two.into(), 20_000, Some(70_000), Some(0)), (three.into(), 55_000, Some(60_000), Some(1))];
+    assert_eq!(woke.collect::<Vec<_>>(), expected);
+    assert_eq!(by(&slice.wait.unwrap().behind), [(two.into(), 5_000)], "it was pushed off");
+    assert!(timeline.slice(three, 95_000).is_none(), "it is dead");
 }
 
 #[test]
@@ -409,6 +409,6 @@ fn the_first_that_a_slice_woke_are_named_however_many_it_woke() {
     let events: Vec<_> = begin.into_iter().chain(again).chain([end]).collect();
     let timeline = read(&events, ALL);
     let woke = timeline.slice(place(&timeline, 1), 50_000).unwrap().woke;
-    assert_eq!((woke.len(), woke[0].thread, woke[0].at_ns), (64, place(&timeline, 3), 6_000));
+    assert_eq!((woke.len(), woke[0].who.thread, woke[0].at_ns), (64, place(&timeline, 3).into(), 6_000));
     assert_eq!(woke[63].at_ns, 10_000 + 3_000 * 62);
 }

@@ -391,11 +391,10 @@ pub(super) async fn slice(
             _ => None,
         });
         let slice = thread.and_then(|thread| timeline.slice(thread, moment.at_ns));
-        let slice = slice.ok_or_else(|| {
+        slice.ok_or_else(|| {
             Problem::new(StatusCode::NOT_FOUND, "No thread is known there at that time.")
                 .how("Choose another moment.")
-        })?;
-        Ok(traces::TraceSlice::new(timeline, &slice))
+        })
     })
     .await
 }

@@ -7,50 +7,13 @@ use cpumon_trace::CpuAccount;
 use crate::json::Nanos;
 use crate::time::Page;
 use crate::traces::{
-    Behind, CpuTrack, CpuWho, Delays, Overload, Slice, ThreadRow, ThreadState, ThreadTrack, Timeline, Wait,
-    WindowSums,
+    Behind, CpuTrack, CpuWho, Delays, Overload, ThreadRow, ThreadState, ThreadTrack, Timeline, WindowSums,
 };
 
 use super::{
-    TraceBehind, TraceCpuTrack, TraceDelays, TraceHead, TraceLedger, TraceOverview, TraceReason, TraceShare,
-    TraceSlice, TraceSums, TraceThread, TraceThreadPage, TraceThreadRow, TraceThreadTrack, TraceThreads,
-    TraceTracks, TraceWait, TraceWoken,
+    TraceCpuTrack, TraceDelays, TraceHead, TraceLedger, TraceOverview, TraceReason, TraceSums,
+    TraceThreadPage, TraceThreadRow, TraceThreadTrack, TraceThreads, TraceTracks,
 };
-
-/// Codes of who has a CPU, beside numbers of threads.
-const UNKNOWN: i64 = -1;
-const OTHER: i64 = -2;
-const IDLE: i64 = -3;
-
-/// Antagonists that are named.
-const SHOWN: usize = 20;
-
-fn code_of(who: CpuWho) -> i64 {
-    match who {
-        CpuWho::Thread(thread) => thread.into(),
-        CpuWho::Unknown => UNKNOWN,
-        CpuWho::Other => OTHER,
-        CpuWho::Idle => IDLE,
-    }
-}
-
-fn names_of(timeline: &Timeline, thread: i64) -> TraceThread {
-    let found = u32::try_from(thread).ok().and_then(|place| timeline.names(place));
-    let found = found.as_ref();
-    let plain = match thread {
-        IDLE => "idle",
-        OTHER => "not followed",
-        _ => "unknown",
-    };
-    TraceThread {
-        thread,
-        tid: found.and_then(|names| names.thread).map(|key| key.tid),
-        pid: found.and_then(|names| names.process).map(|key| key.pid),
-        name: found.map_or(plain, |names| &names.comm).into(),
-        program: found.map_or("", |names| &names.program).into(),
-        is_kernel: found.is_some_and(|names| names.is_kernel),
-    }
-}
 
 /// The number of a state; docs are in [`TraceThreadTrack`].
 fn state_code(state: ThreadState) -> u8 {
@@ -65,11 +28,6 @@ fn state_code(state: ThreadState) -> u8 {
 
 fn reason_of(state: ThreadState) -> Option<String> {
     Some(state.reason()?.name().into_owned())
-}
-
-/// A state with its reason: `blocked: futex`.
-fn state_text(state: ThreadState) -> String {
-    reason_of(state).map_or_else(|| state.name().to_owned(), |reason| format!("{}: {reason}", state.name()))
 }
 
 /// A clause as a sentence.
@@ -96,7 +54,7 @@ impl TraceHead {
             is_cut: timeline.is_cut(),
             events: timeline.events,
             cpus: timeline.cpus().collect(),
-            threads: timeline.threads().count(),
+            threads: timeline.threads().len(),
             has_interrupts: timeline.has_interrupts,
             bytes: timeline.bytes,
             problems: timeline.ending.problems(0).into_iter().map(sentence).collect(),
@@ -144,7 +102,7 @@ impl TraceCpuTrack {
             } else {
                 Vec::new()
             },
-            who: parts.iter().map(|part| code_of(part.who)).collect(),
+            who: parts.iter().map(|part| part.who.number()).collect(),
             busy: by_bucket(&|at| parts[at].busy),
             unknown: by_bucket(&|at| parts[at].unknown),
             queue: track.queue.clone(),
@@ -222,15 +180,15 @@ impl<'t> TrackList<'t> {
     /// The tracks, with the names of their threads.
     #[must_use]
     pub fn finish(mut self) -> TraceTracks {
-        let threads = self.who.iter().filter(|who| **who >= 0);
-        self.made.names = threads.map(|who| names_of(self.timeline, *who)).collect();
+        let threads = self.who.iter().filter_map(|who| u32::try_from(*who).ok());
+        self.made.names = threads.map(|place| self.timeline.named(CpuWho::Thread(place))).collect();
         self.made
     }
 }
 
 impl TraceThreadRow {
     fn new(timeline: &Timeline, row: &ThreadRow) -> Self {
-        Self { who: names_of(timeline, row.thread.into()), totals: row.totals.clone() }
+        Self { who: timeline.named(CpuWho::Thread(row.thread)), totals: row.totals.clone() }
     }
 }
 
@@ -238,19 +196,6 @@ impl TraceThreads {
     /// A page of threads; `total`: how many match.
     pub fn new<'r>(timeline: &Timeline, total: usize, rows: impl Iterator<Item = &'r ThreadRow>) -> Self {
         Self { total, rows: rows.map(|row| TraceThreadRow::new(timeline, row)).collect() }
-    }
-}
-
-impl TraceBehind {
-    /// The first 20 of them, with their names.
-    #[must_use]
-    pub fn new(timeline: &Timeline, behind: &Behind) -> Self {
-        let by = behind.by.iter().take(SHOWN);
-        Self {
-            by: by.map(|(who, ns)| TraceShare { who: names_of(timeline, code_of(*who)), ns: *ns }).collect(),
-            rest_ns: behind.rest_ns,
-            more: behind.by.len().saturating_sub(SHOWN),
-        }
     }
 }
 
@@ -269,7 +214,7 @@ impl TraceThreadPage {
         Self {
             row: TraceThreadRow::new(timeline, row),
             blocked: reasons_of(sums),
-            behind: TraceBehind::new(timeline, behind),
+            behind: timeline.named_behind(behind),
         }
     }
 }
@@ -292,7 +237,7 @@ impl TraceSums {
             threads,
             totals: sums.totals.clone(),
             blocked: reasons_of(sums),
-            culprits: TraceBehind::new(timeline, culprits),
+            culprits: timeline.named_behind(culprits),
             idle_while_overloaded: overload,
         }
     }
@@ -311,59 +256,5 @@ impl TraceDelays {
             rest_ns: delays.rest_ns,
             until_ns: delays.until_ns,
         }
-    }
-}
-
-impl TraceWait {
-    fn new(timeline: &Timeline, wait: &Wait) -> Self {
-        Self {
-            from_ns: wait.from_ns,
-            length_ns: wait.until_ns - wait.from_ns,
-            is_woken: wait.is_woken,
-            waker: wait.waker.map(|waker| names_of(timeline, code_of(waker))),
-            waker_cpu: wait.waker_cpu,
-            behind: TraceBehind::new(timeline, &wait.behind),
-        }
-    }
-}
-
-impl TraceSlice {
-    /// A state with the names of who woke it and of what it woke.
-    #[must_use]
-    pub fn new(timeline: &Timeline, slice: &Slice) -> Self {
-        let woke = slice.woke.iter().map(|woken| TraceWoken {
-            who: names_of(timeline, woken.thread.into()),
-            at_ns: woken.at_ns,
-            ran_ns: woken.ran.map(|(at_ns, _)| at_ns),
-            cpu: woken.ran.map(|(_, cpu)| cpu),
-        });
-        Self {
-            who: names_of(timeline, slice.thread.into()),
-            state: slice.state.name(),
-            reason: reason_of(slice.state),
-            from_ns: slice.from_ns,
-            length_ns: slice.until_ns - slice.from_ns,
-            cpu: slice.cpu,
-            is_over: slice.is_over,
-            wait: slice.wait.as_ref().map(|wait| TraceWait::new(timeline, wait)),
-            before: slice.before.map(state_text),
-            after: slice.after.map(state_text),
-            woke: woke.collect(),
-            previous_ns: slice.previous_ns,
-            next_ns: slice.next_ns,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use cpumon_model::WaitReason;
-
-    use super::*;
-
-    #[test]
-    fn a_state_has_the_name_of_its_system_call() {
-        assert_eq!(state_text(ThreadState::Blocked(WaitReason::syscall(202))), "blocked: futex");
-        assert_eq!(state_text(ThreadState::Running), "running");
     }
 }
