@@ -15,14 +15,14 @@ use cpumon_store::trace_file;
 use cpumon_trace::TraceSource;
 
 pub use answers::{
-    TraceCpuTrack, TraceDelays, TraceHead, TraceLedger, TraceOverview, TraceReason, TraceSums,
-    TraceThreadPage, TraceThreadRow, TraceThreadTrack, TraceThreads, TraceTracks, TrackList,
+    TraceDelays, TraceHead, TraceLedger, TraceSums, TraceThreadPage, TraceThreadRow, TraceThreads,
 };
 // They are what timelines answer with: a frontend needs no reader of traces.
 pub use cpumon_trace::{
-    AnyTrace, Behind, Buckets, CpuTrack, CpuWho, Delay, Delays, Overload, ReadError, StatePart, ThreadNames,
-    ThreadRow, ThreadState, ThreadTotals, ThreadTrack, Timeline, TimelineLimits, TraceBehind, TraceInput,
-    TraceRange, TraceShare, TraceSlice, TraceThread, TraceWait, TraceWoken, WindowSums,
+    AnyTrace, Behind, Buckets, CpuWho, Delay, Delays, Overload, ReadError, ThreadNames, ThreadRow,
+    ThreadState, ThreadTotals, Timeline, TimelineLimits, TraceBehind, TraceCpuTrack, TraceInput,
+    TraceOverview, TraceRange, TraceReason, TraceShare, TraceSlice, TraceThread, TraceThreadTrack,
+    TraceTracks, TraceWait, TraceWoken, WindowSums,
 };
 
 /// Memory of one timeline, unless set otherwise: about 20 million events.

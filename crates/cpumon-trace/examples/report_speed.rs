@@ -320,7 +320,8 @@ fn index(reader: &mut TraceReader<&mut Machine<'_>>, figures: &RefCell<serde_jso
         let began_ns = cpu_ns();
         let cpus = timeline.cpus().take(16).filter_map(|cpu| timeline.cpu_track(cpu, buckets)).count();
         let cpus_ns = cpu_ns() - began_ns;
-        let threads = (0..20).filter_map(|place| timeline.thread_track(place, buckets)).count();
+        let mut reasons = Vec::new();
+        let threads = (0..20).filter_map(|place| timeline.thread_track(place, buckets, &mut reasons)).count();
         let threads_ns = cpu_ns() - began_ns - cpus_ns;
         let rows = timeline.thread_rows(from_ns, from_ns + until_ns / part);
         black_box(timeline.sums(from_ns, from_ns + until_ns / part, &|_| true, &rows));

@@ -51,7 +51,7 @@ pub use source::{StoppedCpu, TraceSource};
 pub use sums::{CpuAccount, ThreadTotals};
 pub use tasks::{TaskNames, Tasks};
 pub use timeline::{
-    Behind, Buckets, CpuTrack, CpuWho, Delay, Delays, Overload, RunPart, StatePart, ThreadNames, ThreadRow,
-    ThreadTrack, Timeline, TimelineLimits, TraceBehind, TraceShare, TraceSlice, TraceThread, TraceWait,
-    TraceWoken, WindowSums,
+    Behind, Buckets, CpuWho, Delay, Delays, Overload, ThreadNames, ThreadRow, Timeline, TimelineLimits,
+    TraceBehind, TraceCpuTrack, TraceOverview, TraceReason, TraceShare, TraceSlice, TraceThread,
+    TraceThreadTrack, TraceTracks, TraceWait, TraceWoken, WindowSums,
 };

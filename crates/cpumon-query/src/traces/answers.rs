@@ -1,14 +1,14 @@
 //! Answers about timelines of traces. Times are ns since the begin of the trace, below 2^53; threads are numbered by the index.
 
-mod convert;
-
-use cpumon_trace::{Delay, Overload, ThreadTotals, TraceBehind, TraceThread};
+use cpumon_trace::{
+    Behind, CpuAccount, CpuWho, Delay, Delays, Overload, ThreadRow, ThreadTotals, Timeline, TraceBehind,
+    TraceReason, TraceThread, WindowSums,
+};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::json::Nanos;
-
-pub use convert::TrackList;
+use crate::time::Page;
 
 /// What a trace is, and what the receiver has of it in memory.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -64,78 +64,6 @@ pub struct TraceLedger {
     lost: u64,
 }
 
-/// One CPU.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct TraceCpuTrack {
-    /// Its number.
-    cpu: u16,
-    /// Parts are single slices, each with its length; else they are buckets.
-    is_exact: bool,
-    /// Begins of the parts, ascending. Idle times have none.
-    from_ns: Vec<u64>,
-    /// Lengths; empty for buckets.
-    length_ns: Vec<u64>,
-    /// Number of the thread, or of a bucket the one that ran longest; −1: unknown, −2: not followed.
-    who: Vec<i64>,
-    /// Of buckets: thousandths in which a thread ran.
-    busy: Vec<u16>,
-    /// Of buckets: thousandths that are unknown.
-    unknown: Vec<u16>,
-    /// Hundredths of a thread that waited in its queue, in the mean of each of the `count` buckets.
-    queue: Vec<u32>,
-}
-
-/// One thread.
-#[derive(Clone, Debug, Default, Serialize, ToSchema)]
-pub struct TraceThreadTrack {
-    /// Its number.
-    thread: u32,
-    /// Parts are single states, each with its length; else they are buckets.
-    is_exact: bool,
-    /// Begins of the parts, ascending.
-    from_ns: Vec<u64>,
-    /// Lengths; empty for buckets.
-    length_ns: Vec<u64>,
-    /// Of single states: 0 unknown, 1 running, 2 ready since a wakeup, 3 ready since it was pushed off, 4 blocked.
-    state: Vec<u8>,
-    /// For what it was blocked: a place in `reasons`, −1 if it was not. Of buckets: the main one.
-    reason: Vec<i32>,
-    /// The CPU it was on, or waited for.
-    cpu: Vec<u16>,
-    /// Of buckets: thousandths in each state, in the order running, woken, preempted, blocked, unknown.
-    shares: Vec<[u16; 5]>,
-}
-
-/// All CPUs together, by bucket.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct TraceOverview {
-    /// Thousandths of all CPUs.
-    busy: Vec<u16>,
-    /// Hundredths of threads that waited.
-    queue: Vec<u32>,
-}
-
-/// What is drawn of a window.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct TraceTracks {
-    /// Begin of the first bucket.
-    from_ns: u64,
-    /// Length of each.
-    bucket_ns: u64,
-    /// How many.
-    count: usize,
-    /// CPUs, as they were named.
-    cpus: Vec<TraceCpuTrack>,
-    /// Threads, as they were named.
-    threads: Vec<TraceThreadTrack>,
-    /// All CPUs; null unless asked for.
-    all: Option<TraceOverview>,
-    /// Names of wait reasons.
-    reasons: Vec<String>,
-    /// Who the threads of this answer are.
-    names: Vec<TraceThread>,
-}
-
 /// A thread in a window.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct TraceThreadRow {
@@ -154,15 +82,6 @@ pub struct TraceThreads {
     total: usize,
     /// Those of the page.
     rows: Vec<TraceThreadRow>,
-}
-
-/// Time blocked for one reason.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct TraceReason {
-    /// Its name.
-    reason: String,
-    /// How long.
-    ns: u64,
 }
 
 /// One thread in a window, in detail.
@@ -212,4 +131,126 @@ pub struct TraceDelays {
     rest_ns: u64,
     /// The answer covers the window up to here; it ends early if there was too much to compare.
     until_ns: u64,
+}
+
+/// A clause as a sentence.
+fn sentence(mut clause: String) -> String {
+    if let Some(first) = clause.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    clause + "."
+}
+
+impl TraceHead {
+    /// Describes a timeline.
+    #[must_use]
+    pub fn new(timeline: &Timeline) -> Self {
+        let (from_ns, until_ns) = timeline.covers();
+        let header = &timeline.header;
+        let sums = timeline.sums(from_ns, until_ns, &|_| true, &[]);
+        Self {
+            host: header.host.clone(),
+            began_ns: (header.began.wall_ns > 0).then_some(Nanos(header.began.wall_ns)),
+            length_ns: timeline.length_ns,
+            from_ns,
+            until_ns,
+            is_cut: timeline.is_cut(),
+            events: timeline.events,
+            cpus: timeline.cpus().collect(),
+            threads: timeline.threads().len(),
+            has_interrupts: timeline.has_interrupts,
+            bytes: timeline.bytes,
+            problems: timeline.ending.problems(0).into_iter().map(sentence).collect(),
+            sums: TraceLedger::all(&sums),
+        }
+    }
+}
+
+impl TraceLedger {
+    fn new(cpu: &CpuAccount) -> Self {
+        Self {
+            cpu: Some(cpu.cpu),
+            capacity_ns: cpu.capacity_ns(),
+            run_ns: cpu.run_ns,
+            idle_ns: cpu.idle_ns,
+            irq_ns: cpu.irq_ns,
+            softirq_ns: cpu.softirq_ns,
+            unknown_ns: cpu.unknown_ns,
+            holes: cpu.holes,
+            lost: cpu.lost,
+        }
+    }
+
+    fn each(sums: &WindowSums) -> Vec<Self> {
+        sums.cpus.iter().map(Self::new).collect()
+    }
+
+    fn all(sums: &WindowSums) -> Self {
+        Self { cpu: None, ..Self::new(&CpuAccount::sum(&sums.cpus)) }
+    }
+}
+
+impl TraceThreadRow {
+    fn new(timeline: &Timeline, row: &ThreadRow) -> Self {
+        Self { who: timeline.named(CpuWho::Thread(row.thread)), totals: row.totals.clone() }
+    }
+}
+
+impl TraceThreads {
+    /// A page of threads; `total`: how many match.
+    pub fn new<'r>(timeline: &Timeline, total: usize, rows: impl Iterator<Item = &'r ThreadRow>) -> Self {
+        Self { total, rows: rows.map(|row| TraceThreadRow::new(timeline, row)).collect() }
+    }
+}
+
+impl TraceThreadPage {
+    /// A thread, its blocked time and its antagonists.
+    #[must_use]
+    pub fn new(timeline: &Timeline, row: &ThreadRow, sums: &WindowSums, behind: &Behind) -> Self {
+        Self {
+            row: TraceThreadRow::new(timeline, row),
+            blocked: sums.blocked.clone(),
+            behind: timeline.named_behind(behind),
+        }
+    }
+}
+
+impl TraceSums {
+    /// What an area of this many threads adds up to.
+    #[must_use]
+    pub fn new(
+        timeline: &Timeline,
+        threads: usize,
+        sums: &WindowSums,
+        culprits: &Behind,
+        overload: Overload,
+    ) -> Self {
+        Self {
+            from_ns: sums.from_ns,
+            until_ns: sums.until_ns,
+            cpus: TraceLedger::each(sums),
+            all: TraceLedger::all(sums),
+            threads,
+            totals: sums.totals.clone(),
+            blocked: sums.blocked.clone(),
+            culprits: timeline.named_behind(culprits),
+            idle_while_overloaded: overload,
+        }
+    }
+}
+
+impl TraceDelays {
+    /// A page of the pairs.
+    #[must_use]
+    pub fn new(delays: Delays, page: Page) -> Self {
+        let total = delays.by.len();
+        let all_ns = delays.by.iter().fold(0_u64, |sum, delay| sum.saturating_add(delay.ns));
+        Self {
+            total,
+            rows: page.of(delays.by).collect(),
+            all_ns,
+            rest_ns: delays.rest_ns,
+            until_ns: delays.until_ns,
+        }
+    }
 }

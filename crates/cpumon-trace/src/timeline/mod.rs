@@ -30,8 +30,8 @@ pub use cpus::CpuWho;
 pub use details::{TraceSlice, TraceWait, TraceWoken};
 use lines::ThreadParts;
 pub use names::{ThreadNames, TraceBehind, TraceShare, TraceThread};
-pub use sums::{ThreadRow, WindowSums};
-pub use tracks::{Buckets, CpuTrack, RunPart, StatePart, ThreadTrack};
+pub use sums::{ThreadRow, TraceReason, WindowSums};
+pub use tracks::{Buckets, TraceCpuTrack, TraceOverview, TraceThreadTrack, TraceTracks};
 
 /// How much of a trace an index may hold.
 #[derive(Copy, Clone, Debug)]

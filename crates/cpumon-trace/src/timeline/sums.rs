@@ -96,6 +96,16 @@ impl Timeline {
     }
 }
 
+/// Time blocked for one reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Serialize, utoipa::ToSchema))]
+pub struct TraceReason {
+    /// Its name.
+    pub reason: String,
+    /// How long.
+    pub ns: u64,
+}
+
 /// Sums of a window.
 #[derive(Clone, Debug, Default)]
 pub struct WindowSums {
@@ -108,7 +118,7 @@ pub struct WindowSums {
     /// All threads together.
     pub totals: ThreadTotals,
     /// Blocked time by reason, ns, the most first.
-    pub blocked: Vec<(WaitReason, u64)>,
+    pub blocked: Vec<TraceReason>,
 }
 
 impl Timeline {
@@ -157,8 +167,9 @@ impl Timeline {
                 *sum = sum.saturating_add(ns);
             });
         }
-        sums.blocked = blocked.into_iter().map(|(reason, ns)| (WaitReason(reason), ns)).collect();
-        sums.blocked.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+        let named = |(reason, ns)| TraceReason { reason: WaitReason(reason).name().into_owned(), ns };
+        sums.blocked = blocked.into_iter().map(named).collect();
+        sums.blocked.sort_by_key(|reason| std::cmp::Reverse(reason.ns));
         sums
     }
 }

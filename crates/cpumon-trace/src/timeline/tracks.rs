@@ -1,10 +1,13 @@
 //! What a picture of a window needs: one CPU or one thread, as single parts where these fit, else as shares of buckets.
 
+use std::collections::BTreeSet;
+
 use cpumon_events::ThreadState;
 
 use super::Timeline;
-use super::cpus::{Cpu, CpuWho, IDLE, is_run, who};
-use super::lines::{STATES, ThreadParts, since};
+use super::cpus::{Cpu, CpuWho, IDLE, who};
+use super::lines::{LinePart, STATES, ThreadParts, since};
+use super::names::TraceThread;
 
 /// Parts of a bucket in which the main reason of its blocked time is searched.
 const REASON_PARTS: usize = 32;
@@ -48,54 +51,80 @@ impl Buckets {
     }
 }
 
-/// A slice of a CPU. Shares are of 1,000.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct RunPart {
-    /// From here, ns.
-    pub from_ns: u64,
-    /// To here, ns.
-    pub until_ns: u64,
-    /// Who had it; in a bucket, who had it longest.
-    pub who: CpuWho,
-    /// How much of it a thread ran.
-    pub busy: u16,
-    /// How much of it is unknown.
-    pub unknown: u16,
-}
-
 /// One CPU.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CpuTrack {
-    /// Single slices, idle ones left out.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "json", derive(serde::Serialize, utoipa::ToSchema))]
+pub struct TraceCpuTrack {
+    /// Its number.
+    pub cpu: u16,
+    /// Parts are single slices, each with its length; else they are buckets.
     pub is_exact: bool,
-    /// Slices, or a part for each bucket that has any.
-    pub parts: Vec<RunPart>,
-    /// Mean length of its queue in each bucket, hundredths of a thread.
+    /// Begins of the parts, ascending. Idle times have none.
+    pub from_ns: Vec<u64>,
+    /// Lengths; empty for buckets.
+    pub length_ns: Vec<u64>,
+    /// Number of the thread, or of a bucket the one that ran longest; −1: unknown, −2: not followed.
+    pub who: Vec<i64>,
+    /// Of buckets: thousandths in which a thread ran.
+    pub busy: Vec<u16>,
+    /// Of buckets: thousandths that are unknown.
+    pub unknown: Vec<u16>,
+    /// Hundredths of a thread that waited in its queue, in the mean of each of the `count` buckets.
     pub queue: Vec<u32>,
 }
 
-/// A part of a thread.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct StatePart {
-    /// From here, ns.
-    pub from_ns: u64,
-    /// To here, ns.
-    pub until_ns: u64,
-    /// What it was in; in a bucket, the main reason of its blocked time.
-    pub state: ThreadState,
+/// One thread.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "json", derive(serde::Serialize, utoipa::ToSchema))]
+pub struct TraceThreadTrack {
+    /// Its number.
+    pub thread: u32,
+    /// Parts are single states, each with its length; else they are buckets.
+    pub is_exact: bool,
+    /// Begins of the parts, ascending.
+    pub from_ns: Vec<u64>,
+    /// Lengths; empty for buckets.
+    pub length_ns: Vec<u64>,
+    /// Of single states: 0 unknown, 1 running, 2 ready since a wakeup, 3 ready since it was pushed off, 4 blocked.
+    pub state: Vec<u8>,
+    /// For what it was blocked: a place in `reasons`, −1 if it was not. Of buckets: the main one.
+    pub reason: Vec<i32>,
     /// The CPU it was on, or waited for.
-    pub cpu: u16,
-    /// Of a bucket: shares of 1,000 that it ran, was ready since a wakeup, ready since it was pushed off, blocked, unknown.
-    pub shares: [u16; STATES],
+    pub cpu: Vec<u16>,
+    /// Of buckets: thousandths in each state, in the order running, woken, preempted, blocked, unknown.
+    pub shares: Vec<[u16; 5]>,
 }
 
-/// One thread.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ThreadTrack {
-    /// Single states.
-    pub is_exact: bool,
-    /// States, or a part for each bucket in which the thread exists.
-    pub parts: Vec<StatePart>,
+/// All CPUs together, by bucket.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "json", derive(serde::Serialize, utoipa::ToSchema))]
+pub struct TraceOverview {
+    /// Thousandths of all CPUs.
+    pub busy: Vec<u16>,
+    /// Hundredths of threads that waited.
+    pub queue: Vec<u32>,
+}
+
+/// What is drawn of a window.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "json", derive(serde::Serialize, utoipa::ToSchema))]
+pub struct TraceTracks {
+    /// Begin of the first bucket.
+    pub from_ns: u64,
+    /// Length of each.
+    pub bucket_ns: u64,
+    /// How many.
+    pub count: usize,
+    /// CPUs, as they were named.
+    pub cpus: Vec<TraceCpuTrack>,
+    /// Threads, as they were named.
+    pub threads: Vec<TraceThreadTrack>,
+    /// All CPUs; null unless asked for.
+    pub all: Option<TraceOverview>,
+    /// Names of wait reasons.
+    pub reasons: Vec<String>,
+    /// Who the threads of this answer are.
+    pub names: Vec<TraceThread>,
 }
 
 fn share(ns: u64, of_ns: u64) -> u16 {
@@ -105,72 +134,102 @@ fn share(ns: u64, of_ns: u64) -> u16 {
 }
 
 impl Timeline {
+    /// What is drawn of these CPUs and threads, and of all CPUs together if `has_all`.
+    #[must_use]
+    pub fn tracks(&self, buckets: Buckets, cpus: &[u16], threads: &[u32], has_all: bool) -> TraceTracks {
+        let mut reasons = Vec::new();
+        let cpus: Vec<_> = cpus.iter().filter_map(|cpu| self.cpu_track(*cpu, buckets)).collect();
+        let threads = threads.iter().filter_map(|place| self.thread_track(*place, buckets, &mut reasons));
+        let threads: Vec<_> = threads.collect();
+        let on_cpus = cpus.iter().flat_map(|track| &track.who).filter_map(|who| u32::try_from(*who).ok());
+        let places: BTreeSet<u32> = on_cpus.chain(threads.iter().map(|track| track.thread)).collect();
+        TraceTracks {
+            from_ns: buckets.from_ns,
+            bucket_ns: buckets.bucket_ns,
+            count: buckets.count,
+            all: has_all.then(|| self.overview(buckets)),
+            names: places.into_iter().map(|place| self.named(CpuWho::Thread(place))).collect(),
+            cpus,
+            threads,
+            reasons,
+        }
+    }
+
     /// What a CPU did; `None`: it has no events.
     #[must_use]
-    pub fn cpu_track(&self, number: u16, buckets: Buckets) -> Option<CpuTrack> {
+    pub fn cpu_track(&self, number: u16, buckets: Buckets) -> Option<TraceCpuTrack> {
         let Cpu { parts, queue } = self.cpu(number)?;
         let line = &parts.line;
         let slices = line.first_behind(buckets.from_ns)..line.first_from(buckets.until_ns());
         let is_exact = slices.len() <= buckets.parts;
-        let parts = if is_exact {
-            let part = |at: usize| {
-                let (code, from_ns, until_ns) =
-                    (line.parts[at].who, line.parts[at].start_ns, line.end_of(at));
-                let is_shown = code != IDLE && until_ns > buckets.from_ns && until_ns > from_ns;
-                let busy = if is_run(code) { 1_000 } else { 0 };
-                is_shown.then(|| RunPart { from_ns, until_ns, who: who(code), busy, unknown: 1_000 - busy })
-            };
-            slices.filter_map(part).collect()
+        let mut track = TraceCpuTrack { cpu: number, is_exact, ..TraceCpuTrack::default() };
+        if is_exact {
+            for at in slices {
+                let (code, from_ns) = (line.parts[at].who, line.parts[at].start_ns);
+                let until_ns = line.end_of(at);
+                if code != IDLE && until_ns > buckets.from_ns && until_ns > from_ns {
+                    track.from_ns.push(from_ns);
+                    track.length_ns.push(until_ns - from_ns);
+                    track.who.push(who(code).number());
+                }
+            }
         } else {
-            let part = |(from_ns, until_ns, [run, unknown, _]): (u64, u64, [u64; 3])| {
-                let length = until_ns - from_ns;
-                (run > 0 || unknown > 0).then(|| RunPart {
-                    from_ns,
-                    until_ns,
-                    who: parts.most_between(from_ns, until_ns).map_or(CpuWho::Unknown, who),
-                    busy: share(run, length),
-                    unknown: share(unknown, length),
-                })
-            };
-            buckets.differences(|at_ns| line.times_until(at_ns)).filter_map(part).collect()
-        };
+            for (from_ns, until_ns, [run, unknown, _]) in buckets.differences(|ns| line.times_until(ns)) {
+                if run > 0 || unknown > 0 {
+                    let most = parts.most_between(from_ns, until_ns).map_or(CpuWho::Unknown, who);
+                    track.from_ns.push(from_ns);
+                    track.who.push(most.number());
+                    track.busy.push(share(run, until_ns - from_ns));
+                    track.unknown.push(share(unknown, until_ns - from_ns));
+                }
+            }
+        }
         let waited = buckets.differences(|at_ns| [queue.waited_until(at_ns)]);
         let queue = waited.map(|(from_ns, until_ns, [waited])| mean_queue(waited, until_ns - from_ns));
-        Some(CpuTrack { is_exact, parts, queue: queue.collect() })
+        track.queue = queue.collect();
+        Some(track)
     }
 
-    /// What a thread was in; `None`: there is no such thread.
+    /// What a thread was in; `None`: there is no such thread. Reasons that are not in the list yet are added.
     #[must_use]
-    pub fn thread_track(&self, place: u32, buckets: Buckets) -> Option<ThreadTrack> {
+    pub fn thread_track(
+        &self,
+        place: u32,
+        buckets: Buckets,
+        reasons: &mut Vec<String>,
+    ) -> Option<TraceThreadTrack> {
         let thread = self.thread(place)?;
         let states = thread.first_behind(buckets.from_ns)..thread.first_from(buckets.until_ns());
         let is_exact = states.len() <= buckets.parts;
-        let parts = if is_exact {
-            let part = |at: usize| {
+        let mut track = TraceThreadTrack { thread: place, is_exact, ..TraceThreadTrack::default() };
+        if is_exact {
+            for at in states {
                 let (part, until_ns) = (&thread.parts[at], thread.end_of(at));
-                let (from_ns, state, cpu) = (part.start_ns, part.state(), part.cpu);
-                let is_shown = state != ThreadState::Dead && until_ns > buckets.from_ns && until_ns > from_ns;
-                is_shown.then_some(StatePart { from_ns, until_ns, state, cpu, shares: [0; STATES] })
-            };
-            states.filter_map(part).collect()
+                let (from_ns, state) = (part.start_ns, part.state());
+                if state != ThreadState::Dead && until_ns > buckets.from_ns && until_ns > from_ns {
+                    track.push(from_ns, part.cpu, state, reasons);
+                    track.length_ns.push(until_ns - from_ns);
+                    // The kinds of times, with the last one first.
+                    track.state.push(u8::try_from((part.kind() + 1) % STATES).unwrap_or(0));
+                }
+            }
         } else {
-            let part = |(from_ns, until_ns, times): (u64, u64, [u64; STATES])| {
-                let shares = times.map(|ns| share(ns, until_ns - from_ns));
-                let cpu = thread.parts[thread.first_behind(from_ns)].cpu;
+            for (from_ns, until_ns, times) in buckets.differences(|ns| thread.times_until(ns)) {
                 let [.., blocked, _] = times;
-                let main = (blocked > 0).then(|| thread.main_state(from_ns, until_ns));
-                let state = main.unwrap_or(ThreadState::Unknown);
-                let is_there = shares.iter().any(|share| *share > 0);
-                is_there.then_some(StatePart { from_ns, until_ns, state, cpu, shares })
-            };
-            buckets.differences(|at_ns| thread.times_until(at_ns)).filter_map(part).collect()
-        };
-        Some(ThreadTrack { is_exact, parts })
+                let shares = times.map(|ns| share(ns, until_ns - from_ns));
+                if shares != [0; STATES] {
+                    let main = (blocked > 0).then(|| thread.main_state(from_ns, until_ns));
+                    let cpu = thread.parts[thread.first_behind(from_ns)].cpu;
+                    track.push(from_ns, cpu, main.unwrap_or(ThreadState::Unknown), reasons);
+                    track.shares.push(shares);
+                }
+            }
+        }
+        Some(track)
     }
 
     /// How busy all CPUs together are, and how long their queues: shares of 1,000 and hundredths of a thread, by bucket.
-    #[must_use]
-    pub fn overview(&self, buckets: Buckets) -> (Vec<u16>, Vec<u32>) {
+    fn overview(&self, buckets: Buckets) -> TraceOverview {
         let mut sums = vec![[0_u64; 3]; buckets.edges().count()];
         for Cpu { parts, queue } in self.cpus.iter().flatten() {
             let all = buckets.differences(|at_ns| {
@@ -182,7 +241,24 @@ impl Timeline {
             }
         }
         let busy = sums.iter().map(|[run, all, _]| share(*run, *all)).collect();
-        (busy, sums.iter().map(|[.., waited]| mean_queue(*waited, buckets.bucket_ns)).collect())
+        let queue = sums.iter().map(|[.., waited]| mean_queue(*waited, buckets.bucket_ns)).collect();
+        TraceOverview { busy, queue }
+    }
+}
+
+impl TraceThreadTrack {
+    fn push(&mut self, from_ns: u64, cpu: u16, state: ThreadState, reasons: &mut Vec<String>) {
+        let place = state.reason().map(|reason| {
+            let name = reason.name();
+            let known = reasons.iter().position(|known| **known == *name);
+            known.unwrap_or_else(|| {
+                reasons.push(name.into_owned());
+                reasons.len() - 1
+            })
+        });
+        self.from_ns.push(from_ns);
+        self.cpu.push(cpu);
+        self.reason.push(place.and_then(|place| i32::try_from(place).ok()).unwrap_or(-1));
     }
 }
 

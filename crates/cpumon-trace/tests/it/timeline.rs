@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use cpumon_model::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
 use cpumon_trace::{
-    Buckets, Compression, CpuWho, Delay, GroupKey, Overload, ReportBy, ThreadState, Timeline, TimelineLimits,
-    TraceBehind, TraceRange, TraceReader, TraceSource, analyse,
+    Buckets, Compression, CpuWho, Delay, GroupKey, Overload, ReportBy, Timeline, TimelineLimits, TraceBehind,
+    TraceRange, TraceReader, TraceSource, analyse,
 };
 
 use crate::seeded_rng::SeededRng;
@@ -105,7 +105,7 @@ fn by_timeline(timeline: &Timeline, range: TraceRange) -> (BTreeMap<u32, Figures
         (timeline.names(row.thread).unwrap().task.0, figures)
     });
     let sums = timeline.sums(range.from_ns, range.until_ns, &|_| true, &rows);
-    let blocked: u64 = sums.blocked.iter().map(|(_, ns)| ns).sum();
+    let blocked: u64 = sums.blocked.iter().map(|reason| reason.ns).sum();
     assert_eq!(blocked, sums.totals.blocked_ns, "by reason");
     let cpus = sums.cpus.iter().map(|cpu| {
         let unknown = [cpu.unknown_ns, cpu.holes, cpu.lost];
@@ -246,38 +246,39 @@ fn a_picture_of_buckets_has_the_times_of_its_slices() {
         let track = timeline.cpu_track(cpu, buckets).unwrap();
         assert!(!track.is_exact);
         let exact = timeline.cpu_track(cpu, Buckets { parts: usize::MAX, ..buckets }).unwrap();
-        assert!(exact.is_exact && exact.parts.len() > 1_000);
+        assert!(exact.is_exact && exact.from_ns.len() > 1_000);
         assert_eq!(track.queue, exact.queue);
-        for part in &track.parts {
-            let inside = |run: &cpumon_trace::RunPart| {
-                run.until_ns.min(part.until_ns).saturating_sub(run.from_ns.max(part.from_ns))
-            };
+        for (at, from_ns) in track.from_ns.iter().enumerate() {
+            let until_ns = from_ns + buckets.bucket_ns;
             let (mut busy, mut by) = (0, BTreeMap::new());
-            for run in exact.parts.iter().filter(|run| run.busy > 0 && inside(run) > 0) {
-                busy += inside(run);
-                *by.entry(format!("{:?}", run.who)).or_insert(0) += inside(run);
+            for (run, begin_ns) in exact.from_ns.iter().enumerate() {
+                let end_ns = begin_ns + exact.length_ns[run];
+                let ns = end_ns.min(until_ns).saturating_sub(*begin_ns.max(from_ns));
+                if ns > 0 && exact.who[run] != CpuWho::Unknown.number() {
+                    busy += ns;
+                    *by.entry(exact.who[run]).or_insert(0) += ns;
+                }
             }
-            assert_eq!(u64::from(part.busy), busy * 1_000 / buckets.bucket_ns, "{part:?}");
+            assert_eq!(u64::from(track.busy[at]), busy * 1_000 / buckets.bucket_ns, "{from_ns}");
             // Who is named has a good share: blocks count only their longest.
             let most = by.values().max().copied().unwrap_or(0);
-            let named = by.get(&format!("{:?}", part.who)).copied().unwrap_or(0);
-            assert!(named * 3 >= most, "{part:?}: {named} of {most}");
+            let named = by.get(&track.who[at]).copied().unwrap_or(0);
+            assert!(named * 3 >= most, "{from_ns}: {named} of {most}");
         }
     }
     let rows = timeline.thread_rows(0, length_ns);
     let mut is_by_bucket = 0;
     for row in &rows {
-        let track = timeline.thread_track(row.thread, buckets).unwrap();
+        let track = |buckets| timeline.thread_track(row.thread, buckets, &mut Vec::new()).unwrap();
+        let exact = track(Buckets { parts: usize::MAX, ..buckets });
+        let track = track(buckets);
         if track.is_exact {
             continue;
         }
         is_by_bucket += 1;
-        let exact = timeline.thread_track(row.thread, Buckets { parts: usize::MAX, ..buckets }).unwrap();
-        let ran = |part: &cpumon_trace::StatePart| {
-            if part.state == ThreadState::Running { part.until_ns - part.from_ns } else { 0 }
-        };
-        let exact_ns: u64 = exact.parts.iter().map(ran).sum();
-        let shares: u64 = track.parts.iter().map(|part| u64::from(part.shares[0])).sum();
+        let ran = exact.state.iter().zip(&exact.length_ns).filter(|(state, _)| **state == 1);
+        let exact_ns: u64 = ran.map(|(_, ns)| ns).sum();
+        let shares: u64 = track.shares.iter().map(|shares| u64::from(shares[0])).sum();
         let by_bucket_ns = shares * buckets.bucket_ns / 1_000;
         assert!(exact_ns.abs_diff(by_bucket_ns) < 64 * (buckets.bucket_ns / 1_000 + 1));
     }

@@ -187,22 +187,7 @@ pub(super) async fn tracks(
             count,
             parts: parts.min(count * 2),
         };
-        let mut list = traces::TrackList::new(timeline, buckets);
-        for cpu in cpus {
-            if let Some(track) = timeline.cpu_track(cpu, buckets) {
-                list.cpu(cpu, &track);
-            }
-        }
-        for thread in threads {
-            if let Some(track) = timeline.thread_track(thread, buckets) {
-                list.thread(thread, &track);
-            }
-        }
-        if picture.all == Some(true) {
-            let (busy, queue) = timeline.overview(buckets);
-            list.overview(busy, queue);
-        }
-        Ok(list.finish())
+        Ok(timeline.tracks(buckets, &cpus, &threads, picture.all == Some(true)))
     })
     .await
 }
