@@ -130,7 +130,7 @@ impl Accounts {
 
     /// What is a maximum, not a sum, starts again.
     pub fn begin_interval(&mut self) {
-        for slot in 0..self.threads.len() {
+        for slot in 0..self.threads.count() {
             self.threads.at(slot).sched.longest_delay_ns = 0;
         }
         for (cpu, sample) in &mut self.cpus {

@@ -198,7 +198,7 @@ impl Timelines {
             entries = self.changed.wait_timeout(entries, CHECK).unwrap_or_else(PoisonError::into_inner).0;
         };
         drop(entries);
-        trace.limit_names(self.bytes / NAMES_SHARE);
+        trace.tasks_mut().limit(self.bytes / NAMES_SHARE);
         let limits = TimelineLimits { bytes: self.bytes, from_ns };
         let read = Timeline::read_until(&mut trace, limits, cancelled);
         if cancelled.load(Ordering::Relaxed) {

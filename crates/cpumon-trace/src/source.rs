@@ -35,11 +35,6 @@ pub trait TraceSource {
     /// Hands out every event in the order of their time, up to the end of the trace or its first damage.
     fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError>;
 
-    /// Names that take more memory than this are left out from now on, and counted. 0 for a second reading: the first one already has the names.
-    fn limit_names(&mut self, bytes: usize) {
-        self.tasks_mut().limit(bytes);
-    }
-
     /// CPUs that went offline, once the trace has been read. None where its events say so themselves.
     fn stopped(&self) -> &[StoppedCpu] {
         &[]

@@ -107,8 +107,9 @@ impl Tasks {
         }
     }
 
-    /// Names that take more memory than this are left out from now on, and counted.
-    pub(crate) fn limit(&mut self, bytes: usize) {
+    /// Names that take more memory than this are left out from now on, and counted. 0 for a second reading: the first one already has
+    /// the names.
+    pub fn limit(&mut self, bytes: usize) {
         self.limit = self.limit.min(bytes);
     }
 

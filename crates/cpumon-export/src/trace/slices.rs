@@ -70,7 +70,7 @@ pub fn trace_slices(
     let mut rows = format.rows(out).ok_or(ExportError::NoLegacyLayout { kind: "traces" })?;
     let fields = fields();
     rows.columns(&columns(&fields).collect::<Vec<_>>(), None)?;
-    trace.limit_names(0);
+    trace.tasks_mut().limit(0);
     let began_ns = trace.header().began.mono_ns;
     let wakers = RecentWakers::default();
     let sink = Slices { survey, fields, rows, began_ns, range, wakers, has_rows: false, result: Ok(()) };

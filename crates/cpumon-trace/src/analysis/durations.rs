@@ -221,7 +221,7 @@ pub fn longest_waits(
     let sink = LongestWaits::new(range.on_clock(reader.header().began.mono_ns), wanted);
     let Tracked { sink: mut waits, mut ending, .. } = track(reader, sink)?;
     ending.unfollowed += waits.memory.left_out;
-    for slot in 0..waits.parts.len() {
+    for slot in 0..waits.parts.count() {
         // The end of the trace may be in front of the range.
         let part = waits.parts.at(slot).take().filter(|part| part.span.until_ns >= waits.range.from_ns);
         if let Some(part) = part {

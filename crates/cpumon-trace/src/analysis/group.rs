@@ -195,14 +195,8 @@ impl<'r> Groups<'r> {
 
     /// Number of rows.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.order.len()
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
     }
 
     /// Row after row.

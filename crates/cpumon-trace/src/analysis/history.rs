@@ -9,7 +9,7 @@ use cpumon_model::TraceTask;
 use foldhash::fast::FixedState;
 
 use super::ready::Culprits;
-use super::wakers::{Settled, WakeSources, Waker};
+use super::wakers::{WakeSource, WakeSources, Waker};
 use super::{Memory, TraceRange, Tracked, track};
 use crate::file::ReadError;
 use crate::file::ending::Ending;
@@ -142,7 +142,7 @@ impl TraceHistory {
             .take_while(move |held| held.cpu == cpu && held.from_ns < until_ns)
     }
 
-    fn settle(&mut self, settled: Settled) {
+    fn settle(&mut self, settled: WakeSource) {
         let at = settled.id.checked_sub(self.first_wakeup).and_then(|at| usize::try_from(at).ok());
         if let Some(waker) = at.and_then(|at| self.wakers.get_mut(at))
             && let Some(interrupt) = settled.interrupt

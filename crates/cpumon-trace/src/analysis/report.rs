@@ -78,7 +78,8 @@ pub struct Report {
     events: u64,
     pub(super) threads: Slots<ThreadSums>,
     slices: Slices,
-    cpus: Cpus,
+    /// Those with any event.
+    cpus: Slots<Option<CpuAccount>>,
     /// Whether interrupts were recorded: any trace of some ms has some.
     pub has_interrupts: bool,
     memory: Memory,
@@ -103,7 +104,11 @@ impl Report {
 
     /// Each CPU with events, ascending.
     pub fn cpus(&self) -> impl Iterator<Item = CpuAccount> {
-        self.cpus.iter()
+        self.cpus.iter().flatten().copied()
+    }
+
+    fn account(&mut self, cpu: u16) -> &mut CpuAccount {
+        self.cpus.at(cpu.into()).get_or_insert(CpuAccount { cpu, ..CpuAccount::default() })
     }
 
     /// All CPUs together.
@@ -140,11 +145,11 @@ impl SpanSink for Report {
         let (from_ns, until_ns) = self.range.cut(whole.from_ns, whole.until_ns);
         if from_ns < until_ns {
             let span = CpuSpan { from_ns, until_ns, ..*whole };
-            *self.cpus.of(span.cpu).time_in(span.state) += until_ns - from_ns;
+            *self.account(span.cpu).time_in(span.state) += until_ns - from_ns;
             self.slices.add(&span);
         }
         if whole.is_over && self.range.has(whole.until_ns) {
-            self.cpus.of(whole.cpu).switches += 1;
+            self.account(whole.cpu).switches += 1;
         }
     }
 
@@ -164,7 +169,7 @@ impl SpanSink for Report {
 
     fn hole(&mut self, cpu: u16, at_ns: u64) {
         if self.range.has(at_ns) {
-            self.cpus.of(cpu).holes += 1;
+            self.account(cpu).holes += 1;
         }
     }
 
@@ -181,7 +186,7 @@ impl SpanSink for Report {
             return;
         }
         let ns = until_ns - from_ns;
-        self.cpus.of(span.cpu).interrupt(span.state, span.interrupt, ns);
+        self.account(span.cpu).interrupt(span.state, span.interrupt, ns);
         if let Some(slot) = span.slot {
             let thread = self.threads.at(slot);
             match span.interrupt {
@@ -193,26 +198,12 @@ impl SpanSink for Report {
 
     fn lost(&mut self, cpu: u16, count: u64, at_ns: u64) {
         if self.range.has(at_ns) {
-            let lost = &mut self.cpus.of(cpu).lost;
+            let lost = &mut self.account(cpu).lost;
             *lost = lost.saturating_add(count);
         }
     }
 
     fn bytes(&self, threads: usize) -> usize {
         self.threads.bytes(threads) + self.memory.bytes
-    }
-}
-
-/// Each CPU that has any event; one without has none of the times.
-#[derive(Debug, Default)]
-struct Cpus(Slots<Option<CpuAccount>>);
-
-impl Cpus {
-    fn of(&mut self, cpu: u16) -> &mut CpuAccount {
-        self.0.at(cpu.into()).get_or_insert(CpuAccount { cpu, ..CpuAccount::default() })
-    }
-
-    fn iter(&self) -> impl Iterator<Item = CpuAccount> {
-        self.0.iter().flatten().copied()
     }
 }

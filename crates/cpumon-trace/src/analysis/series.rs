@@ -76,6 +76,7 @@ pub struct SeriesRow {
 }
 
 /// A trace over time.
+#[derive(Default)]
 pub struct Series {
     range: TraceRange,
     every_ns: u64,
@@ -131,7 +132,7 @@ pub fn series(
     let series = Series::new(range.on_clock(reader.header().began.mono_ns), every_ns, has_threads);
     let Tracked { sink: mut series, ending, .. } = track(reader, series)?;
     series.range.until_ns = series.range.until_ns.min(ending.known_until_ns).max(series.range.from_ns);
-    for cpu in (0..=u16::MAX).take(series.cpus.len()) {
+    for cpu in (0..=u16::MAX).take(series.cpus.count()) {
         series.close_queue(cpu, ending.known_until_ns);
     }
     if series.cells > MAX_CELLS {
@@ -142,15 +143,7 @@ pub fn series(
 
 impl Series {
     pub(super) fn new(range: TraceRange, every_ns: u64, has_threads: bool) -> Self {
-        Self {
-            range,
-            every_ns: every_ns.max(1),
-            threads: Slots::default(),
-            cpus: Slots::default(),
-            queued: Slots::default(),
-            cells: 0,
-            has_threads,
-        }
+        Self { range, every_ns: every_ns.max(1), has_threads, ..Self::default() }
     }
 
     /// Number of intervals.

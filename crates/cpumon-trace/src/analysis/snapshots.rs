@@ -70,7 +70,7 @@ pub fn snapshots(
         sequence: 0,
         left_out: 0,
     };
-    again.limit_names(0);
+    again.tasks_mut().limit(0);
     let mut tracker = survey.tracker(Accounts::default());
     for cpu in found.first.keys() {
         tracker.sink().cpu(*cpu);

@@ -147,7 +147,7 @@ impl Wakers {
         rows
     }
 
-    fn settle(&mut self, settled: Settled) {
+    fn settle(&mut self, settled: WakeSource) {
         let Some(open) = self.open.get_mut(&settled.id) else { return };
         open.source = Some(settled.interrupt.map_or(Waker::Task(open.waker), Waker::from));
         self.close(settled.id);
@@ -274,46 +274,40 @@ impl From<Interrupt> for Waker {
     }
 }
 
+/// A wakeup, and the interrupt that it came from.
 #[derive(Copy, Clone)]
-struct Waiting {
+pub(super) struct WakeSource {
     at_ns: u64,
-    id: u64,
-    interrupt: Option<Interrupt>,
-}
-
-/// A wakeup whose source is certain.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Settled {
     pub(super) id: u64,
     pub(super) interrupt: Option<Interrupt>,
 }
 
 #[derive(Default)]
 pub(super) struct WakeSources {
-    cpus: Vec<VecDeque<Waiting>>,
+    cpus: Vec<VecDeque<WakeSource>>,
     count: usize,
 }
 
 impl WakeSources {
-    /// Returns the oldest, if there are too many.
-    pub(super) fn add(&mut self, cpu: u16, at_ns: u64, id: u64) -> Option<Settled> {
+    /// Returns the oldest as certain, if there are too many.
+    pub(super) fn add(&mut self, cpu: u16, at_ns: u64, id: u64) -> Option<WakeSource> {
         let at = usize::from(cpu);
         if at >= self.cpus.len() {
             self.cpus.resize_with(at + 1, VecDeque::new);
         }
         let waiting = &mut self.cpus[at];
-        waiting.push_back(Waiting { at_ns, id, interrupt: None });
+        waiting.push_back(WakeSource { at_ns, id, interrupt: None });
         self.count += 1;
         if waiting.len() <= MAX_WAITING && self.count <= MAX_OF_ALL {
             return None;
         }
         self.count -= 1;
-        waiting.pop_front().map(settled)
+        waiting.pop_front()
     }
 
     /// Memory, with space to grow.
     pub(super) fn bytes(&self) -> usize {
-        self.count * 2 * size_of::<Waiting>()
+        self.count * 2 * size_of::<WakeSource>()
     }
 
     pub(super) fn interrupt(&mut self, span: &InterruptSpan) {
@@ -329,25 +323,21 @@ impl WakeSources {
     }
 
     /// All interrupts of the CPU before this time are known. The next of its wakeups, if that is earlier.
-    pub(super) fn next_before(&mut self, cpu: u16, before_ns: u64) -> Option<Settled> {
+    pub(super) fn next_before(&mut self, cpu: u16, before_ns: u64) -> Option<WakeSource> {
         let waiting = self.cpus.get_mut(usize::from(cpu))?;
         let next = waiting.pop_front_if(|first| first.at_ns < before_ns)?;
         self.count -= 1;
-        Some(settled(next))
+        Some(next)
     }
 
     /// Of any CPU, when the trace is over.
-    pub(super) fn next(&mut self) -> Option<Settled> {
+    pub(super) fn next(&mut self) -> Option<WakeSource> {
         while let Some(last) = self.cpus.last_mut() {
             if let Some(first) = last.pop_front() {
-                return Some(settled(first));
+                return Some(first);
             }
             self.cpus.pop();
         }
         None
     }
-}
-
-fn settled(waiting: Waiting) -> Settled {
-    Settled { id: waiting.id, interrupt: waiting.interrupt }
 }

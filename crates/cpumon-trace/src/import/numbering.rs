@@ -154,10 +154,7 @@ impl Numbering {
 
     /// The task of an event that only mentions it.
     fn find(&mut self, tid: u32, at_ns: u64, tasks: &mut Tasks) -> TraceTask {
-        match self.lives.get(&tid) {
-            Some(life) => life.task,
-            None => self.call(Named { tid, name: Name::default() }, at_ns, tasks),
-        }
+        self.call(Named { tid, name: Name::default() }, at_ns, tasks)
     }
 
     /// A thread of the process that thread `beside` is of, or of one of its own.

@@ -1,6 +1,5 @@
 //! Reads a trace into a [`Timeline`].
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cpumon_events::{
@@ -72,13 +71,8 @@ struct Builder {
     /// On the trace's clock.
     from_ns: u64,
     limit: usize,
-    bytes: usize,
-    has_interrupts: bool,
-    cpus: Vec<Option<Cpu>>,
-    threads: Vec<ThreadParts>,
-    tasks: Vec<TraceTask>,
-    moves: Vec<(u64, u32)>,
     wakers: RecentWakers,
+    index: Timeline,
 }
 
 impl Builder {
@@ -93,26 +87,26 @@ impl Builder {
 
     /// Threads count from their first event on: only the end may bring their first state.
     fn is_full(&self, threads: usize) -> bool {
-        self.bytes + threads * THREAD_BYTES >= self.limit
+        self.index.bytes + threads * THREAD_BYTES >= self.limit
     }
 
     fn cpu(&mut self, number: u16) -> &mut Cpu {
         let at = usize::from(number);
-        if at >= self.cpus.len() {
-            self.cpus.resize_with(at + 1, || None);
+        if at >= self.index.cpus.len() {
+            self.index.cpus.resize_with(at + 1, || None);
         }
-        self.cpus[at].get_or_insert_default()
+        self.index.cpus[at].get_or_insert_default()
     }
 
     fn thread(&mut self, slot: usize, task: TraceTask) -> &mut ThreadParts {
-        if slot >= self.threads.len() {
-            reserve_some(&mut self.threads, slot);
-            reserve_some(&mut self.tasks, slot);
-            self.threads.resize_with(slot + 1, ThreadParts::default);
-            self.tasks.resize(slot + 1, TraceTask::UNKNOWN);
+        if slot >= self.index.threads.len() {
+            reserve_some(&mut self.index.threads, slot);
+            reserve_some(&mut self.index.tasks_of, slot);
+            self.index.threads.resize_with(slot + 1, ThreadParts::default);
+            self.index.tasks_of.resize(slot + 1, TraceTask::UNKNOWN);
         }
-        self.tasks[slot] = task;
-        &mut self.threads[slot]
+        self.index.tasks_of[slot] = task;
+        &mut self.index.threads[slot]
     }
 
     /// Counts as of the begin of the trace; `None`: before the begin of the index.
@@ -124,7 +118,7 @@ impl Builder {
 
     fn flag(&mut self, slot: usize, at_ns: u64, flag: u8) {
         let Some((at_ns, _)) = self.since_begin(at_ns, at_ns) else { return };
-        if let Some(thread) = self.threads.get_mut(slot).filter(|thread| thread.end_ns == at_ns)
+        if let Some(thread) = self.index.threads.get_mut(slot).filter(|thread| thread.end_ns == at_ns)
             && let Some(last) = thread.parts.last_mut()
         {
             last.flags |= flag;
@@ -132,8 +126,8 @@ impl Builder {
     }
 
     fn finish(self, tasks: Tasks) -> Timeline {
-        let mut places = Numbers::default();
-        for (slot, task) in self.tasks.iter().enumerate() {
+        let (mut index, mut places) = (self.index, Numbers::default());
+        for (slot, task) in index.tasks_of.iter().enumerate() {
             if task.is_thread() {
                 places.set(task.0, slot);
             }
@@ -141,8 +135,7 @@ impl Builder {
         let place = |task: u32, otherwise: u32| {
             places.get(task).and_then(|slot| u32::try_from(slot).ok()).unwrap_or(otherwise)
         };
-        let (mut threads, mut cpus) = (self.threads, self.cpus);
-        for thread in &mut threads {
+        for thread in &mut index.threads {
             thread.finish();
             for part in thread.parts.iter_mut().filter(|part| part.is_woken()) {
                 if part.more != WAKER_IDLE {
@@ -150,34 +143,19 @@ impl Builder {
                 }
             }
         }
-        for cpu in cpus.iter_mut().flatten() {
+        for cpu in index.cpus.iter_mut().flatten() {
             cpu.parts.finish(|task| place(task, OTHER));
             cpu.queue.finish();
         }
-        let mut moves = self.moves;
-        moves.shrink_to_fit();
-        let bytes = size_of::<Timeline>()
-            + threads.iter().map(ThreadParts::bytes).sum::<usize>()
-            + cpus.iter().flatten().map(|cpu| cpu.parts.bytes() + cpu.queue.bytes()).sum::<usize>()
-            + self.tasks.capacity() * size_of::<TraceTask>()
+        index.moves.shrink_to_fit();
+        index.bytes = size_of::<Timeline>()
+            + index.threads.iter().map(ThreadParts::bytes).sum::<usize>()
+            + index.cpus.iter().flatten().map(|cpu| cpu.parts.bytes() + cpu.queue.bytes()).sum::<usize>()
+            + index.tasks_of.capacity() * size_of::<TraceTask>()
             + tasks.bytes()
-            + moves.capacity() * size_of::<(u64, u32)>();
-        Timeline {
-            header: crate::file::format::FileHeader::default(),
-            ending: Ending::default(),
-            events: 0,
-            from_ns: (self.from_ns - self.began_ns).min(MAX_NS),
-            until_ns: 0,
-            length_ns: 0,
-            has_interrupts: self.has_interrupts,
-            cpus,
-            threads,
-            tasks_of: self.tasks,
-            tasks,
-            moves,
-            overload: OnceLock::new(),
-            bytes,
-        }
+            + index.moves.capacity() * size_of::<(u64, u32)>();
+        index.from_ns = (self.from_ns - self.began_ns).min(MAX_NS);
+        Timeline { tasks, ..index }
     }
 }
 
@@ -192,11 +170,11 @@ impl SpanSink for Builder {
         };
         let part = Part::new(from_ns, span.state, span.cpu, flags, waker);
         if self.thread(span.slot, span.task).push(part, until_ns) {
-            self.bytes += size_of::<Part>();
+            self.index.bytes += size_of::<Part>();
         }
         if span.state.is_ready() && from_ns < until_ns {
             self.cpu(span.cpu).queue.push(from_ns, until_ns);
-            self.bytes += WAIT_BYTES;
+            self.index.bytes += WAIT_BYTES;
         }
     }
 
@@ -204,7 +182,7 @@ impl SpanSink for Builder {
         let Some((from_ns, until_ns)) = self.since_begin(span.from_ns, span.until_ns) else { return };
         let parts: &mut CpuParts = &mut Self::cpu(self, span.cpu).parts;
         if parts.push(from_ns, until_ns, code_of(span.state), span.is_over) {
-            self.bytes += size_of::<CpuPart>();
+            self.index.bytes += size_of::<CpuPart>();
         }
     }
 
@@ -219,16 +197,16 @@ impl SpanSink for Builder {
 
     fn moved(&mut self, slot: usize, at_ns: u64) {
         let Some((at_ns, _)) = self.since_begin(at_ns, at_ns) else { return };
-        let place = self.moves.len();
-        reserve_some(&mut self.moves, place);
-        self.moves.push((at_ns, u32::try_from(slot).unwrap_or(u32::MAX)));
-        self.bytes += size_of::<(u64, u32)>();
+        let place = self.index.moves.len();
+        reserve_some(&mut self.index.moves, place);
+        self.index.moves.push((at_ns, u32::try_from(slot).unwrap_or(u32::MAX)));
+        self.index.bytes += size_of::<(u64, u32)>();
     }
 
     fn hole(&mut self, cpu: u16, at_ns: u64) {
         let Some((at_ns, _)) = self.since_begin(at_ns, at_ns) else { return };
         Self::cpu(self, cpu).parts.holes.push(at_ns);
-        self.bytes += size_of::<u64>();
+        self.index.bytes += size_of::<u64>();
     }
 
     fn bytes(&self, _: usize) -> usize {
@@ -237,18 +215,18 @@ impl SpanSink for Builder {
     }
 
     fn interrupt(&mut self, span: &InterruptSpan) {
-        self.has_interrupts = true;
+        self.index.has_interrupts = true;
         let Some((from_ns, until_ns)) = self.since_begin(span.from_ns, span.until_ns) else { return };
         let who = code_of(span.state);
         let part = IrqPart { from_ns, until_ns, interrupt: span.interrupt, who };
         Self::cpu(self, span.cpu).parts.interrupt(part);
-        self.bytes += size_of::<IrqPart>();
+        self.index.bytes += size_of::<IrqPart>();
     }
 
     fn lost(&mut self, cpu: u16, count: u64, at_ns: u64) {
         let Some((at_ns, _)) = self.since_begin(at_ns, at_ns) else { return };
         Self::cpu(self, cpu).parts.lost.push((at_ns, count));
-        self.bytes += 2 * size_of::<u64>();
+        self.index.bytes += 2 * size_of::<u64>();
     }
 }
 

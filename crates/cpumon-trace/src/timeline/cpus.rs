@@ -280,13 +280,11 @@ impl Queue {
     /// Steps from the first one at or behind this time on, and the length in front of it.
     pub(super) fn steps_from(&self, at_ns: u64) -> (u32, &[u64]) {
         let place = self.steps.partition_point(|step| step >> 1 < at_ns);
-        (self.length_before(place), &self.steps[place..])
-    }
-
-    fn length_before(&self, place: usize) -> u32 {
         let block = (place / QUEUE_BLOCK).min(self.before.len().saturating_sub(1));
-        let Some(before) = self.before.get(block) else { return 0 };
-        self.steps[block * QUEUE_BLOCK..place].iter().fold(before.length, |length, step| after(length, *step))
+        let before = self.before.get(block).map_or(0, |before| before.length);
+        let (passed, steps) = self.steps.split_at(place);
+        let passed = passed.get(block * QUEUE_BLOCK..).unwrap_or_default();
+        (passed.iter().fold(before, |length, step| after(length, *step)), steps)
     }
 
     /// Time that threads waited up to here, in sum.

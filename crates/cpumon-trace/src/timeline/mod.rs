@@ -59,7 +59,7 @@ pub struct Overload {
 struct OverloadSums(Vec<(u64, Overload)>);
 
 /// A trace in memory. Times are ns since its begin.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Timeline {
     /// When and where the trace was recorded.
     pub header: FileHeader,

@@ -51,10 +51,10 @@ pub(crate) fn report(args: &TraceReportArgs, out: &mut dyn Write) -> anyhow::Res
             cpumon_export::rows(format, &fields, rows, out)?;
         } else {
             write_columns(&fields, &rows.collect::<Vec<_>>(), terminal_columns(), out)?;
-            say_left_out(groups.len().saturating_sub(limit), out)?;
+            say_left_out(groups.count().saturating_sub(limit), out)?;
         }
-        // A trace of idle CPUs has no threads, and nothing is missing.
-        groups.len().max(report.cpus().count())
+        // Of a trace of idle CPUs there are no threads, and nothing is missing.
+        groups.count().max(report.cpus().count())
     } else {
         let cpus: Vec<_> = report.cpus().collect();
         let shown = if is_table { cpus.len() } else { cpus.len().min(limit) };

@@ -54,7 +54,7 @@ pub fn trace_perfetto(
     trace: &mut impl TraceSource,
     out: &mut dyn Write,
 ) -> Result<Ending, ExportError> {
-    trace.limit_names(0);
+    trace.tasks_mut().limit(0);
     let began = trace.header().began;
     let shift_ns = began.boot_ns.wrapping_sub(began.mono_ns);
     let shift_ns = if began.boot_ns == 0 { 0 } else { shift_ns };

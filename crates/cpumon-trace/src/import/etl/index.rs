@@ -49,25 +49,21 @@ pub(super) struct Shape {
     pub(super) buffer_bytes: u32,
 }
 
-/// The first events of a buffer.
-#[derive(Debug, Default)]
-struct Begin {
-    events: Vec<u8>,
-}
-
-impl Begin {
-    /// False: they cannot be unpacked.
-    fn read(&mut self, from: &mut dyn Read, header: &BufferHeader, packing: u16) -> Result<bool, ReadError> {
-        let wanted = header.event_bytes().min(FIRST_BYTES);
-        let most = header.body_bytes().min(2 * FIRST_BYTES as u64);
-        let body = read_up_to(from, most, most)?.unwrap_or_default();
-        if header.is_packed {
-            return Ok(unpack(packing, &body, wanted, &mut self.events));
-        }
-        self.events.clear();
-        self.events.extend_from_slice(body.get(..wanted).unwrap_or(&body));
-        Ok(true)
+/// The first events of a buffer; `None`: they cannot be unpacked.
+fn first_events(
+    from: &mut dyn Read,
+    header: &BufferHeader,
+    packing: u16,
+) -> std::io::Result<Option<Vec<u8>>> {
+    let wanted = header.event_bytes().min(FIRST_BYTES);
+    let most = header.body_bytes().min(2 * FIRST_BYTES as u64);
+    let mut body = read_up_to(from, most, most)?.unwrap_or_default();
+    if header.is_packed {
+        let mut events = Vec::new();
+        return Ok(unpack(packing, &body, wanted, &mut events).then_some(events));
     }
+    body.truncate(wanted);
+    Ok(Some(body))
 }
 
 impl Index {
@@ -78,7 +74,7 @@ impl Index {
         shape: Shape,
         ending: &mut Ending,
     ) -> Result<Self, ReadError> {
-        let (mut index, mut begin) = (Self::default(), Begin::default());
+        let mut index = Self::default();
         loop {
             from.seek(SeekFrom::Start(at))?;
             let mut header = Vec::with_capacity(HEADER_BYTES);
@@ -90,10 +86,9 @@ impl Index {
             let bytes = match found {
                 Found::End => break,
                 Found::Buffer(header) if [0, header.bytes].contains(&shape.buffer_bytes) => {
-                    if begin.read(from, &header, shape.packing)? {
-                        index.add(at, &header, &begin.events)?;
-                    } else {
-                        note_damage(ending, at, usize::try_from(header.bytes).unwrap_or(0));
+                    match first_events(from, &header, shape.packing)? {
+                        Some(events) => index.add(at, &header, &events)?,
+                        None => note_damage(ending, at, usize::try_from(header.bytes).unwrap_or(0)),
                     }
                     header.bytes
                 }

@@ -279,7 +279,9 @@ impl Options {
                     return Some(());
                 }
                 BUFFER if self.buffers.len() < MAX_BUFFERS => {
-                    self.buffers.push(if has_sections { buffer(&mut data)? } else { place(&mut data)? });
+                    // Of version 6: the place, behind which is the name.
+                    let place = |at| Buffer { at, ..Buffer::default() };
+                    self.buffers.push(if has_sections { buffer(&mut data)? } else { place(data.u64()?) });
                 }
                 CLOCK => self.clock = Some(clock(data.rest)),
                 // `Linux name release machine`.
@@ -299,11 +301,6 @@ impl Options {
             }
         }
     }
-}
-
-/// Of version 6: the place, behind which is the name.
-fn place(data: &mut Bytes<'_>) -> Option<Buffer> {
-    Some(Buffer { at: data.u64()?, ..Buffer::default() })
 }
 
 /// Of version 7.
