@@ -83,12 +83,7 @@ impl FromStr for FlightRule {
                     split_time(limit).ok_or_else(|| wrong("a delay ends with us, ms or s"))?;
                 scaled(number, factor).ok_or_else(|| wrong("the delay is no number"))?
             }
-            Subject::Cpu
-            | Subject::Process
-            | Subject::Program(_)
-            | Subject::Container(_)
-            | Subject::Service(_)
-            | Subject::Unattributed => {
+            _ => {
                 let number = limit.strip_suffix('%').ok_or_else(|| wrong("a share ends with %"))?;
                 scaled(number, 10_000.0).ok_or_else(|| wrong("the share is no number"))?
             }
@@ -146,9 +141,8 @@ impl FlightRule {
             Subject::Delay => longest_ns(interval).unwrap_or(0),
             Subject::P99 => {
                 let mut all = DelayHistogram::default();
-                for one in interval.delays.iter().filter(|one| matches!(one.of, DelayOf::Cpu(_))) {
-                    one.histogram.iter().for_each(|(bucket, count)| all.add(bucket, count));
-                }
+                let of_cpus = interval.delays.iter().filter(|one| matches!(one.of, DelayOf::Cpu(_)));
+                of_cpus.for_each(|one| all += &one.histogram);
                 all.percentile_ns(99, longest_ns(interval)).unwrap_or(0)
             }
             Subject::Unattributed => {
