@@ -71,6 +71,11 @@ export interface components {
         };
         /** @description A value of a column (its kind and unit: /api/v1/columns). null: no data, which is not zero. */
         Cell: null | number | string;
+        /**
+         * @description Cells of a heatmap.
+         * @enum {string}
+         */
+        Cells: "mean" | "highest";
         /** @description A group over an interval; the fields as in [`CgroupSample`]. */
         CgroupInterval: {
             /**
@@ -141,6 +146,8 @@ export interface components {
              */
             max?: number | null;
         } | {
+            /** @description Which values of a row are drawn. */
+            cells: components["schemas"]["Cells"];
             /** @enum {string} */
             kind: "heatmap";
             /**
@@ -176,7 +183,7 @@ export interface components {
             highest: (number | null)[];
             /** @description Colour of the line and of its mark in the legend. */
             ink: components["schemas"]["Ink"];
-            /** @description What it is of: the key of a task, or a group as [`ReportRow::id`](crate::report::ReportRow::id) has it. */
+            /** @description What it is of: the key of a task, a group as [`ReportRow::id`](crate::report::ReportRow::id) has it, or the column of a CPU mode. */
             key?: string | null;
             /** @description Name in the legend; may come from another machine. */
             label: string;
@@ -189,6 +196,8 @@ export interface components {
         ChartTimes: {
             /** @description Start of each point, ms since the UNIX epoch. */
             begin_ms: number[];
+            /** @description Measured time in each point, ms; 0: nothing was measured, and no line or row has a value there. */
+            covered_ms: number[];
             /**
              * Format: double
              * @description From one point to the next, ms.
@@ -831,11 +840,37 @@ export interface components {
             pressure?: components["schemas"]["Pressure"] | null;
             throttle?: components["schemas"]["Throttle"] | null;
         };
-        /** @description One row of a heatmap: a process, a thread or a group. */
+        /** @description One row of a heatmap: a process, a thread, a group or a host. */
         HeatmapRow: {
+            /** @description The highest single interval in each point, where it is known. */
+            highest: (number | null)[];
+            /** @description What it is of: the key of a task, the name of a group or the id of a host; `None`: all others together. */
+            key?: string | null;
+            /** @description Of a task, what is known of its life in the range: `alive`, `born`, `ended`, `born_ended`. */
+            life?: string | null;
+            /**
+             * Format: double
+             * @description The highest single interval of the range; `None` where it is not known, as of the others.
+             */
+            max?: number | null;
+            /**
+             * Format: double
+             * @description Mean of the range.
+             */
+            mean?: number | null;
             /** @description Name at the left; may come from another machine. */
             name: string;
-            /** @description One value for each point; `None` is no data, or in a point that was measured: it was not running. */
+            /**
+             * Format: int64
+             * @description Run time in the range, ns; `None` of a host.
+             */
+            run_ns?: number | null;
+            /**
+             * Format: double
+             * @description Tasks of a host that were running or ready for each of its CPUs, on average.
+             */
+            run_queue_per_cpu?: number | null;
+            /** @description The mean of each point; `None` is no data, or in a point that was measured: it was not running. */
             values: (number | null)[];
         };
         /** @description A range of time without data. */
@@ -3467,6 +3502,7 @@ export type Before = components['schemas']['Before'];
 export type BootId = components['schemas']['BootId'];
 export type BucketTimes = components['schemas']['BucketTimes'];
 export type Cell = components['schemas']['Cell'];
+export type Cells = components['schemas']['Cells'];
 export type CgroupInterval = components['schemas']['CgroupInterval'];
 export type Chart = components['schemas']['Chart'];
 export type ChartBody = components['schemas']['ChartBody'];

@@ -9,7 +9,7 @@ const chart: Chart = {
   unit: '%CPU: 100 = one CPU',
   since_ms: 0,
   until_ms: 4000,
-  times: { begin_ms: [0, 2000], width_ms: 2000 },
+  times: { begin_ms: [0, 2000], width_ms: 2000, covered_ms: [1, 1] },
   body: {
     kind: 'lines',
     lines: [
@@ -40,7 +40,7 @@ it('a point is drawn where it ends, and a line is named as it was chosen', () =>
 
 it('before the answer, and of another kind of chart, there is nothing to draw', () => {
   expect(plotOf(undefined)).toBe(NO_PLOT);
-  expect(plotOf({ ...chart, body: { kind: 'heatmap', rows: [], max: 1 } })).toBe(NO_PLOT);
+  expect(plotOf({ ...chart, body: { kind: 'heatmap', rows: [], cells: 'mean', max: 1 } })).toBe(NO_PLOT);
 });
 
 it('a group has the colour that it had, unless another one of the plot has it', () => {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 
-use cpumon_query::charts::{Chart, HeatmapRow, Times};
+use cpumon_query::charts::{Cells, Chart, HeatmapRow, Times};
 
 use super::frame::{Frame, PAD, every};
 use super::options::{RenderOptions, Theme, heat_color};
@@ -54,7 +54,7 @@ fn names(svg: &mut Svg, frame: &Frame<'_>, rows: &[HeatmapRow], grid: RowGrid) {
 }
 
 /// Draws one path for each colour. Neighbouring cells of a colour are one rectangle.
-fn cells(svg: &mut Svg, frame: &Frame<'_>, rows: &[HeatmapRow], max: f64, grid: RowGrid) {
+fn cells(svg: &mut Svg, frame: &Frame<'_>, rows: &[&[Option<f64>]], max: f64, grid: RowGrid) {
     let RowGrid { area, row } = grid;
     let times = &frame.chart.times;
     let edge = |nth: usize| {
@@ -66,14 +66,14 @@ fn cells(svg: &mut Svg, frame: &Frame<'_>, rows: &[HeatmapRow], max: f64, grid: 
     };
     let mut paths = vec![String::new(); LEVELS];
     let high = if row > 6.0 { row - 1.0 } else { row };
-    for (nth, one) in rows.iter().enumerate() {
+    for (nth, values) in rows.iter().enumerate() {
         let y = Num(area.top + nth as f64 * row);
         let mut point = 0;
-        while point < one.values.len().min(times.begin_ms.len()) {
+        while point < values.len().min(times.begin_ms.len()) {
             let first = point;
-            let shade = one.values[point].map(|value| level(value, max));
+            let shade = values[point].map(|value| level(value, max));
             point += 1;
-            while point < one.values.len() && one.values[point].map(|value| level(value, max)) == shade {
+            while point < values.len() && values[point].map(|value| level(value, max)) == shade {
                 point += 1;
             }
             if let Some(shade) = shade {
@@ -108,12 +108,10 @@ fn scale(svg: &mut Svg, frame: &Frame<'_>, max: f64) -> f64 {
 
 /// Whether a row has no value in a point that was measured: its task was not there.
 fn has_absent(chart: &Chart, rows: &[HeatmapRow]) -> bool {
-    let Times { begin_ms, width_ms } = &chart.times;
-    let is_hole = |at_ms: f64| chart.holes.iter().any(|hole| hole.begin_ms <= at_ms && at_ms < hole.end_ms);
+    let Times { covered_ms, width_ms, .. } = &chart.times;
     let is_blank = |at: usize| rows.iter().any(|row| row.values.get(at).copied().flatten().is_none());
     // A hole seldom begins with a point: one that is more than half measured counts.
-    let mut measured =
-        begin_ms.iter().enumerate().filter(|(_, begin_ms)| !is_hole(*begin_ms + width_ms / 2.0));
+    let mut measured = covered_ms.iter().enumerate().filter(|(_, ms)| **ms > width_ms / 2.0);
     chart.empty.is_none() && measured.any(|(at, _)| is_blank(at))
 }
 
@@ -133,7 +131,8 @@ fn marks(svg: &mut Svg, frame: &Frame<'_>, rows: &[HeatmapRow], mut left: f64) {
 }
 
 /// Draws a heatmap with names, scale and ranges without data.
-pub(super) fn draw(chart: &Chart, rows: &[HeatmapRow], max: f64, options: &RenderOptions) -> String {
+pub(super) fn draw(chart: &Chart, rows: &[HeatmapRow], of: (Cells, f64), options: &RenderOptions) -> String {
+    let (drawn, max) = of;
     let left = Frame::names_width(rows.iter().map(|row| &*row.name));
     let frame = Frame::new(chart, options, true, |width| (left(width), PAD));
     let row = frame.row_height(rows.len(), SCALE, ROW, FEW);
@@ -145,7 +144,8 @@ pub(super) fn draw(chart: &Chart, rows: &[HeatmapRow], max: f64, options: &Rende
     names(&mut svg, &frame, rows, grid);
     // Below the cells, so that a hole never covers data.
     frame.holes(&mut svg, &chart.holes, area);
-    cells(&mut svg, &frame, rows, max, grid);
+    let values: Vec<_> = rows.iter().map(|row| row.drawn(drawn)).collect();
+    cells(&mut svg, &frame, &values, max, grid);
     frame.reasons(&mut svg, &chart.holes, area);
     frame.emptiness(&mut svg, chart.empty.as_deref(), area);
     frame.finish(svg, area)

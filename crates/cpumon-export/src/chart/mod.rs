@@ -33,7 +33,7 @@ pub use options::{MAX_PIXELS, MIN_PIXELS, PictureForm, RenderOptions, Theme};
 pub fn draw(chart: &Chart, options: &RenderOptions, form: PictureForm) -> Result<Vec<u8>, ExportError> {
     let document = match &chart.body {
         Body::Lines { lines, max } => lines::draw_lines(chart, lines, *max, options),
-        Body::Heatmap { rows, max } => heatmap::draw(chart, rows, *max, options),
+        Body::Heatmap { rows, cells, max } => heatmap::draw(chart, rows, (*cells, *max), options),
         Body::Bars { bars, parts, rest } => bars::draw(chart, bars, Segments { parts, rest }, options),
         Body::Sparklines { rows, max } => lines::draw_sparklines(chart, rows, *max, options),
     };

@@ -1,7 +1,7 @@
 //! Charts of made-up data: how they read, and that nothing hostile or extreme breaks them.
 
 use cpumon_query::charts::{
-    Bar, BarPart, Body, Chart, HeatmapRow, Hole, Ink, Line, Sparkline, Stroke, Times,
+    Bar, BarPart, Body, Cells, Chart, HeatmapRow, Hole, Ink, Line, Sparkline, Stroke, Times,
 };
 use resvg::usvg::roxmltree::Document;
 
@@ -12,7 +12,8 @@ const BEGIN_MS: f64 = 1_795_000_000_000.0;
 const HOSTILE: &str = "<script>alert('x')</script>]]>\u{1b}[2J\u{202e}&";
 
 pub(super) fn times(count: u32, width_ms: f64) -> Times {
-    Times { begin_ms: (0..count).map(|at| BEGIN_MS + f64::from(at) * width_ms).collect(), width_ms }
+    let begin_ms: Vec<f64> = (0..count).map(|at| BEGIN_MS + f64::from(at) * width_ms).collect();
+    Times { covered_ms: vec![width_ms; begin_ms.len()], begin_ms, width_ms }
 }
 
 fn line(label: &str, ink: Ink, stroke: Stroke, values: &[Option<f64>]) -> Line {
@@ -62,19 +63,30 @@ fn stacked() -> Chart {
     chart
 }
 
+fn heatmap(rows: Vec<HeatmapRow>, max: f64) -> Body {
+    Body::Heatmap { rows, cells: Cells::Mean, max }
+}
+
+/// Nothing was measured in a hole.
+fn miss(chart: &mut Chart, hole: Hole) {
+    let Times { begin_ms, width_ms, covered_ms } = &mut chart.times;
+    for (begin_ms, covered_ms) in begin_ms.iter().zip(covered_ms) {
+        *covered_ms -= (hole.end_ms.min(begin_ms + *width_ms) - hole.begin_ms.max(*begin_ms)).max(0.0);
+    }
+    chart.holes.push(hole);
+}
+
 fn heat(rows: usize, columns: u32) -> Chart {
     let row = |nth: usize| HeatmapRow {
         name: format!("worker/{nth}"),
         values: (0..columns)
             .map(|at| (at != 3).then(|| f64::from(at * 7 % 50) / (1.0 + nth as f64)))
             .collect(),
+        ..HeatmapRow::default()
     };
-    let mut chart = chart(Body::Heatmap { rows: (0..rows).map(row).collect(), max: 50.0 }, columns);
-    chart.holes.push(Hole {
-        begin_ms: BEGIN_MS + 180_000.0,
-        end_ms: BEGIN_MS + 240_000.0,
-        reason: "restart".into(),
-    });
+    let mut chart = chart(heatmap((0..rows).map(row).collect(), 50.0), columns);
+    let (begin_ms, end_ms) = (BEGIN_MS + 180_000.0, BEGIN_MS + 240_000.0);
+    miss(&mut chart, Hole { begin_ms, end_ms, reason: "restart".into() });
     chart
 }
 
@@ -82,10 +94,10 @@ fn heat(rows: usize, columns: u32) -> Chart {
 fn a_cell_of_a_task_that_was_not_there_is_blank_and_the_scale_says_so() {
     let rows = |values: [Option<f64>; 3]| {
         [[Some(4.0), Some(0.0), Some(1.0)], values]
-            .map(|values| HeatmapRow { name: "w".into(), values: values.into() })
+            .map(|values| HeatmapRow { name: "w".into(), values: values.into(), ..HeatmapRow::default() })
             .to_vec()
     };
-    let drawn = |values| svg(&chart(Body::Heatmap { rows: rows(values), max: 4.0 }, 3), &small(Theme::Light));
+    let drawn = |values| svg(&chart(heatmap(rows(values), 4.0), 3), &small(Theme::Light));
     let (there, ended) = (drawn([Some(1.0), Some(0.0), Some(0.0)]), drawn([Some(1.0), None, None]));
     assert!(ended.contains("not running") && !there.contains("not running"));
     // Cells in the colour of 0: one is left.
@@ -99,10 +111,14 @@ fn a_cell_of_a_task_that_was_not_there_is_blank_and_the_scale_says_so() {
 /// Its chart had blank time without an explanation: only where another row had a value was a point known to be measured.
 #[test]
 fn the_scale_names_the_time_before_and_after_a_single_row() {
-    let row = |values: [Option<f64>; 4]| vec![HeatmapRow { name: "w".into(), values: values.into() }];
+    let row = |values: [Option<f64>; 4]| {
+        vec![HeatmapRow { name: "w".into(), values: values.into(), ..HeatmapRow::default() }]
+    };
     let drawn = |rows, holes: &[Hole]| {
-        let mut chart = chart(Body::Heatmap { rows, max: 4.0 }, 4);
-        chart.holes = holes.to_vec();
+        let mut chart = chart(heatmap(rows, 4.0), 4);
+        for hole in holes {
+            miss(&mut chart, hole.clone());
+        }
         svg(&chart, &small(Theme::Light))
     };
     let hole = |first: f64, last: f64| Hole {
@@ -361,7 +377,7 @@ fn what_is_empty_says_so() {
     let mut nothing = chart(Body::Lines { lines: Vec::new(), max: None }, 0);
     nothing.empty = Some("No data in this range".into());
     assert!(svg(&nothing, &RenderOptions::default()).contains(">No data in this range</text>"));
-    let mut nothing = chart(Body::Heatmap { rows: Vec::new(), max: 0.0 }, 0);
+    let mut nothing = chart(heatmap(Vec::new(), 0.0), 0);
     nothing.empty = Some("No data in this range".into());
     assert!(svg(&nothing, &RenderOptions::default()).contains(">No data in this range</text>"));
 }

@@ -6,7 +6,7 @@ use cpumon_store::Gap;
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
-use super::query::{ChartRequest, Percent};
+use super::query::{Cells, ChartRequest, Percent};
 use crate::history::{BucketTimes, Kept};
 use crate::json::Nanos;
 use crate::time::to_ms;
@@ -30,6 +30,8 @@ pub struct Times {
     pub begin_ms: Vec<f64>,
     /// From one point to the next, ms.
     pub width_ms: f64,
+    /// Measured time in each point, ms; 0: nothing was measured, and no line or row has a value there.
+    pub covered_ms: Vec<f64>,
 }
 
 /// A colour by its meaning; the theme gives the actual one.
@@ -60,7 +62,7 @@ pub enum Stroke {
 pub struct Line {
     /// Name in the legend; may come from another machine.
     pub label: String,
-    /// What it is of: the key of a task, or a group as [`ReportRow::id`](crate::report::ReportRow::id) has it.
+    /// What it is of: the key of a task, a group as [`ReportRow::id`](crate::report::ReportRow::id) has it, or the column of a CPU mode.
     pub key: Option<String>,
     /// Colour of the line and of its mark in the legend.
     pub ink: Ink,
@@ -74,14 +76,40 @@ pub struct Line {
     pub highest: Vec<Option<f64>>,
 }
 
-/// One row of a heatmap: a process, a thread or a group.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+/// One row of a heatmap: a process, a thread, a group or a host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct HeatmapRow {
     /// Name at the left; may come from another machine.
     pub name: String,
-    /// One value for each point; `None` is no data, or in a point that was measured: it was not running.
+    /// What it is of: the key of a task, the name of a group or the id of a host; `None`: all others together.
+    pub key: Option<String>,
+    /// Of a task, what is known of its life in the range: `alive`, `born`, `ended`, `born_ended`.
+    pub life: Option<&'static str>,
+    /// Run time in the range, ns; `None` of a host.
+    pub run_ns: Option<i64>,
+    /// Tasks of a host that were running or ready for each of its CPUs, on average.
+    pub run_queue_per_cpu: Option<f64>,
+    /// Mean of the range.
+    pub mean: Option<f64>,
+    /// The highest single interval of the range; `None` where it is not known, as of the others.
+    pub max: Option<f64>,
+    /// The mean of each point; `None` is no data, or in a point that was measured: it was not running.
     #[serde(serialize_with = "rounded")]
     pub values: Vec<Option<f64>>,
+    /// The highest single interval in each point, where it is known.
+    #[serde(serialize_with = "rounded")]
+    pub highest: Vec<Option<f64>>,
+}
+
+impl HeatmapRow {
+    /// The values that are drawn.
+    #[must_use]
+    pub fn drawn(&self, cells: Cells) -> &[Option<f64>] {
+        match cells {
+            Cells::Mean => &self.values,
+            Cells::Highest => &self.highest,
+        }
+    }
 }
 
 /// One kind of segment of a bar, e.g. user time.
@@ -139,6 +167,8 @@ pub enum Body {
     Heatmap {
         /// From top to bottom.
         rows: Vec<HeatmapRow>,
+        /// Which values of a row are drawn.
+        cells: Cells,
         /// The value with the strongest colour.
         max: f64,
     },
@@ -214,6 +244,13 @@ pub(super) struct Draft<'d> {
     pub(super) body: Body,
     /// The text if there was data, but none of this.
     pub(super) unmeasured: &'d str,
+}
+
+/// A heatmap, whose strongest colour is that of the highest cell, and of 1 % at least, so that next to nothing is not drawn in it.
+pub(super) fn heatmap(rows: Vec<HeatmapRow>, cells: Cells) -> Body {
+    let values = rows.iter().flat_map(|row| row.drawn(cells)).flatten();
+    let max = values.fold(1.0, |most: f64, value| most.max(*value));
+    Body::Heatmap { rows, cells, max }
 }
 
 fn has_values(body: &Body) -> bool {
@@ -293,7 +330,12 @@ pub(super) fn known(
 }
 
 pub(super) fn times(from: &BucketTimes) -> Times {
-    Times { begin_ms: from.begins_ns().map(to_ms).collect(), width_ms: from.width_ns as f64 / 1e6 }
+    let ms = |ns: &i64| *ns as f64 / 1e6;
+    Times {
+        begin_ms: from.begins_ns().map(to_ms).collect(),
+        width_ms: ms(&from.width_ns),
+        covered_ms: from.covered_ns.iter().map(ms).collect(),
+    }
 }
 
 /// What a percentage is divided by, and how it is called.

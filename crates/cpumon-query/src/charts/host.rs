@@ -70,7 +70,8 @@ pub(super) fn cpu(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     let (divide, unit) = scale(request.query.percent, cpus);
     let stacked = parts(series).map(|part| {
         let values = shares(column(series, &part.column, Of::Sum), &series.times, divide);
-        line(part.label_in(&terms), Ink::Named(&part.color), Stroke::Area, values)
+        let key = Some(part.column.clone());
+        Line { key, ..line(part.label_in(&terms), Ink::Named(&part.color), Stroke::Area, values) }
     });
     let mut lines: Vec<Line> = stacked.collect();
     lines.push(peak(series, divide));

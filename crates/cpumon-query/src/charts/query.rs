@@ -41,7 +41,8 @@ words! {
 
 words! {
     /// Cells of a heatmap.
-    #[derive(Default)]
+    #[derive(Default, serde::Serialize, utoipa::ToSchema)]
+    #[serde(rename_all = "snake_case")]
     Cells, "cells",
     #[default]
     Mean = "mean": "The mean over the time of a cell; busiest rows first",
@@ -72,7 +73,7 @@ pub struct ChartQuery {
     pub threads: Vec<String>,
     /// What a row of the landscape or an area of [`View::Who`] is; `None` is [`ChartQuery::by`]'s default.
     pub by: Option<ReportBy>,
-    /// Which rows have areas in [`View::Who`]; all else is in the area of the others.
+    /// Which rows have areas in [`View::Who`]; all else is in the others. A landscape has rows whose names contain each word of its text.
     pub filter: ReportFilter,
     /// What the cells of a heatmap show.
     pub cells: Cells,

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use cpumon_model::with_separators;
 
 use super::chart::{
-    Body, Chart, Draft, HeatmapRow, Hole, Ink, Line, Stroke, absences, known, line, rates, scale, shares,
+    Body, Chart, Draft, HeatmapRow, Hole, Ink, Line, Stroke, absences, heatmap, known, line, rates, scale,
+    shares,
 };
 use super::host::{PEAK, peak};
 use super::parts::chart_parts;
@@ -163,20 +164,31 @@ pub(super) fn delays(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
 const LANDSCAPE_ROWS: usize = 60;
 
 /// The first rows, in the order that goes with the cells.
-fn shown(cells: Cells, limit: usize) -> ShownRows {
+fn shown(cells: Cells, limit: usize, search: &str) -> ShownRows<'_> {
     let sort = match cells {
         Cells::Mean => MatrixSort::Run,
         Cells::Highest => MatrixSort::Highest,
     };
-    ShownRows { sort, offset: 0, limit }
+    ShownRows { sort, offset: 0, limit, search }
 }
 
-fn rows(matrix: &Matrix, cells: Cells, divide: f64, name: impl Fn(&MatrixRow) -> String) -> Vec<HeatmapRow> {
-    let values = |row: &MatrixRow| match cells {
-        Cells::Mean => shares(Some(&row.values), &matrix.times, divide),
-        Cells::Highest => rates(Some(&row.max), &matrix.times, divide),
+fn rows(matrix: &Matrix, divide: f64, name: impl Fn(&MatrixRow) -> String) -> Vec<HeatmapRow> {
+    let covered_ns = matrix.times.covered_ns.iter().sum::<i64>() as f64;
+    let row = |row: &MatrixRow| {
+        let highest = rates(Some(&row.max), &matrix.times, divide);
+        HeatmapRow {
+            name: name(row),
+            key: Some(row.key.map_or_else(|| row.name.clone(), |key| key.to_string())),
+            life: row.key.map(|_| row.life),
+            run_ns: Some(row.total_ns),
+            run_queue_per_cpu: None,
+            mean: (covered_ns > 0.0).then(|| row.total_ns as f64 * 100.0 / covered_ns / divide),
+            max: highest.iter().flatten().copied().reduce(f64::max),
+            values: shares(Some(&row.values), &matrix.times, divide),
+            highest,
+        }
     };
-    matrix.rows.iter().map(|row| HeatmapRow { name: name(row), values: values(row) }).collect()
+    matrix.rows.iter().map(row).collect()
 }
 
 /// What the picture does not show by itself.
@@ -187,24 +199,17 @@ fn notes(cells: Cells, matrix: &Matrix, rows: &str) -> Vec<String> {
     if cells == Cells::Highest {
         notes.push("Colours: the highest single interval in each cell.".to_owned());
     }
-    match cells {
-        _ if total <= count => {}
-        Cells::Mean => notes.push(with_separators(&format!("The busiest {count} of {total} {rows}."))),
-        Cells::Highest => {
-            notes.push(with_separators(&format!("The {count} of {total} {rows} that went highest.")));
-        }
-    }
+    let text = match cells {
+        Cells::Mean => format!("The busiest {count} of {total} {rows}."),
+        Cells::Highest => format!("The {count} of {total} {rows} that went highest."),
+    };
+    notes.extend((total > count).then(|| with_separators(&text)));
     notes
 }
 
 /// `49,000 others`
 fn name_of_others(count: usize) -> String {
     with_separators(&format!("{count} {}", if count == 1 { "other" } else { "others" }))
-}
-
-/// The strongest colour, in percent: of the highest cell, and of 1 % at least, so that next to nothing is not drawn in it.
-fn strongest(rows: &[HeatmapRow]) -> f64 {
-    rows.iter().flat_map(|row| &row.values).flatten().fold(1.0, |most: f64, value| most.max(*value))
 }
 
 /// `web [20]`.
@@ -222,34 +227,42 @@ pub(super) fn rows_by(query: &ChartQuery) -> Result<GroupBy, QueryError> {
 pub(super) fn landscape(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     let limit = rows_of(&request.query, LANDSCAPE_ROWS)?;
     let by = rows_by(&request.query)?;
-    let what_rows = plural(by.into());
-    let cells = request.query.cells;
-    let range = request.plot(chart_parts().points.matrix);
-    let matrix = history::landscape(request.history, request.host, range, by, shown(cells, limit))?;
+    let what_rows = match by {
+        GroupBy::Name | GroupBy::Program => "programs",
+        GroupBy::Process => "processes",
+        GroupBy::User => "users",
+        GroupBy::Service => "services",
+        GroupBy::Container => "containers",
+        GroupBy::Cgroup => "cgroups",
+    };
+    let (cells, search) = (request.query.cells, request.query.filter.text.as_deref().unwrap_or_default());
+    let (range, first) = (request.plot(points().matrix), shown(cells, limit, search));
+    let matrix = history::landscape(request.history, request.host, range, by, first)?;
     let (divide, unit) = scale(request.query.percent, request.host.info.cpu_count);
-    let mut rows = rows(&matrix, cells, divide, |row| match by {
+    let mut rows = rows(&matrix, divide, |row| match by {
         GroupBy::Process => numbered(row),
         _ => row.name.clone(),
     });
     let others = matrix.total.saturating_sub(matrix.rows.len());
-    // Highest intervals of several tasks cannot be added up, so they have no row of others.
-    if others > 0 && cells == Cells::Mean {
+    let such = if search.is_empty() { "" } else { "such " };
+    // Highest intervals of several tasks cannot be added up, so they have no row of others. Nor is it what was searched for.
+    if others > 0 && cells == Cells::Mean && search.is_empty() {
         let values = shares(Some(&matrix.other), &matrix.times, divide);
-        rows.push(HeatmapRow { name: name_of_others(others), values });
+        let (name, run_ns) = (name_of_others(others), Some(matrix.other.iter().flatten().sum()));
+        rows.push(HeatmapRow { name, run_ns, values, ..HeatmapRow::default() });
     }
-    let max = strongest(&rows);
     let mut chart = request.chart(Draft {
         title: request.titled(&format!("{what_rows} over time")),
         unit,
         times: &matrix.times,
         gaps: &matrix.gaps,
-        body: Body::Heatmap { rows, max },
-        unmeasured: "No process used a CPU in this range",
+        body: heatmap(rows, cells),
+        unmeasured: &format!("No {such}process used a CPU in this range"),
     });
     if by != GroupBy::Process && matrix.times.resolution.is_some() && chart.empty.is_none() {
         chart.notes.push("Read from sums: a program that was not running is drawn as 0.".to_owned());
     }
-    if cells == Cells::Highest && chart.empty.is_none() {
+    if (cells == Cells::Highest || !search.is_empty()) && chart.empty.is_none() {
         chart.notes.extend(notes(cells, &matrix, what_rows));
     }
     Ok(chart)
@@ -261,15 +274,13 @@ pub(super) fn threads(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     let title = request.process_title(key)?;
     let range = request.thread_plot(chart_parts().points.matrix)?;
     let cells = request.query.cells;
-    let matrix = history::threads(request.history, request.host, range, key, shown(cells, limit))?;
-    let rows = rows(&matrix, cells, 1.0, numbered);
-    let max = strongest(&rows);
+    let matrix = history::threads(request.history, request.host, range, key, shown(cells, limit, ""))?;
     let mut chart = request.chart(Draft {
         title: request.titled(&format!("{title}, threads over time")),
         unit: "%CPU: 100 = one CPU",
         times: &matrix.times,
         gaps: &matrix.gaps,
-        body: Body::Heatmap { rows, max },
+        body: heatmap(rows(&matrix, 1.0, numbered), cells),
         unmeasured: "No thread of it ran in this range",
     });
     if chart.empty.is_none() {

@@ -33,7 +33,7 @@ fn build(
     history: &History,
     query: &Query,
     range: PlotRange,
-    shown: ShownRows,
+    shown: ShownRows<'_>,
     add: impl Fn(&mut Tally<CellSums>, &PlotSpan<'_>) + Sync,
 ) -> Result<Matrix, QueryError> {
     // There are no sums of threads.
@@ -77,7 +77,7 @@ pub fn landscape(
     host: &HostStatus,
     range: PlotRange,
     by: GroupBy,
-    shown: ShownRows,
+    shown: ShownRows<'_>,
 ) -> Result<Matrix, QueryError> {
     let query = Query::new(host.info.host).what(What::Processes);
     let grouping = if by == GroupBy::Process { Grouping::Keys } else { Grouping::By(by.into()) };
@@ -92,7 +92,7 @@ pub fn threads(
     host: &HostStatus,
     range: PlotRange,
     process: ProcessKey,
-    shown: ShownRows,
+    shown: ShownRows<'_>,
 ) -> Result<Matrix, QueryError> {
     let query = Query::new(host.info.host).what(What::Threads).filter(ProcessFilter::Key(process));
     build(history, &query, range, shown, |tally, at| {
@@ -117,13 +117,15 @@ pub enum MatrixSort {
 
 /// Rows that are given, and their order.
 #[derive(Copy, Clone, Debug)]
-pub struct ShownRows {
+pub struct ShownRows<'s> {
     /// Which come first.
     pub sort: MatrixSort,
     /// Left out at the beginning.
     pub offset: usize,
     /// Most rows of the answer.
     pub limit: usize,
+    /// Only rows whose name contains each of these words, in any case.
+    pub search: &'s str,
 }
 
 /// One point of a row.
@@ -207,11 +209,14 @@ fn key_of(row: &Row) -> Option<TaskKey> {
 fn finish(
     tally: Tally<CellSums>,
     buckets: &Buckets,
-    shown: ShownRows,
+    shown: ShownRows<'_>,
     lives: Option<&Lives<'_>>,
 ) -> Result<(usize, Vec<MatrixRow>, Values), QueryError> {
     let is_row = |row: &Row| row.kind != Kind::Others;
     let (mut rows, mut hidden): (Vec<Row>, Vec<Row>) = tally.groups.into_iter().partition(is_row);
+    let search = shown.search.to_lowercase();
+    let is_found = |name: &str| search.split_whitespace().all(|word| name.contains(word));
+    rows.retain(|row| is_found(&row.name.to_lowercase()));
     let total = rows.len();
     rows.sort_by(|a, b| {
         let order = |row: &Row| (Reverse(row.sums.total_ns), row.task);

@@ -263,7 +263,7 @@ mod tests {
             let mut found = series(&history, &host, range, SeriesOptions::default()).unwrap().gaps;
             found.retain(is_known);
             assert_eq!(seconds(&found), holes, "{hours} h");
-            let shown = ShownRows { sort: MatrixSort::default(), offset: 0, limit: 9 };
+            let shown = ShownRows { sort: MatrixSort::default(), offset: 0, limit: 9, search: "" };
             let mut rows = landscape(&history, &host, range, crate::GroupBy::Name, shown).unwrap();
             rows.gaps.retain(is_known);
             assert_eq!(seconds(&rows.gaps), holes, "{hours} h");

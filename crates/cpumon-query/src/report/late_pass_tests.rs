@@ -110,7 +110,7 @@ fn the_interval_behind_a_late_pass_has_no_peak_above_all_cpus() {
         }
         for points in [1000, 20] {
             let range = PlotRange { since_ns: BEGIN_NS, until_ns: BEGIN_NS + 3 * 3_600_000_000_000, points };
-            let shown = ShownRows { sort: MatrixSort::Run, offset: 0, limit: 5 };
+            let shown = ShownRows { sort: MatrixSort::Run, offset: 0, limit: 5, search: "" };
             let matrix = landscape(&history, &host, range, GroupBy::Container, shown).unwrap();
             let most = matrix.rows[0].max.iter().flatten().max().unwrap();
             assert!((capacity * 9 / 10..=capacity).contains(most), "{points} points: {most}");

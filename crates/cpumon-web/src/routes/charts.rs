@@ -88,6 +88,7 @@ pub(super) struct OfHost {
     /// `program` (the default), any of the others, `thread`, `host`.
     by: Option<String>,
     /// `who`: only rows with this in their name or container, in any case, or of this user id or pid; all else is in the others.
+    /// `landscape`: only rows with each of these words in their name, in any case.
     filter: Option<String>,
     /// `who`: only processes of one group: `BY:NAME`, e.g. `user:0` or `service:cron.service`.
     within: Option<String>,

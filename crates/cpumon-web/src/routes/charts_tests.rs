@@ -428,3 +428,26 @@ async fn charts_of_a_process_without_a_span_show_its_life_and_when_it_was_not_th
         assert!(status == 400 && body["detail"].as_str().unwrap().contains(why), "{refused}: {body}");
     }
 }
+
+#[tokio::test]
+async fn a_heatmap_has_of_each_row_what_the_page_shows() {
+    let stored = Stored::new(false);
+    let chart = async |more: &str| {
+        let mut body = stored.of_all("charts", &format!("views=landscape&by=process&{more}")).await;
+        body["charts"][0].take()
+    };
+    let (shown, matrix) = (chart("rows=2").await, stored.of_all("landscape", "by=process").await);
+    let (rows, of) = (shown["body"]["rows"].as_array().unwrap(), &matrix["rows"][0]);
+    let row = &rows[0];
+    assert_eq!((&row["name"], &shown["body"]["cells"]), (&"web [20]".into(), &"mean".into()));
+    assert_eq!((&row["key"], &row["run_ns"], &row["life"]), (&of["key"], &of["total_ns"], &of["life"]));
+    assert!(row["mean"].as_f64().unwrap() > 0.0 && row["max"].as_f64() >= row["mean"].as_f64(), "{row}");
+    assert_eq!((rows.len(), &rows[2]["name"], rows[2]["key"].is_null()), (3, &"1 other".into(), true));
+    let covered = shown["times"]["covered_ms"].as_array().unwrap();
+    let values = row["values"].as_array().unwrap().iter();
+    assert!(covered.iter().zip(values).all(|(ms, value)| (*ms == 0.0) == value.is_null()), "{shown}");
+    let found = chart("rows=1&filter=EB%20W").await;
+    assert_eq!(found["body"]["rows"].as_array().unwrap().len(), 1, "without others: {found}");
+    assert_eq!(found["notes"][0], "The busiest 1 of 2 processes.");
+    assert_eq!(chart("filter=none").await["empty"], "No such process used a CPU in this range");
+}

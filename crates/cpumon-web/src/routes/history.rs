@@ -180,9 +180,10 @@ pub(super) struct MatrixRows {
 }
 
 impl MatrixRows {
-    fn shown(&self, default: usize) -> Result<ShownRows, Problem> {
+    fn shown(&self, default: usize) -> Result<ShownRows<'static>, Problem> {
         let limit = limit("rows", self.rows, default, MAX_MATRIX_ROWS)?;
-        Ok(ShownRows { sort: self.sort.unwrap_or_default(), offset: self.offset.unwrap_or(0), limit })
+        let (sort, offset) = (self.sort.unwrap_or_default(), self.offset.unwrap_or(0));
+        Ok(ShownRows { sort, offset, limit, search: "" })
     }
 }
 

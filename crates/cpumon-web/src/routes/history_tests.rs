@@ -307,7 +307,7 @@ fn a_range_read_in_parts_is_the_same_range() {
     let read = |parts| {
         let history = History::of_store(&stored.path()).unwrap().with_parts(parts);
         let process = ProcessKey { pid: 20, start_ns: 9 };
-        let shown = ShownRows { sort: MatrixSort::Run, offset: 0, limit: 1 };
+        let shown = ShownRows { sort: MatrixSort::Run, offset: 0, limit: 1, search: "" };
         threads(&history, &history.host("past").unwrap(), range, process, shown).unwrap()
     };
     let whole = read(1);

@@ -160,7 +160,7 @@ pub struct ChartArgs {
     /// For `landscape` and `who`: what to group by; `landscape` takes neither thread nor host [default: name; for `who` program]
     #[arg(long, value_enum)]
     pub by: Option<ReportBy>,
-    /// For `who`: only rows whose name or container contains this text, in upper or lower case, or with this user id or pid; everything else is in `others`
+    /// For `who`: only rows whose name or container contains this text, in upper or lower case, or with this user id or pid; everything else is in `others`. For `landscape`: only rows whose name contains each of these words
     #[arg(long, value_name = "TEXT")]
     pub filter: Option<String>,
     /// For `who`: only processes of one group, such as user:0 or service:cron.service
