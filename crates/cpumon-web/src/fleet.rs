@@ -16,7 +16,7 @@ use cpumon_query::fleet::{
     SpanQuery, TOP, TopProcess, sparks, top,
 };
 use cpumon_query::history::History;
-use cpumon_query::time::{TimeRange, to_ms};
+use cpumon_query::time::to_ms;
 use cpumon_query::{HostRecord, Live, TaskKey};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -97,7 +97,12 @@ impl FleetFeed {
     pub(crate) async fn span(&self, query: SpanQuery) -> Result<FleetHistory, Problem> {
         let range = query.range.time();
         let span = self.past.ask(move |past| fleet::span(past, &query)).await?;
-        Ok(history(range, span))
+        let FleetSpan { times, total, hosts } = span;
+        let table = Table::of(span_fields(), &hosts, total);
+        let (busy_ratio, peak_ratio) =
+            hosts.into_iter().map(|host| (rounded(host.points), rounded(host.peaks))).unzip();
+        let (since_ns, until_ns) = (Nanos(range.since_ns), Nanos(range.until_ns));
+        Ok(FleetHistory { since_ns, until_ns, times, hosts: table, busy_ratio, peak_ratio })
     }
 
     /// The requested hosts as a file, all pages; or their busiest processes.
@@ -172,20 +177,6 @@ impl FleetFeed {
 /// Values of the page's pictures: a ten-thousandth is less than a pixel.
 fn rounded(values: Vec<Option<f64>>) -> Vec<Option<f64>> {
     values.into_iter().map(|value| value.map(|value| (value * 1e4).round() / 1e4)).collect()
-}
-
-fn history(range: TimeRange, span: FleetSpan) -> FleetHistory {
-    let FleetSpan { times, total, hosts } = span;
-    let table = Table::of(span_fields(), &hosts, total);
-    let (busy, peaks) = hosts.into_iter().map(|host| (rounded(host.points), rounded(host.peaks))).unzip();
-    FleetHistory {
-        since_ns: Nanos(range.since_ns),
-        until_ns: Nanos(range.until_ns),
-        times,
-        hosts: table,
-        busy_ratio: busy,
-        peak_ratio: peaks,
-    }
 }
 
 /// One reader of the fleet's stream.

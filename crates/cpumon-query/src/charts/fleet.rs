@@ -1,15 +1,15 @@
-//! CPU use of several hosts, a small line each: the sparklines of the page's hosts, over any range.
+//! CPU use of several hosts: a small line each, as the sparklines of the page's hosts, over any range; or a row each of one heatmap.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use cpumon_model::{HostStatus, with_separators};
 
-use super::chart::{Body, Chart, Sparkline, Times, holes, name_of, times};
+use super::chart::{Body, Chart, HeatmapRow, Sparkline, Times, heatmap, holes, name_of, scale, times};
 use super::host::{Of, column};
-use super::parts::chart_parts;
-use super::query::{ChartQuery, Order, check_finest, hosts_of, rows_of};
-use crate::fleet::known_first;
+use super::parts::points;
+use super::query::{Cells, ChartQuery, Order, Percent, check_finest, hosts_of, rows_of};
+use crate::fleet::{self, FleetSpan, SpanHost, SpanQuery, known_first};
 use crate::history::{AFTER_LAST, History, HostSeries, SeriesOptions};
 use crate::hosts::asked_range;
 use crate::time::{PlotRange, TimeRange, to_ms};
@@ -196,5 +196,38 @@ pub(super) fn fleet(history: &History, query: &ChartQuery) -> Result<Chart, Quer
         holes: Vec::new(),
         absences: Vec::new(),
         empty,
+    })
+}
+
+/// Fills the heatmap of all hosts over a range: the figures of [`fleet::span`], which bounds what is read.
+pub fn fleet_heatmap(history: &History, query: &SpanQuery, cells: Cells) -> Result<Chart, QueryError> {
+    let FleetSpan { times: all, total, hosts } = fleet::span(history, query)?;
+    let percent = |ratio: Option<f64>| ratio.map(|ratio| ratio * 100.0);
+    let row = |host: &SpanHost| HeatmapRow {
+        name: name_of(&host.status),
+        key: Some(host.status.info.host.to_string()),
+        run_queue_per_cpu: host.run_queue_per_cpu,
+        mean: percent(host.busy_ratio),
+        max: percent(host.peak_ratio),
+        values: host.points.iter().copied().map(percent).collect(),
+        highest: host.peaks.iter().copied().map(percent).collect(),
+        ..HeatmapRow::default()
+    };
+    let sums = all.resolution.map(|resolution| format!("Read from sums of {}s.", resolution.name()));
+    let mut notes = Vec::from_iter(sums);
+    if total > hosts.len() {
+        notes.push(with_separators(&format!("{} more hosts: search for them.", total - hosts.len())));
+    }
+    Ok(Chart {
+        title: with_separators(&format!("CPU use of {total} hosts")),
+        unit: scale(Percent::Host, 1).1.to_owned(),
+        since_ms: to_ms(query.range.since_ns),
+        until_ms: to_ms(query.range.until_ns),
+        times: times(&all),
+        notes,
+        empty: hosts.is_empty().then(|| "Nothing found".to_owned()),
+        body: heatmap(hosts.iter().map(row).collect(), cells),
+        holes: Vec::new(),
+        absences: Vec::new(),
     })
 }

@@ -152,3 +152,19 @@ async fn a_fleet_is_served_as_the_command_line_writes_it() {
         assert!(command.ends_with("--sort=busy --offset=1 --rows=2 --output=cpumon-fleet.svg"), "{command}");
     }
 }
+
+#[tokio::test]
+async fn the_heatmap_of_the_fleet_has_a_row_a_host() {
+    let stored = a_fleet(&[("Beta", 30)]);
+    let chart = async |more: &str| -> serde_json::Value {
+        let path = of_fleet("", more).replace("/chart", "/heatmap");
+        serde_json::from_str(&get(stored.router(), &path).await.2).unwrap()
+    };
+    let found = chart("search=bet&cells=highest").await;
+    let row = &found["body"]["rows"][0];
+    assert_eq!((&row["name"], &row["key"]), (&"Beta".into(), &"1e".repeat(16).into()));
+    assert_eq!((row["max"].as_f64(), &found["body"]["cells"]), (Some(50.0), &"highest".into()), "{row}");
+    assert!((row["mean"].as_f64().unwrap() - 30.0).abs() < 0.1, "{row}");
+    let most = chart("sort=peak&rows=1").await;
+    assert_eq!((&most["notes"][0], &most["empty"]), (&"2 more hosts: search for them.".into(), &().into()));
+}

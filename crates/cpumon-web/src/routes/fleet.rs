@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use axum::{Extension, Json};
 use cpumon_export::Format;
+use cpumon_query::charts::{Cells, Chart, fleet_heatmap, points};
 use cpumon_query::fleet::{FleetQuery, HostOrder, SpanQuery};
 use cpumon_query::time::Page;
 use serde::Deserialize;
@@ -85,10 +86,34 @@ pub(super) struct Shown {
     rows: Option<usize>,
 }
 
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ShownCells {
+    /// A colour is the `mean` of its time (the default), or the `highest` single interval in it.
+    cells: Option<String>,
+}
+
 /// Hosts in a picture at most.
 const MAX_SPAN_HOSTS: usize = 1000;
 /// Points of such a picture at most.
 const MAX_SPAN_POINTS: usize = 400;
+
+impl Shown {
+    fn query(self, span: &Span, points: usize) -> Result<SpanQuery, Problem> {
+        let range = span.range(points)?;
+        if range.points > MAX_SPAN_POINTS {
+            return Err(bad(format!("points={} is more than {MAX_SPAN_POINTS}.", range.points)));
+        }
+        let limit = limit("rows", self.rows, 100, MAX_SPAN_HOSTS)?;
+        Ok(SpanQuery {
+            range,
+            search: self.search.unwrap_or_default(),
+            sort: choice(self.sort.as_deref())?,
+            is_reverse: self.reverse.unwrap_or_default(),
+            page: Page { offset: self.offset.unwrap_or(0), limit },
+        })
+    }
+}
 
 /// All hosts over a range: mean, peak, run queue, and CPU use over time. Many hosts and long ranges are read from sums of minutes or
 /// hours, so that the time it takes is bounded.
@@ -102,19 +127,24 @@ pub(super) async fn history(
     Asked(span): Asked<Span>,
     Asked(shown): Asked<Shown>,
 ) -> Result<Json<api::FleetHistory>, Problem> {
-    let range = span.range(MAX_SPAN_POINTS / 2)?;
-    if range.points > MAX_SPAN_POINTS {
-        return Err(bad(format!("points={} is more than {MAX_SPAN_POINTS}.", range.points)));
-    }
-    let limit = limit("rows", shown.rows, 100, MAX_SPAN_HOSTS)?;
-    let query = SpanQuery {
-        range,
-        search: shown.search.unwrap_or_default(),
-        sort: choice(shown.sort.as_deref())?,
-        is_reverse: shown.reverse.unwrap_or_default(),
-        page: Page { offset: shown.offset.unwrap_or(0), limit },
-    };
-    app.fleet.span(query).await.map(Json)
+    app.fleet.span(shown.query(&span, MAX_SPAN_POINTS / 2)?).await.map(Json)
+}
+
+/// The same as a heatmap, which the page draws: a row for each host, with names, percentages and notes.
+#[utoipa::path(get, operation_id = "fleet_heatmap", path = "/api/v1/fleet/heatmap", params(Span, Shown, ShownCells), responses(
+    (status = 200, body = Chart),
+    (status = 400, body = api::Problem, content_type = "application/problem+json"),
+    (status = 503, body = api::Problem, content_type = "application/problem+json"),
+))]
+pub(super) async fn heatmap(
+    State(app): State<Shared>,
+    Asked(span): Asked<Span>,
+    Asked(shown): Asked<Shown>,
+    Asked(of): Asked<ShownCells>,
+) -> Result<Json<Chart>, Problem> {
+    let query = shown.query(&span, points().matrix)?;
+    let cells: Cells = choice(of.cells.as_deref())?;
+    app.past.ask(move |past| fleet_heatmap(past, &query, cells)).await.map(Json)
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

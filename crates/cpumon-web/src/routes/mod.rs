@@ -82,6 +82,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(host::interval))
         .routes(routes!(fleet::fleet))
         .routes(routes!(fleet::history))
+        .routes(routes!(fleet::heatmap))
         .routes(routes!(fleet::live))
         .routes(routes!(fleet::export))
         .routes(routes!(fleet::command))
