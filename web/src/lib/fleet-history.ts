@@ -1,41 +1,24 @@
-// All hosts over a span. In: the receiver's answer. Out: rows of a heatmap with their figures, and the last night.
-import type { FleetHistory } from './api';
-import { called } from './fleet';
+// All hosts over a span. In: rows of the receiver's heatmap. Out: their figures, and the last night.
+import type { HeatmapRow } from './api';
 import { fixed } from './format';
-import { numbers, rowsOf, texts } from './table';
 
-export const SPAN_SORTS: readonly string[] = ['mean', 'peak', 'run_queue', 'name'];
-
-interface SpanRow {
-  id: string;
-  name: string;
-  /** Percent of all CPUs. */
-  values: (number | null)[];
-  highest: (number | null)[];
-  figures: readonly string[];
-}
-
-/** Figures of a row; all shares are of the same whole. */
+/** What the figures of a row are, all shares of the same whole. */
 export const SPAN_FIGURES = [
-  { id: 'mean', title: 'mean %', help: 'Busy share of all CPUs of the host, mean of the span' },
-  { id: 'peak', title: 'peak %', help: 'The highest busy share of a single interval' },
-  { id: 'run_queue', title: 'queue/CPU', help: 'Threads running or ready for each CPU, on average' },
-] as const;
+  {
+    ...{ id: 'mean', title: 'mean %', help: 'Busy share of all CPUs of the host, mean of the span' },
+    text: ({ mean }: HeatmapRow): string => fixed(mean),
+  },
+  {
+    ...{ id: 'peak', title: 'peak %', help: 'The highest busy share of a single interval' },
+    text: ({ max }: HeatmapRow): string => fixed(max),
+  },
+  {
+    ...{ id: 'run_queue', title: 'queue/CPU', help: 'Threads running or ready for each CPU, on average' },
+    text: ({ run_queue_per_cpu: queue }: HeatmapRow): string => fixed(queue, 2),
+  },
+];
 
-const percents = (ratios: readonly (number | null)[] | undefined): (number | null)[] =>
-  (ratios ?? []).map((ratio) => (ratio === null ? null : ratio * 100));
-
-export function spanRows({ hosts: table, busy_ratio, peak_ratio }: FleetHistory): SpanRow[] {
-  const [id, name, queue] = [texts(table, 'id'), texts(table, 'hostname'), numbers(table, 'run_queue_per_cpu')];
-  const percent = (column: string, row: number): string => fixed(numbers(table, column)(row) * 100);
-  return rowsOf<SpanRow>(table.rows, {
-    id,
-    name: (row) => called(name(row), id(row)),
-    values: (row) => percents(busy_ratio[row]),
-    highest: (row) => percents(peak_ratio[row]),
-    figures: (row) => [percent('busy_ratio', row), percent('peak_ratio', row), fixed(queue(row), 2)],
-  });
-}
+export const SPAN_SORTS: readonly string[] = [...SPAN_FIGURES.map(({ id }) => id), 'name'];
 
 const [EVENING, MORNING] = [22, 6];
 

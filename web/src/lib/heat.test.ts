@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { drawCells } from './heat';
+import { drawCells, lifeMark } from './heat';
 
 function drawn(values: (number | null)[], pixels: number): number[][] {
   const all: number[][] = [];
@@ -30,4 +30,9 @@ test('a busy second narrower than a pixel is seen wherever it is', () => {
       expect(last[0]! + last[1]!).toBe(pixels);
     }
   }
+});
+
+test('what began and what ended is marked', () => {
+  const mark = (life: string): string => lifeMark({ name: '', values: [], highest: [], life });
+  expect(['alive', 'born', 'ended', 'born_ended'].map(mark)).toEqual(['', '+', '†', '‡']);
 });

@@ -2,22 +2,19 @@
 // lightness always rising (dark) or falling (light), so that it reads without colour vision too.
 
 import charts from '../charts.json';
-
-/** Value of a cell: the mean of its time, or the highest single interval in it. */
-export type Cells = 'mean' | 'highest';
+import type { Chart, ChartBody, HeatmapRow } from './api';
 
 const [LIGHT, DARK] = charts.heat as [number[][], number[][]];
 
-type Rows = readonly { values: readonly (number | null)[]; highest?: readonly (number | null)[] }[];
+type Heat = Extract<ChartBody, { kind: 'heatmap' }>;
 
-/** The strongest colour, in percent: of the highest cell, and of 1 % at least, so that next to nothing is not drawn in it. */
-export function mostOf(rows: Rows, cells: Cells): number {
-  let most = 1;
-  for (const row of rows) {
-    for (const value of cells === 'highest' ? (row.highest ?? []) : row.values) most = Math.max(most, value ?? 0);
-  }
-  return most;
-}
+/** The rows of a chart, which values of them are drawn, and the strongest colour. */
+export const heatOf = (chart: Chart | undefined): Heat =>
+  chart?.body.kind === 'heatmap' ? chart.body : { kind: 'heatmap', rows: [], cells: 'mean', max: 1 };
+
+/** The mark of a row whose task began or ended in the range. */
+export const lifeMark = ({ life }: HeatmapRow): string =>
+  life === 'born' ? '+' : life === 'ended' ? '†' : life === 'born_ended' ? '‡' : '';
 
 /**
  * Draws a row of cells on whole device pixels, without seams. Cells narrower than a pixel share it, and it shows the

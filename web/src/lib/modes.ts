@@ -39,17 +39,10 @@ export const LEDGER: readonly Part[] = charts.ledger;
 
 /** The same parts in the words of the source's system: DPC, not softirq, on Windows. */
 export function termed(parts: readonly Part[], source: string): readonly Part[] {
-  return WINDOWS_SOURCES.includes(source) ? inWindowsTerms(parts) : parts;
-}
-
-/** The same parts by their Windows names. */
-export function inWindowsTerms(parts: readonly Part[]): readonly Part[] {
+  if (!WINDOWS_SOURCES.includes(source)) return parts;
   const terms: Readonly<Record<string, { label: string; help: string }>> = TERMS.windows;
   return parts.map((part) => ({ ...part, ...terms[part.name.replace('ledger_', '')] }));
 }
-
-/** Columns of a heatmap. */
-export const MATRIX_POINTS: number = charts.points.matrix;
 
 export interface Balance {
   /** Unattributed CPU time as a share of the capacity; null: not measured. */

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { ProcessPage } from './api';
-import { lifeMark, totalsOf } from './process-figures';
+import { totalsOf } from './process-figures';
 
 function page(columns: Record<string, (number | null)[]>): ProcessPage {
   return {
@@ -30,8 +30,4 @@ it('sums up the span, and says what is not measured', () => {
     'max delay': '700 µs',
     switches: '3 voluntary, 1 involuntary',
   });
-});
-
-it('marks what began and what ended', () => {
-  expect(['alive', 'born', 'ended', 'born_ended'].map((life) => lifeMark(life))).toEqual(['', '+', '†', '‡']);
 });

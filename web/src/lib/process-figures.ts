@@ -1,7 +1,6 @@
-// Figures on the page of a process besides its charts. In: the receiver's answers. Out: sums and marks.
-import type { Line, MatrixRow, ProcessPage, TaskLine, WaitLine } from './api';
+// What the page of a process shows besides its charts. In: the receiver's answers. Out: sums.
+import type { Line, ProcessPage, TaskLine, WaitLine } from './api';
 import { count, duration, fixed, isNumber, mean, msOf, NO_DATA } from './format';
-import { beginsOf } from './shares';
 
 export const NOT_MEASURED = 'not measured';
 
@@ -50,11 +49,10 @@ export function totalsOf(page: ProcessPage, task: TaskLine): Record<'label' | 'v
 /** Measured time of the points in which it was alive; its first and last one count in part. */
 function livedNs(page: ProcessPage, task: TaskLine): number {
   const width = page.width_ns / 1e6;
-  const begins = beginsOf(page);
   const began = task.began_ns ? msOf(task.began_ns) : -Infinity;
   const ended = task.ended_ns ? msOf(task.ended_ns) : Infinity;
   return page.covered_ns.reduce((sum, ns, at) => {
-    const begin = begins[at]!;
+    const begin = msOf(page.begin_ns) + at * width;
     const part = (Math.min(begin + width, ended) - Math.max(begin, began)) / width;
     return sum + ns * Math.min(Math.max(part, 0), 1);
   }, 0);
@@ -63,11 +61,6 @@ function livedNs(page: ProcessPage, task: TaskLine): number {
 function largestOf(line: Line | undefined): number | null {
   const known = (line ?? []).filter(isNumber);
   return known.length > 0 ? Math.max(...known) : null;
-}
-
-/** The mark of a row whose task began or ended in the span. */
-export function lifeMark(life: MatrixRow['life'] | undefined): string {
-  return life === 'born' ? '+' : life === 'ended' ? '†' : life === 'born_ended' ? '‡' : '';
 }
 
 export function totalOf(line: Line | undefined): number | null {

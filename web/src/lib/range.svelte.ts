@@ -110,12 +110,13 @@ export class Range {
 
   /**
    * Asks for this span; while it is open, for the one that fits, which then needs no second answer. `isEarly`: there is nothing yet.
-   * Called while a component is made.
+   * `delayMs`: what is typed may change again. Called while a component is made.
    */
   follow<T extends Fitting>(
     latest: LatestAnswer<T>,
     question: (span: { since?: string; until?: string }) => (signal: AbortSignal) => Promise<T>,
     isEarly: (answer: T) => boolean = () => false,
+    delayMs = 0,
   ): void {
     let fitted = '';
     latest.follow(
@@ -126,7 +127,7 @@ export class Range {
         fitted = '';
         return null;
       },
-      0,
+      delayMs,
       isEarly,
     );
     $effect(() => {

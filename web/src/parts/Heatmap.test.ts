@@ -1,16 +1,24 @@
 // @vitest-environment jsdom
 import { fireEvent, render, screen } from '@testing-library/svelte';
 import { beforeEach, expect, it, vi } from 'vitest';
+import type { Chart, HeatmapRow } from '../lib/api';
 import Heatmap from './Heatmap.svelte';
 
-const row = (key: string, values: (number | null)[]) => ({ key, name: `program ${key}`, values });
-const usual = {
-  over: { begin_ns: `${100e9}`, width_ns: 10e9, covered_ns: [1, 1, 0, 1] },
-  rows: [row('a', [0, 50, null, 100]), row('b', [null, 5, null, null])],
-  gaps: [{ begin_ms: 120_000, end_ms: 130_000, intervals: 1, reason: 'restart' }],
-  unit: '%CPU',
-  label: 'programs by time',
-};
+const row = (key: string, values: (number | null)[]): HeatmapRow => ({
+  ...{ key, name: `program ${key}`, values, highest: [] },
+});
+/** From 100 s on, with these rows; `covered`: what was measured of each point. */
+function chart(rows: HeatmapRow[], covered: number[], width_ms = 10_000): Chart {
+  const begin_ms = covered.map((_, at) => 100_000 + at * width_ms);
+  return {
+    ...{ title: '', unit: '%CPU: 100 = one CPU', since_ms: 100_000, until_ms: 140_000, absences: [], notes: [] },
+    times: { begin_ms, width_ms, covered_ms: covered },
+    body: { kind: 'heatmap', rows, cells: 'mean', max: 100 },
+    holes: [{ begin_ms: 120_000, end_ms: 130_000, reason: 'restart' }],
+  };
+}
+const rows = [row('a', [0, 50, null, 100]), row('b', [null, 5, null, null])];
+const usual = { chart: chart(rows, [1, 1, 0, 1]), label: 'programs by time' };
 const board = (): HTMLElement => screen.getByRole('application', { name: 'programs by time' });
 const readout = (): string => screen.getByRole('status').textContent ?? '';
 const press = (...keys: string[]): Promise<unknown> =>
@@ -37,7 +45,7 @@ it('keeps zero, no data and not running apart, under the cursor and in the legen
 });
 
 it('names in the legend only what there is', () => {
-  render(Heatmap, { ...usual, over: { ...usual.over, covered_ns: [1, 1] }, rows: [row('a', [0, 1])] });
+  render(Heatmap, { ...usual, chart: chart([row('a', [0, 1])], [1, 1]) });
   const legend = screen.getByRole('status').querySelector('.scale')!.textContent!;
   expect(legend).not.toMatch(/not running|no data/);
 });
@@ -60,8 +68,7 @@ it('keeps the moment that is pointed at when other columns come', async () => {
   expect(left(container)).toBe('25%');
   // Twice as many columns in another order of rows: the middle of 110 to 120 is in the fourth column.
   const values = Array.from({ length: 8 }, () => 1);
-  const over = { ...usual.over, width_ns: 5e9, covered_ns: values };
-  await rerender({ ...usual, over, rows: [row('b', values), row('a', values)] });
+  await rerender({ ...usual, chart: chart([row('b', values), row('a', values)], values, 5_000) });
   expect(left(container)).toBe('37.5%');
   expect(readout()).toContain('program a');
 });
@@ -70,5 +77,5 @@ it('opens the cell under the cursor', async () => {
   const onpick = vi.fn();
   render(Heatmap, { ...usual, onpick });
   await press('Home', 'ArrowRight', 'Enter');
-  expect(onpick).toHaveBeenCalledWith(usual.rows[0], 110, 120);
+  expect(onpick).toHaveBeenCalledWith(rows[0], 110, 120);
 });

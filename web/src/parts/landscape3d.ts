@@ -4,6 +4,7 @@ import { Grid3DComponent } from 'echarts-gl/components';
 import { VisualMapContinuousComponent } from 'echarts/components';
 import { init, use, type EChartsType } from 'echarts/core';
 import { CanvasRenderer } from 'echarts/renderers';
+import type { HeatmapRow } from '../lib/api';
 import { allowed, cameraText, FARTHEST, NEAREST, type Camera } from '../lib/camera';
 import { nameText, type Zone } from '../lib/format';
 import { heatColor } from '../lib/heat';
@@ -24,7 +25,7 @@ export interface Pointed {
 
 interface Data {
   times: readonly number[];
-  rows: readonly { key: string; name: string; values: readonly (number | null)[] }[];
+  rows: readonly Pick<HeatmapRow, 'key' | 'name' | 'values'>[];
   most: number;
   zone: Zone;
 }
@@ -48,7 +49,7 @@ export interface Landscape3d {
 export interface Events {
   point: (what: Pointed | null) => void;
   /** A click on a bar: the key of its row, and the start of its time. */
-  pick: (key: string, seconds: number) => void;
+  pick: (key: HeatmapRow['key'], seconds: number) => void;
   /** The user moved the camera, and it has stopped. */
   turned: (camera: Camera) => void;
 }
@@ -76,8 +77,8 @@ export function open(
   const resize = new ResizeObserver(() => chart.resize());
   resize.observe(box);
   let isOnBar = false;
-  /** The bar under the pointer, as last reported. */
-  let bar: { key: string; seconds: number } | null = null;
+  /** What the pointer is on, as it was reported. */
+  let bar: { key: HeatmapRow['key']; seconds: number } | null = null;
   chart.on('mousemove', (event) => {
     const value = (event as { value?: unknown }).value;
     if (!shown || !Array.isArray(value)) return;
