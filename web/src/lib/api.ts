@@ -1,6 +1,6 @@
-// The receiver's HTTP API. In: requests. Out: typed answers, or a Problem with the remedy. The types come from the
-// receiver's own description, web/openapi.json (`npm run generate`); a few have other names in the page.
-import type { BucketTimes, RowOfCell, Snapshot } from './api.generated';
+// The receiver's HTTP API. In: requests. Out: typed answers, or a Problem that says what to do.
+// The types come from the receiver's own description, web/openapi.json (`npm run generate`); a few have other names in the page.
+import type { RowOfCell, Snapshot } from './api.generated';
 
 export type * from './api.generated';
 export type {
@@ -12,8 +12,6 @@ export type {
 export type Summary = RowOfCell;
 /** Values by point; null: not measured. */
 export type Line = (number | null)[];
-/** Points evenly spaced over a range. */
-export type Times = Omit<BucketTimes, 'resolution'>;
 
 /** Why there is no answer. */
 export interface Refusal {

@@ -14,14 +14,7 @@ export function tasksOf(keys: readonly string[]): Query {
   };
 }
 
-/** The same, as `/lines` takes them. */
-export function lineTasksOf(keys: readonly string[]): Query {
-  const { process: processes, thread: threads } = tasksOf(keys);
-  return { processes, threads };
-}
-
-/** The export that holds the lines of chosen tasks, and its parameters: for one process its own rows, for several those
- * of all. */
+/** Which export holds the lines of chosen tasks, and what it is asked for: of one process its own rows, of several those of all. */
 export function rowsOf(keys: readonly string[]): { kind: 'processes' | 'threads' | 'ledger'; process: string } {
   const owners = new Set(keys.map((key) => key.split('/')[0]!));
   const [only = ''] = owners;

@@ -1,14 +1,14 @@
-// The last minutes of a host and of chosen tasks. In: the receiver's memory, then each snapshot. Out: lines for a plot.
-// Why: a plot that opens shows the past at once and continues without another request.
+// The last minutes of a host and of chosen tasks. In: the receiver's charts of them, then each snapshot. Out: lines for a plot.
+// Why: a plot that opens shows the past at once and goes on without asking again.
 import { feed } from '../feed/feed.svelte';
 import type { Head } from '../feed/messages';
-import { ask, hostPath, type Line, type Lines, type Series } from './api';
-import { lineTasksOf } from './charts';
+import { ask, hostPath, type Chart, type HostCharts, type Line } from './api';
+import { tasksOf } from './charts';
 import { busyOf, MODES } from './modes';
 import { msOf, nsOf } from './format';
 import { receiver } from './receiver.svelte';
 import type { PlottedTask } from './plotted-tasks.svelte';
-import { busiest, holesOf, keptOf, queueOf, shareOf, timesOf, type Hole } from './shares';
+import { keptOf, shownHoles, type Hole } from './shares';
 
 /** Points of the past. */
 const MOST_POINTS = 720;
@@ -61,17 +61,14 @@ export class LiveLines {
 
   private async fill(until: number, mine: number, isFirst = true): Promise<void> {
     const range = { since: nsOf(until - this.spanS * 1000), until: nsOf(until), points: this.points() };
-    const keys = this.tasks.map((task) => task.key);
+    const tasks = tasksOf(this.tasks.map((task) => task.key));
+    const views = `cpu,run-queue${this.tasks.length > 0 ? ',tasks' : ''}`;
     try {
-      const [series, lines] = await Promise.all([
-        ask<Series>(hostPath(this.host, 'series'), range),
-        this.tasks.length === 0
-          ? null
-          : ask<Lines>(hostPath(this.host, 'lines'), { ...range, columns: 'run_ns', ...lineTasksOf(keys) }),
-      ]);
+      const past = await ask<HostCharts>(hostPath(this.host, 'charts'), { ...range, views, ...tasks });
       if (mine !== this.serial) return;
-      this.put(series, lines, until);
-      if (!isFirst || (series.covered_ns.at(-1) ?? 0) > series.width_ns / 2) return;
+      this.put(past, until);
+      const { covered_ms: covered, width_ms: width } = past.charts[0]!.times;
+      if (!isFirst || (covered.at(-1) ?? 0) > width / 2) return;
       await new Promise((done) => setTimeout(done, ASK_AGAIN_MS));
       if (mine === this.serial) await this.fill(until, mine, false);
     } catch {
@@ -85,25 +82,28 @@ export class LiveLines {
     return Math.max(2, Math.min(MOST_POINTS, Math.floor(this.spanS / (2 * intervalS))));
   }
 
-  private put(series: Series, lines: Lines | null, until: number): void {
-    // A bucket ends with its interval; the live points are at their ends too. The last bucket may reach behind the
-    // requested end: there it would hide live points.
-    const times = timesOf(series).map((time) => Math.min(time, until / 1000));
+  private put({ charts: [cpu, runQueue, chosen], ...past }: HostCharts, until: number): void {
+    const { begin_ms: begins, width_ms: width } = cpu!.times;
+    // A bucket ends with its interval; the live points stand at their ends too. The last one may reach behind what was asked
+    // for: there it would hide what comes live.
+    const times = begins.map((ms) => Math.min(ms + width, until) / 1000);
     const after = this.times.filter((time) => time > (times.at(-1) ?? 0));
     const kept = this.times.length - after.length;
-    const none = times.map(() => null);
-    const queue = queueOf(series);
-    const pasts = new Map(lines?.lines.map((line) => [line.key, shareOf(line.columns['run_ns'], lines)]));
-    const past: Record<string, Line> = {
-      [PEAK]: busiest(series),
-      [QUEUE.mean]: queue?.mean ?? none,
-      [QUEUE.longest]: queue?.longest ?? none,
+    const [modes, queue] = [linesOf(cpu), linesOf(runQueue)];
+    const pasts = new Map([...modes, ...linesOf(chosen)].map(({ key, values }) => [key, values]));
+    const lines: Record<string, Line | undefined> = {
+      [PEAK]: modes.at(-1)?.values,
+      [QUEUE.mean]: queue[0]?.values,
+      [QUEUE.longest]: queue.at(-1)?.values,
     };
-    for (const { name } of MODES) past[name] = shareOf(series.columns[name]?.sum, series);
-    for (const { key } of this.tasks) past[key] = pasts.get(key.split('/').at(-1)!) ?? none;
-    this.values = byName(past, (line, name) => [...line, ...(this.values[name]?.slice(kept) ?? after.map(() => null))]);
-    const holes = holesOf(series, keptOf(series.kept, receiver.limits));
-    // The page itself knows the holes of its live points.
+    for (const { name } of MODES) lines[name] = pasts.get(name);
+    for (const { key } of this.tasks) lines[key] = pasts.get(key.split('/').at(-1)!);
+    this.values = byName(lines, (line, name) => [
+      ...(line ?? times.map(() => null)),
+      ...(this.values[name]?.slice(kept) ?? after.map(() => null)),
+    ]);
+    const holes = shownHoles(cpu!.holes, keptOf(past.kept, receiver.limits));
+    // Of what came live, the page knows the holes itself.
     const known = holes
       .map((gap) => ({ ...gap, end_ms: Math.min(gap.end_ms, until) }))
       .filter((gap) => gap.end_ms > gap.begin_ms);
@@ -147,6 +147,8 @@ export class LiveLines {
     this.times = [...this.times.slice(drop), ...(hole ? [time - durationS] : []), time];
   }
 }
+
+const linesOf = (chart: Chart | undefined) => (chart?.body.kind === 'lines' ? chart.body.lines : []);
 
 function byName<From, To>(all: Record<string, From>, make: (of: From, name: string) => To): Record<string, To> {
   return Object.fromEntries(Object.entries(all).map(([name, of]) => [name, make(of, name)]));

@@ -18,21 +18,17 @@ function head(endS: number, user: number): Head {
   } as unknown as Head;
 }
 
-/** A past of buckets of two seconds; the last one has only a part of one interval. All have 1.4 %. */
-function series(url: string): unknown {
+/** A past of buckets of two seconds, the last of which has only a part of one interval, with 1.4 % in all of them. */
+function past(url: string): unknown {
   const query = new URL(url, 'http://x').searchParams;
   const sinceMs = Number(BigInt(query.get('since')!) / 1_000_000n);
   const untilMs = Number(BigInt(query.get('until')!) / 1_000_000n);
   const count = Math.ceil((untilMs - sinceMs) / 2000);
   const each = <T>(of: (at: number) => T): T[] => Array.from({ length: count }, (_, at) => of(at));
-  return {
-    begin_ns: query.get('since')!,
-    width_ns: 2e9,
-    covered_ns: each((at) => (at === count - 1 ? 1.5e9 : 2e9)),
-    columns: { user_ns: { sum: each((at) => (at === count - 1 ? 1.5e9 : 2e9) * 0.014) } },
-    gaps: [],
-    kept: null,
-  };
+  const covered_ms = each((at) => (at === count - 1 ? 1500 : 2000));
+  const times = { begin_ms: each((at) => sinceMs + at * 2000), width_ms: 2000, covered_ms };
+  const chart = (...lines: unknown[]) => ({ times, body: { kind: 'lines', lines }, holes: [] });
+  return { charts: [chart({ key: 'user_ns', values: each(() => 1.4) }), chart()], kept: null };
 }
 
 let listener: (report: { head: Head; watched: [string, number][] }) => void;
@@ -43,7 +39,7 @@ beforeEach(() => {
     listener = given as typeof listener;
     return () => undefined;
   });
-  vi.stubGlobal('fetch', async (url: string) => Response.json(series(url)));
+  vi.stubGlobal('fetch', async (url: string) => Response.json(past(url)));
 });
 
 afterEach(() => {

@@ -1,24 +1,15 @@
 import { expect, test } from 'vitest';
-import { AFTER, holesOf, keptOf, NOT_YET, p99, queueOf, queueScale } from './shares';
-
-test('a run queue that was not measured is none, and a gap in it is a gap', () => {
-  expect(queueOf({ covered_ns: [1], columns: {} })).toBeNull();
-  const columns = { run_queue_ns: { sum: [3e9, null, 0], max: [2e9, null, 0] }, run_queue_max: { max: [4, null, 0] } };
-  expect(queueOf({ covered_ns: [2e9, 0, 1e9], columns })).toEqual({
-    mean: [1.5, null, 0],
-    longest: [4, null, 0],
-  });
-});
+import { AFTER, keptOf, NOT_YET, p99, queueScale, shownHoles } from './shares';
 
 test('what is after the last data of a host that has stopped is not awaited, and it says when it ended', () => {
-  const hole = { begin_ns: '1000000000', end_ns: '2000000000', intervals: 0, wall_shift_ns: '0', reason: AFTER };
+  const hole = { begin_ms: 1000, end_ms: 2000, reason: AFTER };
   const stored = { first_ns: '0', last_ns: '1000000000', interval_ns: 1e9 };
   const silent = { balanced_ratio: 0.005, late_intervals: 2.5, late_ns: 3e9, silent_intervals: 10, silent_ns: 30e9 };
-  const holes = (nowMs: number) => holesOf({ gaps: [hole] }, keptOf(stored, silent, nowMs));
+  const holes = (nowMs: number) => shownHoles([hole], keptOf(stored, silent, nowMs));
   expect(holes(20_000)).toEqual([{ begin_ms: 1000, end_ms: 2000, reason: NOT_YET }]);
   expect(holes(60_000)).toEqual([{ begin_ms: 1000, end_ms: 2000, reason: AFTER, lastMs: 1000 }]);
-  expect(holesOf({ gaps: [{ ...hole, reason: 'restart' }] })[0]!.reason).toBe('restart');
-  // A minute between two intervals: nothing is missing before ten intervals.
+  expect(shownHoles([{ ...hole, reason: 'restart' }], null)[0]!.reason).toBe('restart');
+  // A minute between two intervals: nothing is missing before ten of them.
   const slow = (nowMs: number) => keptOf({ ...stored, interval_ns: 60e9 }, silent, nowMs)?.sends;
   expect([60_000, 600_000, 610_000].map(slow)).toEqual([true, true, false]);
   // Before the receiver has reported how long a host is silent at most.

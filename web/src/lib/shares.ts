@@ -1,58 +1,8 @@
-// Lines of the past as percent. In: sums a bucket. Out: percent of one CPU; null where nothing was measured.
-import type { ChartHole, Gap, Limits, Line, Series, Times } from './api';
+// What is known of a host's past. In: holes of charts, what is stored. Out: what each hole is; the scale of the run queue.
+import type { ChartHole, Limits, Series } from './api';
 import { msOf } from './format';
 
 export const NOT_RUNNING = 'not running';
-
-/** ns in a bucket as percent of the time that was measured in it. */
-export function shareOf(values: Line | null | undefined, buckets: Pick<Times, 'covered_ns'>, divide = 1): Line {
-  return buckets.covered_ns.map((covered, at) => {
-    const value = values?.[at];
-    return covered > 0 && value !== null && value !== undefined ? (value * 100) / covered / divide : null;
-  });
-}
-
-/** Begins of the buckets, ms. */
-export function beginsOf({ begin_ns, width_ns, covered_ns }: Times): number[] {
-  const first = msOf(begin_ns);
-  return covered_ns.map((_, at) => first + (at * width_ns) / 1e6);
-}
-
-/** Ends of the buckets, seconds: an interval belongs to the bucket in which it ends. */
-export function timesOf(buckets: Times): number[] {
-  return beginsOf(buckets).map((ms) => (ms + buckets.width_ns / 1e6) / 1000);
-}
-
-/** ns per second of single intervals as percent of one CPU. */
-export function rateOf(values: Line | null | undefined, buckets: Pick<Times, 'covered_ns'>, divide = 1): Line {
-  return buckets.covered_ns.map((covered, at) => {
-    const value = values?.[at];
-    return covered > 0 && value !== null && value !== undefined ? value / 1e7 / divide : null;
-  });
-}
-
-/** Largest busy share within single intervals of each bucket. */
-export function busiest(series: Series, divide = 1): Line {
-  return rateOf(series.columns['busy_ns']?.max, series, divide);
-}
-
-export interface RunQueue {
-  /** Tasks running or ready on all CPUs, mean of each bucket. */
-  mean: Line;
-  /** The longest queue of any one CPU. */
-  longest: Line;
-}
-
-/** The run queue over time; null where no source measured it, or where sums of minutes are all there is. */
-export function queueOf(series: Pick<Series, 'covered_ns' | 'columns'>): RunQueue | null {
-  const queue = series.columns['run_queue_ns'];
-  if (!queue) return null;
-  const longest = series.columns['run_queue_max']?.max;
-  return {
-    mean: shareOf(queue.sum, series, 100),
-    longest: series.covered_ns.map((covered, at) => (covered > 0 ? (longest?.[at] ?? null) : null)),
-  };
-}
 
 /** An interval is measured, sent and stored within this time; longer ones are known by `kept`. */
 const ON_THE_WAY_MS = 5_000;
@@ -94,16 +44,6 @@ export function keptOf(stored: Series['kept'], limits: Limits | null, nowMs = Da
 export function shownHoles(holes: readonly ChartHole[], kept: Kept | null): Hole[] {
   const after = kept && !kept.sends ? { lastMs: kept.lastMs } : { reason: NOT_YET };
   return holes.map((hole) => (hole.reason === AFTER ? { ...hole, ...after } : hole));
-}
-
-/** Holes of points: everything that was not measured lies in one. */
-export function holesOf({ gaps }: { gaps: readonly Gap[] }, kept: Kept | null = null): Hole[] {
-  const holes = gaps.map(({ begin_ns, end_ns, reason }) => ({
-    begin_ms: msOf(begin_ns),
-    end_ms: msOf(end_ns),
-    reason,
-  }));
-  return shownHoles(holes, kept);
 }
 
 export interface QueueScale {

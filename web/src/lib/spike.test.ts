@@ -1,13 +1,14 @@
 import { expect, it } from 'vitest';
 import type { Chart } from './api';
-import { envelope, highest, pieceAt, findPeak, newestMoment } from './spike';
+import { highest, pieceAt, findPeak, newestMoment } from './spike';
 
-const buckets = { begin_ns: '0', width_ns: 1e9, covered_ns: [1, 1, 0, 1] };
+const points = { begin_ms: [0, 1000, 2000, 3000], width_ms: 1000, covered_ms: [1, 1, 0, 1] };
 
 function chart(values: (number | null)[], width_ms = 1000): Chart {
   const begin_ms = values.map((_, nth) => nth * width_ms);
   const lines = [{ label: 'user', values }];
-  return { times: { begin_ms, width_ms }, body: { kind: 'lines', lines } } as unknown as Chart;
+  const covered_ms = values.map((value) => (value === null ? 0 : width_ms));
+  return { times: { begin_ms, width_ms, covered_ms }, body: { kind: 'lines', lines } } as unknown as Chart;
 }
 
 it('finds the point under a click: points stand where their time ends', () => {
@@ -20,15 +21,14 @@ it('finds the point under a click: points stand where their time ends', () => {
 });
 
 it('finds the highest, in the middle of an interval that spans several points', () => {
-  expect(highest(buckets, [1, 9, 2, null])).toEqual({ sinceMs: 1000, untilMs: 2000 });
-  expect(highest(buckets, [null, 5, 5, 5])).toEqual({ sinceMs: 2000, untilMs: 3000 });
-  expect(highest(buckets, [null, null])).toBeNull();
   expect(
-    envelope([
-      [1, null, 3],
-      [2, null, 1],
+    highest(points, [
+      [1, 3, 2, null],
+      [1, 9, 2, null],
     ]),
-  ).toEqual([2, null, 3]);
+  ).toEqual({ sinceMs: 1000, untilMs: 2000 });
+  expect(highest(points, [[null, 5, 5, 5]])).toEqual({ sinceMs: 2000, untilMs: 3000 });
+  expect(highest(points, [[null, null]])).toBeNull();
 });
 
 it('finds the interval of a peak by zooming in', async () => {

@@ -1,16 +1,12 @@
 // The instant of a spike. In: the points of a time line, a place on it. Out: the moment within that point at which most happened.
 // Why: a point of a day is minutes long, and a click on its peak asks for the second that made it.
-import { ask, hostPath, type Chart, type HostCharts, type Line, type Lines, type Series, type Times } from './api';
-import { lineTasksOf } from './charts';
-import { isNumber, msOf, nsOf } from './format';
-import { beginsOf } from './shares';
+import { ask, hostPath, type Chart, type HostCharts, type Line } from './api';
+import { tasksOf } from './charts';
+import { msOf, nsOf } from './format';
 import type { Span } from './span';
 
-/** Whether any line has a value in each point. */
-export function isMeasured({ times, body }: Chart): boolean[] {
-  const lines = body.kind === 'lines' ? body.lines : [];
-  return times.begin_ms.map((_, nth) => lines.some((line) => isNumber(line.values[nth])));
-}
+/** Whether anything was measured in each point. */
+export const isMeasured = ({ times }: Chart): boolean[] => times.covered_ms.map((ms) => ms > 0);
 
 /** The point that is drawn nearest to a time; null: there is none, or nothing was measured in it. */
 export function pieceAt(chart: Chart, ms: number): Span | null {
@@ -23,28 +19,17 @@ export function pieceAt(chart: Chart, ms: number): Span | null {
   return isMeasured(chart)[nth] ? { sinceMs, untilMs: sinceMs + width } : null;
 }
 
-/** The peak of the values: an interval longer than a point gives several points the same value, and their middle is
- * returned. */
-export function highest(buckets: Times, values: Line): Span | null {
-  const most = values.reduce<number>((max, value) => Math.max(max, value ?? -1), -1);
-  if (most < 0) return null;
+/** Where one of the lines is highest: an interval longer than a point gives several the same value, and the middle of them is returned. */
+export function highest({ begin_ms: begins, width_ms: width }: Chart['times'], lines: readonly Line[]): Span | null {
+  const most = lines.flat().reduce<number>((max, value) => Math.max(max, value ?? -1), -1);
+  const values = lines.find((line) => line.includes(most));
+  if (!values) return null;
   const first = values.indexOf(most);
   let last = first;
   while (values[last + 1] === most) last += 1;
   const middle = Math.floor((first + last) / 2);
-  const sinceMs = beginsOf(buckets)[middle];
-  return sinceMs === undefined ? null : { sinceMs, untilMs: sinceMs + buckets.width_ns / 1e6 };
-}
-
-/** The highest of several lines at each point. */
-export function envelope(lines: readonly Line[]): Line {
-  const [first = []] = lines;
-  return first.map((_, at) =>
-    lines.reduce<number | null>((max, line) => {
-      const value = line[at] ?? null;
-      return value === null ? max : Math.max(max ?? value, value);
-    }, null),
-  );
+  const sinceMs = begins[middle];
+  return sinceMs === undefined ? null : { sinceMs, untilMs: sinceMs + width };
 }
 
 /** Rounds of zooming in: two are enough for a year. */
@@ -78,13 +63,13 @@ export async function peakIn(
   signal: AbortSignal,
 ): Promise<Span | null> {
   const question = { since: nsOf(piece.sinceMs), until: nsOf(piece.untilMs), points };
-  if (keys === '') {
-    const found = await ask<Series>(hostPath(host, 'series'), { ...question, columns: 'busy_ns' }, signal);
-    return highest(found, found.columns['busy_ns']?.max ?? []);
-  }
-  const query = { ...question, columns: 'run_ns', ...lineTasksOf(keys.split(',')) };
-  const found = await ask<Lines>(hostPath(host, 'lines'), query, signal);
-  return highest(found, envelope(found.lines.map((line) => line.max_run_ns_per_s ?? [])));
+  const of = keys === '' ? { views: 'cpu' } : { views: 'tasks', ...tasksOf(keys.split(',')) };
+  const { charts } = await ask<HostCharts>(hostPath(host, 'charts'), { ...question, ...of }, signal);
+  const [{ times, body }] = charts as [Chart];
+  const lines = body.kind === 'lines' ? body.lines : [];
+  // All CPUs are the last line, that of the peaks.
+  const own = lines.filter((line) => line.key).map((line) => line.highest);
+  return highest(times, keys === '' ? lines.slice(-1).map((line) => line.values) : own);
 }
 
 /** The newest moment with data in the first chart; null: it has none. */
