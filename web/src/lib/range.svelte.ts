@@ -1,12 +1,9 @@
 // The span of time that a view of the past shows. In: the address. Out: since and until, and how to move them.
 import { untrack } from 'svelte';
 import { msOf, nsOf } from './format';
-import { hostPath, ask, type Series } from './api';
-import { isAsking, LatestAnswer } from './latest-answer.svelte';
+import { isAsking, type LatestAnswer } from './latest-answer.svelte';
 import { beforeNow, isRelative, LAST_MS, momentOfText } from './moments';
 import { route } from './route.svelte';
-import { receiver } from './receiver.svelte';
-import { keptOf } from './shares';
 import type { Span } from './span';
 
 export const SPANS: readonly [number, string][] = [
@@ -165,29 +162,5 @@ export class Range {
 
   zoom(factor: number, aroundMs = (this.sinceMs + this.untilMs) / 2): void {
     this.set(aroundMs - (aroundMs - this.sinceMs) * factor, aroundMs + (this.untilMs - aroundMs) * factor);
-  }
-}
-
-/** The stored times of a host, for a view whose own answer does not have them: a range that no link names becomes the
- * newest stored hour. */
-export class StoredSpan {
-  private readonly series = new LatestAnswer<Series>();
-  readonly kept = $derived(keptOf(this.series.answer?.kept, receiver.limits));
-
-  /** Made while a component is made. */
-  constructor(
-    host: string,
-    private readonly range: Range,
-  ) {
-    this.series.follow(() => (signal) => ask<Series>(hostPath(host, 'series'), { points: 10 }, signal));
-    $effect(() => {
-      const { answer } = this.series;
-      if (answer) range.fit(answer);
-    });
-  }
-
-  /** The view may ask: its range is known, or will not be. */
-  get isReady(): boolean {
-    return !this.range.isOpen || this.series.refusal !== null;
   }
 }
