@@ -47,51 +47,28 @@ impl Fields {
     pub const FIRST_RELEASE: Self = Self::from_bits_truncate(Self::SCHED.bits() - 1);
 }
 
-/// Cumulative counters of one task since it started. They never fall while the task lives.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Counters {
-    /// Run time in user mode, ns. The split is sampled at the clock tick (kernel/sched/cputime.c), the sum is not.
-    pub user_ns: u64,
-    /// Run time in kernel mode, ns.
-    pub system_ns: u64,
-    /// Time on a CPU, ns (`se.sum_exec_runtime`; first field of /proc/PID/task/TID/schedstat).
-    pub run_ns: u64,
-    /// Time runnable but waiting for a CPU, ns (`sched_info.run_delay`; second field of schedstat).
-    pub run_delay_ns: u64,
-    /// Times the task left the CPU to wait (`nvcsw`, proc(5) status).
-    pub voluntary_switches: u64,
-    /// Times the task was pushed off the CPU while runnable (`nivcsw`).
-    pub involuntary_switches: u64,
-}
-
-/// What [`Counters`] grew by. Signed, because an impossible value is shown and flagged, not clamped:
-/// `Interval::between` makes none, but the original's devices sent negative times.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
-pub struct Delta {
-    /// User time in the interval, ns.
-    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
-    pub user_ns: i64,
-    /// System time in the interval, ns.
-    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
-    pub system_ns: i64,
-    /// Run time in the interval, ns.
-    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
-    pub run_ns: i64,
-    /// Run delay in the interval, ns.
-    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
-    pub run_delay_ns: i64,
-    /// Voluntary switches in the interval.
-    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
-    pub voluntary_switches: i64,
-    /// Involuntary switches in the interval.
-    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
-    pub involuntary_switches: i64,
-}
-
-/// Sums and differences of all counters, by their names.
+/// The counters of a task: what each is, what its growth over an interval is, and all that is done with each of them. A counter is a row of
+/// this list; the columns of wire, store and screens refer to it by its name.
 macro_rules! counters {
-    ($($counter:ident)+) => {
+    ($($(#[doc = $doc:tt])+ $counter:ident, $growth:tt;)+) => {
+        /// Cumulative counters of one task since it started. They never fall while the task lives.
+        #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+        pub struct Counters {
+            $($(#[doc = $doc])+ pub $counter: u64,)+
+        }
+
+        /// What [`Counters`] grew by. Signed, because an impossible value is shown and flagged, not clamped:
+        /// `Interval::between` makes none, but the original's devices sent negative times.
+        #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+        #[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
+        pub struct Delta {
+            $(
+                #[doc = $growth]
+                #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
+                pub $counter: i64,
+            )+
+        }
+
         impl Counters {
             /// What was added since `earlier`; `None` if any counter fell (a counter reset, or another task under the same key).
             #[must_use]
@@ -113,6 +90,30 @@ macro_rules! counters {
         }
 
         impl Delta {
+            /// Names of the counters, as the columns of tables and exports have them.
+            pub const NAMES: [&'static str; [$(stringify!($counter)),+].len()] = [$(stringify!($counter)),+];
+
+            /// The counters in the order of [`Delta::NAMES`].
+            #[inline]
+            #[must_use]
+            pub fn to_array(self) -> [i64; Self::NAMES.len()] {
+                [$(self.$counter),+]
+            }
+
+            /// From the counters in the order of [`Delta::NAMES`].
+            #[inline]
+            #[must_use]
+            pub fn from_array([$($counter),+]: [i64; Self::NAMES.len()]) -> Self {
+                Self { $($counter),+ }
+            }
+
+            /// Each counter with that of `other`.
+            #[inline]
+            #[must_use]
+            pub fn zip_with(&self, other: &Self, of: impl Fn(i64, i64) -> i64) -> Self {
+                Self { $($counter: of(self.$counter, other.$counter),)+ }
+            }
+
             /// Takes away what was charged elsewhere; may fall below zero.
             pub(crate) fn subtract(&mut self, charged: &Counters) {
                 $(self.$counter = self.$counter.saturating_sub(signed(charged.$counter));)+
@@ -120,12 +121,6 @@ macro_rules! counters {
 
             pub(crate) fn at_least_zero(self) -> Self {
                 Self { $($counter: self.$counter.max(0),)+ }
-            }
-        }
-
-        impl AddAssign<&Delta> for Delta {
-            fn add_assign(&mut self, other: &Delta) {
-                $(self.$counter = self.$counter.saturating_add(other.$counter);)+
             }
         }
 
@@ -137,7 +132,26 @@ macro_rules! counters {
     };
 }
 
-counters! { user_ns system_ns run_ns run_delay_ns voluntary_switches involuntary_switches }
+counters! {
+    /// Run time in user mode, ns. The split is sampled at the clock tick (kernel/sched/cputime.c), the sum is not.
+    user_ns, "User time in the interval, ns.";
+    /// Run time in kernel mode, ns.
+    system_ns, "System time in the interval, ns.";
+    /// Time on a CPU, ns (`se.sum_exec_runtime`; first field of /proc/PID/task/TID/schedstat).
+    run_ns, "Run time in the interval, ns.";
+    /// Time runnable but waiting for a CPU, ns (`sched_info.run_delay`; second field of schedstat).
+    run_delay_ns, "Run delay in the interval, ns.";
+    /// Times the task left the CPU to wait (`nvcsw`, proc(5) status).
+    voluntary_switches, "Voluntary switches in the interval.";
+    /// Times the task was pushed off the CPU while runnable (`nivcsw`).
+    involuntary_switches, "Involuntary switches in the interval.";
+}
+
+impl AddAssign<&Delta> for Delta {
+    fn add_assign(&mut self, other: &Delta) {
+        *self = self.zip_with(other, i64::saturating_add);
+    }
+}
 
 impl Delta {
     /// Whether nothing happened: the task was idle all through.
@@ -329,51 +343,82 @@ impl FromIterator<(WaitReason, u64)> for Waits {
     }
 }
 
-/// Cumulative times and counts of one thread since it was first seen, but for `longest_delay_ns` and `open_wait`. They are known where
-/// the source measures [`Fields::SCHED`].
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct SchedTimes {
-    /// The part of the run delay that came after a wakeup, ns; the rest came after preemption.
-    pub delay_after_wakeup_ns: u64,
-    /// Time neither running nor runnable, ns, the open wait included.
-    pub blocked_ns: u64,
-    /// Times it was woken.
-    pub wakeups: u64,
-    /// Times it ran on another CPU than before.
-    pub migrations: u64,
-    /// The longest single run delay since the snapshot before, ns. Not cumulative: a maximum, never summed.
-    pub longest_delay_ns: u64,
-    /// `blocked_ns` by reason; known where [`Fields::WAITS`] is measured.
-    pub waits: Waits,
-    /// What it waits for at the end of the pass; [`WaitReason::NONE`] while it runs or is ready.
-    pub open_wait: WaitReason,
+/// What the scheduler's events count of a thread, and what is done with each count, likewise. Those that `may_fall` are no reset when they do.
+macro_rules! event_counters {
+    ($($(#[doc = $doc:tt])+ $counter:ident, $growth:tt, may_fall: $may_fall:literal;)+) => {
+        /// Cumulative times and counts of one thread since it was first seen, but for `longest_delay_ns` and `open_wait`. They are known
+        /// where the source measures [`Fields::SCHED`].
+        #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+        pub struct SchedTimes {
+            $($(#[doc = $doc])+ pub $counter: u64,)+
+            /// The longest single run delay since the snapshot before, ns. Not cumulative: a maximum, never summed.
+            pub longest_delay_ns: u64,
+            /// `blocked_ns` by reason; known where [`Fields::WAITS`] is measured.
+            pub waits: Waits,
+            /// What it waits for at the end of the pass; [`WaitReason::NONE`] while it runs or is ready.
+            pub open_wait: WaitReason,
+        }
+
+        /// What [`SchedTimes`] grew by.
+        #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+        #[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
+        pub struct SchedDelta {
+            $(
+                #[doc = $growth]
+                #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
+                pub $counter: i64,
+            )+
+            /// Longest single run delay that ended in the interval or was open at its end, ns; a process shows its threads' longest.
+            #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
+            pub longest_delay_ns: i64,
+            /// Blocked time by reason in the interval.
+            #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
+            pub waits: Waits,
+            /// What it waited for at the interval's end. A process has none.
+            #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
+            pub open_wait: WaitReason,
+        }
+
+        impl SchedTimes {
+            /// What was added since `earlier`, and whether a counter fell; that one counts 0. Blocked time may fall by the length
+            /// of a collection pass: an open wait is counted up to the pass, and the thread may have woken meanwhile.
+            #[must_use]
+            pub fn since(&self, earlier: &Self) -> (SchedDelta, bool) {
+                let fell = $(!$may_fall && self.$counter < earlier.$counter)||+;
+                let mut waits = self.waits.since(&earlier.waits);
+                // More only if a wait was counted to one reason and turned out to be of another: the sum is right.
+                waits.keep_within(self.blocked_ns.saturating_sub(earlier.blocked_ns));
+                let delta = SchedDelta {
+                    $($counter: signed(self.$counter.saturating_sub(earlier.$counter)),)+
+                    // A maximum since the snapshot before: there is nothing to subtract.
+                    longest_delay_ns: signed(self.longest_delay_ns),
+                    waits,
+                    open_wait: self.open_wait,
+                };
+                (delta, fell)
+            }
+        }
+
+        impl AddAssign<&SchedDelta> for SchedDelta {
+            /// Sums, but takes the longer of the longest delays; the open wait stays.
+            fn add_assign(&mut self, other: &SchedDelta) {
+                $(self.$counter = self.$counter.saturating_add(other.$counter);)+
+                self.longest_delay_ns = self.longest_delay_ns.max(other.longest_delay_ns);
+                self.waits += &other.waits;
+            }
+        }
+    };
 }
 
-/// What [`SchedTimes`] grew by.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
-pub struct SchedDelta {
-    /// Run delay after wakeups in the interval, ns.
-    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
-    pub delay_after_wakeup_ns: i64,
-    /// Blocked time in the interval, ns.
-    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
-    pub blocked_ns: i64,
-    /// Wakeups in the interval.
-    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
-    pub wakeups: i64,
-    /// Migrations in the interval.
-    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
-    pub migrations: i64,
-    /// Longest single run delay that ended in the interval or was open at its end, ns; a process shows its threads' longest.
-    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
-    pub longest_delay_ns: i64,
-    /// Blocked time by reason in the interval.
-    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
-    pub waits: Waits,
-    /// What it waited for at the interval's end. A process has none.
-    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
-    pub open_wait: WaitReason,
+event_counters! {
+    /// The part of the run delay that came after a wakeup, ns; the rest came after preemption.
+    delay_after_wakeup_ns, "Run delay after wakeups in the interval, ns.", may_fall: false;
+    /// Time neither running nor runnable, ns, the open wait included.
+    blocked_ns, "Blocked time in the interval, ns.", may_fall: true;
+    /// Times it was woken.
+    wakeups, "Wakeups in the interval.", may_fall: false;
+    /// Times it ran on another CPU than before.
+    migrations, "Migrations in the interval.", may_fall: false;
 }
 
 impl SchedDelta {
@@ -385,32 +430,6 @@ impl SchedDelta {
 }
 
 impl SchedTimes {
-    /// What was added since `earlier`, and whether a counter fell; that one counts 0. Blocked time may fall by the length
-    /// of a collection pass: an open wait is counted up to the pass, and the thread may have woken meanwhile.
-    #[must_use]
-    pub fn since(&self, earlier: &Self) -> (SchedDelta, bool) {
-        let grown = |now: u64, then: u64| signed(now.saturating_sub(then));
-        // Blocked time is not among them: it may fall without an error.
-        let fell = self.delay_after_wakeup_ns < earlier.delay_after_wakeup_ns
-            || self.wakeups < earlier.wakeups
-            || self.migrations < earlier.migrations;
-        let blocked_ns = self.blocked_ns.saturating_sub(earlier.blocked_ns);
-        let mut waits = self.waits.since(&earlier.waits);
-        // More only if a wait was counted to one reason and turned out to be of another: the sum is right.
-        waits.keep_within(blocked_ns);
-        let delta = SchedDelta {
-            delay_after_wakeup_ns: grown(self.delay_after_wakeup_ns, earlier.delay_after_wakeup_ns),
-            blocked_ns: signed(blocked_ns),
-            wakeups: grown(self.wakeups, earlier.wakeups),
-            migrations: grown(self.migrations, earlier.migrations),
-            // A maximum since the snapshot before: there is nothing to subtract.
-            longest_delay_ns: signed(self.longest_delay_ns),
-            waits,
-            open_wait: self.open_wait,
-        };
-        (delta, fell)
-    }
-
     /// Times of a thread that no event reports: nothing is known.
     #[must_use]
     pub fn unwatched() -> Self {
@@ -429,18 +448,6 @@ impl SchedTimes {
             self.blocked_ns = self.blocked_ns.saturating_add(ns);
             self.waits.add(self.open_wait, ns);
         }
-    }
-}
-
-impl AddAssign<&SchedDelta> for SchedDelta {
-    /// Sums, but takes the longer of the longest delays; the open wait stays.
-    fn add_assign(&mut self, other: &SchedDelta) {
-        self.delay_after_wakeup_ns = self.delay_after_wakeup_ns.saturating_add(other.delay_after_wakeup_ns);
-        self.blocked_ns = self.blocked_ns.saturating_add(other.blocked_ns);
-        self.wakeups = self.wakeups.saturating_add(other.wakeups);
-        self.migrations = self.migrations.saturating_add(other.migrations);
-        self.longest_delay_ns = self.longest_delay_ns.max(other.longest_delay_ns);
-        self.waits += &other.waits;
     }
 }
 

@@ -35,6 +35,7 @@ mod memory;
 mod sched_event;
 mod snapshot;
 mod text;
+pub mod varint;
 mod wait;
 
 pub use cgroup::{CgroupInterval, CgroupSample, CpuLimit, MAX_CGROUPS, Pressure, Throttle};
@@ -68,8 +69,8 @@ pub use interval::{
 pub use json::nanos;
 pub use ledger::Ledger;
 pub use memory::{
-    CGROUP_PATH_BYTES, DELAY_BUCKET_BYTES, HISTOGRAM_BYTES, INFO_BYTES, bytes_of_cgroup, bytes_of_delays,
-    bytes_of_info, bytes_of_rows,
+    CGROUP_PATH_BYTES, DELAY_BUCKET_BYTES, HISTOGRAM_BYTES, INFO_BYTES, bytes_of_delays, bytes_of_info,
+    bytes_of_rows,
 };
 pub use sched_event::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceGroup, TraceIdentity, TraceTask};
 pub use snapshot::{

@@ -39,9 +39,7 @@ pub fn bytes_of_delays(row: &Delays) -> usize {
     size_of::<Delays>() + HISTOGRAM_BYTES + row.histogram.iter().count() * DELAY_BUCKET_BYTES
 }
 
-/// Memory of a control group's row with its path, bytes.
-#[must_use]
-pub fn bytes_of_cgroup(row: &CgroupInterval) -> usize {
+fn bytes_of_cgroup(row: &CgroupInterval) -> usize {
     size_of::<CgroupInterval>() + CGROUP_PATH_BYTES + row.path.len()
 }
 

@@ -3,18 +3,17 @@
 //! CSV and JSON exports, SQL virtual tables and docs/store.md are made from it, so a name means the same everywhere. What people
 //! see on a screen (rates, shares, short headings) is in `screen`, which refers to this table.
 
-mod events;
+mod cells;
 mod screen;
 mod values;
 
-use std::borrow::Cow;
-
 use bitflags::bitflags;
 
-pub use self::events::delay_percent;
+pub use self::cells::delay_percent;
 pub use self::screen::{Align, Format, Frontends, HOST_COLUMNS, ScreenColumn, TASK_COLUMNS};
-use crate::counters::signed;
-use crate::{BootId, Fields, Interval, SourceKind, Utc, flag_names};
+use self::values::{CellRow, filled, names_of};
+pub use self::values::{IntervalView, Value};
+use crate::{CgroupNames, Fields, Ledger};
 
 bitflags! {
     /// The tables a column is part of.
@@ -69,12 +68,20 @@ pub struct Column {
     pub tables: Tables,
     /// The counters a source must measure for it to have data; otherwise it is empty (null), which is not zero.
     pub needs: Fields,
+    value: CellOf,
     /// Meaning, in one sentence.
     pub help: &'static str,
 }
 
+/// What a column has in a row of an interval; `None`: nothing.
+type CellOf = for<'v> fn(&'v IntervalView<'v>, CellRow<'v>) -> Option<Value<'v>>;
+
+/// A row a column: id, name, type, unit, tables, needed counters, its value in a row of an interval, and its help text. Columns that only
+/// tables of hosts and tasks have name no value: those are not read from intervals.
 macro_rules! columns {
-    ($($id:ident $name:literal $kind:ident $unit:literal [$($table:ident)|+] $needs:ident $help:literal;)+) => {
+    (|$view:ident, $row:ident|
+        $($id:ident $name:literal $kind:ident $unit:literal [$($table:ident)|+] $needs:ident $($value:expr)?, $help:literal;)+
+    ) => {
         /// Key of a column in code; its variants are in the order of [`COLUMNS`].
         #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
@@ -83,6 +90,7 @@ macro_rules! columns {
         }
 
         /// Every column. A table has its columns in the order of this list; new ones are added at its end.
+        #[expect(unused_variables, reason = "a value comes from the row or from the interval, seldom from both")]
         pub const COLUMNS: &[Column] = &[
             $(Column {
                 id: ColumnId::$id,
@@ -91,156 +99,176 @@ macro_rules! columns {
                 unit: $unit,
                 tables: Tables::empty()$(.union(Tables::$table))+,
                 needs: columns!(@fields $needs),
+                value: |$view, $row| columns!(@value $($value)?),
                 help: $help,
             },)+
         ];
     };
     (@fields NONE) => { Fields::empty() };
     (@fields $field:ident) => { Fields::$field };
+    (@value) => { None };
+    (@value $value:expr) => { Some(Value::from($value)) };
 }
 
-columns! {
-    Host "host" Text "" [HOSTS|PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE "The host's name; for v1 devices their address.";
-    HostId "host_id" Text "" [HOSTS|PROCESSES|THREADS] NONE "The host's identity over reboots, 32 hexadecimal digits.";
-    BootId "boot_id" Text "" [HOSTS|PROCESSES|THREADS|HOST_INTERVAL] NONE "The boot, 32 hexadecimal digits; empty where the sender names none. Pids and start times count within it.";
-    BeginUtc "begin_utc" Text "UTC" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE "Start of the interval, ISO 8601 with nanoseconds: on the device's wall clock, or on the receiver's time line where that clock is wrong (device_end_ns).";
-    EndUtc "end_utc" Text "UTC" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE "End of the interval, as begin_utc.";
-    Cpu "cpu" Integer "" [CPU_INTERVAL] CPUS "CPU number, from 0.";
-    Pid "pid" Integer "" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Process id (thread group id). Reused by the kernel: with start_ns it is unique in a boot.";
-    Tid "tid" Integer "" [THREADS|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Thread id. Reused by the kernel: with start_ns it is unique in a boot.";
-    Name "name" Text "" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Process: the base name of the script that it runs, else of its executable where known, else its comm. Thread: its comm at the interval's end.";
-    ProcessName "process_name" Text "" [THREADS|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Name of the process the thread belongs to.";
-    StartNs "start_ns" Integer "ns" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Start of the process or thread since boot (CLOCK_BOOTTIME); empty where the sender does not know it.";
-    BeginNs "begin_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE "Start of the interval, since the UNIX epoch; as begin_utc.";
-    EndNs "end_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE "End of the interval, since the UNIX epoch; as begin_utc.";
-    DurationNs "duration_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE "Measured length of the interval on the monotonic clock; rates divide by it.";
-    UserNs "user_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] USER "Run time in user mode within the interval.";
-    SystemNs "system_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SYSTEM "Run time in kernel mode within the interval.";
-    RunNs "run_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] RUN "Time on a CPU within the interval.";
-    RunDelayNs "run_delay_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] RUN_DELAY "Run delay: time runnable but waiting for a CPU within the interval.";
-    VoluntarySwitches "voluntary_switches" Integer "" [PROCESS_INTERVAL|THREAD_INTERVAL] SWITCHES "Times it left the CPU to wait.";
-    InvoluntarySwitches "involuntary_switches" Integer "" [PROCESS_INTERVAL|THREAD_INTERVAL] SWITCHES "Times it was pushed off the CPU while runnable.";
-    CpuPct "cpu_pct" Real "%CPU" [PROCESS_INTERVAL|THREAD_INTERVAL] RUN "Utilization: run_ns / duration_ns x 100; 100 = one CPU.";
-    ParentPid "parent_pid" Integer "" [PROCESSES|PROCESS_INTERVAL] NONE "Pid of the parent process; 0 for none.";
-    Uid "uid" Integer "" [PROCESSES|PROCESS_INTERVAL|THREAD_INTERVAL] NONE "Real user id of the process.";
-    Cgroup "cgroup" Text "" [PROCESSES|PROCESS_INTERVAL|THREAD_INTERVAL] NONE "cgroup path; empty if none or unreadable.";
-    Container "container" Text "" [PROCESSES|PROCESS_INTERVAL|THREAD_INTERVAL] NONE "Container, or else systemd unit, out of the cgroup path: name (LXC, nspawn) or first 12 digits of the id; empty if none.";
-    Cmdline "cmdline" Text "" [PROCESSES|PROCESS_INTERVAL] NONE "Command line, scrubbed of secrets; empty unless the agent runs with --cmdline.";
-    IsKernel "is_kernel" Integer "0/1" [PROCESSES|PROCESS_INTERVAL] NONE "1 for a kernel thread.";
-    ThreadRows "thread_rows" Integer "" [PROCESS_INTERVAL] NONE "Threads of the process that have a row in this interval, ended ones included.";
-    State "state" Text "" [THREAD_INTERVAL] NONE "State at the interval's end: a letter of proc(5).";
-    LastCpu "last_cpu" Integer "" [THREAD_INTERVAL] NONE "CPU it last ran on.";
-    Priority "priority" Integer "" [THREAD_INTERVAL] NONE "Kernel priority: 20 + nice, or -1 - rt_priority for real-time tasks. On Windows the base priority, 0 to 31, the higher the more urgent.";
-    Nice "nice" Integer "" [THREAD_INTERVAL] NONE "Nice value, -20 to 19. Windows has none.";
-    Life "life" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL] NONE "alive at both ends, born inside, ended inside, or born_ended: both.";
-    CpuUserNs "user_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS "User mode, guests included (/proc/stat).";
-    CpuNiceNs "nice_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS "Niced user mode (/proc/stat).";
-    CpuSystemNs "system_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS "Kernel mode (/proc/stat).";
-    CpuIdleNs "idle_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS "Nothing to run, iowait not included (/proc/stat).";
-    CpuIowaitNs "iowait_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS "Nothing to run while a task waits for a disk (/proc/stat).";
-    CpuIrqNs "irq_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS "Hard interrupts (/proc/stat); on Windows interrupt service routines (ISR).";
-    CpuSoftirqNs "softirq_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS "Soft interrupts (/proc/stat); on Windows deferred procedure calls (DPC).";
-    CpuStealNs "steal_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS "Taken by the hypervisor (/proc/stat).";
-    CpuGuestNs "guest_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS "Running guests; part of user_ns (/proc/stat).";
-    CpuGuestNiceNs "guest_nice_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS "Running niced guests; part of nice_ns (/proc/stat).";
-    WentBack "went_back" Integer "0/1" [CPU_INTERVAL] CPUS "1 if a mode of this CPU went backwards; it counts as 0.";
-    CapacityNs "capacity_ns" Integer "ns" [HOST_INTERVAL] NONE "CPUs online x measured length; empty if the CPUs are not known.";
-    LedgerThreadsNs "ledger_threads_ns" Integer "ns" [HOST_INTERVAL] NONE "Ledger: run time of threads alive at the end.";
-    LedgerExitedNs "ledger_exited_ns" Integer "ns" [HOST_INTERVAL] NONE "Ledger: run time of threads that ended in the interval.";
-    LedgerIrqNs "ledger_irq_ns" Integer "ns" [HOST_INTERVAL] NONE "Ledger: hard interrupts (Windows: ISR); 0 when inside the threads' run time.";
-    LedgerSoftirqNs "ledger_softirq_ns" Integer "ns" [HOST_INTERVAL] NONE "Ledger: soft interrupts (Windows: DPC); 0 when inside the threads' run time.";
-    LedgerStealNs "ledger_steal_ns" Integer "ns" [HOST_INTERVAL] NONE "Ledger: taken by the hypervisor.";
-    LedgerIdleNs "ledger_idle_ns" Integer "ns" [HOST_INTERVAL] NONE "Ledger: idle, iowait included.";
-    UnattributedNs "unattributed_ns" Integer "ns" [HOST_INTERVAL] NONE "Ledger: what is left of the capacity; negative when more was accounted than there was.";
-    UnattributedRatio "unattributed_ratio" Real "ratio" [HOST_INTERVAL] NONE "unattributed_ns / capacity_ns.";
-    IrqInRunTime "irq_in_run_time" Integer "0/1" [HOST_INTERVAL] NONE "1 if the kernel charges interrupts to the thread that was running.";
-    Sequence "sequence" Integer "" [HOST_INTERVAL] NONE "Number of the snapshot that ends the interval, from the agent's start.";
-    ThreadCount "thread_count" Integer "" [HOST_INTERVAL] NONE "Threads alive on the host at the end.";
-    ProcessCount "process_count" Integer "" [HOST_INTERVAL] NONE "Processes alive on the host at the end.";
-    PassNs "pass_ns" Integer "ns" [HOST_INTERVAL] NONE "How long the ending collection pass took.";
-    TasksVanished "tasks_vanished" Integer "" [HOST_INTERVAL] NONE "Tasks that vanished while being read, since the agent's start (normal).";
-    PermissionDenied "permission_denied" Integer "" [HOST_INTERVAL] NONE "Tasks or files that the kernel refused to show, since the agent's start.";
-    Malformed "malformed" Integer "" [HOST_INTERVAL] NONE "Records that could not be decoded, since the agent's start.";
-    ExitsLost "exits_lost" Integer "" [HOST_INTERVAL] NONE "Exit records lost, since the agent's start.";
-    IntervalsLate "intervals_late" Integer "" [HOST_INTERVAL] NONE "Intervals that began late, since the agent's start.";
-    IntervalsSkipped "intervals_skipped" Integer "" [HOST_INTERVAL] NONE "Intervals skipped, since the agent's start.";
-    OwnCpuNs "own_cpu_ns" Integer "ns" [HOST_INTERVAL] NONE "CPU time of the agent itself, since its start.";
-    OwnRssBytes "own_rss_bytes" Integer "bytes" [HOST_INTERVAL] NONE "Resident memory of the agent.";
-    V1Ticks "v1_ticks" Integer "100 ns" [HOST_INTERVAL] NONE "The device's own time stamp in v1 data: ticks since 0001-01-01, local time.";
-    Kernel "kernel" Text "" [HOSTS] NONE "Kernel name and release.";
-    Arch "arch" Text "" [HOSTS] NONE "Machine architecture.";
-    Agent "agent" Text "" [HOSTS] NONE "Agent name and version.";
-    SourceReason "source_reason" Text "" [HOSTS] NONE "The source, and why it was chosen.";
-    CpuCount "cpu_count" Integer "" [HOSTS] NONE "Online CPUs.";
-    IntervalNs "interval_ns" Integer "ns" [HOSTS] NONE "Intended length of an interval.";
-    Trust "trust" Text "" [HOSTS] NONE "The most trusted way in which data of the host arrived: local, authenticated, sealed, unauthenticated or imported; host_interval has the trust of each interval.";
-    FirstNs "first_ns" Integer "ns" [HOSTS] NONE "End of the oldest stored interval, since the UNIX epoch.";
-    LastNs "last_ns" Integer "ns" [HOSTS] NONE "End of the newest stored interval, since the UNIX epoch.";
-    Flags "flags" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|HOST_INTERVAL] NONE "Anomalies, names joined by |: counter_reset, first_sight, no_final_counters, impossible, spans_loss, partial, restart, summed (exits of one parent's program for which there was no space, together), unwatched (hidden from the scheduler's events, read from /proc), run_queue_unknown (events were lost).";
-    Source "source" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE "The source that measured: procfs, bpf, nt, toolhelp, v1, legacy, simulated.";
-    BlockedNs "blocked_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED "Time neither running nor runnable within the interval; of a process the sum over its threads.";
-    DelayAfterWakeupNs "delay_after_wakeup_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED "The part of run_delay_ns that came after a wakeup; the rest came after preemption.";
-    LongestRunDelayNs "longest_run_delay_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED "Longest single run delay; of a process the longest of its threads. Never summed.";
-    Wakeups "wakeups" Integer "" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED "Times it was woken.";
-    Migrations "migrations" Integer "" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED "Times it ran on another CPU than before.";
-    WaitReason "wait_reason" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL] WAITS "What it was blocked by for most of blocked_ns: a system call, disk, page fault, stopped, traced, kernel, exit, other; empty if it was not blocked.";
-    WaitNs "wait_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] WAITS "Time blocked by wait_reason.";
-    OpenWait "open_wait" Text "" [THREAD_INTERVAL] WAITS "What it waited for at the interval's end; empty while running or ready.";
-    Reason "reason" Text "" [WAIT_INTERVAL] WAITS "What the thread was blocked by, as wait_reason.";
-    WaitBlockedNs "blocked_ns" Integer "ns" [WAIT_INTERVAL] WAITS "Time the thread was blocked by that reason within the interval.";
-    Irq "irq" Integer "" [IRQ_INTERVAL] IRQ "Number of the interrupt line; from 65536 on: local vectors without a line.";
-    IrqName "name" Text "" [IRQ_INTERVAL] IRQ "Name of the line in /proc/interrupts.";
-    IrqTimeNs "time_ns" Integer "ns" [IRQ_INTERVAL] IRQ "Time in the line's handlers within the interval, all CPUs.";
-    IrqCount "count" Integer "" [IRQ_INTERVAL] IRQ "Times the line was handled.";
-    UnknownNs "unknown_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] SCHED "The part of unattributed_ns during which no switch event says which thread ran; a CPU's includes what unwatched threads ran.";
-    CpuUnattributedNs "unattributed_ns" Integer "ns" [CPU_INTERVAL] CPUS "Length of the interval minus all modes of this CPU; negative when more was accounted than there was.";
-    RunQueueMean "run_queue_mean" Real "tasks" [CPU_INTERVAL|HOST_INTERVAL] SCHED "Tasks running or ready, weighted by time; of the host the sum over its CPUs. Empty where events were lost (flag run_queue_unknown).";
-    RunQueueMax "run_queue_max" Integer "tasks" [CPU_INTERVAL|HOST_INTERVAL] SCHED "Longest run queue of the CPU, or of any CPU.";
-    Switches "switches" Integer "" [CPU_INTERVAL|HOST_INTERVAL] SCHED "Context switches.";
-    SoftirqHiNs "softirq_hi_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ "Soft interrupts: high-priority tasklets; part of softirq_ns.";
-    SoftirqTimerNs "softirq_timer_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ "Soft interrupts: timers; part of softirq_ns.";
-    SoftirqNetTxNs "softirq_net_tx_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ "Soft interrupts: sending packets; part of softirq_ns.";
-    SoftirqNetRxNs "softirq_net_rx_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ "Soft interrupts: receiving packets; part of softirq_ns.";
-    SoftirqBlockNs "softirq_block_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ "Soft interrupts: finished block I/O; part of softirq_ns.";
-    SoftirqIrqPollNs "softirq_irq_poll_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ "Soft interrupts: polled block devices; part of softirq_ns.";
-    SoftirqTaskletNs "softirq_tasklet_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ "Soft interrupts: tasklets; part of softirq_ns.";
-    SoftirqSchedNs "softirq_sched_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ "Soft interrupts: balancing the run queues; part of softirq_ns.";
-    SoftirqHrtimerNs "softirq_hrtimer_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ "Soft interrupts: high-resolution timers; part of softirq_ns.";
-    SoftirqRcuNs "softirq_rcu_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ "Soft interrupts: RCU callbacks; part of softirq_ns.";
-    SchedUntracked "sched_untracked" Integer "" [HOST_INTERVAL] SCHED "Threads measured by the kernel's own counters instead of by switch events, since the agent's start.";
-    SchedMissedSwitches "sched_missed_switches" Integer "" [HOST_INTERVAL] SCHED "Switch events that were missed, since the agent's start.";
-    Probes "probes" Text "" [HOST_INTERVAL] NONE "What ran in the kernel for the ending snapshot, names joined by |: exits, sched, waits, irq, histograms.";
-    HistogramDrops "histogram_drops" Integer "" [HOST_INTERVAL] HISTOGRAMS "Run delays without space for a histogram of their process or thread, since the agent's start.";
-    RunDelays "run_delays" Integer "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "Run delays that ended: waits for a CPU, each counted by its length. Of a CPU those that ended on it; of a thread only if it was selected.";
-    RunDelayP50Ns "run_delay_p50_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "Half of these run delays were no longer, to within an eighth; empty if none ended.";
-    RunDelayP90Ns "run_delay_p90_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "90 % of these run delays were no longer, to within an eighth; empty if none ended.";
-    RunDelayP99Ns "run_delay_p99_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "99 % of these run delays were no longer, to within an eighth; empty if none ended.";
-    RunDelayMaxNs "run_delay_max_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "None of these run delays was longer, to within an eighth; longest_run_delay_ns is exact, and includes delays that are not over.";
-    RunDelayHistogram "run_delay_histogram" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "These run delays by length, [[up to ns, count], ...], JSON: add up the counts of several rows to merge them.";
-    RingDrops "ring_drops" Integer "" [HOST_INTERVAL] NONE "Events (exits, execs, threads on their way out) that were lost because the kernel's ring buffer or the queue behind it was full, since the agent's start: exits_lost, execs_lost, endings_lost, cuts_lost and names of control groups together.";
-    DeviceEndNs "device_end_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE "End of the interval on the device's own wall clock, however wrong, since the UNIX epoch; empty for v1 data, which has v1_ticks.";
-    ExecsLost "execs_lost" Integer "" [HOST_INTERVAL] NONE "Of ring_drops: execs; a process shows under its earlier name until it is read again.";
-    EndingsLost "endings_lost" Integer "" [HOST_INTERVAL] NONE "Of ring_drops: threads on their way out; one is missed only if a snapshot falls between that and its last switch.";
-    CutsLost "cuts_lost" Integer "" [HOST_INTERVAL] NONE "Of ring_drops: counters at the instant of a snapshot of threads that ended while it was made; what they ran up to that instant is in the next interval.";
-    HiddenLeftOut "hidden_left_out" Integer "" [HOST_INTERVAL] NONE "Threads hidden from BPF that are not read from /proc because there are too many, at the interval's end; what they ran is unknown.";
-    WakeupsUnknown "wakeups_unknown" Integer "" [HOST_INTERVAL] SCHED "Switches to a thread of which it is not known when it was woken, since the agent's start; its whole wait counts as blocked.";
-    IntervalTrust "trust" Text "" [HOST_INTERVAL] NONE "How the interval came in: local, authenticated, sealed, unauthenticated or imported; empty where that was not recorded.";
-    CgroupPath "cgroup" Text "" [CGROUP_INTERVAL] CGROUPS "Path of a control group that has a limit on it, or that waited for a CPU; the others have neither.";
-    CpuLimit "cpu_limit" Real "CPUs" [CGROUP_INTERVAL] CGROUPS "The tightest CPU limit of the group and those above it (cpu.max, cpu.cfs_quota_us), at the end of the interval; empty without one.";
-    LimitedBy "limited_by" Text "" [CGROUP_INTERVAL] CGROUPS "Path of the group that has this limit; rows with the same one have its counters and must not be added up.";
-    Periods "periods" Integer "" [CGROUP_INTERVAL] CGROUPS "Periods of that limit in which there was something to run; empty where not known, as where the group is seen for the first time.";
-    ThrottledPeriods "throttled_periods" Integer "" [CGROUP_INTERVAL] CGROUPS "Periods in which the limit was used up.";
-    ThrottledNs "throttled_ns" Integer "ns" [CGROUP_INTERVAL] CGROUPS "Time in which that group was not allowed to run, summed over CPUs as the kernel does (cpu.stat).";
-    PressureSomeNs "pressure_some_ns" Integer "ns" [CGROUP_INTERVAL|HOST_INTERVAL] NONE "Time in which at least one task waited for a CPU (cpu.pressure), a new period included; of the group itself or of the host; empty where not known.";
-    PressureFullNs "pressure_full_ns" Integer "ns" [CGROUP_INTERVAL|HOST_INTERVAL] NONE "Time in which all tasks with something to run waited for a CPU; 0 for a host and before Linux 5.13.";
-    CgroupsLeftOut "cgroups_left_out" Integer "" [HOST_INTERVAL] CGROUPS "Control groups in use that are not measured because there are more than 256, or because their files are out of reach, at the interval's end.";
-    Interpreter "interpreter" Text "" [PROCESSES|PROCESS_INTERVAL] NONE "Base name of the executable that runs the script; empty where the name is the executable's.";
-    User "user" Text "" [PROCESSES|PROCESS_INTERVAL|THREAD_INTERVAL] NONE "Name of the real user on its host: uid 0 is root; empty if the agent does not know it.";
-    Service "service" Text "" [PROCESSES|PROCESS_INTERVAL] NONE "systemd unit of the process, out of its cgroup path: a service or a scope; empty if none.";
-    Pod "pod" Text "" [PROCESSES|PROCESS_INTERVAL] NONE "Uid of its Kubernetes pod (of Podman: the pod's id), out of its cgroup path, which has no name of it; empty if none.";
-    Session "session" Integer "" [PROCESSES|PROCESS_INTERVAL] NONE "Windows session of the process: 0 for services, one for each login; empty on other systems.";
-    PriorityClass "priority_class" Text "" [PROCESSES|PROCESS_INTERVAL] NONE "Windows priority class of the process, by its base priority: idle (4), below normal (6), normal (8), above normal (10), high (13), realtime (24); any other base priority is shown as its number; empty on other systems.";
-    Product "product" Text "" [PROCESSES|PROCESS_INTERVAL] NONE "Product name in the version resource of the executable, on Windows: a text that its author chose; empty if it has none or was not read yet, and on other systems.";
+columns! { |view, row|
+    Host "host" Text "" [HOSTS|PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE view.host, "The host's name; for v1 devices their address.";
+    HostId "host_id" Text "" [HOSTS|PROCESSES|THREADS] NONE, "The host's identity over reboots, 32 hexadecimal digits.";
+    BootId "boot_id" Text "" [HOSTS|PROCESSES|THREADS|HOST_INTERVAL] NONE filled(&*view.boot)?, "The boot, 32 hexadecimal digits; empty where the sender names none. Pids and start times count within it.";
+    BeginUtc "begin_utc" Text "UTC" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE &*view.begin_utc, "Start of the interval, ISO 8601 with nanoseconds: on the device's wall clock, or on the receiver's time line where that clock is wrong (device_end_ns).";
+    EndUtc "end_utc" Text "UTC" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE &*view.end_utc, "End of the interval, as begin_utc.";
+    Cpu "cpu" Integer "" [CPU_INTERVAL] CPUS row.cpu()?.cpu, "CPU number, from 0.";
+    Pid "pid" Integer "" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|WAIT_INTERVAL] NONE row.task()?.process.pid, "Process id (thread group id). Reused by the kernel: with start_ns it is unique in a boot.";
+    Tid "tid" Integer "" [THREADS|THREAD_INTERVAL|WAIT_INTERVAL] NONE row.thread()?.key.tid, "Thread id. Reused by the kernel: with start_ns it is unique in a boot.";
+    Name "name" Text "" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|WAIT_INTERVAL] NONE row.name()?, "Process: the base name of the script that it runs, else of its executable where known, else its comm. Thread: its comm at the interval's end.";
+    ProcessName "process_name" Text "" [THREADS|THREAD_INTERVAL|WAIT_INTERVAL] NONE &*view.info(row)?.name, "Name of the process the thread belongs to.";
+    StartNs "start_ns" Integer "ns" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|WAIT_INTERVAL] NONE view.known(row.task()?.start_ns)?, "Start of the process or thread since boot (CLOCK_BOOTTIME); empty where the sender does not know it.";
+    BeginNs "begin_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE view.interval.begin.wall_ns, "Start of the interval, since the UNIX epoch; as begin_utc.";
+    EndNs "end_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE view.interval.end.wall_ns, "End of the interval, since the UNIX epoch; as begin_utc.";
+    DurationNs "duration_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE view.interval.duration_ns(), "Measured length of the interval on the monotonic clock; rates divide by it.";
+    UserNs "user_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] USER row.task()?.delta.user_ns, "Run time in user mode within the interval.";
+    SystemNs "system_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SYSTEM row.task()?.delta.system_ns, "Run time in kernel mode within the interval.";
+    RunNs "run_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] RUN row.task()?.delta.run_ns, "Time on a CPU within the interval.";
+    RunDelayNs "run_delay_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] RUN_DELAY row.task()?.delta.run_delay_ns, "Run delay: time runnable but waiting for a CPU within the interval.";
+    VoluntarySwitches "voluntary_switches" Integer "" [PROCESS_INTERVAL|THREAD_INTERVAL] SWITCHES row.task()?.delta.voluntary_switches, "Times it left the CPU to wait.";
+    InvoluntarySwitches "involuntary_switches" Integer "" [PROCESS_INTERVAL|THREAD_INTERVAL] SWITCHES row.task()?.delta.involuntary_switches, "Times it was pushed off the CPU while runnable.";
+    CpuPct "cpu_pct" Real "%CPU" [PROCESS_INTERVAL|THREAD_INTERVAL] RUN view.interval.cpu_pct(row.task()?.delta.run_ns)?, "Utilization: run_ns / duration_ns x 100; 100 = one CPU.";
+    ParentPid "parent_pid" Integer "" [PROCESSES|PROCESS_INTERVAL] NONE view.known(row.process()?.parent_pid)?, "Pid of the parent process; 0 for none.";
+    Uid "uid" Integer "" [PROCESSES|PROCESS_INTERVAL|THREAD_INTERVAL] NONE view.known(view.info(row)?.uid)?, "Real user id of the process.";
+    Cgroup "cgroup" Text "" [PROCESSES|PROCESS_INTERVAL|THREAD_INTERVAL] NONE filled(&*view.info(row)?.cgroup)?, "cgroup path; empty if none or unreadable.";
+    Container "container" Text "" [PROCESSES|PROCESS_INTERVAL|THREAD_INTERVAL] NONE filled(&*view.info(row)?.container)?, "Container, or else systemd unit, out of the cgroup path: name (LXC, nspawn) or first 12 digits of the id; empty if none.";
+    Cmdline "cmdline" Text "" [PROCESSES|PROCESS_INTERVAL] NONE filled(&*view.info(row)?.cmdline)?, "Command line, scrubbed of secrets; empty unless the agent runs with --cmdline.";
+    IsKernel "is_kernel" Integer "0/1" [PROCESSES|PROCESS_INTERVAL] NONE view.known(view.info(row)?.is_kernel)?, "1 for a kernel thread.";
+    ThreadRows "thread_rows" Integer "" [PROCESS_INTERVAL] NONE row.process()?.thread_rows, "Threads of the process that have a row in this interval, ended ones included.";
+    State "state" Text "" [THREAD_INTERVAL] NONE view.known(row.thread()?.state.letter().to_string())?, "State at the interval's end: a letter of proc(5).";
+    LastCpu "last_cpu" Integer "" [THREAD_INTERVAL] NONE view.known_but_windows(row.thread()?.last_cpu)?, "CPU it last ran on.";
+    Priority "priority" Integer "" [THREAD_INTERVAL] NONE view.known(row.thread()?.priority)?, "Kernel priority: 20 + nice, or -1 - rt_priority for real-time tasks. On Windows the base priority, 0 to 31, the higher the more urgent.";
+    Nice "nice" Integer "" [THREAD_INTERVAL] NONE view.known_but_windows(row.thread()?.nice)?, "Nice value, -20 to 19. Windows has none.";
+    Life "life" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL] NONE view.known(row.task()?.life.name())?, "alive at both ends, born inside, ended inside, or born_ended: both.";
+    CpuUserNs "user_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS view.mode(row, |times| times.user_ns)?, "User mode, guests included (/proc/stat).";
+    CpuNiceNs "nice_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS view.mode(row, |times| times.nice_ns)?, "Niced user mode (/proc/stat).";
+    CpuSystemNs "system_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS view.mode(row, |times| times.system_ns)?, "Kernel mode (/proc/stat).";
+    CpuIdleNs "idle_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS view.mode(row, |times| times.idle_ns)?, "Nothing to run, iowait not included (/proc/stat).";
+    CpuIowaitNs "iowait_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS view.mode(row, |times| times.iowait_ns)?, "Nothing to run while a task waits for a disk (/proc/stat).";
+    CpuIrqNs "irq_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS view.mode(row, |times| times.irq_ns)?, "Hard interrupts (/proc/stat); on Windows interrupt service routines (ISR).";
+    CpuSoftirqNs "softirq_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS view.mode(row, |times| times.softirq_ns)?, "Soft interrupts (/proc/stat); on Windows deferred procedure calls (DPC).";
+    CpuStealNs "steal_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS view.mode(row, |times| times.steal_ns)?, "Taken by the hypervisor (/proc/stat).";
+    CpuGuestNs "guest_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS view.mode(row, |times| times.guest_ns)?, "Running guests; part of user_ns (/proc/stat).";
+    CpuGuestNiceNs "guest_nice_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS view.mode(row, |times| times.guest_nice_ns)?, "Running niced guests; part of nice_ns (/proc/stat).";
+    WentBack "went_back" Integer "0/1" [CPU_INTERVAL] CPUS row.cpu()?.went_back, "1 if a mode of this CPU went backwards; it counts as 0.";
+    CapacityNs "capacity_ns" Integer "ns" [HOST_INTERVAL] NONE view.line(|ledger| ledger.capacity_ns)?, "CPUs online x measured length; empty if the CPUs are not known.";
+    LedgerThreadsNs "ledger_threads_ns" Integer "ns" [HOST_INTERVAL] NONE view.interval.ledger.threads_ns, "Ledger: run time of threads alive at the end.";
+    LedgerExitedNs "ledger_exited_ns" Integer "ns" [HOST_INTERVAL] NONE view.interval.ledger.exited_ns, "Ledger: run time of threads that ended in the interval.";
+    LedgerIrqNs "ledger_irq_ns" Integer "ns" [HOST_INTERVAL] NONE view.line(|ledger| ledger.irq_ns)?, "Ledger: hard interrupts (Windows: ISR); 0 when inside the threads' run time.";
+    LedgerSoftirqNs "ledger_softirq_ns" Integer "ns" [HOST_INTERVAL] NONE view.line(|ledger| ledger.softirq_ns)?, "Ledger: soft interrupts (Windows: DPC); 0 when inside the threads' run time.";
+    LedgerStealNs "ledger_steal_ns" Integer "ns" [HOST_INTERVAL] NONE view.line(|ledger| ledger.steal_ns)?, "Ledger: taken by the hypervisor.";
+    LedgerIdleNs "ledger_idle_ns" Integer "ns" [HOST_INTERVAL] NONE view.line(|ledger| ledger.idle_ns)?, "Ledger: idle, iowait included.";
+    UnattributedNs "unattributed_ns" Integer "ns" [HOST_INTERVAL] NONE view.line(Ledger::unattributed_ns)?, "Ledger: what is left of the capacity; negative when more was accounted than there was.";
+    UnattributedRatio "unattributed_ratio" Real "ratio" [HOST_INTERVAL] NONE view.line(Ledger::unattributed_ratio)?, "unattributed_ns / capacity_ns.";
+    IrqInRunTime "irq_in_run_time" Integer "0/1" [HOST_INTERVAL] NONE view.known(view.interval.ledger.irq_in_run_time)?, "1 if the kernel charges interrupts to the thread that was running.";
+    Sequence "sequence" Integer "" [HOST_INTERVAL] NONE view.interval.sequence, "Number of the snapshot that ends the interval, from the agent's start.";
+    ThreadCount "thread_count" Integer "" [HOST_INTERVAL] NONE view.interval.thread_count, "Threads alive on the host at the end.";
+    ProcessCount "process_count" Integer "" [HOST_INTERVAL] NONE view.interval.process_count, "Processes alive on the host at the end.";
+    PassNs "pass_ns" Integer "ns" [HOST_INTERVAL] NONE view.known(view.interval.pass_ns)?, "How long the ending collection pass took.";
+    TasksVanished "tasks_vanished" Integer "" [HOST_INTERVAL] NONE view.known(view.interval.health.tasks_vanished)?, "Tasks that vanished while being read, since the agent's start (normal).";
+    PermissionDenied "permission_denied" Integer "" [HOST_INTERVAL] NONE view.known(view.interval.health.permission_denied)?, "Tasks or files that the kernel refused to show, since the agent's start.";
+    Malformed "malformed" Integer "" [HOST_INTERVAL] NONE view.known(view.interval.health.malformed)?, "Records that could not be decoded, since the agent's start.";
+    ExitsLost "exits_lost" Integer "" [HOST_INTERVAL] NONE view.known(view.interval.health.exits_lost)?, "Exit records lost, since the agent's start.";
+    IntervalsLate "intervals_late" Integer "" [HOST_INTERVAL] NONE view.known(view.interval.health.intervals_late)?, "Intervals that began late, since the agent's start.";
+    IntervalsSkipped "intervals_skipped" Integer "" [HOST_INTERVAL] NONE view.known(view.interval.health.intervals_skipped)?, "Intervals skipped, since the agent's start.";
+    OwnCpuNs "own_cpu_ns" Integer "ns" [HOST_INTERVAL] NONE view.known(view.interval.health.own_cpu_ns)?, "CPU time of the agent itself, since its start.";
+    OwnRssBytes "own_rss_bytes" Integer "bytes" [HOST_INTERVAL] NONE view.known(view.interval.health.own_rss_bytes)?, "Resident memory of the agent.";
+    V1Ticks "v1_ticks" Integer "100 ns" [HOST_INTERVAL] NONE view.interval.v1_ticks?, "The device's own time stamp in v1 data: ticks since 0001-01-01, local time.";
+    Kernel "kernel" Text "" [HOSTS] NONE, "Kernel name and release.";
+    Arch "arch" Text "" [HOSTS] NONE, "Machine architecture.";
+    Agent "agent" Text "" [HOSTS] NONE, "Agent name and version.";
+    SourceReason "source_reason" Text "" [HOSTS] NONE, "The source, and why it was chosen.";
+    CpuCount "cpu_count" Integer "" [HOSTS] NONE, "Online CPUs.";
+    IntervalNs "interval_ns" Integer "ns" [HOSTS] NONE, "Intended length of an interval.";
+    Trust "trust" Text "" [HOSTS] NONE, "The most trusted way in which data of the host arrived: local, authenticated, sealed, unauthenticated or imported; host_interval has the trust of each interval.";
+    FirstNs "first_ns" Integer "ns" [HOSTS] NONE, "End of the oldest stored interval, since the UNIX epoch.";
+    LastNs "last_ns" Integer "ns" [HOSTS] NONE, "End of the newest stored interval, since the UNIX epoch.";
+    Flags "flags" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|HOST_INTERVAL] NONE view.flags(row)?, "Anomalies, names joined by |: counter_reset, first_sight, no_final_counters, impossible, spans_loss, partial, restart, summed (exits of one parent's program for which there was no space, together), unwatched (hidden from the scheduler's events, read from /proc), run_queue_unknown (events were lost).";
+    Source "source" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE view.interval.source.name(), "The source that measured: procfs, bpf, nt, toolhelp, v1, legacy, simulated.";
+    BlockedNs "blocked_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED row.watched()?.blocked_ns, "Time neither running nor runnable within the interval; of a process the sum over its threads.";
+    DelayAfterWakeupNs "delay_after_wakeup_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED row.watched()?.delay_after_wakeup_ns, "The part of run_delay_ns that came after a wakeup; the rest came after preemption.";
+    LongestRunDelayNs "longest_run_delay_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED row.watched()?.longest_delay_ns, "Longest single run delay; of a process the longest of its threads. Never summed.";
+    Wakeups "wakeups" Integer "" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED row.watched()?.wakeups, "Times it was woken.";
+    Migrations "migrations" Integer "" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED row.watched()?.migrations, "Times it ran on another CPU than before.";
+    WaitReason "wait_reason" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL] WAITS row.watched()?.waits.longest()?.0.name(), "What it was blocked by for most of blocked_ns: a system call, disk, page fault, stopped, traced, kernel, exit, other; empty if it was not blocked.";
+    WaitNs "wait_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] WAITS row.watched()?.waits.longest().map_or(0, |longest| longest.1), "Time blocked by wait_reason.";
+    OpenWait "open_wait" Text "" [THREAD_INTERVAL] WAITS filled(row.watched()?.open_wait.name())?, "What it waited for at the interval's end; empty while running or ready.";
+    Reason "reason" Text "" [WAIT_INTERVAL] WAITS row.wait()?.0.name(), "What the thread was blocked by, as wait_reason.";
+    WaitBlockedNs "blocked_ns" Integer "ns" [WAIT_INTERVAL] WAITS row.wait()?.1, "Time the thread was blocked by that reason within the interval.";
+    Irq "irq" Integer "" [IRQ_INTERVAL] IRQ row.irq()?.irq, "Number of the interrupt line; from 65536 on: local vectors without a line.";
+    IrqName "name" Text "" [IRQ_INTERVAL] IRQ &*row.irq()?.name, "Name of the line in /proc/interrupts.";
+    IrqTimeNs "time_ns" Integer "ns" [IRQ_INTERVAL] IRQ row.irq()?.time_ns, "Time in the line's handlers within the interval, all CPUs.";
+    IrqCount "count" Integer "" [IRQ_INTERVAL] IRQ row.irq()?.count, "Times the line was handled.";
+    UnknownNs "unknown_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] SCHED view.unknown_ns(row)?, "The part of unattributed_ns during which no switch event says which thread ran; a CPU's includes what unwatched threads ran.";
+    CpuUnattributedNs "unattributed_ns" Integer "ns" [CPU_INTERVAL] CPUS row.cpu()?.unattributed_ns(view.interval.duration_ns()), "Length of the interval minus all modes of this CPU; negative when more was accounted than there was.";
+    RunQueueMean "run_queue_mean" Real "tasks" [CPU_INTERVAL|HOST_INTERVAL] SCHED view.run_queue_mean(row)?, "Tasks running or ready, weighted by time; of the host the sum over its CPUs. Empty where events were lost (flag run_queue_unknown).";
+    RunQueueMax "run_queue_max" Integer "tasks" [CPU_INTERVAL|HOST_INTERVAL] SCHED view.cpu_sched(row)?.run_queue_max, "Longest run queue of the CPU, or of any CPU.";
+    Switches "switches" Integer "" [CPU_INTERVAL|HOST_INTERVAL] SCHED view.cpu_sched(row)?.switches, "Context switches.";
+    SoftirqHiNs "softirq_hi_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ view.cpu_sched(row)?.softirq_ns[0], "Soft interrupts: high-priority tasklets; part of softirq_ns.";
+    SoftirqTimerNs "softirq_timer_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ view.cpu_sched(row)?.softirq_ns[1], "Soft interrupts: timers; part of softirq_ns.";
+    SoftirqNetTxNs "softirq_net_tx_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ view.cpu_sched(row)?.softirq_ns[2], "Soft interrupts: sending packets; part of softirq_ns.";
+    SoftirqNetRxNs "softirq_net_rx_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ view.cpu_sched(row)?.softirq_ns[3], "Soft interrupts: receiving packets; part of softirq_ns.";
+    SoftirqBlockNs "softirq_block_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ view.cpu_sched(row)?.softirq_ns[4], "Soft interrupts: finished block I/O; part of softirq_ns.";
+    SoftirqIrqPollNs "softirq_irq_poll_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ view.cpu_sched(row)?.softirq_ns[5], "Soft interrupts: polled block devices; part of softirq_ns.";
+    SoftirqTaskletNs "softirq_tasklet_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ view.cpu_sched(row)?.softirq_ns[6], "Soft interrupts: tasklets; part of softirq_ns.";
+    SoftirqSchedNs "softirq_sched_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ view.cpu_sched(row)?.softirq_ns[7], "Soft interrupts: balancing the run queues; part of softirq_ns.";
+    SoftirqHrtimerNs "softirq_hrtimer_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ view.cpu_sched(row)?.softirq_ns[8], "Soft interrupts: high-resolution timers; part of softirq_ns.";
+    SoftirqRcuNs "softirq_rcu_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ view.cpu_sched(row)?.softirq_ns[9], "Soft interrupts: RCU callbacks; part of softirq_ns.";
+    SchedUntracked "sched_untracked" Integer "" [HOST_INTERVAL] SCHED view.interval.health.sched_untracked, "Threads measured by the kernel's own counters instead of by switch events, since the agent's start.";
+    SchedMissedSwitches "sched_missed_switches" Integer "" [HOST_INTERVAL] SCHED view.interval.health.sched_missed_switches, "Switch events that were missed, since the agent's start.";
+    Probes "probes" Text "" [HOST_INTERVAL] NONE names_of(view.interval.health.probes), "What ran in the kernel for the ending snapshot, names joined by |: exits, sched, waits, irq, histograms.";
+    HistogramDrops "histogram_drops" Integer "" [HOST_INTERVAL] HISTOGRAMS view.interval.health.histogram_drops, "Run delays without space for a histogram of their process or thread, since the agent's start.";
+    RunDelays "run_delays" Integer "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS view.delays(row)?.histogram.total(), "Run delays that ended: waits for a CPU, each counted by its length. Of a CPU those that ended on it; of a thread only if it was selected.";
+    RunDelayP50Ns "run_delay_p50_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS view.delays(row)?.percentile_ns(50)?, "Half of these run delays were no longer, to within an eighth; empty if none ended.";
+    RunDelayP90Ns "run_delay_p90_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS view.delays(row)?.percentile_ns(90)?, "90 % of these run delays were no longer, to within an eighth; empty if none ended.";
+    RunDelayP99Ns "run_delay_p99_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS view.delays(row)?.percentile_ns(99)?, "99 % of these run delays were no longer, to within an eighth; empty if none ended.";
+    RunDelayMaxNs "run_delay_max_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS view.delays(row)?.percentile_ns(100)?, "None of these run delays was longer, to within an eighth; longest_run_delay_ns is exact, and includes delays that are not over.";
+    RunDelayHistogram "run_delay_histogram" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS view.delays(row)?.histogram.to_string(), "These run delays by length, [[up to ns, count], ...], JSON: add up the counts of several rows to merge them.";
+    RingDrops "ring_drops" Integer "" [HOST_INTERVAL] NONE view.known(view.interval.health.ring_drops)?, "Events (exits, execs, threads on their way out) that were lost because the kernel's ring buffer or the queue behind it was full, since the agent's start: exits_lost, execs_lost, endings_lost, cuts_lost and names of control groups together.";
+    DeviceEndNs "device_end_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE view.device_end_ns()?, "End of the interval on the device's own wall clock, however wrong, since the UNIX epoch; empty for v1 data, which has v1_ticks.";
+    ExecsLost "execs_lost" Integer "" [HOST_INTERVAL] NONE view.known(view.interval.health.execs_lost)?, "Of ring_drops: execs; a process shows under its earlier name until it is read again.";
+    EndingsLost "endings_lost" Integer "" [HOST_INTERVAL] NONE view.known(view.interval.health.endings_lost)?, "Of ring_drops: threads on their way out; one is missed only if a snapshot falls between that and its last switch.";
+    CutsLost "cuts_lost" Integer "" [HOST_INTERVAL] NONE view.known(view.interval.health.cuts_lost)?, "Of ring_drops: counters at the instant of a snapshot of threads that ended while it was made; what they ran up to that instant is in the next interval.";
+    HiddenLeftOut "hidden_left_out" Integer "" [HOST_INTERVAL] NONE view.known(view.interval.health.hidden_left_out)?, "Threads hidden from BPF that are not read from /proc because there are too many, at the interval's end; what they ran is unknown.";
+    WakeupsUnknown "wakeups_unknown" Integer "" [HOST_INTERVAL] SCHED view.interval.health.wakeups_unknown, "Switches to a thread of which it is not known when it was woken, since the agent's start; its whole wait counts as blocked.";
+    IntervalTrust "trust" Text "" [HOST_INTERVAL] NONE view.interval.trust?.name(), "How the interval came in: local, authenticated, sealed, unauthenticated or imported; empty where that was not recorded.";
+    CgroupPath "cgroup" Text "" [CGROUP_INTERVAL] CGROUPS &*row.cgroup()?.path, "Path of a control group that has a limit on it, or that waited for a CPU; the others have neither.";
+    CpuLimit "cpu_limit" Real "CPUs" [CGROUP_INTERVAL] CGROUPS row.cgroup()?.limit.cpus()?, "The tightest CPU limit of the group and those above it (cpu.max, cpu.cfs_quota_us), at the end of the interval; empty without one.";
+    LimitedBy "limited_by" Text "" [CGROUP_INTERVAL] CGROUPS row.limiter()?, "Path of the group that has this limit; rows with the same one have its counters and must not be added up.";
+    Periods "periods" Integer "" [CGROUP_INTERVAL] CGROUPS row.cgroup()?.throttle?.periods, "Periods of that limit in which there was something to run; empty where not known, as where the group is seen for the first time.";
+    ThrottledPeriods "throttled_periods" Integer "" [CGROUP_INTERVAL] CGROUPS row.cgroup()?.throttle?.throttled_periods, "Periods in which the limit was used up.";
+    ThrottledNs "throttled_ns" Integer "ns" [CGROUP_INTERVAL] CGROUPS row.cgroup()?.throttle?.throttled_ns, "Time in which that group was not allowed to run, summed over CPUs as the kernel does (cpu.stat).";
+    PressureSomeNs "pressure_some_ns" Integer "ns" [CGROUP_INTERVAL|HOST_INTERVAL] NONE view.pressure(row)?.some_ns, "Time in which at least one task waited for a CPU (cpu.pressure), a new period included; of the group itself or of the host; empty where not known.";
+    PressureFullNs "pressure_full_ns" Integer "ns" [CGROUP_INTERVAL|HOST_INTERVAL] NONE view.pressure(row)?.full_ns, "Time in which all tasks with something to run waited for a CPU; 0 for a host and before Linux 5.13.";
+    CgroupsLeftOut "cgroups_left_out" Integer "" [HOST_INTERVAL] CGROUPS view.interval.cgroups_left_out, "Control groups in use that are not measured because there are more than 256, or because their files are out of reach, at the interval's end.";
+    Interpreter "interpreter" Text "" [PROCESSES|PROCESS_INTERVAL] NONE filled(&*view.info(row)?.interpreter)?, "Base name of the executable that runs the script; empty where the name is the executable's.";
+    User "user" Text "" [PROCESSES|PROCESS_INTERVAL|THREAD_INTERVAL] NONE view.known(view.info(row)?.user_name()?)?, "Name of the real user on its host: uid 0 is root; empty if the agent does not know it.";
+    Service "service" Text "" [PROCESSES|PROCESS_INTERVAL] NONE filled(view.info(row)?.service())?, "systemd unit of the process, out of its cgroup path: a service or a scope; empty if none.";
+    Pod "pod" Text "" [PROCESSES|PROCESS_INTERVAL] NONE filled(CgroupNames::of(&view.info(row)?.cgroup).pod())?, "Uid of its Kubernetes pod (of Podman: the pod's id), out of its cgroup path, which has no name of it; empty if none.";
+    Session "session" Integer "" [PROCESSES|PROCESS_INTERVAL] NONE view.info(row)?.session?, "Windows session of the process: 0 for services, one for each login; empty on other systems.";
+    PriorityClass "priority_class" Text "" [PROCESSES|PROCESS_INTERVAL] NONE view.info(row)?.priority_class()?, "Windows priority class of the process, by its base priority: idle (4), below normal (6), normal (8), above normal (10), high (13), realtime (24); any other base priority is shown as its number; empty on other systems.";
+    Product "product" Text "" [PROCESSES|PROCESS_INTERVAL] NONE filled(&*view.info(row)?.product)?, "Product name in the version resource of the executable, on Windows: a text that its author chose; empty if it has none or was not read yet, and on other systems.";
+}
+
+impl ColumnId {
+    /// Its column.
+    #[must_use]
+    pub fn column(self) -> &'static Column {
+        &COLUMNS[self as usize]
+    }
+}
+
+impl Column {
+    /// Whether it is measured of each process and thread, and so of a group of them: their counters, and what they waited for.
+    #[must_use]
+    pub fn is_measured_of_tasks(&self) -> bool {
+        let is_of_tasks = self.tables.contains(Tables::PROCESS_INTERVAL | Tables::THREAD_INTERVAL);
+        is_of_tasks && self.kind != Kind::Real && !(self.needs - Fields::HISTOGRAMS).is_empty()
+    }
 }
 
 /// The columns of one table, in their order.
@@ -252,111 +280,6 @@ pub fn columns(table: Tables) -> impl Iterator<Item = &'static Column> {
 #[must_use]
 pub fn column(table: Tables, name: &str) -> Option<&'static Column> {
     columns(table).find(|column| column.name == name)
-}
-
-/// One cell of an export or SQL table.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "json", derive(serde::Serialize), serde(untagged))]
-pub enum Value<'a> {
-    /// No data, which is not zero.
-    Null,
-    /// A whole number, signed, 64 bits.
-    Int(i64),
-    /// A fraction, as a 64-bit float.
-    Real(f64),
-    /// A text; hostile where it is a name.
-    Text(Cow<'a, str>),
-}
-
-impl<'a> Value<'a> {
-    /// A text; empty is no data.
-    pub(crate) fn text_or_null(text: &'a str) -> Self {
-        if text.is_empty() { Self::Null } else { Self::Text(Cow::Borrowed(text)) }
-    }
-
-    /// As [`Value::text_or_null`], of a text that may be made.
-    pub(crate) fn cow_or_null(text: Cow<'a, str>) -> Self {
-        if text.is_empty() { Self::Null } else { Self::Text(text) }
-    }
-
-    /// The same without what it was read from.
-    #[must_use]
-    pub fn into_owned(self) -> Value<'static> {
-        match self {
-            Self::Null => Value::Null,
-            Self::Int(number) => Value::Int(number),
-            Self::Real(number) => Value::Real(number),
-            Self::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
-        }
-    }
-
-    /// A count; beyond `i64` it sticks at the top.
-    #[must_use]
-    pub fn count(value: u64) -> Self {
-        Self::Int(signed(value))
-    }
-}
-
-/// One interval of one host, ready to give cells.
-#[derive(Clone, Debug)]
-pub struct IntervalView<'a> {
-    host: &'a str,
-    pub(crate) interval: &'a Interval,
-    begin_utc: String,
-    end_utc: String,
-    pub(crate) flags: String,
-    pub(crate) boot: String,
-}
-
-impl<'a> IntervalView<'a> {
-    /// `host`: the host's name.
-    #[must_use]
-    pub fn new(host: &'a str, interval: &'a Interval) -> Self {
-        let boot = if interval.boot == BootId::default() { String::new() } else { interval.boot.to_string() };
-        Self {
-            host,
-            interval,
-            begin_utc: Utc(interval.begin.wall_ns).to_string(),
-            end_utc: Utc(interval.end.wall_ns).to_string(),
-            flags: flag_names(interval.flags),
-            boot,
-        }
-    }
-
-    /// The interval that the cells are of.
-    #[must_use]
-    pub fn interval(&self) -> &'a Interval {
-        self.interval
-    }
-
-    /// v1 devices report neither start times nor anything about a task but name, ids and times.
-    pub(crate) fn knows_tasks(&self) -> bool {
-        !matches!(self.interval.source, SourceKind::V1 | SourceKind::Legacy)
-    }
-
-    pub(crate) fn known(&self, value: Value<'a>) -> Value<'a> {
-        if self.knows_tasks() { value } else { Value::Null }
-    }
-
-    pub(crate) fn measured(&self, needs: Fields, value: i64) -> Value<'a> {
-        if self.interval.fields.contains(needs) { Value::Int(value) } else { Value::Null }
-    }
-
-    pub(crate) fn shared(&self, id: ColumnId) -> Value<'_> {
-        match id {
-            ColumnId::Host => Value::Text(Cow::Borrowed(self.host)),
-            ColumnId::BeginUtc => Value::Text(Cow::Borrowed(&self.begin_utc)),
-            ColumnId::EndUtc => Value::Text(Cow::Borrowed(&self.end_utc)),
-            ColumnId::BeginNs => Value::Int(self.interval.begin.wall_ns),
-            ColumnId::EndNs => Value::Int(self.interval.end.wall_ns),
-            // A v1 interval is placed by the receiver's clock: the device's own is not in it.
-            ColumnId::DeviceEndNs if self.interval.source == SourceKind::V1 => Value::Null,
-            ColumnId::DeviceEndNs => Value::Int(self.interval.device_end_wall_ns()),
-            ColumnId::DurationNs => Value::count(self.interval.duration_ns()),
-            ColumnId::Source => Value::Text(Cow::Borrowed(self.interval.source.name())),
-            _ => Value::Null,
-        }
-    }
 }
 
 #[cfg(test)]

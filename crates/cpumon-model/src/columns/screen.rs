@@ -8,7 +8,7 @@
 
 use bitflags::bitflags;
 
-use crate::{COLUMNS, Column, ColumnId, Fields};
+use crate::{Column, ColumnId, Fields};
 
 bitflags! {
     /// The frontends that show a column.
@@ -99,7 +99,7 @@ impl ScreenColumn {
     /// The stored column that it is computed from.
     #[must_use]
     pub fn stored(&self) -> Option<&'static Column> {
-        COLUMNS.iter().find(|column| Some(column.id) == self.source)
+        self.source.map(ColumnId::column)
     }
 
     /// The counters a source must measure for the column to have data.

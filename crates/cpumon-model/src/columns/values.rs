@@ -1,404 +1,303 @@
-//! Cells of an interval's rows: the [`Value`] of any column of [`COLUMNS`](crate::COLUMNS). Exports and SQL tables both read
-//! them, so that a name gives the same value everywhere.
+//! [`IntervalView`]: what the table of columns reads of an interval and its rows, and where that is no data.
 
 use std::borrow::Cow;
 
-use super::events::delay_cell;
+use crate::counters::signed;
 use crate::{
-    CgroupInterval, CgroupNames, ColumnId, CpuInterval, CpuTimes, DelayOf, Delta, Fields, IntervalView,
-    Pressure, ProcessInfo, ProcessInterval, ThreadInterval, Throttle, Value, flag_names,
+    BootId, CgroupInterval, CpuInterval, CpuSched, CpuTimes, DelayHistogram, DelayOf, Delta, Flags, Interval,
+    IrqInterval, Ledger, Life, Pressure, Probes, ProcessInfo, ProcessInterval, ProcessKey, SchedDelta,
+    SourceKind, ThreadInterval, Utc, WaitReason, flag_names,
 };
 
-impl<'a> IntervalView<'a> {
-    fn delta(&self, id: ColumnId, delta: &Delta) -> Option<Value<'_>> {
-        Some(match id {
-            ColumnId::UserNs => self.measured(Fields::USER, delta.user_ns),
-            ColumnId::SystemNs => self.measured(Fields::SYSTEM, delta.system_ns),
-            ColumnId::RunNs => self.measured(Fields::RUN, delta.run_ns),
-            ColumnId::RunDelayNs => self.measured(Fields::RUN_DELAY, delta.run_delay_ns),
-            ColumnId::VoluntarySwitches => self.measured(Fields::SWITCHES, delta.voluntary_switches),
-            ColumnId::InvoluntarySwitches => self.measured(Fields::SWITCHES, delta.involuntary_switches),
-            ColumnId::CpuPct if self.interval.fields.contains(Fields::RUN) => {
-                self.interval.cpu_pct(delta.run_ns).map_or(Value::Null, Value::Real)
+/// One cell of an export or SQL table.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "json", derive(serde::Serialize), serde(untagged))]
+pub enum Value<'a> {
+    /// No data, which is not zero.
+    Null,
+    /// A whole number, signed, 64 bits.
+    Int(i64),
+    /// A fraction, as a 64-bit float.
+    Real(f64),
+    /// A text; hostile where it is a name.
+    Text(Cow<'a, str>),
+}
+
+impl Value<'_> {
+    /// The same without what it was read from.
+    #[must_use]
+    pub fn into_owned(self) -> Value<'static> {
+        match self {
+            Self::Null => Value::Null,
+            Self::Int(number) => Value::Int(number),
+            Self::Real(number) => Value::Real(number),
+            Self::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
+        }
+    }
+
+    /// A count; beyond `i64` it sticks at the top.
+    #[must_use]
+    pub fn count(value: u64) -> Self {
+        Self::Int(signed(value))
+    }
+}
+
+macro_rules! value_from {
+    ($($from:ty: $value:expr;)+) => {
+        $(impl<'a> From<$from> for Value<'a> {
+            fn from(from: $from) -> Self {
+                let value: fn($from) -> Self = $value;
+                value(from)
             }
-            ColumnId::CpuPct => Value::Null,
-            _ => return None,
-        })
-    }
-
-    fn info<'v>(&'v self, id: ColumnId, info: &'v ProcessInfo) -> Option<Value<'v>> {
-        Some(match id {
-            ColumnId::Uid => self.known(Value::Int(i64::from(info.uid))),
-            ColumnId::User => match info.user_name() {
-                Some(name) if self.knows_tasks() => Value::Text(Cow::Borrowed(name)),
-                _ => Value::Null,
-            },
-            ColumnId::Service => Value::cow_or_null(info.service()),
-            ColumnId::Pod => Value::cow_or_null(CgroupNames::of(&info.cgroup).pod()),
-            ColumnId::Interpreter => Value::text_or_null(&info.interpreter),
-            ColumnId::Cgroup => Value::text_or_null(&info.cgroup),
-            ColumnId::Container => Value::text_or_null(&info.container),
-            ColumnId::Cmdline => Value::text_or_null(&info.cmdline),
-            ColumnId::IsKernel => self.known(Value::Int(i64::from(info.is_kernel))),
-            ColumnId::Session => info.session.map_or(Value::Null, |number| Value::Int(number.into())),
-            ColumnId::PriorityClass => info.priority_class().map_or(Value::Null, Value::Text),
-            ColumnId::Product => Value::text_or_null(&info.product),
-            _ => return None,
-        })
-    }
-
-    /// A cell of the process table.
-    #[must_use]
-    pub fn process<'v>(&'v self, row: &'v ProcessInterval, id: ColumnId) -> Value<'v> {
-        match id {
-            ColumnId::Pid => Value::Int(i64::from(row.key.pid)),
-            ColumnId::Name => Value::Text(Cow::Borrowed(&row.info.name)),
-            ColumnId::StartNs => self.known(Value::count(row.key.start_ns)),
-            ColumnId::ParentPid => self.known(Value::Int(i64::from(row.parent_pid))),
-            ColumnId::ThreadRows => Value::Int(i64::from(row.thread_rows)),
-            ColumnId::Life => self.known(Value::Text(Cow::Borrowed(row.life.name()))),
-            ColumnId::Flags => Value::Text(Cow::Owned(flag_names(row.flags))),
-            _ => self
-                .delta(id, &row.delta)
-                .or_else(|| self.sched(id, row.flags, &row.sched))
-                .or_else(|| self.delays(id, DelayOf::Process(row.key), row.sched.longest_ns()))
-                .or_else(|| self.info(id, &row.info))
-                .unwrap_or_else(|| self.shared(id)),
-        }
-    }
-
-    /// A cell of the thread table.
-    #[must_use]
-    pub fn thread<'v>(&'v self, row: &'v ThreadInterval, id: ColumnId) -> Value<'v> {
-        match id {
-            ColumnId::Pid => Value::Int(i64::from(row.process.pid)),
-            ColumnId::Tid => Value::Int(i64::from(row.key.tid)),
-            // A v1 device names no thread: the name stays empty there.
-            ColumnId::Name if row.comm.is_empty() => Value::Null,
-            ColumnId::Name => Value::Text(row.comm.to_str_lossy()),
-            ColumnId::ProcessName => self
-                .interval
-                .process(row.process)
-                .map_or(Value::Null, |process| Value::Text(Cow::Borrowed(&process.info.name))),
-            ColumnId::StartNs => self.known(Value::count(row.key.start_ns)),
-            ColumnId::State => self.known(Value::Text(Cow::Owned(row.state.letter().to_string()))),
-            // Windows has no nice values, and does not say where a thread ran.
-            ColumnId::Nice | ColumnId::LastCpu if self.interval.source.is_windows() => Value::Null,
-            ColumnId::LastCpu => self.known(Value::Int(i64::from(row.last_cpu))),
-            ColumnId::Priority => self.known(Value::Int(i64::from(row.priority))),
-            ColumnId::Nice => self.known(Value::Int(i64::from(row.nice))),
-            ColumnId::Life => self.known(Value::Text(Cow::Borrowed(row.life.name()))),
-            ColumnId::Flags => Value::Text(Cow::Owned(flag_names(row.flags))),
-            _ => self
-                .delta(id, &row.delta)
-                .or_else(|| self.sched(id, row.flags, &row.sched))
-                .or_else(|| self.delays(id, DelayOf::Thread(row.process, row.key), row.sched.longest_ns()))
-                .or_else(|| self.info(id, &self.interval.process(row.process)?.info))
-                .unwrap_or_else(|| self.shared(id)),
-        }
-    }
-
-    /// A cell of the CPU table.
-    #[must_use]
-    pub fn cpu(&self, row: &CpuInterval, id: ColumnId) -> Value<'_> {
-        match id {
-            ColumnId::Cpu => Value::Int(i64::from(row.cpu)),
-            ColumnId::WentBack => Value::Int(i64::from(row.went_back)),
-            ColumnId::CpuUnattributedNs => Value::Int(row.unattributed_ns(self.interval.duration_ns())),
-            _ => cpu_mode(&row.times, id)
-                .or_else(|| self.cpu_sched(id, &row.sched))
-                .or_else(|| self.delays(id, DelayOf::Cpu(row.cpu), None))
-                .unwrap_or_else(|| self.shared(id)),
-        }
-    }
-
-    /// A cell of the host's interval: the ledger, the CPU modes of all CPUs together, health.
-    #[must_use]
-    pub fn host(&self, id: ColumnId) -> Value<'_> {
-        let interval = self.interval;
-        match id {
-            ColumnId::BootId => Value::text_or_null(&self.boot),
-            ColumnId::Sequence => Value::count(interval.sequence),
-            ColumnId::Flags => Value::Text(Cow::Borrowed(&self.flags)),
-            ColumnId::ThreadCount => Value::Int(i64::from(interval.thread_count)),
-            ColumnId::ProcessCount => Value::Int(i64::from(interval.process_count)),
-            ColumnId::PassNs => self.known(Value::count(interval.pass_ns)),
-            ColumnId::IntervalTrust => {
-                interval.trust.map_or(Value::Null, |trust| Value::Text(Cow::Borrowed(trust.name())))
-            }
-            ColumnId::V1Ticks => interval.v1_ticks.map_or(Value::Null, Value::Int),
-            _ => self
-                .ledger(id)
-                .or_else(|| self.health(id))
-                .or_else(|| self.cpu_sum(id))
-                .or_else(|| self.host_limits(id))
-                .or_else(|| self.host_sched(id))
-                .or_else(|| {
-                    let delays = || self.interval.cpu_delays();
-                    delay_cell(id)
-                        .map(|cell| self.delay(cell, Some(&delays()), self.interval.longest_delay_ns()))
-                })
-                .unwrap_or_else(|| self.shared(id)),
-        }
-    }
-
-    fn ledger(&self, id: ColumnId) -> Option<Value<'a>> {
-        let ledger = &self.interval.ledger;
-        let ns = match id {
-            ColumnId::CapacityNs => ledger.capacity_ns,
-            ColumnId::LedgerThreadsNs => ledger.threads_ns,
-            ColumnId::LedgerExitedNs => ledger.exited_ns,
-            ColumnId::LedgerIrqNs => ledger.irq_ns,
-            ColumnId::LedgerSoftirqNs => ledger.softirq_ns,
-            ColumnId::LedgerStealNs => ledger.steal_ns,
-            ColumnId::LedgerIdleNs => ledger.idle_ns,
-            ColumnId::UnattributedNs => ledger.unattributed_ns(),
-            ColumnId::UnattributedRatio if ledger.capacity_ns != 0 => {
-                return Some(Value::Real(ledger.unattributed_ratio()));
-            }
-            // Without a capacity there is nothing to divide by: no data, not 0.
-            ColumnId::UnattributedRatio => return Some(Value::Null),
-            ColumnId::IrqInRunTime => return Some(self.known(Value::Int(i64::from(ledger.irq_in_run_time)))),
-            _ => return None,
-        };
-        // Without a capacity only the threads' lines mean anything.
-        let is_threads = matches!(id, ColumnId::LedgerThreadsNs | ColumnId::LedgerExitedNs);
-        Some(if ledger.capacity_ns == 0 && !is_threads { Value::Null } else { Value::Int(ns) })
-    }
-
-    fn health(&self, id: ColumnId) -> Option<Value<'a>> {
-        let health = &self.interval.health;
-        let count = match id {
-            ColumnId::TasksVanished => health.tasks_vanished,
-            ColumnId::PermissionDenied => health.permission_denied,
-            ColumnId::Malformed => health.malformed,
-            ColumnId::ExitsLost => health.exits_lost,
-            ColumnId::RingDrops => health.ring_drops,
-            ColumnId::ExecsLost => health.execs_lost,
-            ColumnId::EndingsLost => health.endings_lost,
-            ColumnId::CutsLost => health.cuts_lost,
-            ColumnId::HiddenLeftOut => health.hidden_left_out,
-            ColumnId::IntervalsLate => health.intervals_late,
-            ColumnId::IntervalsSkipped => health.intervals_skipped,
-            ColumnId::OwnCpuNs => health.own_cpu_ns,
-            ColumnId::OwnRssBytes => health.own_rss_bytes,
-            _ => return None,
-        };
-        Some(self.known(Value::count(count)))
-    }
-
-    fn cpu_sum(&self, id: ColumnId) -> Option<Value<'a>> {
-        // The 0 to begin with; a column that is no CPU mode ends here.
-        let one = cpu_mode(&CpuTimes::default(), id)?;
-        // The sum over no CPU is no data, not 0.
-        if self.interval.cpus.is_empty() {
-            return Some(Value::Null);
-        }
-        let sum = self.interval.cpus.iter().fold(one, |sum, cpu| match (sum, cpu_mode(&cpu.times, id)) {
-            (Value::Int(sum), Some(Value::Int(more))) => Value::Int(sum.saturating_add(more)),
-            (sum, _) => sum,
-        });
-        Some(sum)
-    }
-}
-
-fn cpu_mode<'a>(times: &CpuTimes, id: ColumnId) -> Option<Value<'a>> {
-    times.mode(id).map(Value::count)
-}
-
-impl CpuTimes {
-    /// The mode that a column shows, ns; `None`: it is no column of a mode.
-    #[must_use]
-    pub fn mode(&self, id: ColumnId) -> Option<u64> {
-        Some(match id {
-            ColumnId::CpuUserNs => self.user_ns,
-            ColumnId::CpuNiceNs => self.nice_ns,
-            ColumnId::CpuSystemNs => self.system_ns,
-            ColumnId::CpuIdleNs => self.idle_ns,
-            ColumnId::CpuIowaitNs => self.iowait_ns,
-            ColumnId::CpuIrqNs => self.irq_ns,
-            ColumnId::CpuSoftirqNs => self.softirq_ns,
-            ColumnId::CpuStealNs => self.steal_ns,
-            ColumnId::CpuGuestNs => self.guest_ns,
-            ColumnId::CpuGuestNiceNs => self.guest_nice_ns,
-            _ => return None,
-        })
-    }
-}
-
-fn real(value: Option<f64>) -> Value<'static> {
-    value.map_or(Value::Null, Value::Real)
-}
-
-fn count(value: Option<u64>) -> Value<'static> {
-    value.map_or(Value::Null, Value::count)
-}
-
-fn pressure_cell(pressure: Option<Pressure>, id: ColumnId) -> Option<Value<'static>> {
-    match id {
-        ColumnId::PressureSomeNs => Some(count(pressure.map(|pressure| pressure.some_ns))),
-        ColumnId::PressureFullNs => Some(count(pressure.map(|pressure| pressure.full_ns))),
-        _ => None,
-    }
-}
-
-impl IntervalView<'_> {
-    /// A cell of the table of control groups.
-    #[must_use]
-    pub fn cgroup<'v>(&'v self, row: &'v CgroupInterval, id: ColumnId) -> Value<'v> {
-        let throttle = |of: fn(&Throttle) -> u64| count(row.throttle.as_ref().map(of));
-        match id {
-            ColumnId::CgroupPath => Value::Text(Cow::Borrowed(&row.path)),
-            ColumnId::CpuLimit => real(row.limit.cpus()),
-            ColumnId::LimitedBy if row.limit.is_limited() => Value::Text(Cow::Borrowed(row.limiter())),
-            ColumnId::LimitedBy => Value::Null,
-            ColumnId::Periods => throttle(|one| one.periods),
-            ColumnId::ThrottledPeriods => throttle(|one| one.throttled_periods),
-            ColumnId::ThrottledNs => throttle(|one| one.throttled_ns),
-            _ => pressure_cell(row.pressure, id).unwrap_or_else(|| self.shared(id)),
-        }
-    }
-
-    /// A cell of the host; `None` if the column is another's.
-    pub(crate) fn host_limits(&self, id: ColumnId) -> Option<Value<'_>> {
-        if id == ColumnId::CgroupsLeftOut {
-            return Some(self.measured(Fields::CGROUPS, i64::from(self.interval().cgroups_left_out)));
-        }
-        pressure_cell(self.interval().pressure, id)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        BootId, CpuLimit, DelayHistogram, Delays, Interval, IrqInterval, Ledger, SchedDelta, SourceKind,
-        Tables, Trust, WaitReason, columns,
+        })+
     };
+}
 
-    #[test]
-    fn no_data_is_not_zero() {
-        let interval = Interval { fields: Fields::USER, ..Interval::default() };
-        let view = IntervalView::new("h", &interval);
-        let row = ProcessInterval::default();
-        assert_eq!(view.process(&row, ColumnId::UserNs), Value::Int(0));
-        assert_eq!(view.process(&row, ColumnId::SystemNs), Value::Null);
-        assert_eq!(view.host(ColumnId::CpuUserNs), Value::Null);
-        assert_eq!(view.host(ColumnId::CapacityNs), Value::Null);
+value_from! {
+    i64: Self::Int;
+    u64: Self::count;
+    u32: |number| Self::Int(number.into());
+    u16: |number| Self::Int(number.into());
+    i16: |number| Self::Int(number.into());
+    i8: |number| Self::Int(number.into());
+    bool: |is| Self::Int(is.into());
+    f64: Self::Real;
+    &'a str: |text| Self::Text(text.into());
+    String: |text| Self::Text(text.into());
+    Cow<'a, str>: Self::Text;
+}
+
+/// A text; an empty one is no data.
+pub(super) fn filled<T: AsRef<str>>(text: T) -> Option<T> {
+    (!text.as_ref().is_empty()).then_some(text)
+}
+
+pub(super) fn names_of(probes: Probes) -> String {
+    let names = probes.iter_names().map(|(name, _)| name.to_ascii_lowercase());
+    names.collect::<Vec<_>>().join("|")
+}
+
+/// A row of an interval.
+#[derive(Copy, Clone, Debug)]
+pub(super) enum CellRow<'v> {
+    Host,
+    Process(&'v ProcessInterval),
+    /// A group of processes.
+    Group(&'v Delta, &'v SchedDelta),
+    Thread(&'v ThreadInterval),
+    /// A thread, what it was blocked by, and for how long, ns.
+    Wait(&'v ThreadInterval, WaitReason, u64),
+    Cpu(&'v CpuInterval),
+    Irq(&'v IrqInterval),
+    Cgroup(&'v CgroupInterval),
+}
+
+/// What rows of processes and threads have in common.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct TaskCells<'v> {
+    pub(super) process: ProcessKey,
+    pub(super) start_ns: u64,
+    pub(super) life: Life,
+    flags: Flags,
+    pub(super) delta: &'v Delta,
+    sched: &'v SchedDelta,
+}
+
+impl<'v> CellRow<'v> {
+    pub(super) fn process(self) -> Option<&'v ProcessInterval> {
+        if let Self::Process(row) = self { Some(row) } else { None }
     }
 
-    #[test]
-    fn windows_has_no_nice_values_and_no_last_cpu() {
-        let cells = |source| {
-            let interval = Interval { source, ..Interval::default() };
-            let row = ThreadInterval { priority: 8, ..ThreadInterval::default() };
-            let view = IntervalView::new("h", &interval);
-            [ColumnId::Nice, ColumnId::LastCpu, ColumnId::Priority]
-                .map(|id| view.thread(&row, id) == Value::Null)
-        };
-        assert_eq!(cells(SourceKind::Nt), [true, true, false]);
-        assert_eq!(cells(SourceKind::Procfs), [false; 3]);
+    pub(super) fn thread(self) -> Option<&'v ThreadInterval> {
+        if let Self::Thread(row) | Self::Wait(row, ..) = self { Some(row) } else { None }
     }
 
-    #[test]
-    fn without_its_probe_a_column_has_no_data() {
-        let mut row = ThreadInterval::default();
-        row.sched.blocked_ns = 5;
-        row.sched.waits.add(WaitReason::DISK, 5);
-        let ids = [ColumnId::BlockedNs, ColumnId::WaitReason, ColumnId::WaitNs];
-        let cells = |fields| {
-            let interval = Interval { fields, ..Interval::default() };
-            let view = IntervalView::new("h", &interval);
-            ids.map(|id| match view.thread(&row, id) {
-                Value::Null => "-".to_string(),
-                Value::Int(number) => number.to_string(),
-                other => format!("{other:?}"),
-            })
-        };
-        assert_eq!(cells(Fields::RUN), ["-", "-", "-"]);
-        assert_eq!(cells(Fields::SCHED), ["5", "-", "-"]);
-        assert_eq!(cells(Fields::SCHED | Fields::WAITS), ["5", "Text(\"disk\")", "5"]);
+    pub(super) fn wait(self) -> Option<(WaitReason, u64)> {
+        if let Self::Wait(_, reason, ns) = self { Some((reason, ns)) } else { None }
     }
 
-    #[test]
-    fn every_column_of_an_interval_table_gives_a_value() {
-        let mut interval = Interval {
-            fields: Fields::all(),
-            source: SourceKind::Bpf,
-            boot: BootId([1; 16]),
-            v1_ticks: Some(1),
-            cpus: vec![CpuInterval::default(); 2],
-            ledger: Ledger { capacity_ns: 1, ..Ledger::default() },
-            trust: Some(Trust::Local),
-            pressure: Some(Pressure::default()),
-            ..Interval::default()
-        };
-        interval.end.mono_ns = 1;
-        let text = || "x".into();
-        let info = ProcessInfo {
-            cgroup: "/kubepods/pod3cac3187-5e77-11ea-9c85-2c600c7b896a/x.service".into(),
-            container: text(),
-            cmdline: text(),
-            interpreter: text(),
-            session: Some(1),
-            base_priority: Some(8),
-            product: text(),
-            ..ProcessInfo::default()
-        };
-        let process = ProcessInterval { info: info.into(), ..ProcessInterval::default() };
-        let mut sched = SchedDelta { open_wait: WaitReason::DISK, ..SchedDelta::default() };
-        sched.waits.add(WaitReason::DISK, 1);
-        let thread = ThreadInterval { comm: "x".into(), sched, ..ThreadInterval::default() };
-        let process = ProcessInterval { sched, ..process };
-        interval.processes.push(process.clone());
-        let histogram = std::sync::Arc::new(DelayHistogram::from_iter([(9, 1)]));
-        let owners =
-            [DelayOf::Cpu(0), DelayOf::Process(process.key), DelayOf::Thread(process.key, thread.key)];
-        interval.delays = owners.map(|of| Delays { of, histogram: histogram.clone() }).into();
-        let view = IntervalView::new("h", &interval);
-        for column in columns(Tables::PROCESS_INTERVAL) {
-            assert_ne!(view.process(&process, column.id), Value::Null, "{}", column.name);
+    pub(super) fn cpu(self) -> Option<&'v CpuInterval> {
+        if let Self::Cpu(row) = self { Some(row) } else { None }
+    }
+
+    pub(super) fn irq(self) -> Option<&'v IrqInterval> {
+        if let Self::Irq(row) = self { Some(row) } else { None }
+    }
+
+    pub(super) fn cgroup(self) -> Option<&'v CgroupInterval> {
+        if let Self::Cgroup(row) = self { Some(row) } else { None }
+    }
+
+    pub(super) fn limiter(self) -> Option<&'v str> {
+        self.cgroup().filter(|row| row.limit.is_limited()).map(CgroupInterval::limiter)
+    }
+
+    pub(super) fn task(self) -> Option<TaskCells<'v>> {
+        macro_rules! cells {
+            ($row:ident, $process:expr) => {
+                TaskCells {
+                    process: $process,
+                    start_ns: $row.key.start_ns,
+                    life: $row.life,
+                    flags: $row.flags,
+                    delta: &$row.delta,
+                    sched: &$row.sched,
+                }
+            };
         }
-        for column in columns(Tables::THREAD_INTERVAL) {
-            assert_ne!(view.thread(&thread, column.id), Value::Null, "{}", column.name);
-        }
-        for column in columns(Tables::WAIT_INTERVAL) {
-            let cell = view.wait(&thread, WaitReason::DISK, 1, column.id);
-            assert_ne!(cell, Value::Null, "{}", column.name);
-        }
-        for column in columns(Tables::IRQ_INTERVAL) {
-            assert_ne!(view.irq(&IrqInterval::default(), column.id), Value::Null, "{}", column.name);
-        }
-        for column in columns(Tables::CPU_INTERVAL) {
-            assert_ne!(view.cpu(&CpuInterval::default(), column.id), Value::Null, "{}", column.name);
-        }
-        for column in columns(Tables::HOST_INTERVAL) {
-            assert_ne!(view.host(column.id), Value::Null, "{}", column.name);
+        match self {
+            Self::Process(row) => Some(cells!(row, row.key)),
+            Self::Group(delta, sched) => {
+                let (process, life, flags) = (ProcessKey::default(), Life::Alive, Flags::empty());
+                Some(TaskCells { process, start_ns: 0, life, flags, delta, sched })
+            }
+            _ => self.thread().map(|row| cells!(row, row.process)),
         }
     }
 
-    fn cells<'v>(view: &'v IntervalView<'_>, row: &'v CgroupInterval) -> [Value<'v>; 4] {
-        let ids = [ColumnId::CpuLimit, ColumnId::LimitedBy, ColumnId::ThrottledNs, ColumnId::PressureSomeNs];
-        ids.map(|id| view.cgroup(row, id))
+    /// The name of a process or thread. A v1 device names no thread.
+    pub(super) fn name(self) -> Option<Cow<'v, str>> {
+        match self.process() {
+            Some(process) => Some(Cow::Borrowed(&process.info.name)),
+            None => self.thread().filter(|thread| !thread.comm.is_empty()).map(|row| row.comm.to_str_lossy()),
+        }
     }
 
-    #[test]
-    fn no_limit_no_data_and_zero_have_different_cells() {
-        let interval = Interval { fields: Fields::CGROUPS, cgroups_left_out: 2, ..Interval::default() };
-        let view = IntervalView::new("h", &interval);
-        let known = CgroupInterval {
-            path: "/a/b".into(),
-            limit: CpuLimit::Millionths(500_000),
-            limiter_bytes: 2,
-            throttle: Some(Throttle::default()),
-            pressure: Some(Pressure { some_ns: 7, full_ns: 0 }),
-            ..CgroupInterval::default()
+    /// What the scheduler's events report. No event reports a thread that is not watched: 0 would read as "never blocked".
+    pub(super) fn watched(self) -> Option<&'v SchedDelta> {
+        self.task().filter(|task| !task.flags.contains(Flags::UNWATCHED)).map(|task| task.sched)
+    }
+}
+
+/// The run delays of a row.
+pub(super) struct DelayCells<'v> {
+    pub(super) histogram: Cow<'v, DelayHistogram>,
+    longest_ns: Option<u64>,
+}
+
+impl DelayCells<'_> {
+    /// `None`: no delay ended.
+    pub(super) fn percentile_ns(&self, percent: u32) -> Option<u64> {
+        self.histogram.percentile_ns(percent, self.longest_ns)
+    }
+}
+
+/// One interval of one host, ready to give cells.
+#[derive(Clone, Debug)]
+pub struct IntervalView<'a> {
+    pub(super) host: &'a str,
+    pub(super) interval: &'a Interval,
+    pub(super) begin_utc: String,
+    pub(super) end_utc: String,
+    flags: String,
+    pub(super) boot: String,
+}
+
+impl<'a> IntervalView<'a> {
+    /// `host`: the host's name.
+    #[must_use]
+    pub fn new(host: &'a str, interval: &'a Interval) -> Self {
+        let boot = if interval.boot == BootId::default() { String::new() } else { interval.boot.to_string() };
+        Self {
+            host,
+            interval,
+            begin_utc: Utc(interval.begin.wall_ns).to_string(),
+            end_utc: Utc(interval.end.wall_ns).to_string(),
+            flags: flag_names(interval.flags),
+            boot,
+        }
+    }
+
+    /// The interval that the cells are of.
+    #[must_use]
+    pub fn interval(&self) -> &'a Interval {
+        self.interval
+    }
+
+    /// v1 devices report neither start times nor anything about a task but name, ids and times.
+    pub(super) fn known<T>(&self, value: T) -> Option<T> {
+        (!matches!(self.interval.source, SourceKind::V1 | SourceKind::Legacy)).then_some(value)
+    }
+
+    /// Windows has no nice values, and does not say where a thread ran.
+    pub(super) fn known_but_windows<T>(&self, value: T) -> Option<T> {
+        self.known(value).filter(|_| !self.interval.source.is_windows())
+    }
+
+    /// A v1 interval is placed by the receiver's clock: the device's own is not in it.
+    pub(super) fn device_end_ns(&self) -> Option<i64> {
+        (self.interval.source != SourceKind::V1).then(|| self.interval.device_end_wall_ns())
+    }
+
+    /// What the process is that a row is of.
+    pub(super) fn info<'v>(&'v self, row: CellRow<'v>) -> Option<&'v ProcessInfo> {
+        match row.process() {
+            Some(process) => Some(&process.info),
+            None => self.interval.process(row.thread()?.process).map(|process| &*process.info),
+        }
+    }
+
+    pub(super) fn flags(&self, row: CellRow<'_>) -> Option<Cow<'_, str>> {
+        match row {
+            CellRow::Host => Some(Cow::Borrowed(&self.flags)),
+            _ => row.task().map(|task| Cow::Owned(flag_names(task.flags))),
+        }
+    }
+
+    /// A line of the ledger, which without a capacity means nothing, as there is nothing to compare it with.
+    pub(super) fn line<T>(&self, of: impl Fn(&Ledger) -> T) -> Option<T> {
+        (self.interval.ledger.capacity_ns != 0).then(|| of(&self.interval.ledger))
+    }
+
+    /// A mode of a CPU, or of all CPUs together; the sum over no CPU is no data, not 0.
+    pub(super) fn mode(&self, row: CellRow<'_>, of: impl Fn(&CpuTimes) -> u64) -> Option<u64> {
+        match row {
+            CellRow::Cpu(row) => Some(of(&row.times)),
+            _ => self.interval.cpus.iter().map(|cpu| of(&cpu.times)).reduce(u64::saturating_add),
+        }
+    }
+
+    /// The events of a CPU, or of all CPUs together, likewise.
+    pub(super) fn cpu_sched(&self, row: CellRow<'_>) -> Option<CpuSched> {
+        match row {
+            CellRow::Cpu(row) => Some(row.sched),
+            _ => (!self.interval.cpus.is_empty()).then(|| self.interval.cpu_sched()),
+        }
+    }
+
+    pub(super) fn run_queue_mean(&self, row: CellRow<'_>) -> Option<f64> {
+        let sched = self.cpu_sched(row).filter(|_| !self.interval.flags.contains(Flags::RUN_QUEUE_UNKNOWN));
+        sched?.run_queue_mean(self.interval.duration_ns())
+    }
+
+    pub(super) fn unknown_ns(&self, row: CellRow<'_>) -> Option<i64> {
+        match row {
+            CellRow::Cpu(row) => Some(signed(row.sched.unknown_ns)),
+            _ => (!self.interval.cpus.is_empty()).then_some(self.interval.ledger.unknown_ns),
+        }
+    }
+
+    pub(super) fn pressure(&self, row: CellRow<'_>) -> Option<Pressure> {
+        row.cgroup().map_or(self.interval.pressure, |group| group.pressure)
+    }
+
+    /// `None`: a thread that was not selected has no count, not 0.
+    pub(super) fn delays<'v>(&'v self, row: CellRow<'v>) -> Option<DelayCells<'v>> {
+        let of = match row {
+            CellRow::Process(row) => DelayOf::Process(row.key),
+            CellRow::Thread(row) => DelayOf::Thread(row.process, row.key),
+            CellRow::Cpu(row) => DelayOf::Cpu(row.cpu),
+            _ => {
+                let (sum, longest_ns) = (self.interval.cpu_delays(), self.interval.longest_delay_ns());
+                return Some(DelayCells { histogram: Cow::Owned(sum), longest_ns });
+            }
         };
-        let expected = [Value::Real(0.5), Value::Text("/a".into()), Value::Int(0), Value::Int(7)];
-        assert_eq!(cells(&view, &known), expected);
-        let unlimited = CgroupInterval { limit: CpuLimit::Unlimited, ..CgroupInterval::default() };
-        assert!(cells(&view, &unlimited).iter().all(|cell| *cell == Value::Null));
-        assert_eq!(view.host(ColumnId::CgroupsLeftOut), Value::Int(2));
-        assert_eq!(view.host(ColumnId::PressureSomeNs), Value::Null);
+        let histogram = match self.interval.delays_of(of) {
+            Some(histogram) => Cow::Borrowed(histogram),
+            None if matches!(of, DelayOf::Thread(..)) => return None,
+            None => Cow::Owned(DelayHistogram::default()),
+        };
+        let longest_ns = row.task().and_then(|task| task.sched.longest_ns());
+        Some(DelayCells { histogram, longest_ns })
     }
 }

@@ -1,6 +1,6 @@
 //! A host over time: CPU modes and run queue; and each CPU by mode, a bar each.
 
-use cpumon_model::{ColumnId, CpuTimes, Tables, Terms};
+use cpumon_model::{CpuTimes, Terms};
 
 use super::chart::{Bar, BarPart, Body, Chart, Draft, Ink, Line, Stroke, known, line, rates, scale, shares};
 use super::parts::{Part, chart_parts};
@@ -115,14 +115,14 @@ const MAX_CALLED: usize = 64;
 /// Unknown time below this percentage is not worth a note.
 const LEAST_UNKNOWN: f64 = 0.05;
 
-/// Modes in the order of the stack.
-fn columns() -> impl Iterator<Item = (&'static Part, ColumnId)> {
-    let known = |name: &str| cpumon_model::column(Tables::CPU_INTERVAL, name).map(|column| column.id);
-    chart_parts().modes.iter().filter_map(move |part| Some((part, known(&part.column)?)))
+/// Modes in the order of the stack, and their places in [`CpuTimes::MODES`].
+fn columns() -> impl Iterator<Item = (&'static Part, usize)> {
+    let place = |name: &str| CpuTimes::MODES.iter().position(|mode| Some(*mode) == name.strip_suffix("_ns"));
+    chart_parts().modes.iter().filter_map(move |part| Some((part, place(&part.column)?)))
 }
 
-fn share(times: &CpuTimes, id: ColumnId) -> f64 {
-    times.mode(id).unwrap_or(0) as f64 * 100.0 / times.total_ns() as f64
+fn share(times: &CpuTimes, mode: usize) -> f64 {
+    times.to_array()[mode] as f64 * 100.0 / times.total_ns() as f64
 }
 
 /// `2.5 s`, `5 min 20 s`, `3 h 20 min`.
@@ -152,15 +152,15 @@ pub(super) fn cpus(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     check_cpu_range(request.range)?;
     let read = history::cpus(request.history, request.host, request.range)?;
     let terms = Terms::of_host(&request.host.info);
-    let ran = |id: ColumnId| read.each.values().any(|sum| sum.times.mode(id).is_some_and(|ns| ns > 0));
+    let ran = |mode: usize| read.each.values().any(|sum| sum.times.to_array()[mode] > 0);
     let is_shown =
-        |(part, id): &(&Part, ColumnId)| part.label == "user" || part.label == "system" || ran(*id);
+        |(part, mode): &(&Part, usize)| part.label == "user" || part.label == "system" || ran(*mode);
     let shown: Vec<_> = columns().filter(is_shown).collect();
     let called = if read.each.len() <= MAX_CALLED { "CPU " } else { "" };
     let bar = |(cpu, sum): (&u32, &CpuSum)| Bar {
         name: format!("{called}{cpu}"),
         shares: if sum.times.total_ns() > 0 {
-            shown.iter().map(|(_, id)| share(&sum.times, *id)).collect()
+            shown.iter().map(|(_, mode)| share(&sum.times, *mode)).collect()
         } else {
             Vec::new()
         },
