@@ -34,8 +34,6 @@ pub use cpumon_events::{
 };
 pub use file::ending::Ending;
 #[doc(hidden)]
-pub use file::events::{push_varint, take_varint};
-#[doc(hidden)]
 pub use file::format::chunk_of;
 pub use file::format::{FileHeader, VERSION};
 pub use file::reader::{TraceReader, TraceSummary, summarise};

@@ -7,10 +7,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use cpumon_model::varint::{self, unzigzag, zigzag};
 use cpumon_model::{
     BootId, Fields, Flags, Interval, Moment, ProcessInfo, ProcessInterval, ProcessKey, SourceKind,
 };
-use cpumon_trace::{push_varint, take_varint};
 use foldhash::fast::RandomState;
 
 /// Greatest size of all buffers together, bytes: a day of 100 processes active each second, at 5 bytes a row.
@@ -102,9 +102,9 @@ impl PivotBuffer {
             slots.push(Slot { key: row.key, column: column() });
             (slots.len() - 1, Arc::clone(&row.info))
         });
-        push_varint(&mut self.rows, (*slot as u64) << 1 | u64::from(ends));
+        varint::push(&mut self.rows, (*slot as u64) << 1 | u64::from(ends));
         // Zigzag: a negative value would take ten bytes otherwise.
-        push_varint(&mut self.rows, ((value << 1) ^ (value >> 63)).cast_unsigned());
+        varint::push(&mut self.rows, zigzag(value));
         if let Some(head) = self.heads.last_mut() {
             head.rows_end = self.rows.len();
         }
@@ -152,10 +152,9 @@ impl Iterator for BufferedRows<'_> {
     type Item = BufferedRow;
 
     fn next(&mut self) -> Option<BufferedRow> {
-        let head = take_varint(&mut self.bytes)?;
-        let value = take_varint(&mut self.bytes)?;
+        let head = varint::take(&mut self.bytes)?;
+        let value = unzigzag(varint::take(&mut self.bytes)?);
         let Slot { key, column } = *self.slots.get(usize::try_from(head >> 1).ok()?)?;
-        let value = (value >> 1).cast_signed() ^ -(value & 1).cast_signed();
         Some(BufferedRow { key, column, ends: head & 1 != 0, value })
     }
 }

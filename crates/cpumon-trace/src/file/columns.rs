@@ -3,10 +3,11 @@
 
 use std::io::Cursor;
 
+use cpumon_model::varint::{MAX_BYTES as MAX_VARINT_BYTES, push as push_varint, take as take_varint};
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe::compress_bound;
 
-use super::events::{Fields, MAX_VARINT_BYTES, fields, push_varint, take_varint};
+use super::events::{Fields, fields};
 
 /// Tags; of times the first byte, the second one and the others, because each has its own range; tasks; other numbers.
 const COLUMNS: usize = 6;

@@ -2,6 +2,7 @@
 //! the event before, and only what does not follow from that. Identities of tasks and names of control groups, out of band: once for
 //! each, and again when it changes.
 
+use cpumon_model::varint::{push as push_varint, take as take_varint};
 use cpumon_model::{
     Comm, Interrupt, Leaves, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceGroup, TraceIdentity,
     TraceTask, WaitReason,
@@ -333,55 +334,6 @@ fn take_text<'b>(bytes: &mut &'b [u8], most: usize) -> Option<&'b [u8]> {
     Some(text)
 }
 
-/// Bytes of the largest number.
-pub(super) const MAX_VARINT_BYTES: usize = 10;
-
-/// Adds a number.
-pub fn push_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        #[expect(clippy::cast_possible_truncation, reason = "the lowest seven bits")]
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    #[expect(clippy::cast_possible_truncation, reason = "less than 0x80")]
-    out.push(value as u8);
-}
-
-/// Takes a number from the front of `bytes`; `None` if there is none, or one beyond 64 bits.
-#[inline]
-pub fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
-    // Most numbers have one byte or two: tasks, and times below 16 us.
-    match **bytes {
-        [first, ref rest @ ..] if first < 0x80 => {
-            *bytes = rest;
-            Some(first.into())
-        }
-        [first, second, ref rest @ ..] if second < 0x80 => {
-            *bytes = rest;
-            Some(u64::from(first & 0x7f) | u64::from(second) << 7)
-        }
-        _ => take_long(bytes),
-    }
-}
-
-fn take_long(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0;
-    for at in 0..MAX_VARINT_BYTES {
-        let byte = *bytes.get(at)?;
-        let part = u64::from(byte & 0x7f);
-        // The tenth byte has one bit left.
-        if at == MAX_VARINT_BYTES - 1 && part > 1 {
-            return None;
-        }
-        value |= part << (7 * at);
-        if byte < 0x80 {
-            *bytes = bytes.get(at + 1..)?;
-            return Some(value);
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use proptest::prelude::*;
@@ -462,26 +414,5 @@ pub(crate) mod tests {
         out.clear();
         context.push(&mut out, &SchedEvent { at_ns: 2_500, cpu: 0, kind: switch(2, 1) });
         assert_eq!(out.len(), 4, "{out:?}");
-    }
-
-    proptest! {
-        #[test]
-        fn every_number_comes_back(value: u64, shift in 0_u32..64) {
-            let (value, mut bytes) = (value >> shift, Vec::new());
-            push_varint(&mut bytes, value);
-            let mut rest = bytes.as_slice();
-            prop_assert_eq!((take_varint(&mut rest), rest.len()), (Some(value), 0));
-            for short in 0..bytes.len() {
-                prop_assert_eq!(take_varint(&mut &bytes[..short]), None);
-            }
-        }
-    }
-
-    #[test]
-    fn more_than_64_bits_are_refused() {
-        let mut bytes = vec![0xff; 9];
-        bytes.push(2);
-        assert_eq!(take_varint(&mut bytes.as_slice()), None);
-        assert_eq!(take_varint(&mut [0x80; 11].as_slice()), None);
     }
 }

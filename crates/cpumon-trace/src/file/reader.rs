@@ -5,12 +5,13 @@
 use std::io::Read;
 
 use cpumon_model::SchedEvent;
+use cpumon_model::varint::take as take_varint;
 use zstd::bulk::Decompressor;
 
 use super::ReadError;
 use super::columns::Places;
 use super::ending::Ending;
-use super::events::{take_group, take_identity, take_varint};
+use super::events::{take_group, take_identity};
 use super::format::{
     CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind, ChunkRead, FileHeader, Input, Packing, PartRead, RecordingId,
 };

@@ -2,12 +2,13 @@
 
 use std::io::Write;
 
+use cpumon_model::varint::push as push_varint;
 use cpumon_model::{SchedEvent, TraceGroup, TraceIdentity};
 use zstd::bulk::Compressor;
 
 use super::WriteError;
 use super::columns::Columns;
-use super::events::{Context, push_group, push_identity, push_varint};
+use super::events::{Context, push_group, push_identity};
 use super::format::{ChunkHeader, ChunkKind, FileHeader, Packing, RecordingId, VERSION, WITHOUT_COLUMNS};
 
 /// A chunk is closed when it has this many bytes.

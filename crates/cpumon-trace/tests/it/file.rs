@@ -182,7 +182,7 @@ fn a_file_that_unpacks_to_much_more_than_it_has_is_not_read_whole() {
         let packed = zstd::bulk::compress(&raw, 19).unwrap();
         let mut column = Vec::new();
         for length in [raw.len(), packed.len()] {
-            cpumon_trace::push_varint(&mut column, length as u64);
+            cpumon_model::varint::push(&mut column, length as u64);
         }
         [column, packed].concat()
     };

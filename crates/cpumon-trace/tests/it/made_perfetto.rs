@@ -1,6 +1,6 @@
 //! Makes a trace of Perfetto field by field.
 
-use cpumon_trace::push_varint;
+use cpumon_model::varint::push as push_varint;
 
 /// A number in seven bits a byte.
 pub fn varint(value: u64) -> Vec<u8> {

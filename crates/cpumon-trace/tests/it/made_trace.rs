@@ -1,6 +1,6 @@
 //! Makes a trace file of our own chunk by chunk, with sound checksums and any content.
 
-use cpumon_trace::push_varint;
+use cpumon_model::varint::push as push_varint;
 
 pub const EVENTS: u8 = 1;
 pub const IDENTITIES: u8 = 2;

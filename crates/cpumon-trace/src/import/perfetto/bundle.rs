@@ -3,13 +3,13 @@
 //! their names.
 
 use cpumon_events::name;
+use cpumon_model::varint::take as take_varint;
 use cpumon_model::{Interrupt, Leaves};
 
 use super::super::decoder::{Named, RawEvent, RawKind, UNKNOWN, UNKNOWN_TID, lost, push};
 use super::super::tracepoints::{CLONE_THREAD, Damaged, leaves};
 use super::packets::{Small, Value, fields};
 use crate::file::ending::Ending;
-use crate::file::events::take_varint;
 
 // Of the bundle.
 const CPU: u64 = 1;

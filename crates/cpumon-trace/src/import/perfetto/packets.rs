@@ -2,12 +2,12 @@
 
 use std::io::Read;
 
+use cpumon_model::varint::take as take_varint;
 use flate2::read::ZlibDecoder;
 
 use super::super::decoder::read_up_to;
 use crate::cost::Credit;
 use crate::file::ending::Ending;
-use crate::file::events::take_varint;
 
 /// Field `packet` of a trace: bytes behind their length.
 pub(super) const PACKET: u8 = 1 << 3 | 2;
