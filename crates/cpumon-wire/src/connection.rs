@@ -6,6 +6,8 @@
 
 mod codec;
 
+use crate::fields::{Field, Fields, in_a_byte};
+
 /// The highest version that this program speaks.
 pub const VERSION: u16 = 4;
 /// From this version on a device may send files beside its records, and a receiver ask for one.
@@ -45,60 +47,75 @@ pub const MAX_SMALL_MESSAGE_BYTES: usize = 16 << 10;
 /// Longest part of an attachment in one message, bytes: a record never waits for more than this.
 pub const MAX_PIECE_BYTES: usize = 16 << 10;
 
-/// The numbers of an enum's variants; any other number is an unknown one.
+/// Enums by the numbers of their variants; any other number is an unknown one.
 macro_rules! codes {
-    ($of:ident { $($variant:ident = $code:literal),* }) => {
-        impl $of {
-            fn code(self) -> u8 {
-                match self {
-                    $(Self::$variant => $code,)*
-                    Self::Unknown(code) => code,
-                }
-            }
-
-            fn from_code(code: u8) -> Self {
-                match code {
-                    $($code => Self::$variant,)*
-                    _ => Self::Unknown(code),
-                }
-            }
+    ($($(#[doc = $doc:tt])+ $of:ident { $($(#[doc = $variant_doc:tt])+ $variant:ident = $code:literal,)+ })+) => { $(
+        $(#[doc = $doc])+
+        #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum $of {
+            $($(#[doc = $variant_doc])+ $variant,)+
+            /// One that is not known here.
+            Unknown(u8),
         }
-    };
+
+        in_a_byte! {
+            $of: |of| match of {
+                    $($of::$variant => $code,)+
+                    $of::Unknown(code) => code,
+                },
+                |code| match code {
+                    $($code => $of::$variant,)+
+                    _ => $of::Unknown(code),
+                };
+        }
+    )+ };
 }
 
-/// What a receiver does with an attachment that it was offered.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum AttachmentState {
-    /// It takes it, from a byte on.
-    Taking,
-    /// It is on the receiver's disk.
-    Stored,
-    /// It never takes it: it is too large, or no trace.
-    Refused,
-    /// Not now: the device offers it again later.
-    Later,
-    /// A state that is not known here.
-    Unknown(u8),
+codes! {
+    /// What a receiver does with an attachment that it was offered.
+    AttachmentState {
+        /// It takes it, from a byte on.
+        Taking = 1,
+        /// It is on the receiver's disk.
+        Stored = 2,
+        /// It never takes it: it is too large, or no trace.
+        Refused = 3,
+        /// Not now: the device offers it again later.
+        Later = 4,
+    }
+
+    /// What a device does when it is asked for a trace.
+    TraceAnswer {
+        /// It writes one, and sends it as an attachment.
+        Writing = 1,
+        /// No flight recorder runs there.
+        NoRecorder = 2,
+        /// It wrote one a short time ago.
+        TooSoon = 3,
+    }
+
+    /// Why the receiver ends a connection.
+    ByeReason {
+        /// It stops, or starts again.
+        Stopping = 1,
+        /// Its store took records again that it could not take before, or a certificate is to be renewed: come back and send what is not
+        /// acknowledged.
+        Resume = 2,
+        /// The device is not enrolled here any more.
+        Revoked = 3,
+        /// What the device sent cannot be used.
+        Protocol = 4,
+        /// More connections than it takes.
+        Busy = 5,
+        /// The token is not known, was used, or has expired.
+        Token = 6,
+        /// The same device has connected again.
+        Replaced = 7,
+        /// It asked to be let in without a token, and is not: it is not allowed here, too many ask, or the user refused or did not answer.
+        NotLetIn = 8,
+    }
 }
-
-codes!(AttachmentState { Taking = 1, Stored = 2, Refused = 3, Later = 4 });
-
-/// What a device does when it is asked for a trace.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum TraceAnswer {
-    /// It writes one, and sends it as an attachment.
-    Writing,
-    /// No flight recorder runs there.
-    NoRecorder,
-    /// It wrote one a short time ago.
-    TooSoon,
-    /// An answer that is not known here.
-    Unknown(u8),
-}
-
-codes!(TraceAnswer { Writing = 1, NoRecorder = 2, TooSoon = 3 });
 
 /// Which records a channel carries.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -109,35 +126,6 @@ pub enum ChannelKind {
     #[default]
     Live,
 }
-
-/// Why the receiver ends a connection.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ByeReason {
-    /// It stops, or starts again.
-    Stopping,
-    /// Its store took records again that it could not take before, or a certificate is to be renewed: come back and send what is not
-    /// acknowledged.
-    Resume,
-    /// The device is not enrolled here any more.
-    Revoked,
-    /// What the device sent cannot be used.
-    Protocol,
-    /// More connections than it takes.
-    Busy,
-    /// The token is not known, was used, or has expired.
-    Token,
-    /// The same device has connected again.
-    Replaced,
-    /// It asked to be let in without a token, and is not: it is not allowed here, too many ask, or the user refused or did not answer.
-    NotLetIn,
-    /// A reason that is not known here.
-    Unknown(u8),
-}
-
-codes!(ByeReason {
-    Stopping = 1, Resume = 2, Revoked = 3, Protocol = 4, Busy = 5, Token = 6, Replaced = 7, NotLetIn = 8
-});
 
 /// The result of an exchange of times: a device's wall clock beside the receiver's.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -159,11 +147,45 @@ pub struct BootReport {
     pub offset_ns: i64,
 }
 
-/// A message.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Message<'a> {
+/// Messages by their types, each with its fields in their order: one list for the enum and both directions.
+macro_rules! messages {
+    (<$a:lifetime> $(
+        $(#[doc = $doc:tt])+
+        $kind:literal $message:ident { $($(#[doc = $field_doc:tt])+ $field:ident: $type:ty,)+ }
+    )+) => {
+        /// A message.
+        #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+        pub enum Message<$a> {
+            $($(#[doc = $doc])+ $message { $($(#[doc = $field_doc])+ $field: $type,)+ },)+
+        }
+
+        impl<$a> Message<$a> {
+            fn kind(&self) -> u8 {
+                match self {
+                    $(Self::$message { .. } => $kind,)+
+                }
+            }
+
+            fn push_body(&self, out: &mut Vec<u8>) {
+                match self {
+                    $(Self::$message { $($field),+ } => { $(Field::push($field, out);)+ })+
+                }
+            }
+
+            fn decode_body(kind: u8, mut body: Fields<$a>) -> Result<Option<Self>, MessageError> {
+                let malformed = MessageError::Malformed { kind };
+                Ok(Some(match kind {
+                    $($kind => Self::$message { $($field: Field::take(&mut body).ok_or(malformed)?),+ },)+
+                    _ => return Ok(None),
+                }))
+            }
+        }
+    };
+}
+
+messages! { <'a>
     /// Device: its identity. The first message of a connection.
-    Hello {
+    1 Hello {
         /// Highest version it speaks.
         version: u16,
         /// The machine; must be the one that was enrolled.
@@ -172,42 +194,42 @@ pub enum Message<'a> {
         spool: [u8; 16],
         /// Program and version.
         agent: &'a str,
-    },
+    }
     /// Device: a channel begins. Its first snapshot has every task.
-    Begin {
+    2 Begin {
         /// Number of the channel, greater than all before on this connection.
         channel: u32,
         /// What it carries.
         kind: ChannelKind,
-    },
+    }
     /// Device: a record of the spool.
-    Record {
+    3 Record {
         /// The channel.
         channel: u32,
         /// The record as it lies in a segment.
         record: &'a [u8],
-    },
+    }
     /// Device: a record of the spool, by those before it on the channel; from version 3 on.
-    Packed {
+    9 Packed {
         /// The channel.
         channel: u32,
         /// The record, packed.
         packed: &'a [u8],
-    },
+    }
     /// Device: is anyone there, and what time is it there?
-    Ping {
+    4 Ping {
         /// Comes back in the answer.
         token: u64,
         /// The result of the exchange before; devices of the first release do not send it.
         clock: Option<ClockReport>,
-    },
+    }
     /// Device: asks for a certificate for a new key (PKCS#10, DER).
-    Renew {
+    5 Renew {
         /// The request.
         request: &'a [u8],
-    },
+    }
     /// Device without a certificate: asks for one.
-    Enrol {
+    6 Enrol {
         /// The token's secret.
         secret: [u8; 32],
         /// The machine.
@@ -216,9 +238,9 @@ pub enum Message<'a> {
         name: &'a str,
         /// The request (PKCS#10, DER).
         request: &'a [u8],
-    },
+    }
     /// Device without a certificate and without a token: asks the user of the receiver for one (docs/discovery.md).
-    Ask {
+    7 Ask {
         /// Hash of the nonce that it reveals later.
         commitment: [u8; 32],
         /// The machine.
@@ -227,14 +249,14 @@ pub enum Message<'a> {
         name: &'a str,
         /// The request (PKCS#10, DER).
         request: &'a [u8],
-    },
+    }
     /// Device: the answer to [`Message::Challenge`].
-    Reveal {
+    8 Reveal {
         /// What it was bound to.
         nonce: [u8; 32],
-    },
+    }
     /// Device: it has a file for the receiver; from version 4 on.
-    Offer {
+    10 Offer {
         /// Number of the attachment, greater than all before on this connection.
         number: u32,
         /// SHA-256 of the file.
@@ -245,73 +267,73 @@ pub enum Message<'a> {
         wall_ns: i64,
         /// Why it was written, for people.
         reason: &'a str,
-    },
+    }
     /// Device: a part of the attachment that the receiver takes.
-    Piece {
+    11 Piece {
         /// The attachment.
         number: u32,
         /// Where the part begins in the file.
         offset: u64,
         /// At most [`MAX_PIECE_BYTES`].
         bytes: &'a [u8],
-    },
+    }
     /// Device: the answer to [`Message::TakeTrace`].
-    TraceAnswer {
+    12 TraceAnswer {
         /// Token of the request.
         token: u64,
         /// What it does.
         answer: TraceAnswer,
-    },
+    }
     /// Receiver: the answer to [`Message::Hello`].
-    Welcome {
+    65 Welcome {
         /// The version to speak: the lower of the two.
         version: u16,
         /// Bytes of records that may be under way before the receiver says that it took them.
         window_bytes: u32,
         /// The device should ask for a new certificate now.
         is_renewal_due: bool,
-    },
+    }
     /// Receiver: how far it is with a channel. Numbers never fall.
-    Ack {
+    66 Ack {
         /// The channel.
         channel: u32,
         /// Every record up to this number has been taken in: its bytes are off the window.
         received: u64,
         /// Every record up to this number is on the receiver's disk.
         committed: u64,
-    },
+    }
     /// Receiver: the answer to [`Message::Ping`].
-    Pong {
+    67 Pong {
         /// The ping's token.
         token: u64,
         /// The receiver's wall clock when the ping came and when this went, ns since the UNIX epoch; receivers of the first release
         /// do not send them.
         times: Option<(i64, i64)>,
-    },
+    }
     /// Receiver: it will close the connection.
-    Bye {
+    68 Bye {
         /// Why the connection ends, for the program.
         reason: ByeReason,
         /// The same for people.
         text: &'a str,
-    },
+    }
     /// Receiver: the device's certificate (X.509, DER).
-    Certificate {
+    69 Certificate {
         /// The certificate.
         der: &'a [u8],
-    },
+    }
     /// Receiver: the answer to [`Message::Ask`].
-    Challenge {
+    70 Challenge {
         /// 32 random bytes of the receiver.
         nonce: [u8; 32],
-    },
+    }
     /// Receiver: the user has not decided yet.
-    Waiting {
+    71 Waiting {
         /// How long he has, s.
         left_s: u32,
-    },
+    }
     /// Receiver: how far it is with an attachment. The answer to [`Message::Offer`], and again as pieces arrive.
-    Attachment {
+    72 Attachment {
         /// The attachment.
         number: u32,
         /// What becomes of it.
@@ -320,12 +342,12 @@ pub enum Message<'a> {
         received: u64,
         /// Why it is not taken, for people.
         text: &'a str,
-    },
+    }
     /// Receiver: a user asks for a trace of the last seconds.
-    TakeTrace {
+    73 TakeTrace {
         /// Comes back in the answer.
         token: u64,
-    },
+    }
 }
 
 /// Bytes that are no message of a version known here.

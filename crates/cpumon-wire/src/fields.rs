@@ -1,6 +1,6 @@
 //! [`Fields`]: reads little-endian fields one after the other; [`Field`]: one that is written, too.
 
-use cpumon_model::{BootId, HostId};
+use cpumon_model::{BootId, HostId, Moment};
 
 /// The bytes that are not read yet. A field that reaches beyond their end leaves them as they are.
 #[derive(Debug)]
@@ -77,21 +77,41 @@ impl<const N: usize> Field<'_> for [u8; N] {
     }
 }
 
-macro_rules! ids {
-    ($($id:ident)+) => {
-        $(impl Field<'_> for $id {
+/// Types around one other field.
+macro_rules! around_field {
+    ($($of:ident)+) => {
+        $(impl crate::fields::Field<'_> for $of {
             fn push(&self, out: &mut Vec<u8>) {
-                self.0.push(out);
+                crate::fields::Field::push(&self.0, out);
             }
 
-            fn take(fields: &mut Fields<'_>) -> Option<Self> {
-                fields.take().map(Self)
+            fn take(fields: &mut crate::fields::Fields<'_>) -> Option<Self> {
+                crate::fields::Field::take(fields).map(Self)
             }
         })+
     };
 }
+pub(crate) use around_field;
 
-ids! { HostId BootId }
+around_field! { HostId BootId }
+
+/// Fields of one byte.
+macro_rules! in_a_byte {
+    ($($of:ty: $to_byte:expr, $from_byte:expr;)+) => {
+        $(impl crate::fields::Field<'_> for $of {
+            fn push(&self, out: &mut Vec<u8>) {
+                out.push($to_byte(*self));
+            }
+
+            fn take(fields: &mut crate::fields::Fields<'_>) -> Option<Self> {
+                fields.take().map(|[byte]| $from_byte(byte))
+            }
+        })+
+    };
+}
+pub(crate) use in_a_byte;
+
+in_a_byte! { bool: u8::from, |byte| byte != 0; }
 
 /// A struct whose fields lie one after the other.
 macro_rules! in_order {
@@ -108,3 +128,5 @@ macro_rules! in_order {
     };
 }
 pub(crate) use in_order;
+
+in_order!(Moment { mono_ns, boot_ns, wall_ns });

@@ -1,65 +1,11 @@
 //! Encodes and decodes a [`Message`] field by field as in docs/connection-format.md. The bytes come from the
 //! other side and are not trusted.
 
-use super::{
-    AttachmentState, BootReport, ByeReason, ChannelKind, ClockReport, MAX_PIECE_BYTES, Message, MessageError,
-    TraceAnswer,
-};
-use crate::fields::{Field, Fields, in_order};
+use super::{BootReport, ChannelKind, ClockReport, MAX_PIECE_BYTES, Message, MessageError};
+use crate::fields::{Field, Fields, in_a_byte, in_order};
 
 /// Longest text, bytes; the rest is cut.
 const MAX_TEXT_BYTES: usize = 255;
-
-/// The types of messages, each with its fields in their order: one list for both directions.
-macro_rules! messages {
-    ($($kind:literal $message:ident { $($field:ident),+ })+) => {
-        impl<'a> Message<'a> {
-            fn kind(&self) -> u8 {
-                match self {
-                    $(Self::$message { .. } => $kind,)+
-                }
-            }
-
-            fn push_body(&self, out: &mut Vec<u8>) {
-                match self {
-                    $(Self::$message { $($field),+ } => { $(Field::push($field, out);)+ })+
-                }
-            }
-
-            fn decode_body(kind: u8, mut body: Fields<'a>) -> Result<Option<Self>, MessageError> {
-                let malformed = MessageError::Malformed { kind };
-                Ok(Some(match kind {
-                    $($kind => Self::$message { $($field: Field::take(&mut body).ok_or(malformed)?),+ },)+
-                    _ => return Ok(None),
-                }))
-            }
-        }
-    };
-}
-
-messages! {
-    1 Hello { version, host, spool, agent }
-    2 Begin { channel, kind }
-    3 Record { channel, record }
-    4 Ping { token, clock }
-    5 Renew { request }
-    6 Enrol { secret, host, name, request }
-    7 Ask { commitment, host, name, request }
-    8 Reveal { nonce }
-    9 Packed { channel, packed }
-    10 Offer { number, hash, bytes, wall_ns, reason }
-    11 Piece { number, offset, bytes }
-    12 TraceAnswer { token, answer }
-    65 Welcome { version, window_bytes, is_renewal_due }
-    66 Ack { channel, received, committed }
-    67 Pong { token, times }
-    68 Bye { reason, text }
-    69 Certificate { der }
-    70 Challenge { nonce }
-    71 Waiting { left_s }
-    72 Attachment { number, state, received, text }
-    73 TakeTrace { token }
-}
 
 impl<'a> Message<'a> {
     /// Appends the message.
@@ -135,27 +81,8 @@ impl<'a> Field<'a> for &'a [u8] {
     }
 }
 
-/// Fields of one byte.
-macro_rules! bytes {
-    ($($of:ty: $to_byte:expr, $from_byte:expr;)+) => {
-        $(impl Field<'_> for $of {
-            fn push(&self, out: &mut Vec<u8>) {
-                out.push($to_byte(*self));
-            }
-
-            fn take(body: &mut Fields<'_>) -> Option<Self> {
-                body.take().map(|[byte]| $from_byte(byte))
-            }
-        })+
-    };
-}
-
-bytes! {
-    bool: u8::from, |byte| byte != 0;
+in_a_byte! {
     ChannelKind: |kind| u8::from(kind == ChannelKind::Live), |byte| if byte == 0 { ChannelKind::Backfill } else { ChannelKind::Live };
-    AttachmentState: Self::code, Self::from_code;
-    TraceAnswer: Self::code, Self::from_code;
-    ByeReason: Self::code, Self::from_code;
 }
 
 in_order!(ClockReport { offset_ns, round_trip_ns, boot });

@@ -12,6 +12,7 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use ring::digest;
 use ring::hkdf::{HKDF_SHA256, Prk, Salt};
 
+use crate::fields::{Field, Fields, around_field, in_order};
 use crate::{Datagrams, DecodeError, Reason};
 
 pub use self::decrypt::{DecryptError, Decryptor, MAX_KEYS};
@@ -58,14 +59,14 @@ impl Header {
     }
 
     fn decode(datagram: &[u8]) -> Result<Self, DecodeError> {
-        let (fixed, _) = datagram
-            .split_first_chunk::<HEADER_BYTES>()
-            .ok_or(DecodeError::new(datagram.len(), Reason::Truncated))?;
-        let bytes = usize::from(fixed[5]);
-        if fixed[..4] != MAGIC {
+        let cut = DecodeError::new(datagram.len(), Reason::Truncated);
+        let mut fields = Fields { rest: datagram.get(..HEADER_BYTES).ok_or(cut)? };
+        if fields.take().ok_or(cut)? != MAGIC {
             return Err(DecodeError::new(0, Reason::WrongMagic));
         }
-        if fixed[4] != VERSION {
+        let [version, bytes] = fields.take().ok_or(cut)?;
+        let bytes = usize::from(bytes);
+        if version != VERSION {
             return Err(DecodeError::new(4, Reason::UnknownVersion));
         }
         // A longer header has fields of a later release; the tag covers them too.
@@ -73,22 +74,11 @@ impl Header {
             return Err(DecodeError::new(5, Reason::HeaderTooShort));
         }
         if datagram.len() < bytes + TAG_BYTES {
-            return Err(DecodeError::new(datagram.len(), Reason::Truncated));
+            return Err(cut);
         }
-        let mut random = [0; 16];
-        random.copy_from_slice(&fixed[18..34]);
-        let session = SessionId {
-            key: KeyId(u32::from_le_bytes([fixed[6], fixed[7], fixed[8], fixed[9]])),
-            started_boot_ns: number(&fixed[10..18]),
-            random,
-        };
-        Ok(Self { session, counter: number(&fixed[34..42]), bytes })
+        let (session, counter) = (Field::take(&mut fields).ok_or(cut)?, fields.u64().ok_or(cut)?);
+        Ok(Self { session, counter, bytes })
     }
-}
-
-/// A little-endian number of at most 8 bytes.
-fn number(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 /// Keeps these derivations apart from all others.
@@ -165,6 +155,9 @@ struct SessionId {
     started_boot_ns: u64,
     random: [u8; 16],
 }
+
+around_field! { KeyId }
+in_order!(SessionId { key, started_boot_ns, random });
 
 /// 2^64 datagrams were encrypted: the next one would repeat a nonce.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -138,18 +138,16 @@ impl<'a> Records<'a> {
     /// # Errors
     /// It is damaged.
     pub fn new(segment: &'a [u8]) -> Result<Self, Damaged> {
-        match SegmentHeader::decode(segment) {
-            Some((header, at)) => Ok(Self { header, bytes: segment, at, newest: None, has_ended: false }),
-            None => Err(Damaged { offset: 0, reason: DamageReason::Header, number: None }),
-        }
+        let damaged = Damaged { offset: 0, reason: DamageReason::Header, number: None };
+        let (header, at) = SegmentHeader::decode(segment).ok_or(damaged)?;
+        Ok(Self { header, at, ..Self::within(segment) })
     }
 
     /// Begins behind a header that cannot be read: what the records say of their numbers can still be counted.
     #[must_use]
     pub fn without_header(segment: &'a [u8]) -> Self {
         // The length in a damaged header cannot be trusted, so the header is taken to be as long as ours.
-        let header = SegmentHeader::default();
-        Self { header, bytes: segment, at: SEGMENT_HEADER_BYTES, newest: None, has_ended: false }
+        Self { at: SEGMENT_HEADER_BYTES, ..Self::within(segment) }
     }
 
     /// A piece of a segment that begins with a record; it has no header.
@@ -259,20 +257,16 @@ impl State {
     #[must_use]
     pub fn slot(&self) -> (u64, Vec<u8>) {
         let mut out = Vec::with_capacity(STATE_SLOT_BYTES);
-        let lost = self.lost.unwrap_or_default();
         out.extend_from_slice(&STATE_MAGIC);
-        out.extend_from_slice(&self.generation.to_le_bytes());
-        out.extend_from_slice(&self.next.to_le_bytes());
-        out.extend_from_slice(&self.spool);
-        out.extend_from_slice(&self.begin_wall_ns.to_le_bytes());
-        out.extend_from_slice(&[u8::from(self.lost.is_some()), lost.reason.code()]);
-        out.extend_from_slice(&lost.first.to_le_bytes());
-        out.extend_from_slice(&lost.last.to_le_bytes());
-        out.extend_from_slice(&lost.begin_wall_ns.to_le_bytes());
-        out.extend_from_slice(&lost.end_wall_ns.to_le_bytes());
-        out.extend_from_slice(&self.acked.to_le_bytes());
-        out.extend_from_slice(&self.dropped_begin_wall_ns.to_le_bytes());
-        out.push(self.dropped_reason.code());
+        self.generation.push(&mut out);
+        self.next.push(&mut out);
+        self.spool.push(&mut out);
+        self.begin_wall_ns.push(&mut out);
+        self.lost.is_some().push(&mut out);
+        self.lost.unwrap_or_default().push(&mut out);
+        self.acked.push(&mut out);
+        self.dropped_begin_wall_ns.push(&mut out);
+        self.dropped_reason.push(&mut out);
         out.resize(STATE_SLOT_BYTES - 4, 0);
         add_checksum(&mut out, 0);
         ((self.generation & 1) * STATE_SLOT_BYTES as u64, out)
@@ -287,36 +281,25 @@ impl State {
     }
 
     fn decode_slot(slot: &[u8]) -> Option<Self> {
-        let mut fields = Fields { rest: slot };
+        let fields = &mut Fields { rest: slot };
         if fields.take()? != STATE_MAGIC || !has_checksum(slot) {
             return None;
         }
         let (generation, next) = (fields.u64()?, fields.u64()?);
         let (spool, begin_wall_ns) = (fields.take()?, fields.i64()?);
-        let [has_lost, reason] = fields.take()?;
-        let lost = Gap {
-            first: fields.u64()?,
-            last: fields.u64()?,
-            begin_wall_ns: fields.i64()?,
-            end_wall_ns: fields.i64()?,
-            reason: GapReason::from_code(reason),
-        };
-        let (acked, dropped_begin_wall_ns) = (fields.u64()?, fields.i64()?);
-        let [dropped_reason] = fields.take()?;
-        let dropped_reason = GapReason::from_code(dropped_reason);
+        let (has_lost, lost): (bool, Gap) = (Field::take(fields)?, Field::take(fields)?);
         // Lost snapshots have numbers too, so the next number is above all of them.
-        let is_sound = has_lost == 1 && lost.first <= lost.last && lost.last < next;
-        // A receiver cannot have acknowledged a snapshot that has no number yet.
-        let (lost, acked) = (is_sound.then_some(lost), acked.min(next.saturating_sub(1)));
+        let is_sound = has_lost && lost.first <= lost.last && lost.last < next;
         Some(Self {
             generation,
             next,
             spool,
             begin_wall_ns,
-            lost,
-            acked,
-            dropped_begin_wall_ns,
-            dropped_reason,
+            lost: is_sound.then_some(lost),
+            // A receiver cannot have acknowledged a snapshot that has no number yet.
+            acked: fields.u64()?.min(next.saturating_sub(1)),
+            dropped_begin_wall_ns: fields.i64()?,
+            dropped_reason: Field::take(fields)?,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Records: one snapshot, or one known hole. Head and payload have checksums of their own: a sound head gives
 //! the start of the next record and the number that was lost, even if the payload is damaged.
 
-use crate::fields::Fields;
+use crate::fields::{Fields, in_a_byte, in_order};
 
 /// Length of a record's head, bytes, its checksum included.
 pub const RECORD_HEADER_BYTES: usize = 32;
@@ -78,6 +78,9 @@ pub struct Gap {
     /// Why the snapshots are missing.
     pub reason: GapReason,
 }
+
+in_a_byte! { GapReason: GapReason::code, GapReason::from_code; }
+in_order!(Gap { reason, first, last, begin_wall_ns, end_wall_ns });
 
 impl Gap {
     /// How many snapshots are missing.

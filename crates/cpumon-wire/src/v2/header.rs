@@ -3,6 +3,7 @@
 
 use cpumon_model::{BootId, Fields, HostId, Moment, SourceKind};
 
+use crate::fields::{Field, Fields as Bytes};
 use crate::{Datagrams, DecodeError, Reason};
 
 /// What frames carry; the rest of what a source measures is no data to a receiver.
@@ -67,51 +68,52 @@ const IRQ_IN_RUN_TIME: u16 = 2;
 const FRAGMENT_AT: usize = 52;
 
 impl Header {
-    pub(crate) fn to_bytes(self) -> [u8; HEADER_BYTES] {
-        let mut bytes = [0; HEADER_BYTES];
-        let mut at = 0;
-        let mut put = |field: &[u8]| {
-            bytes[at..at + field.len()].copy_from_slice(field);
-            at += field.len();
-        };
+    fn push(&self, out: &mut Vec<u8>) {
         let flags = if self.is_complete { COMPLETE } else { 0 }
             | if self.irq_in_run_time { IRQ_IN_RUN_TIME } else { 0 };
-        put(&MAGIC);
-        put(&[VERSION, 87]);
-        put(&flags.to_le_bytes());
-        put(&self.host.0);
-        put(&self.boot.0);
-        put(&self.agent_start.to_le_bytes());
-        put(&self.sequence.to_le_bytes());
-        put(&self.fragment.to_le_bytes());
-        put(&self.fragment_count.to_le_bytes());
-        put(&self.end.mono_ns.to_le_bytes());
-        put(&self.end.boot_ns.to_le_bytes());
-        put(&self.end.wall_ns.to_le_bytes());
-        put(&self.fields.bits().to_le_bytes());
-        put(&[self.source.code()]);
-        put(&self.refresh_snapshots.to_le_bytes());
-        bytes
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&[VERSION, 87]);
+        flags.push(out);
+        self.host.push(out);
+        self.boot.push(out);
+        self.agent_start.push(out);
+        self.sequence.push(out);
+        self.fragment.push(out);
+        self.fragment_count.push(out);
+        self.end.push(out);
+        self.fields.bits().push(out);
+        out.push(self.source.code());
+        self.refresh_snapshots.push(out);
     }
 
-    /// Numbers the fragments once their count is known.
-    pub(crate) fn number_fragments(datagrams: &mut [Vec<u8>]) {
-        let count = u16::try_from(datagrams.len()).unwrap_or(u16::MAX);
-        for (fragment, datagram) in (0_u16..).zip(datagrams) {
-            if let Some(field) = datagram.get_mut(FRAGMENT_AT..FRAGMENT_AT + 4) {
-                field[..2].copy_from_slice(&fragment.to_le_bytes());
-                field[2..].copy_from_slice(&count.to_le_bytes());
-            }
-        }
+    /// What is behind magic, version and length.
+    fn take(bytes: &mut Bytes<'_>) -> Option<Self> {
+        let flags = bytes.u16()?;
+        Some(Self {
+            is_complete: flags & COMPLETE != 0,
+            irq_in_run_time: flags & IRQ_IN_RUN_TIME != 0,
+            host: Field::take(bytes)?,
+            boot: Field::take(bytes)?,
+            agent_start: bytes.u32()?,
+            sequence: bytes.u64()?,
+            fragment: bytes.u16()?,
+            fragment_count: bytes.u16()?,
+            end: Field::take(bytes)?,
+            // A bit that is not known here would promise counters that this receiver cannot read.
+            fields: CARRIED.intersection(Fields::from_bits_truncate(bytes.u32()?)),
+            source: bytes.take().map(|[source]| SourceKind::from_code(source))?,
+            refresh_snapshots: bytes.u16()?,
+        })
     }
 
     /// Reads the header and says where the sections begin.
     pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, usize), DecodeError> {
-        let mut at = 0;
-        if field::<4>(bytes, &mut at)? != MAGIC {
+        let cut = |at| DecodeError::new(at, Reason::Truncated);
+        let mut fields = Bytes { rest: bytes };
+        if fields.take().ok_or(cut(0))? != MAGIC {
             return Err(DecodeError::new(0, Reason::WrongMagic));
         }
-        let [version, length] = field(bytes, &mut at)?;
+        let [version, length] = fields.take().ok_or(cut(4))?;
         let length = usize::from(length);
         if version != VERSION {
             return Err(DecodeError::new(4, Reason::UnknownVersion));
@@ -121,43 +123,14 @@ impl Header {
             return Err(DecodeError::new(5, Reason::HeaderTooShort));
         }
         if bytes.len() < length {
-            return Err(DecodeError::new(bytes.len(), Reason::Truncated));
+            return Err(cut(bytes.len()));
         }
-        let flags = u16::from_le_bytes(field(bytes, &mut at)?);
-        let mut header = Self {
-            host: HostId(field(bytes, &mut at)?),
-            boot: BootId(field(bytes, &mut at)?),
-            agent_start: u32::from_le_bytes(field(bytes, &mut at)?),
-            sequence: u64::from_le_bytes(field(bytes, &mut at)?),
-            fragment: u16::from_le_bytes(field(bytes, &mut at)?),
-            fragment_count: u16::from_le_bytes(field(bytes, &mut at)?),
-            end: Moment {
-                mono_ns: u64::from_le_bytes(field(bytes, &mut at)?),
-                boot_ns: u64::from_le_bytes(field(bytes, &mut at)?),
-                wall_ns: i64::from_le_bytes(field(bytes, &mut at)?),
-            },
-            // A bit that is not known here would promise counters that this receiver cannot read.
-            fields: CARRIED
-                .intersection(Fields::from_bits_truncate(u32::from_le_bytes(field(bytes, &mut at)?))),
-            is_complete: flags & COMPLETE != 0,
-            irq_in_run_time: flags & IRQ_IN_RUN_TIME != 0,
-            ..Self::default()
-        };
-        let [source] = field(bytes, &mut at)?;
-        header.source = SourceKind::from_code(source);
-        header.refresh_snapshots = u16::from_le_bytes(field(bytes, &mut at)?);
+        let header = Self::take(&mut fields).ok_or(cut(bytes.len()))?;
         if header.fragment >= header.fragment_count || header.fragment_count > MAX_FRAGMENTS {
             return Err(DecodeError::new(FRAGMENT_AT, Reason::BadFragment));
         }
         Ok((header, length))
     }
-}
-
-fn field<const N: usize>(bytes: &[u8], at: &mut usize) -> Result<[u8; N], DecodeError> {
-    let field = bytes.get(*at..*at + N).and_then(|field| field.try_into().ok());
-    let field = field.ok_or(DecodeError::new(*at, Reason::Truncated))?;
-    *at += N;
-    Ok(field)
 }
 
 /// The machine that a frame speaks for; `None` if the bytes do not begin with a header.
@@ -174,14 +147,14 @@ const SPARE_BYTES: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Frames<'a> {
     out: &'a mut Datagrams,
-    header: [u8; HEADER_BYTES],
+    header: Header,
     max_bytes: usize,
 }
 
 impl<'a> Frames<'a> {
     pub(crate) fn new(header: Header, max_bytes: usize, out: &'a mut Datagrams) -> Self {
         out.clear();
-        let mut frames = Self { out, header: header.to_bytes(), max_bytes };
+        let mut frames = Self { out, header, max_bytes };
         frames.push();
         frames
     }
@@ -189,7 +162,7 @@ impl<'a> Frames<'a> {
     fn push(&mut self) {
         let buffer = self.out.push();
         buffer.reserve_exact(self.max_bytes + SPARE_BYTES);
-        buffer.extend_from_slice(&self.header);
+        self.header.push(buffer);
     }
 
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
@@ -213,6 +186,13 @@ impl<'a> Frames<'a> {
 
     /// Writes the number of each datagram and their count into the headers; the count is known only now.
     pub(crate) fn finish(self) {
-        Header::number_fragments(self.out.as_mut_slice());
+        let datagrams = self.out.as_mut_slice();
+        let count = u16::try_from(datagrams.len()).unwrap_or(u16::MAX);
+        for (fragment, datagram) in (0_u16..).zip(datagrams) {
+            if let Some(field) = datagram.get_mut(FRAGMENT_AT..FRAGMENT_AT + 4) {
+                field[..2].copy_from_slice(&fragment.to_le_bytes());
+                field[2..].copy_from_slice(&count.to_le_bytes());
+            }
+        }
     }
 }
