@@ -28,7 +28,7 @@ fn read_packed(unpacker: &mut Unpacker, packed: &[u8]) {
 
 /// The fuzzer cannot guess a checksum, so any frames are packed and must come back.
 fn both_ways(frame: &[u8]) {
-    let (mut packer, mut unpacker) = (Packer::new(), Unpacker::new());
+    let (mut packer, mut unpacker) = (Packer::default(), Unpacker::default());
     // Behind a sound header, and in pieces of the fuzzer's choice.
     let mut head = vec![0; 87];
     head[5] = 87;
@@ -50,7 +50,7 @@ fn is_frame(bytes: &[u8]) -> bool {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let (mut rest, mut unpacker) = (bytes, Unpacker::new());
+    let (mut rest, mut unpacker) = (bytes, Unpacker::default());
     while let Ok(Some(length)) = Message::length(rest, MAX_MESSAGE_BYTES) {
         let (message, behind) = rest.split_at(length);
         if let Ok(Some(message)) = Message::decode(message) {
@@ -66,7 +66,7 @@ fuzz_target!(|bytes: &[u8]| {
         rest = behind;
     }
     read_record(bytes);
-    read_packed(&mut Unpacker::new(), bytes);
+    read_packed(&mut Unpacker::default(), bytes);
     both_ways(bytes);
     // Behind sound checksums, so that the fuzzer spends its time on what is inside.
     let mut record = Vec::new();

@@ -20,9 +20,9 @@ fn read(record: &[u8]) {
 }
 
 fn run(from: &mut Unstructured<'_>) -> Result<()> {
-    let (mut packer, mut unpacker) = (Packer::new(), Unpacker::new());
+    let (mut packer, mut unpacker) = (Packer::default(), Unpacker::default());
     // Its memory is that of changed bytes from the first of them on.
-    let mut misled = Unpacker::new();
+    let mut misled = Unpacker::default();
     for number in 1..=from.int_in_range(1..=6)? {
         let mut frames = made::encoded(from, number)?;
         if from.ratio(1, 3)? {

@@ -89,7 +89,8 @@ fn best(run: impl Fn() -> Outcome) -> Outcome {
 }
 
 fn packed(recording: &Recording) -> Outcome {
-    let (mut packer, mut unpacker, mut outcome) = (Packer::new(), Unpacker::new(), Outcome::default());
+    let (mut packer, mut unpacker, mut outcome) =
+        (Packer::default(), Unpacker::default(), Outcome::default());
     let (mut packed, mut back) = (Vec::new(), Vec::new());
     for (at, record) in recording.records.iter().enumerate() {
         packed.clear();

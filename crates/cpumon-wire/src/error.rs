@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::v2::column_name;
+use crate::v2::columns::properties;
 
 /// Why a datagram was refused.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
@@ -76,7 +76,7 @@ impl DecodeError {
     /// What is wrong, without the place: the same for all datagrams with the same fault.
     #[must_use]
     pub fn fault(&self) -> String {
-        match self.column.map(|id| (id, column_name(id))) {
+        match self.column.map(|id| (id, properties(id).called)) {
             Some((id, Some(name))) => format!("{name} (column {id}): {}", self.reason),
             Some((id, None)) => format!("column {id}: {}", self.reason),
             None => self.reason.to_string(),

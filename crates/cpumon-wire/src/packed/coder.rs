@@ -2,11 +2,12 @@
 //! through zstd ([`Compressor`], [`Decompressor`]): one context per channel, so that repetitions between records are found and tables of
 //! probabilities are sent once. The bits below them are noise, which zstd can only copy, so they travel beside it as they are.
 
+use cpumon_model::varint::{unzigzag, zigzag};
 use zstd::zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd::zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, compress_bound};
 
 use crate::v2::HEADER_BYTES;
-use crate::v2::bits::{BitReader, BitWriter, bit_len, unzigzag, zigzag};
+use crate::v2::bits::{BitReader, BitWriter, bit_len};
 
 /// Numbers below this are symbols of their own.
 const DIRECT: u64 = 8;

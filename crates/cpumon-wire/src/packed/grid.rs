@@ -3,12 +3,11 @@
 //! know.
 
 use super::memory::KEY_COLUMNS;
-use crate::v2::bits::{BitReader, BitWriter, unzigzag, zigzag};
-use crate::v2::columns::{Column, Kind, Relative, UNITS, relative};
+use crate::v2::bits::{BitReader, BitWriter};
+use crate::v2::columns::{Column, Kind, Relative, UNITS, add_difference, difference, relative};
+use crate::v2::read::MAX_COLUMNS;
 use crate::v2::table::Texts;
 
-/// Most columns of a table.
-pub(super) const MAX_COLUMNS: usize = 64;
 /// Most values of a table: 4 MiB while it is taken apart.
 pub(super) const MAX_VALUES: usize = 1 << 19;
 /// Index of each of the kind's key columns among a table's columns.
@@ -148,12 +147,7 @@ impl Grid {
             Some(Base::RowBefore) => before.unwrap_or(0),
             Some(Base::Slot(base)) => self.values.get(self.values.len() - slot + base).copied()?,
         };
-        let value = if column.kind == Kind::Folded {
-            let difference = unzigzag(coded).checked_mul(unit.cast_signed())?;
-            from.wrapping_add(difference.cast_unsigned())
-        } else {
-            from.checked_add(coded.checked_mul(unit)?)?
-        };
+        let value = add_difference(from, coded, unit, column.kind == Kind::Folded)?;
         // `write` divides by the unit, so a value between two units would not come back.
         value.is_multiple_of(unit).then_some(value)
     }
@@ -218,13 +212,7 @@ impl Grid {
                 Some(Base::RowBefore) => before.unwrap_or(0),
                 Some(Base::Slot(base)) => row.get(base).copied()?,
             };
-            let difference = value.wrapping_sub(from);
-            let coded = if column.kind == Kind::Folded {
-                zigzag(difference.cast_signed() / unit.cast_signed())
-            } else {
-                difference / unit
-            };
-            column.put(coded, bits, out)?;
+            column.put(difference(value, from, unit, column.kind == Kind::Folded), bits, out)?;
         }
         Some(())
     }

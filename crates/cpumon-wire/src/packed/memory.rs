@@ -1,7 +1,9 @@
 //! [`RowMemory`]: the last values of the rows of one kind of table, which predict their next values. It is
 //! bounded: a row without space is coded as new each time.
 
-use crate::v2::bits::{bit_len, zigzag};
+use cpumon_model::varint::zigzag;
+
+use crate::v2::bits::bit_len;
 use crate::v2::columns::section;
 
 /// Key columns of a row, in the order of [`key_columns`].
@@ -97,7 +99,7 @@ impl Column {
 }
 
 /// Rows of one kind of table.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct RowMemory {
     max_rows: usize,
     max_cells: usize,
@@ -116,16 +118,7 @@ pub(super) struct RowMemory {
 impl RowMemory {
     pub(super) fn new(kind: usize) -> Self {
         let (max_rows, max_cells) = limits(u8::try_from(kind).unwrap_or(0));
-        Self {
-            max_rows,
-            max_cells,
-            rows: Vec::new(),
-            fresh: Vec::new(),
-            columns: Vec::new(),
-            places: 0,
-            free: Vec::new(),
-            has_ended: false,
-        }
+        Self { max_rows, max_cells, ..Self::default() }
     }
 
     /// Adds the columns that are not there yet. Without space for them everything is forgotten first.

@@ -11,6 +11,8 @@ mod grid;
 mod memory;
 mod table;
 
+use cpumon_model::varint;
+
 use self::coder::{Coder, Compressor, Decompressor, Reader, Writer, code_header, header_of, wall_ns};
 use crate::connection::MAX_MESSAGE_BYTES;
 use crate::spool::{Frames, RECORD_HEADER_BYTES, SnapshotHead};
@@ -24,8 +26,6 @@ const MAX_RECORD_VALUES: usize = 1 << 21;
 const MAX_SYMBOLS: usize = MAX_RECORD_BYTES + 2 * MAX_RECORD_VALUES;
 /// Buffers are no longer than this between records: a full record of 10,000 threads comes once in many.
 const BUFFER_BYTES: usize = 128 << 10;
-/// Bits of the length of the compressed symbols.
-const MAX_LENGTH_BITS: u32 = 28;
 
 /// What follows in a frame.
 mod form {
@@ -79,7 +79,8 @@ impl<'a> SplitSection<'a> {
     }
 }
 
-/// The device's end of a channel.
+/// The device's end of a channel, at first from its beginning: every packed record of the channel goes through it, in the order of
+/// sending.
 #[derive(Debug)]
 pub struct Packer {
     state: ChannelState,
@@ -91,14 +92,6 @@ pub struct Packer {
 
 impl Default for Packer {
     fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Packer {
-    /// For a channel from its beginning: every packed record of the channel goes through it, in the order of sending.
-    #[must_use]
-    pub fn new() -> Self {
         Self {
             state: ChannelState::default(),
             writer: Writer::default(),
@@ -106,7 +99,9 @@ impl Packer {
             scratch: Vec::new(),
         }
     }
+}
 
+impl Packer {
     /// Appends the packed record. False, and nothing is appended: it must be sent as it is. Such records do not matter to those
     /// that are packed.
     pub fn pack(&mut self, record: &[u8], out: &mut Vec<u8>) -> bool {
@@ -183,7 +178,7 @@ impl Packer {
         self.compressor.as_mut()?.compress(&writer.symbols, &mut self.scratch)?;
         let sum = crc32c::crc32c(record.get(RECORD_HEADER_BYTES..)?);
         out.extend_from_slice(&sum.to_le_bytes());
-        push_length(out, self.scratch.len());
+        varint::push(out, self.scratch.len() as u64);
         out.extend_from_slice(&self.scratch);
         out.extend_from_slice(&self.writer.bits);
         Some(())
@@ -213,21 +208,12 @@ fn write_section(
     Some(())
 }
 
-/// Seven bits a byte, the lowest first; the topmost bit says that more follow.
-fn push_length(out: &mut Vec<u8>, mut length: usize) {
-    while length >= 0x80 {
-        out.push((length & 0x7f | 0x80).to_le_bytes()[0]);
-        length >>= 7;
-    }
-    out.push(length.to_le_bytes()[0]);
-}
-
 /// Packed bytes that are malformed, out of order, over a limit, or give another record than the one that was packed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unpacking a record: the packed bytes are damaged or out of order")]
 pub struct PackedError;
 
-/// The receiver's end of a channel.
+/// The receiver's end of a channel, at first from its beginning.
 #[derive(Debug)]
 pub struct Unpacker {
     state: ChannelState,
@@ -241,14 +227,6 @@ pub struct Unpacker {
 
 impl Default for Unpacker {
     fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Unpacker {
-    /// For a channel from its beginning.
-    #[must_use]
-    pub fn new() -> Self {
         Self {
             state: ChannelState::default(),
             decompressor: Decompressor::new(),
@@ -257,7 +235,9 @@ impl Unpacker {
             values: 0,
         }
     }
+}
 
+impl Unpacker {
     /// [`Unpacker::unpack_while`] without an end before its end.
     ///
     /// # Errors
@@ -286,7 +266,7 @@ impl Unpacker {
         self.symbols = symbols;
         self.state.grid.trim();
         read.ok_or(PackedError)?;
-        Ok((self.values + record.len() + self.state.tables.rows_visited()) as u64)
+        Ok((self.values + record.len() + self.state.tables.rows_visited) as u64)
     }
 
     fn read(
@@ -296,8 +276,8 @@ impl Unpacker {
         record: &mut Vec<u8>,
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Option<()> {
-        let (sum, rest) = packed.split_first_chunk::<4>()?;
-        let (length, rest) = take_length(rest)?;
+        let (sum, mut rest) = packed.split_first_chunk::<4>()?;
+        let length = usize::try_from(varint::take(&mut rest)?).ok()?;
         let (compressed, bits) = rest.split_at_checked(length)?;
         self.decompressor.as_mut()?.decompress(compressed, symbols, MAX_SYMBOLS)?;
         let mut reader = Reader::new(symbols, bits);
@@ -387,18 +367,6 @@ fn read_bytes(reader: &mut Reader<'_>, record: &mut Vec<u8>) -> Option<()> {
         record.push(reader.symbol(0)?);
     }
     Some(())
-}
-
-fn take_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
-    let mut length = 0;
-    for (at, &byte) in bytes.iter().enumerate() {
-        let shift = u32::try_from(at * 7).ok().filter(|&shift| shift < MAX_LENGTH_BITS)?;
-        length |= usize::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            return Some((length, bytes.get(at + 1..)?));
-        }
-    }
-    None
 }
 
 #[cfg(test)]

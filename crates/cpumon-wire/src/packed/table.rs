@@ -2,9 +2,10 @@
 //! because zstd finds more in values of one kind than in rows.
 
 use super::coder::Coder;
-use super::grid::{Grid, KeySlots, MAX_COLUMNS, MAX_VALUES};
+use super::grid::{Grid, KeySlots, MAX_VALUES};
 use super::memory::{KEY_COLUMNS, Key, RowMemory, key_columns};
-use crate::v2::columns::{Column, Kind, UNITS, is_text, section};
+use crate::v2::columns::{Column, Kind, UNITS, properties, section};
+use crate::v2::read::MAX_COLUMNS;
 
 /// Kinds of tables, and one more because they count from 1.
 const KINDS: usize = section::DELAYS as usize + 1;
@@ -19,8 +20,8 @@ pub(super) struct Tables {
     described: Box<[[[u16; 256]; LAYOUTS]; KINDS]>,
     /// Number of the record on the channel.
     record: u32,
-    /// Remembered rows that were visited for this record, beside those that its tables name.
-    rows_visited: usize,
+    /// Remembered rows that the end of the last record visited.
+    pub(super) rows_visited: usize,
     /// Of each row of the table at hand: its index among the remembered ones, if its key is not sent.
     known: Vec<Option<usize>>,
     /// and the place of its cells.
@@ -64,11 +65,6 @@ impl Tables {
             let has_all = is_full && matches!(kind, section::PROCESSES | section::THREADS | section::DELAYS);
             self.rows_visited += memory.end_record(has_all.then_some(record));
         }
-    }
-
-    /// What the end of the last record cost.
-    pub(super) fn rows_visited(&self) -> usize {
-        self.rows_visited
     }
 
     /// Rows that are remembered.
@@ -286,7 +282,7 @@ fn code_shape<C: Coder>(
     for column in &mut columns {
         column[0] = coder.symbol(column[0])?;
     }
-    let described = &mut described[usize::from(columns.iter().any(|column| is_text(column[0])))];
+    let described = &mut described[usize::from(columns.iter().any(|column| properties(column[0]).is_text))];
     grid.columns.clear();
     for [id, low, high] in columns {
         let before = &mut described[usize::from(id)];

@@ -95,7 +95,7 @@ fn sound_table() -> impl Strategy<Value = (u8, Vec<u8>)> {
 fn packed_symbols(symbols: &[u8], bits: &[u8]) -> Vec<u8> {
     let (mut compressed, mut packed) = (Vec::new(), vec![0; 4]);
     Compressor::new().unwrap().compress(symbols, &mut compressed).unwrap();
-    push_length(&mut packed, compressed.len());
+    varint::push(&mut packed, compressed.len() as u64);
     packed.extend_from_slice(&compressed);
     packed.extend_from_slice(bits);
     packed
@@ -108,7 +108,7 @@ proptest! {
             (any::<bool>(), proptest::collection::vec((0_u8..12, any_table()), 0..4),
              proptest::collection::vec(sound_table(), 0..4)), 1..12),
     ) {
-        let (mut packer, mut unpacker) = (Packer::new(), Unpacker::new());
+        let (mut packer, mut unpacker) = (Packer::default(), Unpacker::default());
         for (number, (is_full, any, sound)) in (1..).zip(&snapshots) {
             let frames = [frame(any), frame(sound), frame(sound)];
             prop_assert!(both_ways(&mut packer, &mut unpacker, &record(number * 3, *is_full, &frames)));
@@ -120,7 +120,7 @@ proptest! {
         frames in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 0..4),
         cut in 0_usize..40,
     ) {
-        let (mut packer, mut unpacker) = (Packer::new(), Unpacker::new());
+        let (mut packer, mut unpacker) = (Packer::default(), Unpacker::default());
         let mut record = record(1, true, &frames);
         record.truncate(record.len() - cut.min(record.len()));
         both_ways(&mut packer, &mut unpacker, &record);
@@ -130,7 +130,7 @@ proptest! {
     fn any_bytes_are_refused(
         packed in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 1..4),
     ) {
-        let (mut unpacker, mut out) = (Unpacker::new(), Vec::new());
+        let (mut unpacker, mut out) = (Unpacker::default(), Vec::new());
         for packed in packed {
             prop_assert!(unpacker.unpack(&packed, &mut out).is_err());
             prop_assert!(out.capacity() < 2 * MAX_RECORD_BYTES);
@@ -148,7 +148,7 @@ proptest! {
         start.extend([0; 87 - 28]);
         start[4 + 5] = 87;
         for symbols in [symbols.clone(), [&start[..], &symbols].concat(), [&start[..], &[1, 5], &table].concat()] {
-            let (mut unpacker, mut out) = (Unpacker::new(), Vec::new());
+            let (mut unpacker, mut out) = (Unpacker::default(), Vec::new());
             let unpacked = unpacker.unpack(&packed_symbols(&symbols, &bits), &mut out);
             // An attacker can compute a checksum, but this one did not.
             prop_assert!(unpacked.is_err() || out.len() == RECORD_HEADER_BYTES);
@@ -172,7 +172,7 @@ fn threads(first: u64, count: u64) -> Vec<u8> {
 
 #[test]
 fn what_is_remembered_is_bounded_and_the_rest_comes_back_too() {
-    let (mut packer, mut unpacker) = (Packer::new(), Unpacker::new());
+    let (mut packer, mut unpacker) = (Packer::default(), Unpacker::default());
     for number in 1..=20 {
         let frame = frame(&[(section::THREADS, threads(number * 5_000, 5_000))]);
         assert!(both_ways(&mut packer, &mut unpacker, &record(number, false, &[frame])));
@@ -187,7 +187,7 @@ fn what_is_remembered_is_bounded_and_the_rest_comes_back_too() {
 
 #[test]
 fn a_record_of_many_values_costs_its_sender_what_it_becomes() {
-    let (mut packer, mut unpacker) = (Packer::new(), Unpacker::new());
+    let (mut packer, mut unpacker) = (Packer::default(), Unpacker::default());
     let frames = vec![frame(&[(section::THREADS, threads(1, 5_000))]); 100];
     assert!(both_ways(&mut packer, &mut unpacker, &record(1, true, &frames)));
     let (mut packed, mut back) = (Vec::new(), Vec::new());
@@ -201,7 +201,7 @@ fn a_record_of_many_values_costs_its_sender_what_it_becomes() {
 
 #[test]
 fn the_end_of_a_record_costs_the_rows_that_it_visits() {
-    let (mut packer, mut unpacker) = (Packer::new(), Unpacker::new());
+    let (mut packer, mut unpacker) = (Packer::default(), Unpacker::default());
     let first = record(1, true, &[frame(&[(section::THREADS, threads(1, 5_000))])]);
     assert!(both_ways(&mut packer, &mut unpacker, &first));
     let mut cost_of = |number: u64, sections: &[(u8, Vec<u8>)]| {
@@ -220,20 +220,20 @@ fn the_end_of_a_record_costs_the_rows_that_it_visits() {
 fn unpacking_asks_before_each_section_whether_to_go_on() {
     let tables = vec![(section::THREADS, threads(1, 10)); 50];
     let (mut packed, mut back) = (Vec::new(), Vec::new());
-    assert!(Packer::new().pack(&record(1, true, &[frame(&tables)]), &mut packed));
+    assert!(Packer::default().pack(&record(1, true, &[frame(&tables)]), &mut packed));
     let mut asked = 0;
     let mut goes_on = || {
         asked += 1;
         asked < 7
     };
-    assert_eq!(Unpacker::new().unpack_while(&packed, &mut back, &mut goes_on), Err(PackedError));
+    assert_eq!(Unpacker::default().unpack_while(&packed, &mut back, &mut goes_on), Err(PackedError));
     assert_eq!(asked, 7);
-    assert!(Unpacker::new().unpack_while(&packed, &mut back, &mut || true).is_ok());
+    assert!(Unpacker::default().unpack_while(&packed, &mut back, &mut || true).is_ok());
 }
 
 #[test]
 fn what_is_over_a_limit_is_sent_as_it_is_and_does_not_matter_to_the_rest() {
-    let (mut packer, mut unpacker, mut packed) = (Packer::new(), Unpacker::new(), Vec::new());
+    let (mut packer, mut unpacker, mut packed) = (Packer::default(), Unpacker::default(), Vec::new());
     let long = vec![frame(&[(200, vec![7; 60_000])]); 300];
     assert!(!packer.pack(&record(1, true, &long), &mut packed), "longer than a message");
     let many = vec![frame(&[(section::THREADS, threads(1, 5_000))]); 150];
@@ -248,7 +248,7 @@ fn the_worst_valid_record_is_bounded_in_space_and_time() {
     let frames = vec![frame(&[section.clone(), section.clone(), section.clone(), section]); 69];
     let record = record(1, true, &frames);
     assert!((16_000_000..=MAX_RECORD_BYTES).contains(&record.len()));
-    let (mut packer, mut unpacker) = (Packer::new(), Unpacker::new());
+    let (mut packer, mut unpacker) = (Packer::default(), Unpacker::default());
     let begin = std::time::Instant::now();
     assert!(both_ways(&mut packer, &mut unpacker, &record));
     assert!(begin.elapsed() < std::time::Duration::from_secs(20));
@@ -259,7 +259,7 @@ fn the_worst_valid_record_is_bounded_in_space_and_time() {
 fn a_bomb_of_symbols_is_refused() {
     let packed = packed_symbols(&vec![form::BYTES; MAX_SYMBOLS + 1], &[]);
     assert!(packed.len() < 16 << 10);
-    let (mut unpacker, mut out) = (Unpacker::new(), Vec::new());
+    let (mut unpacker, mut out) = (Unpacker::default(), Vec::new());
     assert_eq!(unpacker.unpack(&packed, &mut out), Err(PackedError));
     assert!(out.capacity() <= 1 << 20 && unpacker.symbols.capacity() <= 256 << 10);
 }

@@ -129,18 +129,6 @@ pub(crate) fn bit_len(value: u64) -> u32 {
     64 - value.leading_zeros()
 }
 
-/// A signed number as an unsigned one: 0, −1, 1, −2, … become 0, 1, 2, 3, …
-#[inline]
-pub(crate) fn zigzag(value: i64) -> u64 {
-    (value.cast_unsigned() << 1) ^ (value >> 63).cast_unsigned()
-}
-
-/// The inverse of [`zigzag`].
-#[inline]
-pub(crate) fn unzigzag(value: u64) -> i64 {
-    (value >> 1).cast_signed() ^ -((value & 1).cast_signed())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,12 +162,5 @@ mod tests {
         writer.put(&mut out, 1, 1);
         writer.finish(&mut out);
         assert_eq!(out, [0b1101]);
-    }
-
-    #[test]
-    fn signs_fold_small() {
-        for (signed, unsigned) in [(0, 0), (-1, 1), (1, 2), (i64::MAX, u64::MAX - 1), (i64::MIN, u64::MAX)] {
-            assert_eq!((zigzag(signed), unzigzag(unsigned)), (unsigned, signed));
-        }
     }
 }

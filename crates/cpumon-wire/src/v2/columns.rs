@@ -2,6 +2,9 @@
 //! must never change once frames with it were sent. [`Tally`] has the lengths of a column's values, from which the coding with the fewest
 //! bits is chosen.
 
+use cpumon_model::Counters;
+use cpumon_model::varint::{unzigzag, zigzag};
+
 use super::bits::{BitReader, BitWriter, bit_len};
 
 /// Section types. A type that is not known here is skipped.
@@ -24,141 +27,176 @@ pub(crate) const fn average_bits(kind: u8) -> usize {
     if kind == section::DELAYS { 8 } else { 32 }
 }
 
-macro_rules! ids {
-    ($($name:ident = $id:literal;)*) => { $(pub(crate) const $name: u8 = $id;)* };
+/// Column numbers from here on are not known and skipped.
+pub(crate) const ID_LIMIT: usize = 146;
+
+/// What the coding of a column depends on.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Properties {
+    /// Its values are differences to the row before; others to their group's column, or to nothing ([`relative`]).
+    follows_row: bool,
+    /// The encoder searches for a common unit: numbers of ns often are whole µs or clock ticks.
+    pub(crate) has_unit: bool,
+    pub(crate) is_text: bool,
+    /// It is written even if every text in it is empty: its presence says that the texts are sent.
+    pub(crate) is_always_sent: bool,
+    /// In a message about a value that it cannot have; `None`: it takes any.
+    pub(crate) called: Option<&'static str>,
 }
 
-ids! {
-    PID = 1;
-    PROCESS_START = 2;
-    TID = 3;
-    START = 4;
-    CPU = 5;
-    RUN = 6;
-    USER = 7;
-    SYSTEM = 8;
+/// Each column: its number, its properties, and what it is called where not every value is possible.
+macro_rules! columns {
+    ($($column:ident = $id:literal $([$($property:ident)+])? $($called:literal)?;)+) => {
+        $(pub(crate) const $column: u8 = $id;)+
+
+        /// By number; those that are not known have none.
+        static PROPERTIES: [Properties; 256] = {
+            let none =
+                Properties { follows_row: false, has_unit: false, is_text: false, is_always_sent: false, called: None };
+            let mut all = [none; 256];
+            $(
+                $($(all[$id].$property = true;)+)?
+                $(all[$id].called = Some($called);)?
+            )+
+            all
+        };
+    };
+}
+
+columns! {
+    PID = 1 [follows_row] "a process id";
+    PROCESS_START = 2 [follows_row has_unit];
+    TID = 3 "a thread id";
+    START = 4 [has_unit];
+    CPU = 5 [follows_row] "the number of a CPU";
+    RUN = 6 [has_unit];
+    USER = 7 [has_unit];
+    SYSTEM = 8 [has_unit];
     SYSTEM_REST = 9;
-    RUN_DELAY = 10;
+    RUN_DELAY = 10 [has_unit];
     VOLUNTARY = 11;
     INVOLUNTARY = 12;
-    STATE = 13;
-    NICE = 14;
-    PRIORITY = 15;
-    LAST_CPU = 16;
-    COMM = 17;
-    PARENT_PID = 18;
-    UID = 19;
+    STATE = 13 "the state of a thread";
+    NICE = 14 "the nice value of a thread";
+    PRIORITY = 15 "the priority of a thread";
+    LAST_CPU = 16 "the CPU of a thread";
+    COMM = 17 [is_text is_always_sent];
+    PARENT_PID = 18 "the id of a parent";
+    UID = 19 "the id of a user";
     IS_KERNEL = 20;
-    NAME = 21;
-    PROCESS_COMM = 22;
-    CMDLINE = 23;
-    CGROUP = 24;
-    CONTAINER = 25;
+    NAME = 21 [is_text is_always_sent];
+    PROCESS_COMM = 22 [is_text];
+    CMDLINE = 23 [is_text];
+    CGROUP = 24 [is_text is_always_sent];
+    CONTAINER = 25 [is_text];
     END = 26;
     ENDS_PROCESS = 27;
-    THREAD_COUNT = 28;
-    PROCESS_COUNT = 29;
+    THREAD_COUNT = 28 "the number of threads";
+    PROCESS_COUNT = 29 "the number of processes";
     PASS_MONO = 30;
     PASS_BOOT = 31;
     PASS_WALL = 32;
-    HOSTNAME = 40;
-    KERNEL = 41;
-    ARCH = 42;
-    AGENT = 43;
-    SOURCE_REASON = 44;
-    CPU_COUNT = 45;
-    INTERVAL = 46;
+    HOSTNAME = 40 [is_text is_always_sent];
+    KERNEL = 41 [is_text];
+    ARCH = 42 [is_text];
+    AGENT = 43 [is_text];
+    SOURCE_REASON = 44 [is_text];
+    CPU_COUNT = 45 "the number of CPUs";
+    INTERVAL = 46 [has_unit];
     HEALTH_0 = 48; HEALTH_1 = 49; HEALTH_2 = 50; HEALTH_3 = 51; HEALTH_4 = 52; HEALTH_5 = 53; HEALTH_6 = 54;
     HEALTH_7 = 55;
-    MODE_0 = 64; MODE_1 = 65; MODE_2 = 66; MODE_3 = 67; MODE_4 = 68; MODE_5 = 69; MODE_6 = 70; MODE_7 = 71;
-    MODE_8 = 72; MODE_9 = 73;
-    BLOCKED_REST = 80;
-    DELAY_AFTER_WAKEUP = 81;
+    MODE_0 = 64 [has_unit] "user time of a CPU";
+    MODE_1 = 65 [has_unit] "nice time of a CPU";
+    MODE_2 = 66 [has_unit] "system time of a CPU";
+    MODE_3 = 67 [has_unit] "idle time of a CPU";
+    MODE_4 = 68 [has_unit] "iowait time of a CPU";
+    MODE_5 = 69 [has_unit] "irq time of a CPU";
+    MODE_6 = 70 [has_unit] "softirq time of a CPU";
+    MODE_7 = 71 [has_unit] "steal time of a CPU";
+    MODE_8 = 72 [has_unit] "guest time of a CPU";
+    MODE_9 = 73 [has_unit] "guest_nice time of a CPU";
+    BLOCKED_REST = 80 [has_unit];
+    DELAY_AFTER_WAKEUP = 81 [has_unit];
     WAKEUPS = 82;
     MIGRATIONS = 83;
-    LONGEST_DELAY = 84;
+    LONGEST_DELAY = 84 [has_unit];
     OPEN_WAIT = 85;
-    WAIT_0 = 86; WAIT_1 = 87; WAIT_2 = 88; WAIT_3 = 89; WAIT_4 = 90; WAIT_5 = 91; WAIT_6 = 92; WAIT_7 = 93;
-    WAIT_8 = 94; WAIT_9 = 95; WAIT_10 = 96; WAIT_11 = 97;
-    UNKNOWN_TIME = 98;
-    RUN_QUEUE = 99;
-    RUN_QUEUE_MAX = 100;
+    WAIT_0 = 86; WAIT_1 = 87 [has_unit]; WAIT_2 = 88; WAIT_3 = 89 [has_unit]; WAIT_4 = 90;
+    WAIT_5 = 91 [has_unit]; WAIT_6 = 92; WAIT_7 = 93 [has_unit]; WAIT_8 = 94; WAIT_9 = 95 [has_unit];
+    WAIT_10 = 96; WAIT_11 = 97 [has_unit];
+    UNKNOWN_TIME = 98 [has_unit];
+    RUN_QUEUE = 99 [has_unit];
+    RUN_QUEUE_MAX = 100 "the longest run queue of a CPU";
     CPU_SWITCHES = 101;
-    SOFTIRQ_0 = 102; SOFTIRQ_1 = 103; SOFTIRQ_2 = 104; SOFTIRQ_3 = 105; SOFTIRQ_4 = 106; SOFTIRQ_5 = 107;
-    SOFTIRQ_6 = 108; SOFTIRQ_7 = 109; SOFTIRQ_8 = 110; SOFTIRQ_9 = 111;
-    IRQ = 112;
-    IRQ_TIME = 113;
+    SOFTIRQ_0 = 102 [has_unit]; SOFTIRQ_1 = 103 [has_unit]; SOFTIRQ_2 = 104 [has_unit];
+    SOFTIRQ_3 = 105 [has_unit]; SOFTIRQ_4 = 106 [has_unit]; SOFTIRQ_5 = 107 [has_unit];
+    SOFTIRQ_6 = 108 [has_unit]; SOFTIRQ_7 = 109 [has_unit]; SOFTIRQ_8 = 110 [has_unit];
+    SOFTIRQ_9 = 111 [has_unit];
+    IRQ = 112 [follows_row] "the number of an interrupt line";
+    IRQ_TIME = 113 [has_unit];
     IRQ_COUNT = 114;
-    IRQ_NAME = 115;
+    IRQ_NAME = 115 [is_text is_always_sent];
     HEALTH_8 = 116; HEALTH_9 = 117;
     PROBES = 118;
-    DELAY_CPU = 119;
+    DELAY_CPU = 119 [follows_row] "the CPU of a run-delay histogram";
     DELAY_WHOLE = 120;
-    DELAY_BUCKET = 121;
+    DELAY_BUCKET = 121 "the bucket of a run-delay histogram";
     DELAY_COUNT = 122;
     HEALTH_10 = 123; HEALTH_11 = 124; HEALTH_12 = 125; HEALTH_13 = 126; HEALTH_14 = 127; HEALTH_15 = 128;
     HEALTH_16 = 129; HEALTH_17 = 130;
-    USER_NAME = 131;
-    INTERPRETER = 132;
-    CGROUP_ID = 133;
+    USER_NAME = 131 [is_text];
+    INTERPRETER = 132 [is_text];
+    CGROUP_ID = 133 [follows_row];
     CGROUP_KNOWN = 134;
     CGROUP_LIMIT = 135;
-    CGROUP_LIMITER = 136;
+    CGROUP_LIMITER = 136 "the group that limits a control group";
     PERIODS = 137;
     THROTTLED_PERIODS = 138;
-    THROTTLED_TIME = 139;
-    PRESSURE_SOME = 140;
-    PRESSURE_FULL = 141;
-    CGROUPS_LEFT_OUT = 142;
-    SESSION = 143;
-    BASE_PRIORITY = 144;
-    PRODUCT = 145;
+    THROTTLED_TIME = 139 [has_unit];
+    PRESSURE_SOME = 140 [has_unit];
+    PRESSURE_FULL = 141 [has_unit];
+    CGROUPS_LEFT_OUT = 142 "the number of control groups left out";
+    SESSION = 143 "the session of a process";
+    BASE_PRIORITY = 144 "the base priority of a process";
+    PRODUCT = 145 [is_text];
 }
 
-/// What a column is called in a message about a value that it cannot have; `None` for columns that take any.
-pub(crate) fn column_name(id: u8) -> Option<&'static str> {
-    Some(match id {
-        PID => "a process id",
-        TID => "a thread id",
-        CPU => "the number of a CPU",
-        RUN_QUEUE_MAX => "the longest run queue of a CPU",
-        STATE => "the state of a thread",
-        NICE => "the nice value of a thread",
-        PRIORITY => "the priority of a thread",
-        LAST_CPU => "the CPU of a thread",
-        PARENT_PID => "the id of a parent",
-        UID => "the id of a user",
-        THREAD_COUNT => "the number of threads",
-        PROCESS_COUNT => "the number of processes",
-        CPU_COUNT => "the number of CPUs",
-        IRQ => "the number of an interrupt line",
-        DELAY_CPU => "the CPU of a run-delay histogram",
-        DELAY_BUCKET => "the bucket of a run-delay histogram",
-        CGROUP_LIMITER => "the group that limits a control group",
-        CGROUPS_LEFT_OUT => "the number of control groups left out",
-        SESSION => "the session of a process",
-        BASE_PRIORITY => "the base priority of a process",
-        MODE_0..=MODE_9 => return MODES.get(usize::from(id - MODE_0)).copied(),
-        _ => return None,
-    })
+/// Counters of a task in the order of every table that has them: run, user and system time, and what remains of system time without the
+/// other two, which is 0 where that split is exact; then these.
+macro_rules! counters {
+    ($($column:ident $counter:ident)+) => {
+        pub(crate) const COUNTERS: &[u8] = &[RUN, USER, SYSTEM, SYSTEM_REST, $($column),+];
+
+        /// The values of [`COUNTERS`].
+        pub(crate) fn counter_values(counters: &Counters) -> [u64; COUNTERS.len()] {
+            let &Counters { run_ns, user_ns, system_ns, .. } = counters;
+            // A column of zeros is not written at all.
+            let rest = system_ns.wrapping_sub(run_ns.wrapping_sub(user_ns));
+            [run_ns, user_ns, system_ns, zigzag(rest.cast_signed()), $(counters.$counter),+]
+        }
+
+        /// Counters from the values of their columns. `has_system`: system time was sent as it is.
+        pub(crate) fn counters_of(value: impl Fn(u8) -> u64, has_system: bool) -> Counters {
+            let (run_ns, user_ns) = (value(RUN), value(USER));
+            let rest = unzigzag(value(SYSTEM_REST)).cast_unsigned();
+            let split_ns = run_ns.wrapping_sub(user_ns).wrapping_add(rest);
+            let system_ns = if has_system { value(SYSTEM) } else { split_ns };
+            Counters { user_ns, system_ns, run_ns, $($counter: value($column)),+ }
+        }
+    };
 }
 
-/// The times of a CPU by mode, as [`cpumon_model::CpuTimes::MODES`] has them.
-const MODES: [&str; 10] = [
-    "user time of a CPU",
-    "nice time of a CPU",
-    "system time of a CPU",
-    "idle time of a CPU",
-    "iowait time of a CPU",
-    "irq time of a CPU",
-    "softirq time of a CPU",
-    "steal time of a CPU",
-    "guest time of a CPU",
-    "guest_nice time of a CPU",
-];
+counters! {
+    RUN_DELAY run_delay_ns
+    VOLUNTARY voluntary_switches
+    INVOLUNTARY involuntary_switches
+}
 
-/// Column numbers from here on are not known and skipped.
-pub(crate) const ID_LIMIT: usize = 146;
+/// Those of a column, by its number.
+#[inline]
+pub(crate) fn properties(id: u8) -> &'static Properties {
+    &PROPERTIES[usize::from(id)]
+}
 
 /// What a value is the difference to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -172,54 +210,41 @@ pub(crate) enum Relative {
 }
 
 /// How a column's value is coded, by its number.
-pub(crate) const fn relative(id: u8) -> Relative {
+#[inline]
+pub(crate) fn relative(id: u8) -> Relative {
     match id {
-        PID | PROCESS_START | CPU | IRQ | DELAY_CPU | CGROUP_ID => Relative::ToRowBefore,
         TID => Relative::ToGroup(PID),
         START => Relative::ToGroup(PROCESS_START),
+        _ if properties(id).follows_row => Relative::ToRowBefore,
         _ => Relative::No,
     }
 }
 
-/// Whether the encoder searches for a common unit (numbers of ns often are whole µs or clock ticks).
-pub(crate) const fn has_unit(id: u8) -> bool {
-    matches!(id, PROCESS_START | START | RUN | USER | SYSTEM | RUN_DELAY | INTERVAL)
-        || matches!(id, BLOCKED_REST | DELAY_AFTER_WAKEUP | LONGEST_DELAY | UNKNOWN_TIME | RUN_QUEUE | IRQ_TIME)
-        || matches!(id, THROTTLED_TIME | PRESSURE_SOME | PRESSURE_FULL)
-        || (id >= MODE_0 && id <= MODE_9)
-        // Reason and time take turns.
-        || (id >= WAIT_0 && id <= WAIT_11 && (id - WAIT_0) % 2 == 1)
-        || (id >= SOFTIRQ_0 && id <= SOFTIRQ_9)
-}
-
-/// Whether the column holds text.
-pub(crate) const fn is_text(id: u8) -> bool {
-    matches!(
-        id,
-        COMM | NAME
-            | PROCESS_COMM
-            | CMDLINE
-            | CGROUP
-            | CONTAINER
-            | HOSTNAME
-            | KERNEL
-            | ARCH
-            | AGENT
-            | SOURCE_REASON
-            | IRQ_NAME
-            | USER_NAME
-            | INTERPRETER
-            | PRODUCT
-    )
-}
-
-/// Whether the column is written even if every text in it is empty: its presence says that the texts are sent.
-pub(crate) const fn is_always_sent(id: u8) -> bool {
-    matches!(id, COMM | NAME | HOSTNAME | IRQ_NAME | CGROUP)
-}
-
 /// Units that a column's values may be multiples of, by their number on the wire. Each is a multiple of the one before.
 pub(crate) const UNITS: [u64; 8] = [1, 10, 100, 1_000, 10_000, 1_000_000, 10_000_000, 1_000_000_000];
+
+/// A difference in units: not negative, or modulo 2^64 and folded.
+#[inline]
+pub(crate) fn difference(value: u64, before: u64, unit: u64, is_folded: bool) -> u64 {
+    let difference = value.wrapping_sub(before);
+    if is_folded {
+        zigzag(difference.cast_signed() / unit.cast_signed())
+    } else if unit == 1 {
+        difference
+    } else {
+        difference / unit
+    }
+}
+
+/// The inverse of [`difference`]; `None`: it is beyond 64 bits.
+#[inline]
+pub(crate) fn add_difference(before: u64, coded: u64, unit: u64, is_folded: bool) -> Option<u64> {
+    if is_folded {
+        let difference = unzigzag(coded).checked_mul(unit.cast_signed())?;
+        return Some(before.wrapping_add(difference.cast_unsigned()));
+    }
+    before.checked_add(coded.checked_mul(unit)?)
+}
 
 /// How a column's bits are laid out.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -426,11 +451,11 @@ impl Tally {
 
     pub(crate) fn column(&self) -> Column {
         let (id, unit) = (self.id, self.unit);
-        if !is_text(id) && self.fixed_cost() <= self.prefixed_cost() {
+        if !properties(id).is_text && self.fixed_cost() <= self.prefixed_cost() {
             let min = self.max_bits;
             return Column { id, kind: Kind::Fixed, prefix: 0, min, zero_is_apart: false, unit };
         }
-        let kind = match (is_text(id), self.folded) {
+        let kind = match (properties(id).is_text, self.folded) {
             (true, _) => Kind::Text,
             (false, true) => Kind::Folded,
             (false, false) => Kind::Prefixed,
@@ -448,7 +473,7 @@ mod tests {
     #[test]
     fn modes_have_the_models_names() {
         for (mode, id) in cpumon_model::CpuTimes::MODES.iter().zip(MODE_0..) {
-            assert_eq!(column_name(id), Some(&*format!("{mode} time of a CPU")));
+            assert_eq!(properties(id).called, Some(&*format!("{mode} time of a CPU")));
         }
     }
 

@@ -367,7 +367,7 @@ impl Encoder {
     fn write_gone(&mut self, pass: &mut Pass<'_>) {
         self.table.clear();
         for &(process, thread) in &self.gone {
-            rows::push_gone(&mut self.table, process, thread);
+            rows::push_thread_key(&mut self.table, process, thread);
         }
         pass.put(&mut self.table, rows::GONE);
     }
@@ -379,7 +379,7 @@ impl Encoder {
                 if let (Some(thread), Some(row)) =
                     (pass.snapshot.threads.get(at as usize), pass.interval.threads.get(row))
                 {
-                    rows::push_plain_thread(&mut self.table, thread, &row.sched.waits);
+                    rows::push_plain_thread(&mut self.table, thread, Some(&row.sched.waits));
                 }
             }
             pass.put(&mut self.table, rows::PLAIN_THREADS);

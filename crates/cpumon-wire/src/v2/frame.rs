@@ -1,25 +1,80 @@
 //! [`Frame`]: one decoded v2 datagram. Its buffers are reused, so a receiver decodes frames without
 //! allocating.
 
+use cpumon_model::varint::unzigzag;
 use cpumon_model::{
-    Comm, Counters, CpuSample, CpuTimes, HostInfo, Moment, ProcessInfo, ProcessKey, TaskState, ThreadKey,
-    ThreadSample, trim_list,
+    Comm, Counters, CpuSample, CpuTimes, HostInfo, Moment, Pressure, ProcessInfo, ProcessKey, SourceHealth,
+    TaskState, ThreadKey, ThreadSample, trim_list,
 };
 
-use super::bits::unzigzag;
 #[allow(clippy::wildcard_imports)] // One name for each column.
 use super::columns::*;
 use super::header::{Header, MAX_REASON_BYTES, MAX_TEXT_BYTES};
 use super::read::{MAX_COLUMNS, Span, TableReader};
 use super::rows::{self, IrqRow, STATES};
 use super::sections::{self, AboutCgroup, CgroupRow, DelayRow};
-use super::{ExitRow, InfoText, ProcessRow, ThreadRow, Totals};
 use crate::{DecodeError, Reason};
 
 /// So many rows may be shorter than [`average_bits`]. A frame of 1,400 bytes has no space for more, so every agent keeps to this.
 const MIN_ROWS: usize = 4_096;
 /// Values of rows for each bit of a frame, on average: those that are the same in each row take no bits, but take time.
 const CELLS_OF_BIT: usize = 1;
+
+/// Counts and totals of one snapshot.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Threads alive on the host.
+    pub thread_count: u32,
+    /// Processes alive on the host.
+    pub process_count: u32,
+    /// Start of the collection pass.
+    pub begin: Moment,
+    /// Counters of all threads that ended since the source was opened.
+    pub exited_total: Counters,
+    /// Pressure on the CPUs of the host, if sent.
+    pub pressure: Option<Pressure>,
+    /// Control groups that are not measured.
+    pub cgroups_left_out: u32,
+    /// What the source could not do.
+    pub health: SourceHealth,
+}
+
+/// A thread as a frame has it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ThreadRow {
+    /// Its counters; the name is empty unless sent.
+    pub sample: ThreadSample,
+    /// The name was sent.
+    pub has_name: bool,
+}
+
+/// A process as a frame has it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ProcessRow {
+    /// Pid and start of the process.
+    pub key: ProcessKey,
+    /// Parent's pid.
+    pub parent_pid: u32,
+    /// Counters of threads that ended without a row.
+    pub ended_threads: Counters,
+    /// What it is, if sent.
+    pub info: Option<InfoText>,
+}
+
+/// A thread that ended, as a frame has it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ExitRow {
+    /// Final counters.
+    pub thread: ThreadSample,
+    /// Parent's pid.
+    pub parent_pid: u32,
+    /// When it ended, ns since boot.
+    pub end_ns: u64,
+    /// Its process ended with it.
+    pub ends_process: bool,
+    /// What its process was, if sent.
+    pub info: Option<InfoText>,
+}
 
 /// One decoded datagram. Rows ascend by process and thread within each of the datagram's tables.
 #[derive(Clone, Debug, Default)]
@@ -53,6 +108,76 @@ pub struct Frame {
     cells_left: usize,
 }
 
+/// The texts of a process's info, with their columns. All but the command line are cut where agents cut them.
+macro_rules! info_texts {
+    ($($text:ident $column:ident)+) => {
+        /// A process's info, its texts still in the frame ([`Frame::info`]).
+        #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+        pub struct InfoText {
+            $($text: Span,)+
+            cmdline: Span,
+            uid: u32,
+            is_kernel: bool,
+            session: Option<u32>,
+            base_priority: Option<u8>,
+        }
+
+        impl Frame {
+            /// A process info that was sent.
+            #[must_use]
+            pub fn info(&self, text: &InfoText) -> ProcessInfo {
+                let &InfoText { uid, is_kernel, session, base_priority, .. } = text;
+                let cmdline = self.text(text.cmdline).into();
+                ProcessInfo {
+                    $($text: self.short(text.$text).into(),)+ cmdline, uid, is_kernel, session, base_priority
+                }
+            }
+
+            /// Whether a process info that was sent is this one. Allocates nothing.
+            #[must_use]
+            pub fn is_info(&self, text: &InfoText, info: &ProcessInfo) -> bool {
+                text.uid == info.uid
+                    && text.is_kernel == info.is_kernel
+                    && (text.session, text.base_priority) == (info.session, info.base_priority)
+                    $(&& self.bytes(text.$text) == info.$text.as_bytes())+
+                    && self.bytes(text.cmdline) == info.cmdline.as_bytes()
+            }
+
+            /// Length of the texts of a process info that was sent, bytes: as long as [`Frame::info`] makes them, or a few more.
+            #[must_use]
+            pub fn info_bytes(&self, text: &InfoText) -> usize {
+                let short = [$(text.$text),+].map(|span| (span.len as usize).min(MAX_TEXT_BYTES));
+                text.cmdline.len as usize + short.iter().sum::<usize>()
+            }
+        }
+
+        /// The process's info, if the table has it.
+        fn info(table: &TableReader<'_>) -> Result<Option<InfoText>, DecodeError> {
+            let read = || {
+                Ok(InfoText {
+                    $($text: table.span($column),)+
+                    cmdline: table.span(CMDLINE),
+                    uid: table.narrow(UID)?,
+                    is_kernel: table.value(IS_KERNEL) != 0,
+                    session: optional(table, SESSION)?,
+                    base_priority: optional(table, BASE_PRIORITY)?,
+                })
+            };
+            table.has(NAME).then(read).transpose()
+        }
+    };
+}
+
+info_texts! {
+    name NAME
+    comm PROCESS_COMM
+    cgroup CGROUP
+    container CONTAINER
+    interpreter INTERPRETER
+    user USER_NAME
+    product PRODUCT
+}
+
 /// Reads one datagram.
 ///
 /// # Errors
@@ -81,51 +206,6 @@ impl Frame {
             at += 3 + length;
         }
         Ok(())
-    }
-
-    /// A process info that was sent.
-    #[must_use]
-    pub fn info(&self, text: &InfoText) -> ProcessInfo {
-        ProcessInfo {
-            name: self.short(text.name).into(),
-            comm: self.short(text.comm).into(),
-            cmdline: self.text(text.cmdline).into(),
-            cgroup: self.short(text.cgroup).into(),
-            container: self.short(text.container).into(),
-            interpreter: self.short(text.interpreter).into(),
-            user: self.short(text.user).into(),
-            uid: text.uid,
-            is_kernel: text.is_kernel,
-            session: text.session,
-            base_priority: text.base_priority,
-            product: self.short(text.product).into(),
-        }
-    }
-
-    /// Whether a process info that was sent is this one. Allocates nothing.
-    #[must_use]
-    pub fn is_info(&self, text: &InfoText, info: &ProcessInfo) -> bool {
-        text.uid == info.uid
-            && text.is_kernel == info.is_kernel
-            && text.session == info.session
-            && text.base_priority == info.base_priority
-            && self.bytes(text.name) == info.name.as_bytes()
-            && self.bytes(text.comm) == info.comm.as_bytes()
-            && self.bytes(text.cmdline) == info.cmdline.as_bytes()
-            && self.bytes(text.cgroup) == info.cgroup.as_bytes()
-            && self.bytes(text.container) == info.container.as_bytes()
-            && self.bytes(text.interpreter) == info.interpreter.as_bytes()
-            && self.bytes(text.user) == info.user.as_bytes()
-            && self.bytes(text.product) == info.product.as_bytes()
-    }
-
-    /// Length of the texts of a process info that was sent, bytes: as long as [`Frame::info`] makes them, or a few more.
-    #[must_use]
-    pub fn info_bytes(&self, text: &InfoText) -> usize {
-        let short =
-            [text.name, text.comm, text.cgroup, text.container, text.interpreter, text.user, text.product];
-        let length = |span: Span| span.len as usize;
-        length(text.cmdline) + short.into_iter().map(|span| length(span).min(MAX_TEXT_BYTES)).sum::<usize>()
     }
 
     /// The name of an interrupt line, if sent.
@@ -375,20 +455,7 @@ fn process_key(table: &TableReader<'_>) -> Result<ProcessKey, DecodeError> {
 }
 
 fn counters(table: &TableReader<'_>) -> Counters {
-    let (run_ns, user_ns) = (table.value(RUN), table.value(USER));
-    let rest = unzigzag(table.value(SYSTEM_REST)).cast_unsigned();
-    Counters {
-        user_ns,
-        system_ns: if table.has(SYSTEM) {
-            table.value(SYSTEM)
-        } else {
-            run_ns.wrapping_sub(user_ns).wrapping_add(rest)
-        },
-        run_ns,
-        run_delay_ns: table.value(RUN_DELAY),
-        voluntary_switches: table.value(VOLUNTARY),
-        involuntary_switches: table.value(INVOLUNTARY),
-    }
+    counters_of(|id| table.value(id), table.has(SYSTEM))
 }
 
 fn state(table: &TableReader<'_>) -> Result<TaskState, DecodeError> {
@@ -399,27 +466,6 @@ fn state(table: &TableReader<'_>) -> Result<TaskState, DecodeError> {
         // Every code below 10 is in `STATES`, so this cannot underflow.
         None => u8::try_from(code - 10).map(TaskState).map_err(|_| table.out_of_range(STATE)),
     }
-}
-
-/// The process's info, if the table has it.
-fn info(table: &TableReader<'_>) -> Result<Option<InfoText>, DecodeError> {
-    if !table.has(NAME) {
-        return Ok(None);
-    }
-    Ok(Some(InfoText {
-        name: table.span(NAME),
-        comm: table.span(PROCESS_COMM),
-        cmdline: table.span(CMDLINE),
-        cgroup: table.span(CGROUP),
-        container: table.span(CONTAINER),
-        interpreter: table.span(INTERPRETER),
-        user: table.span(USER_NAME),
-        uid: table.narrow(UID)?,
-        is_kernel: table.value(IS_KERNEL) != 0,
-        session: optional(table, SESSION)?,
-        base_priority: optional(table, BASE_PRIORITY)?,
-        product: table.span(PRODUCT),
-    }))
 }
 
 /// A number that is sent as one more, because 0 is none.

@@ -3,9 +3,7 @@
 
 use std::sync::Arc;
 
-use cpumon_model::{
-    Comm, Counters, ProcessInfo, ProcessKey, ProcessSample, ThreadKey, ThreadSample, empty_list, trim_list,
-};
+use cpumon_model::{Comm, ProcessKey, ProcessSample, ThreadKey, ThreadSample, empty_list, trim_list};
 
 /// Whose turn it is.
 #[derive(Copy, Clone, Debug)]
@@ -99,12 +97,9 @@ impl KnownThreads {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct KnownProcess {
-    key: ProcessKey,
-    parent_pid: u32,
-    info: Arc<ProcessInfo>,
-    ended_threads: Counters,
+    sample: ProcessSample,
     sends_left: u8,
 }
 
@@ -136,32 +131,26 @@ impl KnownProcesses {
     pub(crate) fn was_sent(&self, key: ProcessKey) -> bool {
         // Exits are written before `begin`, so `now` still holds the snapshot before.
         self.now
-            .binary_search_by_key(&key, |known| known.key)
+            .binary_search_by_key(&key, |known| known.sample.key)
             .is_ok_and(|at| self.now.get(at).is_some_and(|known| known.sends_left == 0))
     }
 
     /// What is due of this process.
     pub(crate) fn next(&mut self, process: &ProcessSample, turn: Turn) -> Due {
-        while self.before.get(self.at).is_some_and(|known| known.key < process.key) {
+        while self.before.get(self.at).is_some_and(|known| known.sample.key < process.key) {
             self.at += 1;
         }
-        let known = self.before.get(self.at).filter(|known| known.key == process.key);
-        let same = |known: &KnownProcess| {
-            known.parent_pid == process.parent_pid
-                && (Arc::ptr_eq(&known.info, &process.info) || known.info == process.info)
+        let known = self.before.get(self.at).filter(|known| known.sample.key == process.key);
+        let same = |KnownProcess { sample, .. }: &&KnownProcess| {
+            sample.parent_pid == process.parent_pid
+                && (Arc::ptr_eq(&sample.info, &process.info) || sample.info == process.info)
         };
-        let sends_left = known.filter(|known| same(known)).map_or(turn.name_sends, |known| known.sends_left);
+        let sends_left = known.filter(same).map_or(turn.name_sends, |known| known.sends_left);
         let due = Due {
             with_names: sends_left > 0 || turn.is_of(process.key.pid),
-            changed: known.is_none_or(|known| known.ended_threads != process.ended_threads),
+            changed: known.is_none_or(|known| known.sample.ended_threads != process.ended_threads),
         };
-        self.now.push(KnownProcess {
-            key: process.key,
-            parent_pid: process.parent_pid,
-            info: Arc::clone(&process.info),
-            ended_threads: process.ended_threads,
-            sends_left: sends_left.saturating_sub(1),
-        });
+        self.now.push(KnownProcess { sample: process.clone(), sends_left: sends_left.saturating_sub(1) });
         due
     }
 }

@@ -3,13 +3,13 @@
 
 use std::borrow::Cow;
 
-use super::bits::{BitReader, unzigzag};
-use super::columns::{COMM, Column, ID_LIMIT, Kind, Relative, UNITS, Unreadable, relative};
+use super::bits::BitReader;
+use super::columns::{COMM, Column, ID_LIMIT, Kind, Relative, UNITS, Unreadable, add_difference, relative};
 use super::table::MIN_ROW_BITS;
 use crate::{DecodeError, Reason};
 
 /// Most columns of a table.
-pub(super) const MAX_COLUMNS: usize = 64;
+pub(crate) const MAX_COLUMNS: usize = 64;
 /// Where values of unknown columns go.
 const UNKNOWN: usize = ID_LIMIT;
 
@@ -233,12 +233,7 @@ impl<'a> TableReader<'a> {
             Relative::ToGroup(base) if self.begins_group => self.values[usize::from(base)],
             _ => self.values[column.to],
         };
-        let value = if column.column.kind == Kind::Folded {
-            let difference = unzigzag(coded).checked_mul(column.unit.cast_signed());
-            difference.map(|difference| before.wrapping_add(difference.cast_unsigned()))
-        } else {
-            coded.checked_mul(column.unit).and_then(|difference| before.checked_add(difference))
-        };
+        let value = add_difference(before, coded, column.unit, column.column.kind == Kind::Folded);
         self.values[column.to] = value.ok_or_else(|| self.overflow(column))?;
         Ok(())
     }

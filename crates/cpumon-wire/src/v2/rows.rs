@@ -4,13 +4,12 @@
 //! them; where they are missing, all is 0. Times are cut to whole µs. A thread's waits are sent in slots, the longest first; a row without
 //! the thread's name has only those that grew since the snapshot before, so a receiver keeps the others.
 
+use cpumon_model::varint::zigzag;
 use cpumon_model::{
-    Counters, CpuSample, CpuSched, ExitSample, HostInfo, IrqSample, Probes, ProcessInfo, ProcessKey,
-    ProcessSample, SchedTimes, Snapshot, SourceHealth, TaskState, ThreadKey, ThreadSample, WAIT_SLOTS,
-    WaitReason, Waits,
+    CpuSample, CpuSched, ExitSample, HostInfo, IrqSample, Probes, ProcessInfo, ProcessKey, ProcessSample,
+    SchedTimes, Snapshot, SourceHealth, TaskState, ThreadKey, ThreadSample, WAIT_SLOTS, WaitReason, Waits,
 };
 
-use super::bits::zigzag;
 #[allow(clippy::wildcard_imports)] // One name for each column.
 use super::columns::*;
 use super::header::{MAX_REASON_BYTES, MAX_TEXT_BYTES};
@@ -26,176 +25,91 @@ const MAX_IRQ_NAME_BYTES: usize = 63;
 /// In place of a slot's number: what is waited for is in no slot, its code follows.
 const IN_NO_SLOT: u64 = WAIT_SLOTS as u64 + 1;
 
-/// Counters in the order of every table that has them.
-macro_rules! with_counters {
-    ([$($before:ident),*], [$($after:ident),*]) => {
-        &[$($before,)* RUN, USER, SYSTEM, SYSTEM_REST, RUN_DELAY, VOLUNTARY, INVOLUNTARY, $($after),*]
-    };
-}
+/// What a row of a thread has behind its counters.
+#[rustfmt::skip]
+const THREAD: &[u8] = &[
+    STATE, NICE, PRIORITY, LAST_CPU, BLOCKED_REST, DELAY_AFTER_WAKEUP, WAKEUPS, MIGRATIONS, LONGEST_DELAY,
+    OPEN_WAIT, WAIT_0, WAIT_1, WAIT_2, WAIT_3, WAIT_4, WAIT_5, WAIT_6, WAIT_7, WAIT_8, WAIT_9, WAIT_10, WAIT_11,
+];
 
-/// Columns of every table of threads, in the order of [`thread_values`].
-macro_rules! thread_columns {
-    ($($after:ident),*) => {
-        with_counters!(
-            [TID, START],
-            [
-                STATE, NICE, PRIORITY, LAST_CPU, BLOCKED_REST, DELAY_AFTER_WAKEUP, WAKEUPS, MIGRATIONS, LONGEST_DELAY,
-                OPEN_WAIT, WAIT_0, WAIT_1, WAIT_2, WAIT_3, WAIT_4, WAIT_5, WAIT_6, WAIT_7, WAIT_8, WAIT_9, WAIT_10,
-                WAIT_11 $(, $after)*
-            ]
-        )
-    };
-}
+/// What a process is.
+#[rustfmt::skip]
+const INFO: &[u8] = &[
+    UID, IS_KERNEL, SESSION, BASE_PRIORITY, NAME, PROCESS_COMM, USER_NAME, INTERPRETER, CONTAINER, CGROUP, PRODUCT,
+    CMDLINE,
+];
 
-pub(crate) const HOST: Spec = Spec {
-    section: section::HOST,
-    group: &[],
-    row: &[INTERVAL, CPU_COUNT, HOSTNAME, KERNEL, ARCH, AGENT, SOURCE_REASON],
-};
+const THREAD_KEY: &[u8] = &[TID, START];
+const PROCESS: &[u8] = &[PID, PROCESS_START, PARENT_PID];
+const EXIT: &[u8] = &[COMM, END, ENDS_PROCESS, PARENT_PID];
+const IRQ_COUNTS: &[u8] = &[IRQ, IRQ_TIME, IRQ_COUNT];
+
+pub(crate) const HOST: Spec =
+    Spec::alone(section::HOST, &[&[INTERVAL, CPU_COUNT, HOSTNAME, KERNEL, ARCH, AGENT, SOURCE_REASON]]);
+
+pub(crate) const TOTALS: Spec = Spec::alone(
+    section::TOTALS,
+    &[
+        &[THREAD_COUNT, PROCESS_COUNT, PASS_MONO, PASS_BOOT, PASS_WALL],
+        COUNTERS,
+        HEALTH.split_at(HEALTH_BEFORE_PROBES).0,
+        &[PROBES],
+        HEALTH.split_at(HEALTH_BEFORE_PROBES).1,
+        &[CGROUP_KNOWN, PRESSURE_SOME, PRESSURE_FULL, CGROUPS_LEFT_OUT],
+    ],
+);
 
 #[rustfmt::skip]
-pub(crate) const TOTALS: Spec = Spec {
-    section: section::TOTALS,
-    group: &[],
-    row: with_counters!(
-        [THREAD_COUNT, PROCESS_COUNT, PASS_MONO, PASS_BOOT, PASS_WALL],
-        [
-            HEALTH_0, HEALTH_1, HEALTH_2, HEALTH_3, HEALTH_4, HEALTH_5, HEALTH_6, HEALTH_7, HEALTH_8,
-            HEALTH_9, PROBES, HEALTH_10, HEALTH_11, HEALTH_12, HEALTH_13, HEALTH_14, HEALTH_15, HEALTH_16,
-            HEALTH_17, CGROUP_KNOWN, PRESSURE_SOME, PRESSURE_FULL, CGROUPS_LEFT_OUT
-        ]
-    ),
-};
-
-#[rustfmt::skip]
-pub(crate) const CPUS: Spec = Spec {
-    section: section::CPUS,
-    group: &[],
-    row: &[
+pub(crate) const CPUS: Spec = Spec::alone(
+    section::CPUS,
+    &[&[
         CPU, MODE_0, MODE_1, MODE_2, MODE_3, MODE_4, MODE_5, MODE_6, MODE_7, MODE_8, MODE_9, UNKNOWN_TIME,
         RUN_QUEUE, RUN_QUEUE_MAX, CPU_SWITCHES, SOFTIRQ_0, SOFTIRQ_1, SOFTIRQ_2, SOFTIRQ_3, SOFTIRQ_4,
         SOFTIRQ_5, SOFTIRQ_6, SOFTIRQ_7, SOFTIRQ_8, SOFTIRQ_9,
-    ],
-};
+    ]],
+);
 
-/// Processes whose identity or info is sent.
-#[rustfmt::skip]
-pub(crate) const PROCESSES: Spec = Spec {
-    section: section::PROCESSES,
-    group: &[],
-    row: with_counters!(
-        [PID, PROCESS_START, PARENT_PID],
-        [
-            UID, IS_KERNEL, SESSION, BASE_PRIORITY, NAME, PROCESS_COMM, USER_NAME, INTERPRETER, CONTAINER,
-            CGROUP, PRODUCT, CMDLINE
-        ]
-    ),
-};
-
-/// Processes whose info the receiver has.
-pub(crate) const PLAIN_PROCESSES: Spec = Spec {
-    section: section::PROCESSES,
-    group: &[],
-    row: with_counters!([PID, PROCESS_START, PARENT_PID], []),
-};
-
-/// Threads whose name is sent.
-pub(crate) const THREADS: Spec =
-    Spec { section: section::THREADS, group: &[PID, PROCESS_START], row: thread_columns!(COMM) };
-
-/// Threads whose name the receiver has.
-pub(crate) const PLAIN_THREADS: Spec =
-    Spec { section: section::THREADS, group: &[PID, PROCESS_START], row: thread_columns!() };
-
-/// Threads that ended and whose process's info is sent.
-#[rustfmt::skip]
-pub(crate) const EXITS: Spec = Spec {
-    section: section::EXITS,
-    group: &[PID, PROCESS_START],
-    row: thread_columns!(
-        COMM, END, ENDS_PROCESS, PARENT_PID, UID, IS_KERNEL, SESSION, BASE_PRIORITY, NAME, PROCESS_COMM,
-        USER_NAME, INTERPRETER, CONTAINER, CGROUP, PRODUCT, CMDLINE
-    ),
-};
-
-/// Threads that ended in a process that the receiver has.
-pub(crate) const PLAIN_EXITS: Spec = Spec {
-    section: section::EXITS,
-    group: &[PID, PROCESS_START],
-    row: thread_columns!(COMM, END, ENDS_PROCESS, PARENT_PID),
-};
-
+// Of each kind of row that has names two tables: with them, and *plain*, where the receiver has them.
+pub(crate) const PROCESSES: Spec = Spec::alone(section::PROCESSES, &[PROCESS, COUNTERS, INFO]);
+pub(crate) const PLAIN_PROCESSES: Spec = Spec::alone(section::PROCESSES, &[PROCESS, COUNTERS]);
+pub(crate) const THREADS: Spec = Spec::by_process(section::THREADS, &[THREAD_KEY, COUNTERS, THREAD, &[COMM]]);
+pub(crate) const PLAIN_THREADS: Spec = Spec::by_process(section::THREADS, &[THREAD_KEY, COUNTERS, THREAD]);
+pub(crate) const EXITS: Spec = Spec::by_process(section::EXITS, &[THREAD_KEY, COUNTERS, THREAD, EXIT, INFO]);
+pub(crate) const PLAIN_EXITS: Spec = Spec::by_process(section::EXITS, &[THREAD_KEY, COUNTERS, THREAD, EXIT]);
 /// Threads that ended without final counters.
-pub(crate) const GONE: Spec =
-    Spec { section: section::GONE, group: &[PID, PROCESS_START], row: &[TID, START] };
-
-/// Interrupt lines whose name is sent.
-pub(crate) const IRQS: Spec =
-    Spec { section: section::IRQS, group: &[], row: &[IRQ, IRQ_TIME, IRQ_COUNT, IRQ_NAME] };
-
-/// Interrupt lines whose name the receiver has.
-pub(crate) const PLAIN_IRQS: Spec =
-    Spec { section: section::IRQS, group: &[], row: &[IRQ, IRQ_TIME, IRQ_COUNT] };
+pub(crate) const GONE: Spec = Spec::by_process(section::GONE, &[THREAD_KEY]);
+pub(crate) const IRQS: Spec = Spec::alone(section::IRQS, &[IRQ_COUNTS, &[IRQ_NAME]]);
+pub(crate) const PLAIN_IRQS: Spec = Spec::alone(section::IRQS, &[IRQ_COUNTS]);
 
 /// State letters by how often they occur; others follow as 10 + the byte.
 pub(crate) const STATES: [u8; 10] = *b"SRDIZTtXP?";
-
-fn counters(counters: &Counters) -> [u64; 7] {
-    // 0 where system time is exactly run less user; a column of zeros is not written at all.
-    let rest = counters.system_ns.wrapping_sub(counters.run_ns.wrapping_sub(counters.user_ns));
-    [
-        counters.run_ns,
-        counters.user_ns,
-        counters.system_ns,
-        zigzag(rest.cast_signed()),
-        counters.run_delay_ns,
-        counters.voluntary_switches,
-        counters.involuntary_switches,
-    ]
-}
 
 fn state_code(state: TaskState) -> u64 {
     STATES.iter().position(|&letter| letter == state.0).map_or(10 + u64::from(state.0), |code| code as u64)
 }
 
-/// The columns of a thread row without its name.
-fn thread_values(thread: &ThreadSample) -> [u64; 15] {
-    let [run, user, system, rest, delay, voluntary, involuntary] = counters(&thread.counters);
-    [
-        u64::from(thread.process.pid),
-        thread.process.start_ns,
-        u64::from(thread.key.tid),
-        thread.key.start_ns,
-        run,
-        user,
-        system,
-        rest,
-        delay,
-        voluntary,
-        involuntary,
+/// A row without its name. `grown`: by how much its waits grew since the snapshot before, to send only those that did.
+pub(crate) fn push_plain_thread(table: &mut Table, thread: &ThreadSample, grown: Option<&Waits>) {
+    push_thread_key(table, thread.process, thread.key);
+    table.push(&counter_values(&thread.counters));
+    table.push(&[
         state_code(thread.state),
         zigzag(i64::from(thread.nice)),
         // The kernel shows a normal thread's priority as 20 + nice, so this is 0 except for real-time
         // threads.
         zigzag(i64::from(thread.priority) - 20 - i64::from(thread.nice)),
         u64::from(thread.last_cpu),
-    ]
-}
-
-/// `grown`: by how much its waits grew since the snapshot before.
-pub(crate) fn push_plain_thread(table: &mut Table, thread: &ThreadSample, grown: &Waits) {
-    table.push(&thread_values(thread));
-    table.push(&sched_values(thread, Some(grown)));
+    ]);
+    table.push(&sched_values(thread, grown));
 }
 
 pub(crate) fn push_thread(table: &mut Table, thread: &ThreadSample) {
-    table.push(&thread_values(thread));
-    table.push(&sched_values(thread, None));
+    push_plain_thread(table, thread, None);
     let comm = table.text(thread.comm.as_bytes());
     table.push(&[comm]);
 }
 
-pub(crate) fn push_gone(table: &mut Table, process: ProcessKey, thread: ThreadKey) {
+pub(crate) fn push_thread_key(table: &mut Table, process: ProcessKey, thread: ThreadKey) {
     table.push(&[u64::from(process.pid), process.start_ns, u64::from(thread.tid), thread.start_ns]);
 }
 
@@ -223,7 +137,7 @@ fn push_info(table: &mut Table, info: &ProcessInfo, texts: &mut TextBudget) {
 
 pub(crate) fn push_plain_process(table: &mut Table, process: &ProcessSample) {
     table.push(&[u64::from(process.key.pid), process.key.start_ns, u64::from(process.parent_pid)]);
-    table.push(&counters(&process.ended_threads));
+    table.push(&counter_values(&process.ended_threads));
 }
 
 pub(crate) fn push_process(table: &mut Table, process: &ProcessSample, texts: &mut TextBudget) {
@@ -261,9 +175,9 @@ pub(crate) fn push_totals(table: &mut Table, snapshot: &Snapshot) {
         zigzag(end.boot_ns.wrapping_sub(begin.boot_ns).cast_signed()),
         zigzag(end.wall_ns.wrapping_sub(begin.wall_ns)),
     ]);
-    table.push(&counters(&snapshot.exited_total));
+    table.push(&counter_values(&snapshot.exited_total));
     let counts = health_counts(&snapshot.health);
-    let (before, after) = counts.split_at(10);
+    let (before, after) = counts.split_at(HEALTH_BEFORE_PROBES);
     table.push(before);
     table.push(&[u64::from(snapshot.health.probes.bits())]);
     table.push(after);
@@ -389,10 +303,15 @@ pub(crate) fn irq(table: &TableReader<'_>) -> Result<IrqRow, DecodeError> {
     })
 }
 
-/// Counts of the source's health with the columns that have them. The order is that of the totals' row, with the probes in place 10.
+/// So many counts come before the probes in the totals' row.
+const HEALTH_BEFORE_PROBES: usize = 10;
+
+/// Counts of the source's health with the columns that have them, in the order of the totals' row.
 macro_rules! health {
     ($($column:ident $count:ident)+) => {
-        fn health_counts(health: &SourceHealth) -> [u64; 18] {
+        const HEALTH: &[u8] = &[$($column),+];
+
+        fn health_counts(health: &SourceHealth) -> [u64; HEALTH.len()] {
             [$(health.$count),+]
         }
 

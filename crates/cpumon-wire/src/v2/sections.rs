@@ -13,29 +13,18 @@ use cpumon_model::{
     ThreadKey, Throttle, find_delays,
 };
 
-use super::columns::{
-    CGROUP, CGROUP_ID, CGROUP_KNOWN, CGROUP_LIMIT, CGROUP_LIMITER, DELAY_BUCKET, DELAY_COUNT, DELAY_CPU,
-    DELAY_WHOLE, PERIODS, PID, PRESSURE_FULL, PRESSURE_SOME, PROCESS_START, START, THROTTLED_PERIODS,
-    THROTTLED_TIME, TID, section,
-};
+#[allow(clippy::wildcard_imports)] // One name for each column.
+use super::columns::*;
 use super::header::{Frames, MAX_TEXT_BYTES};
 use super::known::Turn;
 use super::read::{Span, TableReader};
 use super::table::{Spec, Table, TextBudget};
 use crate::DecodeError;
 
-const CPU_DELAYS: Spec =
-    Spec { section: section::DELAYS, group: &[DELAY_CPU], row: &[DELAY_WHOLE, DELAY_BUCKET, DELAY_COUNT] };
-const PROCESS_DELAYS: Spec = Spec {
-    section: section::DELAYS,
-    group: &[PID, PROCESS_START],
-    row: &[DELAY_WHOLE, DELAY_BUCKET, DELAY_COUNT],
-};
-const THREAD_DELAYS: Spec = Spec {
-    section: section::DELAYS,
-    group: &[PID, PROCESS_START],
-    row: &[TID, START, DELAY_WHOLE, DELAY_BUCKET, DELAY_COUNT],
-};
+const BUCKET: &[u8] = &[DELAY_WHOLE, DELAY_BUCKET, DELAY_COUNT];
+const CPU_DELAYS: Spec = Spec { section: section::DELAYS, group: &[DELAY_CPU], row: &[BUCKET] };
+const PROCESS_DELAYS: Spec = Spec::by_process(section::DELAYS, &[BUCKET]);
+const THREAD_DELAYS: Spec = Spec::by_process(section::DELAYS, &[&[TID, START], BUCKET]);
 
 /// One bucket as a frame has it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -159,28 +148,11 @@ pub(crate) fn delay(table: &TableReader<'_>) -> Result<DelayRow, DecodeError> {
     })
 }
 
-const NAMED_CGROUPS: Spec = Spec {
-    section: section::CGROUPS,
-    group: &[],
-    row: &[
-        CGROUP_ID,
-        CGROUP_KNOWN,
-        PERIODS,
-        THROTTLED_PERIODS,
-        THROTTLED_TIME,
-        PRESSURE_SOME,
-        PRESSURE_FULL,
-        CGROUP_LIMIT,
-        CGROUP_LIMITER,
-        CGROUP,
-    ],
-};
+const GROUP: &[u8] =
+    &[CGROUP_ID, CGROUP_KNOWN, PERIODS, THROTTLED_PERIODS, THROTTLED_TIME, PRESSURE_SOME, PRESSURE_FULL];
+const NAMED_CGROUPS: Spec = Spec::alone(section::CGROUPS, &[GROUP, &[CGROUP_LIMIT, CGROUP_LIMITER, CGROUP]]);
 /// Groups whose path and limit the receiver has.
-const PLAIN_CGROUPS: Spec = Spec {
-    section: section::CGROUPS,
-    group: &[],
-    row: &[CGROUP_ID, CGROUP_KNOWN, PERIODS, THROTTLED_PERIODS, THROTTLED_TIME, PRESSURE_SOME, PRESSURE_FULL],
-};
+const PLAIN_CGROUPS: Spec = Spec::alone(section::CGROUPS, &[GROUP]);
 
 /// Bits of [`CGROUP_KNOWN`].
 const HAS_THROTTLE: u64 = 1;
@@ -214,13 +186,9 @@ pub struct AboutCgroup {
 }
 
 /// What was sent of a group in the snapshot before.
-#[derive(Copy, Clone, Debug)]
+#[derive(Debug)]
 struct SentCgroup {
-    id: u64,
-    limit: CpuLimit,
-    limiter_bytes: u16,
-    throttle: Option<Throttle>,
-    pressure: Option<Pressure>,
+    row: CgroupSample,
     /// Snapshots to come that will have its path.
     sends_left: u8,
 }
@@ -234,27 +202,6 @@ pub(crate) struct CgroupWriter {
     next: Vec<SentCgroup>,
 }
 
-impl SentCgroup {
-    fn of(row: &CgroupSample, sends_left: u8) -> Self {
-        Self {
-            id: row.id,
-            limit: row.limit,
-            limiter_bytes: row.limiter_bytes,
-            throttle: row.throttle,
-            pressure: row.pressure,
-            sends_left,
-        }
-    }
-
-    fn has_same_limit(&self, row: &CgroupSample) -> bool {
-        (self.limit, self.limiter_bytes) == (row.limit, row.limiter_bytes)
-    }
-
-    fn has_same_counters(&self, row: &CgroupSample) -> bool {
-        (self.throttle, self.pressure) == (row.throttle, row.pressure)
-    }
-}
-
 impl CgroupWriter {
     /// Writes what is due, with paths within this budget. Returns how many rows did not fit.
     pub(crate) fn write(
@@ -266,24 +213,28 @@ impl CgroupWriter {
         frames: &mut Frames<'_>,
     ) -> u64 {
         for row in &snapshot.cgroups {
-            let before = self.sent.binary_search_by_key(&row.id, |sent| sent.id).ok().map(|at| self.sent[at]);
-            let before = before.filter(|sent| sent.has_same_limit(row));
+            let before = self.sent.binary_search_by_key(&row.id, |sent| sent.row.id).ok();
+            let before = before.map(|at| &self.sent[at]).filter(|SentCgroup { row: sent, .. }| {
+                (sent.limit, sent.limiter_bytes) == (row.limit, row.limiter_bytes)
+            });
             let sends_left = before.map_or(turn.name_sends, |sent| sent.sends_left);
-            self.next.push(SentCgroup::of(row, sends_left.saturating_sub(1)));
+            self.next.push(SentCgroup { row: row.clone(), sends_left: sends_left.saturating_sub(1) });
             if sends_left > 0 || turn.everything || (turn.slot == 0 && turn.slots > 0) {
                 push_cgroup(named, row.id, known_bits(row), row);
                 named.push(&[row.limit.code(), u64::from(row.limiter_bytes)]);
                 let path = texts.put([(&row.path, MAX_TEXT_BYTES)], named);
                 named.push(&path);
-            } else if before.is_some_and(|sent| !sent.has_same_counters(row)) {
+            } else if before.is_some_and(|SentCgroup { row: sent, .. }| {
+                (sent.throttle, sent.pressure) != (row.throttle, row.pressure)
+            }) {
                 push_cgroup(plain, row.id, known_bits(row), row);
             }
         }
         let is_listed = |id: u64| snapshot.cgroups.binary_search_by_key(&id, |row| row.id).is_ok();
         let lost = named.write(NAMED_CGROUPS, frames) + plain.write(PLAIN_CGROUPS, frames);
         plain.clear();
-        for ended in self.sent.iter().filter(|sent| !is_listed(sent.id)) {
-            push_cgroup(plain, ended.id, HAS_ENDED, &CgroupSample::default());
+        for ended in self.sent.iter().map(|sent| sent.row.id).filter(|id| !is_listed(*id)) {
+            push_cgroup(plain, ended, HAS_ENDED, &CgroupSample::default());
         }
         std::mem::swap(&mut self.sent, &mut self.next);
         self.next.clear();

@@ -2,10 +2,10 @@
 //! units of columns are chosen for the gathered rows, once per snapshot. [`TextBudget`] cuts the texts of a row where it would not fit a
 //! datagram.
 
-use super::bits::{BitReader, BitWriter, zigzag};
+use super::bits::{BitReader, BitWriter};
 use super::columns::{
-    Column, Kind, Relative, SYSTEM, SYSTEM_REST, Tally, UNITS, average_bits, has_unit, is_always_sent,
-    is_text, relative,
+    Column, Kind, PID, PROCESS_START, Relative, SYSTEM, SYSTEM_REST, Tally, UNITS, average_bits, difference,
+    properties, relative,
 };
 use super::header::Frames;
 
@@ -25,8 +25,22 @@ pub(crate) struct Spec {
     pub(crate) section: u8,
     /// Columns that are the same for a group of rows; written when they change.
     pub(crate) group: &'static [u8],
-    /// Columns of each row. Keys first.
-    pub(crate) row: &'static [u8],
+    /// Columns of each row, in parts. Keys first.
+    pub(crate) row: &'static [&'static [u8]],
+}
+
+impl Spec {
+    pub(super) const fn alone(section: u8, row: &'static [&'static [u8]]) -> Self {
+        Self { section, group: &[], row }
+    }
+
+    pub(super) const fn by_process(section: u8, row: &'static [&'static [u8]]) -> Self {
+        Self { section, group: &[PID, PROCESS_START], row }
+    }
+
+    fn columns(self) -> impl Iterator<Item = u8> {
+        self.group.iter().chain(self.row.iter().copied().flatten()).copied()
+    }
 }
 
 /// A column that is written.
@@ -97,7 +111,7 @@ impl Table {
 
     /// Writes all rows into frames. Returns how many did not fit even an empty datagram.
     pub(crate) fn write(&mut self, spec: Spec, frames: &mut Frames<'_>) -> u64 {
-        self.stride = spec.group.len() + spec.row.len();
+        self.stride = spec.columns().count();
         let rows = self.values.len() / self.stride;
         if rows == 0 {
             return 0;
@@ -135,8 +149,8 @@ impl Table {
     fn tally(&mut self, spec: Spec, rows: usize) {
         let mut tallies = std::mem::take(&mut self.tallies);
         tallies.clear();
-        tallies.extend(spec.group.iter().chain(spec.row).enumerate().map(|(slot, &id)| Tally::new(id, slot)));
-        for tally in tallies.iter_mut().filter(|tally| has_unit(tally.id)) {
+        tallies.extend(spec.columns().enumerate().map(|(slot, id)| Tally::new(id, slot)));
+        for tally in tallies.iter_mut().filter(|tally| properties(tally.id).has_unit) {
             tally.unit = self.largest_unit(tally.slot);
         }
         for at in 0..tallies.len() {
@@ -183,7 +197,7 @@ impl Table {
             if tally.slot < groups && !begins_group {
                 continue;
             }
-            if is_text(tally.id) {
+            if properties(tally.id).is_text {
                 // A row that repeats the text of the row before is written as 0.
                 tally.cover(0);
                 tally.add((value & 0xffff_ffff) + 1);
@@ -217,8 +231,8 @@ impl Table {
         self.planned.clear();
         self.planned_groups = 0;
         for tally in &self.tallies {
-            let is_needed = if is_text(tally.id) {
-                is_always_sent(tally.id) || tally.max_bits > 1
+            let is_needed = if properties(tally.id).is_text {
+                properties(tally.id).is_always_sent || tally.max_bits > 1
             } else {
                 // Without its column system time is what run − user leaves, so zeros must be sent.
                 // Likewise a key that is always its group's must not be taken for 0.
@@ -348,18 +362,6 @@ impl Table {
     fn differs_in_group(&self, at: usize) -> bool {
         let (row, before) = (self.row(at), self.row(at - 1));
         self.planned[..self.planned_groups].iter().any(|planned| row[planned.slot] != before[planned.slot])
-    }
-}
-
-/// A difference in units: not negative, or modulo 2^64 and folded.
-fn difference(value: u64, before: u64, unit: u64, is_folded: bool) -> u64 {
-    let difference = value.wrapping_sub(before);
-    if is_folded {
-        zigzag(difference.cast_signed() / unit.cast_signed())
-    } else if unit == 1 {
-        difference
-    } else {
-        difference / unit
     }
 }
 

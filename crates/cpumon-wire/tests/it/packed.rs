@@ -50,7 +50,7 @@ fn records_of_a_busy_machine_come_back_bit_by_bit() {
     for seed in 1..=4 {
         let mut machine = Machine::new(seed, 20, 120, 50);
         machine.reports_exits = seed % 2 == 0;
-        let (mut packer, mut unpacker, mut back) = (Packer::new(), Unpacker::new(), Vec::new());
+        let (mut packer, mut unpacker, mut back) = (Packer::default(), Unpacker::default(), Vec::new());
         for (record, _) in records(&mut machine, 40, true) {
             let packed = packed(&mut packer, &record);
             assert!(unpacker.unpack(&packed, &mut back).is_ok());
@@ -62,7 +62,7 @@ fn records_of_a_busy_machine_come_back_bit_by_bit() {
 #[test]
 fn a_record_that_is_sent_as_it_is_between_packed_ones_does_not_matter() {
     let all = records(&mut Machine::new(5, 10, 60, 20), 12, true);
-    let (mut packer, mut unpacker, mut back) = (Packer::new(), Unpacker::new(), Vec::new());
+    let (mut packer, mut unpacker, mut back) = (Packer::default(), Unpacker::default(), Vec::new());
     for (at, (record, _)) in all.iter().enumerate().filter(|(at, _)| at % 4 != 2) {
         assert!(unpacker.unpack(&packed(&mut packer, record), &mut back).is_ok(), "{at}");
         assert!(back == *record);
@@ -74,7 +74,7 @@ fn a_record_that_is_sent_as_it_is_between_packed_ones_does_not_matter() {
 fn a_channel_can_begin_at_any_full_snapshot() {
     let all = records(&mut Machine::new(6, 10, 60, 20), 40, true);
     for begin in [16, 32] {
-        let (mut packer, mut unpacker, mut back) = (Packer::new(), Unpacker::new(), Vec::new());
+        let (mut packer, mut unpacker, mut back) = (Packer::default(), Unpacker::default(), Vec::new());
         for (record, _) in &all[begin..] {
             assert!(unpacker.unpack(&packed(&mut packer, record), &mut back).is_ok());
             assert!(back == *record);
@@ -85,10 +85,10 @@ fn a_channel_can_begin_at_any_full_snapshot() {
 #[test]
 fn packed_bytes_that_are_lost_doubled_or_damaged_are_refused_and_never_taken_for_others() {
     let all = records(&mut Machine::new(7, 10, 60, 20), 12, true);
-    let mut packer = Packer::new();
+    let mut packer = Packer::default();
     let sound: Vec<Vec<u8>> = all.iter().map(|(record, _)| packed(&mut packer, record)).collect();
     let until = |last: usize| {
-        let (mut unpacker, mut back) = (Unpacker::new(), Vec::new());
+        let (mut unpacker, mut back) = (Unpacker::default(), Vec::new());
         assert!(sound[..last].iter().all(|packed| unpacker.unpack(packed, &mut back).is_ok()));
         unpacker
     };
@@ -111,7 +111,7 @@ fn packed_bytes_that_are_lost_doubled_or_damaged_are_refused_and_never_taken_for
 fn a_few_bytes_do_not_become_many() {
     for fill in [0, 0xff, 0x55] {
         for length in [4, 64, 4_096] {
-            let (mut unpacker, mut back) = (Unpacker::new(), Vec::new());
+            let (mut unpacker, mut back) = (Unpacker::default(), Vec::new());
             for _ in 0..4 {
                 assert!(unpacker.unpack(&vec![fill; length], &mut back).is_err());
                 assert!(back.capacity() <= 32 << 20, "{} bytes", back.capacity());
@@ -125,7 +125,7 @@ fn a_few_bytes_do_not_become_many() {
 fn two_hundred_changed_threads_with_the_schedulers_events_take_at_most_55_percent() {
     let mut machine = Machine::new(1, 50, 400, 200);
     let all = records(&mut machine, 60, false);
-    let mut packer = Packer::new();
+    let mut packer = Packer::default();
     let (mut bytes, mut plain, mut rows) = (0, 0, 0);
     for (at, (record, changed)) in all.iter().enumerate() {
         let packed = packed(&mut packer, record);

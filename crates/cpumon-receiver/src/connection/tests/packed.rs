@@ -151,7 +151,7 @@ fn what_is_packed_wrongly_ends_the_connection_and_is_counted() {
     let mut record = Vec::new();
     assert!(push_snapshot(&mut record, 1, 5, true, &[frame(10)]));
     let mut packed = Vec::new();
-    assert!(cpumon_wire::packed::Packer::new().pack(&record, &mut packed));
+    assert!(cpumon_wire::packed::Packer::default().pack(&record, &mut packed));
     let mut damaged = packed.clone();
     damaged[0] ^= 1;
     for (channel, bytes) in [(1, &b""[..]), (1, &[0xff; 300]), (1, &damaged), (2, &packed)] {
