@@ -4,9 +4,10 @@
 use cpumon_model::{Delta, Flags};
 
 use super::limits::MAX_ROWS;
-use super::varint::{Cursor, Malformed, Packer, Row, unzigzag, zigzag};
+use super::values::{decode_values, put_values};
+use super::varint::{Cursor, Malformed, Packer};
 use super::{
-    Coding, PARTS, PackedInterval, PackedProcess, PackedThread, difference, life_code, life_of, place_code,
+    Coding, PackedInterval, PackedProcess, PackedThread, difference, life_code, life_of, place_code,
     place_of, sum,
 };
 
@@ -22,8 +23,7 @@ mod process_bit {
     pub(super) const ABSENT: u8 = 1 << 5;
 }
 
-/// Bits of a row's mask; the six low bits are which parts follow.
-const SIGNED: u8 = 1 << 6;
+/// Bit of a row's mask.
 const ODD: u8 = 1 << 7;
 
 /// Writes a blob, row after row: [`Encoder::begin`], then each process and after it its threads.
@@ -102,27 +102,6 @@ impl Encoder {
     }
 }
 
-/// A mask byte, then the parts that are not zero.
-#[inline]
-fn put_values(out: &mut Row<'_>, coding: Coding, row: &Delta, mut mask: u8) {
-    let mut parts = coding.parts(row);
-    // The sign bit of the OR is set if any part is negative. Otherwise zigzag would only cost a bit in each
-    // number.
-    if parts.iter().fold(0, |all, part| all | part) < 0 {
-        mask |= SIGNED;
-        parts = parts.map(|part| zigzag(part).cast_signed());
-    }
-    // The mask comes before the parts, but is complete only after them: its byte is reserved here.
-    let at = out.put_byte(0);
-    for (bit, part) in parts.into_iter().enumerate() {
-        if part != 0 {
-            mask |= 1 << bit;
-            out.put(part.cast_unsigned());
-        }
-    }
-    out.set_byte(at, mask);
-}
-
 /// Reads a blob into `into`, which is emptied first. On an error `into` holds what was read so far.
 pub(crate) fn decode(bytes: &[u8], into: &mut PackedInterval) -> Result<(), Malformed> {
     into.clear();
@@ -191,19 +170,6 @@ fn decode_thread(coding: Coding, id: u64, cursor: &mut Cursor<'_>) -> Result<Pac
         flags: Flags::from_bits_retain(flags),
         delta,
     })
-}
-
-#[inline]
-fn decode_values(coding: Coding, cursor: &mut Cursor<'_>) -> Result<(Delta, u8), Malformed> {
-    let mask = cursor.u8()?;
-    let mut parts = [0_i64; PARTS];
-    for (bit, part) in parts.iter_mut().enumerate() {
-        if mask & 1 << bit != 0 {
-            let raw = cursor.u64()?;
-            *part = if mask & SIGNED == 0 { raw.cast_signed() } else { unzigzag(raw) };
-        }
-    }
-    Ok((coding.delta(&parts), mask))
 }
 
 #[cfg(test)]

@@ -12,8 +12,9 @@ use super::limits::{MAX_BUCKETS, MAX_CPUS, MAX_HISTOGRAMS, MAX_INTERVALS, MAX_RO
 use super::lists::{ListedProcess, ListedThread, MAX_IDLE_THREADS, MAX_PROCESSES, unpack};
 use super::meta::{COUNT, END_WALL, MetaRow, write_meta, write_optional};
 use super::sched::SchedRows;
+use super::values::PARTS;
 use super::varint::{self, Malformed, write_section};
-use super::{Coding, PARTS, host};
+use super::{Coding, host};
 use crate::held_memory::taken_by;
 use crate::names::ThreadName;
 use crate::{Query, Reader, StoreOptions, Writer};

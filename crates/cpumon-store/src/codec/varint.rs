@@ -1,5 +1,7 @@
-//! Integers of variable length (LEB128, 7 bits a byte, low bits first) and zigzag. Most counters of one second fit in one to
-//! four bytes.
+//! Numbers of variable length ([`cpumon_model::varint`]): [`Packer`] writes many of them fast, [`Cursor`] reads them and says where they
+//! are malformed. Most counters of one second fit in one to four bytes.
+
+pub(crate) use cpumon_model::varint::{push as write, unzigzag, zigzag};
 
 /// Bytes that ended too early or are invalid.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -8,28 +10,6 @@ pub(crate) struct Malformed {
     /// Offset in the section, bytes.
     pub(crate) offset: usize,
     pub(crate) what: &'static str,
-}
-
-/// Appends `value`, one to ten bytes.
-#[inline]
-pub(crate) fn write(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push((value & 0x7f) as u8);
-}
-
-/// Maps small negative and positive numbers to small positive ones.
-#[inline]
-pub(crate) fn zigzag(value: i64) -> u64 {
-    ((value << 1) ^ (value >> 63)).cast_unsigned()
-}
-
-/// The reverse of [`zigzag`].
-#[inline]
-pub(crate) fn unzigzag(value: u64) -> i64 {
-    (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }
 
 #[inline]

@@ -6,9 +6,10 @@ use cpumon_model::{Delta, Flags};
 use super::FORMAT;
 use crate::codec::limits::{MAX_INTERVALS, MAX_ROWS, MAX_SECTION_BYTES};
 use crate::codec::meta::{COUNT, IN_EVERY_CHUNK, MetaRow, read_meta, read_optional};
-use crate::codec::varint::{self, Cursor, Malformed};
+use crate::codec::values::Values;
+use crate::codec::varint::{Cursor, Malformed};
 use crate::codec::zip::unzip;
-use crate::codec::{Coding, PARTS, PackedProcess, PackedThread, difference, life_of, place_of};
+use crate::codec::{PackedProcess, PackedThread, difference, life_of, place_of};
 
 /// A buffer or a list of more bytes is freed when it was used: chunks stay in memory, and few are that large.
 const KEPT_BYTES: usize = 4 << 20;
@@ -409,40 +410,4 @@ fn starts(ends: &mut [usize], intervals: impl Iterator<Item = usize>) -> Vec<usi
         *end = total;
     }
     begins
-}
-
-/// Reads rows of values one after the other.
-#[derive(Debug)]
-pub(crate) struct Values<'a> {
-    coding: Coding,
-    signed: u8,
-    columns: [Cursor<'a>; PARTS],
-}
-
-impl<'a> Values<'a> {
-    /// Finds the sections that [`write_values`] wrote.
-    pub(crate) fn open(cursor: &mut Cursor<'a>) -> Result<Self, Malformed> {
-        let (coding, signed) = (Coding::from_bits(cursor.u8()?), cursor.u8()?);
-        let mut columns = [Cursor::new(&[]); PARTS];
-        for column in &mut columns {
-            *column = cursor.section()?;
-        }
-        Ok(Self { coding, signed, columns })
-    }
-
-    /// Steps over as many rows without decoding them.
-    pub(crate) fn skip(&mut self, rows: usize) -> Result<(), Malformed> {
-        self.columns.iter_mut().try_for_each(|column| column.skip(rows))
-    }
-
-    /// Decodes the next row; an error where a column has ended.
-    #[inline]
-    pub(crate) fn next(&mut self) -> Result<Delta, Malformed> {
-        let mut parts = [0_i64; PARTS];
-        for (bit, (part, column)) in parts.iter_mut().zip(&mut self.columns).enumerate() {
-            let raw = column.u64()?;
-            *part = if self.signed & 1 << bit == 0 { raw.cast_signed() } else { varint::unzigzag(raw) };
-        }
-        Ok(self.coding.delta(&parts))
-    }
 }

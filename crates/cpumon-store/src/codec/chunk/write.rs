@@ -4,9 +4,10 @@ use cpumon_model::Delta;
 
 use super::FORMAT;
 use crate::codec::meta::{MetaRow, write_meta, write_optional};
+use crate::codec::values::write_values;
 use crate::codec::varint::{self, write_section};
 use crate::codec::zip::zip;
-use crate::codec::{Coding, PARTS, PackedInterval, PackedProcess, PackedThread, life_code, place_code, sum};
+use crate::codec::{Coding, PackedInterval, PackedProcess, PackedThread, life_code, place_code, sum};
 
 /// One interval that is not in a chunk yet.
 #[derive(Clone, Debug)]
@@ -181,26 +182,4 @@ fn encode_threads(rows: &[ThreadAt], processes: &[ProcessAt]) -> Vec<u8> {
     let values: Vec<Delta> = rows.iter().filter(|at| !at.is_rest).map(|at| at.row.delta).collect();
     write_values(&values, Coding::of(values.iter()), &mut out);
     out
-}
-
-/// Writes the six parts of `rows` as six sections, after a byte for the coding and one for which are signed.
-pub(crate) fn write_values(rows: &[Delta], coding: Coding, out: &mut Vec<u8>) {
-    let mut columns: [Vec<u8>; PARTS] = Default::default();
-    // Found in a pass of its own: a column is zigzag as a whole, which costs a bit in each of its numbers.
-    let mut signed = 0_u8;
-    for row in rows {
-        for (bit, part) in coding.parts(row).into_iter().enumerate() {
-            signed |= u8::from(part < 0) << bit;
-        }
-    }
-    for row in rows {
-        for (bit, (part, column)) in coding.parts(row).into_iter().zip(&mut columns).enumerate() {
-            let is_signed = signed & 1 << bit != 0;
-            varint::write(column, if is_signed { varint::zigzag(part) } else { part.cast_unsigned() });
-        }
-    }
-    out.extend([coding.bits(), signed]);
-    for column in &columns {
-        write_section(out, column);
-    }
 }
