@@ -2,7 +2,7 @@
 //! is `-`, which is not `0.0`; [`cpumon_model::IntervalView`] decides which values are no data.
 
 use cpumon_model::{
-    CgroupInterval, ColumnId, CpuLimit, Fields, Flags, GroupLimits, Interval, IntervalView, Life,
+    CgroupInterval, ColumnId, CpuLimit, Fields, Flags, Format, GroupLimits, Interval, IntervalView, Life,
     LimitFinder, ProcessInterval, ThreadInterval, Value, delay_percent, wait_in_words,
 };
 
@@ -11,24 +11,6 @@ use crate::rows::{Group, Item, group_delays, main_thread, thread_name};
 use crate::text::{mean, name_text, percent, rate, safe, short, total, width};
 use crate::theme::Theme;
 use crate::view::{Col, Unit, View};
-
-/// Columns of counters that a group adds up like a process.
-const IS_OF_GROUPS: [ColumnId; 14] = [
-    ColumnId::UserNs,
-    ColumnId::SystemNs,
-    ColumnId::RunNs,
-    ColumnId::RunDelayNs,
-    ColumnId::VoluntarySwitches,
-    ColumnId::InvoluntarySwitches,
-    ColumnId::ThreadRows,
-    ColumnId::BlockedNs,
-    ColumnId::DelayAfterWakeupNs,
-    ColumnId::LongestRunDelayNs,
-    ColumnId::Wakeups,
-    ColumnId::Migrations,
-    ColumnId::WaitReason,
-    ColumnId::WaitNs,
-];
 
 /// No data.
 pub(crate) const NONE: &str = "-";
@@ -72,26 +54,31 @@ impl<'a> Cells<'a> {
             Col::State => self.of_thread(item, ColumnId::State),
             Col::Nice => self.of_thread(item, ColumnId::Nice),
             Col::LastCpu => self.of_thread(item, ColumnId::LastCpu),
-            Col::Cpu => self.percent(item, ColumnId::RunNs),
-            Col::User100 => self.percent(item, ColumnId::UserNs),
-            Col::System100 => self.percent(item, ColumnId::SystemNs),
-            Col::Ready => self.in_state(item, ColumnId::RunDelayNs),
-            Col::LongestDelay => self.int(item, ColumnId::LongestRunDelayNs).map(short),
-            Col::DelayP99 => self.int(item, ColumnId::RunDelayP99Ns).map(short),
             Col::Limit => limit_text(self.limits(item)),
             Col::Throttled => self.throttled(item),
             Col::Blocked => self.blocked(item),
             Col::Wait => self.wait(item),
             Col::Switches => self.switches(item),
-            Col::Voluntary => self.rate(item, ColumnId::VoluntarySwitches),
-            Col::Involuntary => self.rate(item, ColumnId::InvoluntarySwitches),
             Col::Threads => return self.threads(item),
             Col::Seen => self.seen(item),
             Col::Container => return self.container(item),
             Col::Marks => return self.marks(item),
             Col::Name => return self.name(item),
+            _ => self.measured(item, col),
         };
         text.unwrap_or_else(|| NONE.into())
+    }
+
+    /// A number of the shared table, as that says.
+    fn measured(&self, item: &Item<'_>, col: Col) -> Option<String> {
+        let (id, value) = (col.shared().source?, |id| self.int(item, id));
+        match col.shared().format {
+            Format::Share => self.percent(item, id),
+            Format::Threads => self.in_state(item, id),
+            Format::PerSecond => self.per_second(value(id)?),
+            Format::Duration => value(id).map(short),
+            Format::Number | Format::Text => value(id).map(|number| number.to_string()),
+        }
     }
 
     /// A measured number of a row; `None` is no data.
@@ -130,12 +117,10 @@ impl<'a> Cells<'a> {
             let ns = group_delays(self.interval, group).percentile_ns(percent, group.sched.longest_ns());
             return ns.map_or(Value::Null, Value::count);
         }
-        if !IS_OF_GROUPS.contains(&id) {
-            return Value::Null;
+        match id {
+            ColumnId::ThreadRows => group.thread_rows.into(),
+            _ => self.values.group(&group.delta, &group.sched, id).into_owned(),
         }
-        let Group { delta, sched, thread_rows, .. } = *group;
-        let sum = ProcessInterval { delta, sched, thread_rows, ..ProcessInterval::default() };
-        self.values.process(&sum, id).into_owned()
     }
 
     fn user(&self, item: &Item<'_>) -> String {
@@ -237,10 +222,6 @@ impl<'a> Cells<'a> {
     fn switches(&self, item: &Item<'_>) -> Option<String> {
         let voluntary = self.int(item, ColumnId::VoluntarySwitches)?;
         self.per_second(voluntary.saturating_add(self.int(item, ColumnId::InvoluntarySwitches)?))
-    }
-
-    fn rate(&self, item: &Item<'_>, id: ColumnId) -> Option<String> {
-        self.per_second(self.int(item, id)?)
     }
 
     fn per_second(&self, count: i64) -> Option<String> {

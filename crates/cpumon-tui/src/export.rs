@@ -44,19 +44,13 @@ const HOST: [ColumnId; 27] = [
     ColumnId::CgroupsLeftOut,
 ];
 
-/// Fields of rows.
-const ROW: [ColumnId; 35] = [
+/// Fields of rows beside what is measured of tasks.
+const ROW: [ColumnId; 22] = [
     ColumnId::Pid,
     ColumnId::Tid,
     ColumnId::Name,
     ColumnId::ProcessName,
     ColumnId::StartNs,
-    ColumnId::UserNs,
-    ColumnId::SystemNs,
-    ColumnId::RunNs,
-    ColumnId::RunDelayNs,
-    ColumnId::VoluntarySwitches,
-    ColumnId::InvoluntarySwitches,
     ColumnId::CpuPct,
     ColumnId::ParentPid,
     ColumnId::Uid,
@@ -68,13 +62,6 @@ const ROW: [ColumnId; 35] = [
     ColumnId::Nice,
     ColumnId::Life,
     ColumnId::Flags,
-    ColumnId::BlockedNs,
-    ColumnId::DelayAfterWakeupNs,
-    ColumnId::LongestRunDelayNs,
-    ColumnId::Wakeups,
-    ColumnId::Migrations,
-    ColumnId::WaitReason,
-    ColumnId::WaitNs,
     ColumnId::OpenWait,
     ColumnId::CpuLimit,
     ColumnId::Periods,
@@ -83,10 +70,15 @@ const ROW: [ColumnId; 35] = [
     ColumnId::PressureSomeNs,
 ];
 
+/// The columns of rows, in the order of the shared table.
+fn row_columns() -> impl Iterator<Item = &'static Column> {
+    COLUMNS.iter().filter(|column| ROW.contains(&column.id) || column.is_measured_of_tasks())
+}
+
 /// The columns of a row's JSON: those of its table, and of its control groups.
-fn fields_of(item: &Item<'_>) -> impl Iterator<Item = &'static Column> {
+fn is_field_of(column: &Column, item: &Item<'_>) -> bool {
     let own = if let Item::Thread(_) = item { Tables::THREAD_INTERVAL } else { Tables::PROCESS_INTERVAL };
-    ROW.into_iter().map(column).filter(move |column| column.tables.intersects(own | Tables::CGROUP_INTERVAL))
+    column.tables.intersects(own | Tables::CGROUP_INTERVAL)
 }
 
 /// Batch mode's JSON: one object for each interval, on one line. No data is `null`. Rows are written one by one, so memory stays small.
@@ -102,7 +94,7 @@ pub(crate) fn write_json(
     let values = IntervalView::new(hostname, interval);
     let trust = interval.trust.or(status.map(|status| status.trust));
     let mut head: BTreeMap<&str, Value<'_>> =
-        HOST.into_iter().map(|id| (column(id).name, values.host(id))).collect();
+        HOST.into_iter().map(|id| (id.column().name, values.host(id))).collect();
     head.insert("host", Value::Text(hostname.into()));
     head.insert("host_id", Value::Text(interval.host.to_string().into()));
     head.insert("trust", trust.map_or(Value::Null, |trust| Value::Text(trust.name().into())));
@@ -113,45 +105,43 @@ pub(crate) fn write_json(
     out.write_all(b",\"rows\":[")?;
     let view = View::default();
     let cells = Cells::new(interval, &view, Theme { color: false, ascii: true }, None);
+    let columns: Vec<&Column> = row_columns().collect();
     let items = rows.rows.iter().filter_map(|row| rows.item(interval, row));
     for (nth, item) in items.enumerate() {
         if nth > 0 {
             out.write_all(b",")?;
         }
+        let fields = columns.iter().filter(|column| is_field_of(column, &item));
         let row: BTreeMap<&str, Value<'_>> =
-            fields_of(&item).map(|column| (column.name, cells.value(&item, column.id))).collect();
+            fields.map(|column| (column.name, cells.value(&item, column.id))).collect();
         serde_json::to_writer(&mut *out, &row)?;
     }
     out.write_all(b"]}\n")
 }
 
 /// The columns of the CSV file: when, and the fields of rows but for these.
-fn exported() -> impl Iterator<Item = ColumnId> {
+fn exported() -> Vec<&'static Column> {
     let left_out = [ColumnId::ParentPid, ColumnId::Cmdline, ColumnId::LastCpu, ColumnId::Nice];
-    [ColumnId::EndUtc, ColumnId::DurationNs].into_iter().chain(ROW).filter(move |id| !left_out.contains(id))
-}
-
-/// A column of the shared table, which has one for each id, in their order.
-fn column(id: ColumnId) -> &'static Column {
-    &COLUMNS[id as usize]
+    let when = [ColumnId::EndUtc, ColumnId::DurationNs].map(ColumnId::column);
+    when.into_iter().chain(row_columns().filter(|column| !left_out.contains(&column.id))).collect()
 }
 
 /// The rows as CSV: file name (without `.csv`) and text.
 pub(crate) fn csv(interval: &Interval, rows: &RowList, hostname: &str) -> (String, String) {
     let view = View::default();
     let cells = Cells::new(interval, &view, Theme { color: false, ascii: false }, None);
-    let mut csv = String::from("host");
-    for id in exported() {
+    let (mut csv, columns) = (String::from("host"), exported());
+    for column in &columns {
         csv.push(',');
-        csv.push_str(column(id).name);
+        csv.push_str(column.name);
     }
     csv.push_str("\r\n");
     let host = field(&Value::Text(hostname.into()));
     for item in rows.rows.iter().filter_map(|row| rows.item(interval, row)) {
         csv.push_str(&host);
-        for id in exported() {
+        for column in &columns {
             csv.push(',');
-            csv.push_str(&field(&cell(&cells, &item, id)));
+            csv.push_str(&field(&cell(&cells, &item, column.id)));
         }
         csv.push_str("\r\n");
     }

@@ -2,6 +2,7 @@
 //! intervals, so rows are identified by their task, never by position.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::LazyLock;
 
 use cpumon_model::{Fields, Interval, ProcessInfo, ProcessKey, ScreenColumn, TASK_COLUMNS};
 use cpumon_query::GroupBy;
@@ -270,8 +271,13 @@ columns! {
 impl Col {
     /// Its row in the shared table: title, alignment, needed counters, help.
     pub(crate) fn shared(self) -> &'static ScreenColumn {
-        // A test checks that every column is in the table.
-        TASK_COLUMNS.iter().find(|column| column.id == self.id()).unwrap_or(&TASK_COLUMNS[0])
+        // A screen asks for each of its cells.
+        static SHARED: LazyLock<[&ScreenColumn; Col::ORDER.len()]> = LazyLock::new(|| {
+            // A test checks that every column is in the table.
+            let shared = |col: Col| TASK_COLUMNS.iter().find(|column| column.id == col.id());
+            Col::ORDER.map(|col| shared(col).unwrap_or(&TASK_COLUMNS[0]))
+        });
+        SHARED[self as usize]
     }
 }
 

@@ -52,14 +52,7 @@ pub fn process_columns() -> impl Iterator<Item = &'static Column> {
 pub fn summable(column: &Column) -> bool {
     // The agent's own time counts from its start; the longest wait has another reason in each interval.
     let is_other = matches!(column.id, ColumnId::OwnCpuNs | ColumnId::WaitNs);
-    let is_count = matches!(
-        column.id,
-        ColumnId::VoluntarySwitches
-            | ColumnId::InvoluntarySwitches
-            | ColumnId::Wakeups
-            | ColumnId::Migrations
-            | ColumnId::Switches
-    );
+    let is_count = column.id == ColumnId::Switches || column.unit.is_empty() && column.is_measured_of_tasks();
     column.kind == Kind::Integer && (is_count || column.unit == "ns" && !is_other && !is_extreme(column))
 }
 

@@ -4,8 +4,8 @@
 use std::cmp::Reverse;
 
 use cpumon_model::{
-    CpuLimit, DelayHistogram, DelayOf, Delta, Interval, LimitFinder, ProcessInterval, SchedDelta,
-    ThreadInterval, WaitReason,
+    ColumnId, CpuLimit, DelayHistogram, DelayOf, Delta, Interval, IntervalView, Kind, LimitFinder,
+    ProcessInterval, SchedDelta, ThreadInterval, WaitReason,
 };
 
 use crate::cells::limits_of;
@@ -16,9 +16,12 @@ use crate::view::{Col, View};
 /// Sorts rows by the column of the view.
 pub(crate) struct Sorter<'a> {
     interval: &'a Interval,
+    values: IntervalView<'a>,
     seen: &'a RunTotals,
     limits: LimitFinder<'a>,
     col: Col,
+    /// What that is measured by.
+    measured: Option<ColumnId>,
     is_rising: bool,
     has_wait_names: bool,
 }
@@ -33,11 +36,14 @@ enum Value {
 impl<'a> Sorter<'a> {
     pub(crate) fn new(interval: &'a Interval, view: &View, seen: &'a RunTotals) -> Self {
         let limits = LimitFinder::new(interval);
+        let source = view.sort.shared().source;
         Self {
             interval,
+            values: IntervalView::new("", interval),
             seen,
             limits,
             col: view.sort,
+            measured: source.filter(|id| id.column().is_measured_of_tasks()),
             is_rising: view.is_rising(),
             has_wait_names: view.wait_names,
         }
@@ -51,17 +57,10 @@ impl<'a> Sorter<'a> {
     /// A process's value in the sort column; `None` where that column cannot be added up.
     pub(crate) fn measured_of(&self, place: u32) -> Option<i64> {
         let row = self.interval.processes.get(place as usize)?;
-        let can_add = matches!(
-            self.col,
-            Col::Cpu
-                | Col::User100
-                | Col::System100
-                | Col::Ready
-                | Col::Blocked
-                | Col::Switches
-                | Col::Voluntary
-                | Col::Involuntary
-        );
+        let can_add = self.col == Col::Switches
+            || self
+                .measured
+                .is_some_and(|id| id != ColumnId::LongestRunDelayNs && id.column().kind == Kind::Integer);
         can_add.then(|| self.measured(&row.delta, &row.sched))
     }
 
@@ -117,16 +116,12 @@ impl<'a> Sorter<'a> {
     }
 
     fn measured(&self, delta: &Delta, sched: &SchedDelta) -> i64 {
-        match self.col {
-            Col::User100 => delta.user_ns,
-            Col::System100 => delta.system_ns,
-            Col::Ready => delta.run_delay_ns,
-            Col::LongestDelay => sched.longest_delay_ns,
-            Col::Blocked => sched.blocked_ns,
-            Col::Switches => delta.voluntary_switches.saturating_add(delta.involuntary_switches),
-            Col::Voluntary => delta.voluntary_switches,
-            Col::Involuntary => delta.involuntary_switches,
-            _ => delta.run_ns,
+        if self.col == Col::Switches {
+            return delta.voluntary_switches.saturating_add(delta.involuntary_switches);
+        }
+        match self.values.group(delta, sched, self.measured.unwrap_or(ColumnId::RunNs)) {
+            cpumon_model::Value::Int(number) => number,
+            _ => 0,
         }
     }
 
