@@ -5,7 +5,7 @@ pub(crate) mod task;
 
 use std::mem::offset_of;
 
-use cpumon_model::DELAY_BUCKETS;
+use cpumon_model::{Counters, DELAY_BUCKETS};
 
 /// Works for the kernel only.
 pub(crate) const KERNEL_THREAD: u8 = 1;
@@ -313,6 +313,28 @@ impl ExecEvent {
     /// The executable's base name.
     pub(crate) fn name(&self) -> &[u8] {
         self.name.split(|&b| b == 0).next().unwrap_or_default()
+    }
+}
+
+impl TaskRecord {
+    pub(crate) fn set_counters(&mut self, counters: &Counters) {
+        self.utime_ns = counters.user_ns;
+        self.stime_ns = counters.system_ns;
+        self.run_ns = counters.run_ns;
+        self.run_delay_ns = counters.run_delay_ns;
+        self.voluntary_switches = counters.voluntary_switches;
+        self.involuntary_switches = counters.involuntary_switches;
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        Counters {
+            user_ns: self.utime_ns,
+            system_ns: self.stime_ns,
+            run_ns: self.run_ns,
+            run_delay_ns: self.run_delay_ns,
+            voluntary_switches: self.voluntary_switches,
+            involuntary_switches: self.involuntary_switches,
+        }
     }
 }
 

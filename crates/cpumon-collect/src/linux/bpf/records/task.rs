@@ -95,26 +95,6 @@ impl TaskRecord {
         self.set_counters(&self.counters().without(base));
     }
 
-    pub(crate) fn set_counters(&mut self, counters: &Counters) {
-        self.utime_ns = counters.user_ns;
-        self.stime_ns = counters.system_ns;
-        self.run_ns = counters.run_ns;
-        self.run_delay_ns = counters.run_delay_ns;
-        self.voluntary_switches = counters.voluntary_switches;
-        self.involuntary_switches = counters.involuntary_switches;
-    }
-
-    pub(crate) fn counters(&self) -> Counters {
-        Counters {
-            user_ns: self.utime_ns,
-            system_ns: self.stime_ns,
-            run_ns: self.run_ns,
-            run_delay_ns: self.run_delay_ns,
-            voluntary_switches: self.voluntary_switches,
-            involuntary_switches: self.involuntary_switches,
-        }
-    }
-
     pub(crate) fn to_sample(self) -> ThreadSample {
         ThreadSample {
             key: self.key(),
