@@ -105,22 +105,9 @@ pub struct Pressure {
     pub full_ns: u64,
 }
 
-/// A group with its counters since it was made.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CgroupSample {
-    /// Number of the group, unique from start to start of a source: one that is made again under the same path has another.
-    pub id: u64,
-    /// Path as in [`ProcessInfo::cgroup`](crate::ProcessInfo::cgroup). Hostile, as every name.
-    pub path: Arc<str>,
-    /// The tightest limit on its path.
-    pub limit: CpuLimit,
-    /// So many bytes of the path name the group that has this limit.
-    pub limiter_bytes: u16,
-    /// That group's counters; `None`: not known.
-    pub throttle: Option<Throttle>,
-    /// The group's own pressure; `None`: not known, as with cgroup v1.
-    pub pressure: Option<Pressure>,
-}
+/// A group with its counters since it was made, and a number that is unique from start to start of a source: a group that is made again
+/// under the same path has another one.
+pub type CgroupSample = CgroupInterval;
 
 /// A group over an interval; the fields as in [`CgroupSample`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -217,14 +204,6 @@ impl CgroupInterval {
             && self.pressure.unwrap_or_default() == Pressure::default()
     }
 
-    /// Path of the group that has the limit.
-    #[must_use]
-    pub fn limiter(&self) -> &str {
-        limiter(&self.path, self.limiter_bytes)
-    }
-}
-
-impl CgroupSample {
     /// Path of the group that has the limit.
     #[must_use]
     pub fn limiter(&self) -> &str {

@@ -42,9 +42,15 @@ bitflags! {
 }
 
 impl Fields {
-    /// What the frames and the store of the first release carry. A crate that carries no more masks with it, so that the
-    /// rest is no data there, never zero.
+    /// What the frames and the store of the first release carry.
     pub const FIRST_RELEASE: Self = Self::from_bits_truncate(Self::SCHED.bits() - 1);
+    /// What frames and the store carry. They mask with it, so that the rest of what a source measures is no data there, never zero.
+    pub const CARRIED: Self = Self::FIRST_RELEASE
+        .union(Self::SCHED)
+        .union(Self::WAITS)
+        .union(Self::IRQ)
+        .union(Self::HISTOGRAMS)
+        .union(Self::CGROUPS);
 }
 
 /// The counters of a task: what each is, what its growth over an interval is, and all that is done with each of them. A counter is a row of

@@ -213,18 +213,9 @@ impl CpuInterval {
 /// First of the numbers for interrupts that have no line of their own, such as a CPU's local timer.
 pub const LOCAL_IRQ_FROM: u32 = 1 << 16;
 
-/// One interrupt line, all CPUs together. Known where the source measures [`Fields::IRQ`](crate::Fields::IRQ).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct IrqSample {
-    /// Number of the line in /proc/interrupts; local vectors have numbers from [`LOCAL_IRQ_FROM`] on.
-    pub irq: u32,
-    /// Name in /proc/interrupts. Hostile, as every name.
-    pub name: Arc<str>,
-    /// Time in its handlers, ns, cumulative since the source was opened.
-    pub time_ns: u64,
-    /// Times it was handled, likewise.
-    pub count: u64,
-}
+/// One interrupt line, all CPUs together, with counts since the source was opened; local vectors have numbers from [`LOCAL_IRQ_FROM`] on.
+/// Known where the source measures [`Fields::IRQ`](crate::Fields::IRQ).
+pub type IrqSample = IrqInterval;
 
 /// One interrupt line over an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

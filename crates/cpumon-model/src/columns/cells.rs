@@ -49,6 +49,15 @@ impl IntervalView<'_> {
         self.cell(CellRow::Group(delta, sched), id)
     }
 
+    /// The number in [`IntervalView::group`], measured or not, to sort by; 0 of what is no number.
+    #[must_use]
+    pub fn weight(&self, delta: &Delta, sched: &SchedDelta, id: ColumnId) -> i64 {
+        match (id.column().value)(self, CellRow::Group(delta, sched)) {
+            Some(Value::Int(number)) => number,
+            _ => 0,
+        }
+    }
+
     /// A cell of the thread table.
     #[must_use]
     pub fn thread<'v>(&'v self, row: &'v ThreadInterval, id: ColumnId) -> Value<'v> {

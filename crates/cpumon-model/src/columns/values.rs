@@ -103,29 +103,30 @@ pub(super) struct TaskCells<'v> {
     sched: &'v SchedDelta,
 }
 
-impl<'v> CellRow<'v> {
-    pub(super) fn process(self) -> Option<&'v ProcessInterval> {
-        if let Self::Process(row) = self { Some(row) } else { None }
-    }
+macro_rules! rows {
+    ($($get:ident $row:ident $of:ty;)+) => {
+        impl<'v> CellRow<'v> {
+            $(pub(super) fn $get(self) -> Option<&'v $of> {
+                if let Self::$row(row) = self { Some(row) } else { None }
+            })+
+        }
+    };
+}
 
+rows! {
+    process Process ProcessInterval;
+    cpu Cpu CpuInterval;
+    irq Irq IrqInterval;
+    cgroup Cgroup CgroupInterval;
+}
+
+impl<'v> CellRow<'v> {
     pub(super) fn thread(self) -> Option<&'v ThreadInterval> {
         if let Self::Thread(row) | Self::Wait(row, ..) = self { Some(row) } else { None }
     }
 
     pub(super) fn wait(self) -> Option<(WaitReason, u64)> {
         if let Self::Wait(_, reason, ns) = self { Some((reason, ns)) } else { None }
-    }
-
-    pub(super) fn cpu(self) -> Option<&'v CpuInterval> {
-        if let Self::Cpu(row) = self { Some(row) } else { None }
-    }
-
-    pub(super) fn irq(self) -> Option<&'v IrqInterval> {
-        if let Self::Irq(row) = self { Some(row) } else { None }
-    }
-
-    pub(super) fn cgroup(self) -> Option<&'v CgroupInterval> {
-        if let Self::Cgroup(row) = self { Some(row) } else { None }
     }
 
     pub(super) fn limiter(self) -> Option<&'v str> {

@@ -142,9 +142,8 @@ fn encode_events(interval: &Interval, out: &mut Vec<u8>) {
 
 /// The part before the last, written only where something in it is not 0 or something follows.
 fn drops_of(health: &SourceHealth) -> [u64; 6] {
-    let lost = [health.ring_drops, health.execs_lost, health.endings_lost, health.cuts_lost];
-    let [ring_drops, execs, endings, cuts] = lost;
-    [ring_drops, execs, endings, cuts, health.hidden_left_out, health.wakeups_unknown]
+    let &SourceHealth { ring_drops, execs_lost, endings_lost, cuts_lost, .. } = health;
+    [ring_drops, execs_lost, endings_lost, cuts_lost, health.hidden_left_out, health.wakeups_unknown]
 }
 
 fn encode_delays(interval: &Interval, out: &mut Vec<u8>) {

@@ -30,14 +30,6 @@ pub(crate) const COUNT: usize = 42;
 /// ones of table `interval`.
 pub(crate) const IN_EVERY_CHUNK: usize = 40;
 
-/// The fields that the store has columns for. The rest of what a source measures reads as no data.
-const CARRIED: Fields = Fields::FIRST_RELEASE
-    .union(Fields::SCHED)
-    .union(Fields::WAITS)
-    .union(Fields::IRQ)
-    .union(Fields::HISTOGRAMS)
-    .union(Fields::CGROUPS);
-
 /// A value that is not there; NULL in SQL.
 pub(crate) const NONE: i64 = i64::MIN;
 
@@ -94,7 +86,7 @@ macro_rules! get {
     ($from:ident loss $field:ident) => { $from.loss.map_or(NONE, |loss| loss.$field.cast_signed()) };
     ($from:ident received) => { $from.received_wall_ns };
     ($from:ident source) => { i64::from($from.interval.source.code()) };
-    ($from:ident fields) => { i64::from($from.interval.fields.intersection(CARRIED).bits()) };
+    ($from:ident fields) => { i64::from($from.interval.fields.intersection(Fields::CARRIED).bits()) };
     ($from:ident flags) => { i64::from($from.interval.flags.bits()) };
     ($from:ident ticks) => { $from.interval.v1_ticks.unwrap_or(NONE) };
     ($from:ident trust) => { trust_code($from.interval.trust) };

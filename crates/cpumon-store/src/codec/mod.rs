@@ -79,28 +79,28 @@ impl PackedInterval {
         self.processes.clear();
         self.threads.clear();
     }
+
+    /// Each process with its threads.
+    fn groups(&self) -> impl Iterator<Item = (&PackedProcess, &[PackedThread])> {
+        let mut rest = self.threads.as_slice();
+        self.processes.iter().map(move |process| {
+            let (own, later) = rest.split_at(rest.len().min(process.stored_rows as usize));
+            rest = later;
+            (process, own)
+        })
+    }
 }
 
 /// Two bits for [`Life`].
 #[inline]
 pub(crate) fn life_code(life: Life) -> u8 {
-    match life {
-        Life::Alive => 0,
-        Life::Born => 1,
-        Life::Ended => 2,
-        Life::BornEnded => 3,
-    }
+    u8::from(life.is_born()) | u8::from(life.has_ended()) << 1
 }
 
 /// The reverse of [`life_code`]; only the two low bits count.
 pub(crate) fn life_of(code: u8) -> Life {
     // Callers pass a whole head byte: the bits above are flags.
-    match code & 3 {
-        0 => Life::Alive,
-        1 => Life::Born,
-        2 => Life::Ended,
-        _ => Life::BornEnded,
-    }
+    Life::of(code & 1 != 0, code & 2 != 0)
 }
 
 /// Letters of proc(5) by code; any other byte follows above the CPU number.

@@ -119,10 +119,7 @@ impl<'a> Sorter<'a> {
         if self.col == Col::Switches {
             return delta.voluntary_switches.saturating_add(delta.involuntary_switches);
         }
-        match self.values.group(delta, sched, self.measured.unwrap_or(ColumnId::RunNs)) {
-            cpumon_model::Value::Int(number) => number,
-            _ => 0,
-        }
+        self.values.weight(delta, sched, self.measured.unwrap_or(ColumnId::RunNs))
     }
 
     /// The longest wait reason as it is shown, so that reasons of one meaning follow each other; rows that were not blocked come last.

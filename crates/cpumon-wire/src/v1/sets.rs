@@ -7,7 +7,7 @@
 use cpumon_model::{Delta, Fields, Interval, ProcessInterval, ProcessKey, ThreadInterval, ThreadKey};
 
 use super::{
-    Datagram, MAX_ORIGINAL_DATAGRAM, PROCESS_BYTES, ProcessDatagram, THREAD_BYTES, ThreadEntry, encode,
+    MAX_ORIGINAL_DATAGRAM, PROCESS_BYTES, ProcessDatagram, THREAD_BYTES, ThreadEntry, encode_process,
     ticks_from_wall,
 };
 use crate::Datagrams;
@@ -106,7 +106,7 @@ pub struct SetEncoder {
     processes: Rests<ProcessKey>,
     /// Rows of `Interval::threads` by process.
     order: Vec<(ProcessKey, usize)>,
-    datagram: Datagram,
+    datagram: ProcessDatagram,
 }
 
 impl Default for SetEncoder {
@@ -125,7 +125,7 @@ impl SetEncoder {
             threads: Rests::new(),
             processes: Rests::new(),
             order: Vec::new(),
-            datagram: Datagram::Process(ProcessDatagram::default()),
+            datagram: ProcessDatagram::default(),
         }
     }
 
@@ -171,7 +171,7 @@ impl SetEncoder {
         out: &mut Datagrams,
         report: &mut SetReport,
     ) {
-        let Datagram::Process(datagram) = &mut self.datagram else { return };
+        let datagram = &mut self.datagram;
         report.names_cut += u64::from(!put_name(&mut datagram.name, process.info.executable()));
         stamp.put(datagram, process.key.pid, millis);
         datagram.threads.clear();
@@ -191,31 +191,27 @@ impl SetEncoder {
                 report.idle_threads_dropped += 1;
                 continue;
             }
-            let Datagram::Process(datagram) = &mut self.datagram else { return };
             if datagram.threads.len() == fits {
-                write(&mut self.datagram, out);
+                write(datagram, out);
                 // Only the first split of a process counts, whatever the number of its datagrams.
                 report.processes_split += u64::from(sent == fits as u64);
             }
-            let Datagram::Process(datagram) = &mut self.datagram else { return };
             datagram.threads.push(stamp.entry(process.key.pid, row, time));
             sent += 1;
         }
-        write(&mut self.datagram, out);
+        write(datagram, out);
         report.processes += 1;
         report.threads += sent;
     }
 }
 
 /// Writes a process datagram and prepares it to be continued: no threads, no time.
-fn write(datagram: &mut Datagram, out: &mut Datagrams) {
+fn write(datagram: &mut ProcessDatagram, out: &mut Datagrams) {
     // Name and count are within the format's limits by construction, so this writes.
-    let written = encode(datagram, out.push());
+    let written = encode_process(datagram, out.push());
     debug_assert!(written.is_ok());
-    if let Datagram::Process(process) = datagram {
-        process.threads.clear();
-        (process.user_ms, process.kernel_ms) = (0, 0);
-    }
+    datagram.threads.clear();
+    (datagram.user_ms, datagram.kernel_ms) = (0, 0);
 }
 
 /// What every datagram and thread entry of a set repeats.

@@ -32,6 +32,7 @@ pub(crate) const ID_LIMIT: usize = 146;
 
 /// What the coding of a column depends on.
 #[derive(Copy, Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each column has any of them")]
 pub(crate) struct Properties {
     /// Its values are differences to the row before; others to their group's column, or to nothing ([`relative`]).
     follows_row: bool,

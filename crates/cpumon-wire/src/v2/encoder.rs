@@ -1,10 +1,10 @@
 //! [`Encoder`]: writes a snapshot as frames. It remembers which names and exits it has sent already.
 
 use cpumon_model::{
-    Delta, ExitSample, HostInfo, Interval, ProcessKey, Snapshot, ThreadKey, empty_list, trim_list,
+    Delta, ExitSample, Fields, HostInfo, Interval, ProcessKey, Snapshot, ThreadKey, empty_list, trim_list,
 };
 
-use super::header::{CARRIED, Frames, Header};
+use super::header::{Frames, Header};
 use super::known::{KnownProcesses, KnownThreads, Turn};
 use super::rows;
 use super::sections::{CgroupWriter, DelayWriter};
@@ -227,7 +227,7 @@ impl Encoder {
             fragment: 0,
             fragment_count: 1,
             end: snapshot.end,
-            fields: snapshot.fields.intersection(CARRIED),
+            fields: snapshot.fields.intersection(Fields::CARRIED),
             source: snapshot.source,
             refresh_snapshots: u16::try_from(self.options.refresh_snapshots).unwrap_or(u16::MAX),
             is_complete: turn.everything && snapshot.is_complete,

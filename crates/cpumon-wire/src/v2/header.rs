@@ -6,14 +6,6 @@ use cpumon_model::{BootId, Fields, HostId, Moment, SourceKind};
 use crate::fields::{Field, Fields as Bytes};
 use crate::{Datagrams, DecodeError, Reason};
 
-/// What frames carry; the rest of what a source measures is no data to a receiver.
-pub(super) const CARRIED: Fields = Fields::FIRST_RELEASE
-    .union(Fields::SCHED)
-    .union(Fields::WAITS)
-    .union(Fields::IRQ)
-    .union(Fields::HISTOGRAMS)
-    .union(Fields::CGROUPS);
-
 /// The first four bytes of each frame. As a v1 name length they are negative, so no v1 datagram begins like this.
 pub const MAGIC: [u8; 4] = [0x63, 0xb5, 0x6d, 0x32];
 
@@ -100,7 +92,7 @@ impl Header {
             fragment_count: bytes.u16()?,
             end: Field::take(bytes)?,
             // A bit that is not known here would promise counters that this receiver cannot read.
-            fields: CARRIED.intersection(Fields::from_bits_truncate(bytes.u32()?)),
+            fields: Fields::CARRIED.intersection(Fields::from_bits_truncate(bytes.u32()?)),
             source: bytes.take().map(|[source]| SourceKind::from_code(source))?,
             refresh_snapshots: bytes.u16()?,
         })

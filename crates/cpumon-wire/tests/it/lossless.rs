@@ -14,7 +14,6 @@ use cpumon_wire::v2::{Encoder, EncoderOptions, decode};
 use proptest::prelude::*;
 
 use crate::carried::as_carried;
-use crate::machine::CARRIED;
 use crate::v2_frames::gather;
 
 /// Small, round, huge: the shapes that choose different codings.
@@ -202,7 +201,7 @@ prop_compose! {
     fn snapshot()(
         moments in (moment(), moment()),
         numbers in (any::<u64>(), any::<u32>(), any::<u32>(), any::<bool>()),
-        fields in any::<u32>().prop_map(|bits| CARRIED & Fields::from_bits_truncate(bits)),
+        fields in any::<u32>().prop_map(|bits| Fields::CARRIED & Fields::from_bits_truncate(bits)),
         exited_total in counters(),
         health in prop::array::uniform18(number()),
         cpus in prop::collection::btree_map(any::<u32>(), (prop::array::uniform10(mode()), cpu_sched()), 0..6),

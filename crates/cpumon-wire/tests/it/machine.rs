@@ -58,14 +58,6 @@ pub struct Machine {
     pub reports_exits: bool,
 }
 
-/// What frames carry.
-pub const CARRIED: Fields = Fields::FIRST_RELEASE
-    .union(Fields::SCHED)
-    .union(Fields::WAITS)
-    .union(Fields::IRQ)
-    .union(Fields::HISTOGRAMS)
-    .union(Fields::CGROUPS);
-
 const SECOND: u64 = 1_000_000_000;
 
 impl Machine {
@@ -88,7 +80,7 @@ impl Machine {
             host: host.host,
             boot: host.boot,
             source: SourceKind::Bpf,
-            fields: CARRIED,
+            fields: Fields::CARRIED,
             is_complete: true,
             begin: moment(boot_ns - 4_000_000),
             end: moment(boot_ns),
