@@ -7,7 +7,7 @@ use cpumon_model::{HostStatus, with_separators};
 
 use super::chart::{Body, Chart, HeatmapRow, Sparkline, Times, heatmap, holes, name_of, scale, times};
 use super::host::{Of, column};
-use super::parts::points;
+use super::parts::chart_parts;
 use super::query::{Cells, ChartQuery, Order, Percent, check_finest, hosts_of, rows_of};
 use crate::fleet::{self, FleetSpan, SpanHost, SpanQuery, known_first};
 use crate::history::{AFTER_LAST, History, HostSeries, SeriesOptions};

@@ -11,7 +11,6 @@ use super::chart::{
 use super::host::{PEAK, peak};
 use super::parts::chart_parts;
 use super::query::{Cells, ChartQuery, ChartRequest, MAX_ROWS, rows_of};
-use super::who::plural;
 use crate::group::GroupBy;
 use crate::history::{
     Lines, Matrix, MatrixRow, MatrixSort, Selection, ShownRows, TaskLine, parse_thread_selection,
@@ -236,7 +235,7 @@ pub(super) fn landscape(request: &ChartRequest<'_>) -> Result<Chart, QueryError>
         GroupBy::Cgroup => "cgroups",
     };
     let (cells, search) = (request.query.cells, request.query.filter.text.as_deref().unwrap_or_default());
-    let (range, first) = (request.plot(points().matrix), shown(cells, limit, search));
+    let (range, first) = (request.plot(chart_parts().points.matrix), shown(cells, limit, search));
     let matrix = history::landscape(request.history, request.host, range, by, first)?;
     let (divide, unit) = scale(request.query.percent, request.host.info.cpu_count);
     let mut rows = rows(&matrix, divide, |row| match by {

@@ -79,16 +79,6 @@ impl PackedInterval {
         self.processes.clear();
         self.threads.clear();
     }
-
-    /// Each process with its threads.
-    fn groups(&self) -> impl Iterator<Item = (&PackedProcess, &[PackedThread])> {
-        let mut rest = self.threads.as_slice();
-        self.processes.iter().map(move |process| {
-            let (own, later) = rest.split_at(rest.len().min(process.stored_rows as usize));
-            rest = later;
-            (process, own)
-        })
-    }
 }
 
 /// Two bits for [`Life`].

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use axum::{Extension, Json};
 use cpumon_export::Format;
-use cpumon_query::charts::{Cells, Chart, fleet_heatmap, points};
+use cpumon_query::charts::{Cells, Chart, chart_parts, fleet_heatmap};
 use cpumon_query::fleet::{FleetQuery, HostOrder, SpanQuery};
 use cpumon_query::time::Page;
 use serde::Deserialize;
@@ -142,7 +142,7 @@ pub(super) async fn heatmap(
     Asked(shown): Asked<Shown>,
     Asked(of): Asked<ShownCells>,
 ) -> Result<Json<Chart>, Problem> {
-    let query = shown.query(&span, points().matrix)?;
+    let query = shown.query(&span, chart_parts().points.matrix)?;
     let cells: Cells = choice(of.cells.as_deref())?;
     app.past.ask(move |past| fleet_heatmap(past, &query, cells)).await.map(Json)
 }
