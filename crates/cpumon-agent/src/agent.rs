@@ -22,10 +22,9 @@ use crate::report::{Reporter, Totals};
 use crate::sampler::{Sampler, Step};
 use crate::settings::Settings;
 
-/// Source, encoders and outputs of one agent.
 pub struct Agent {
     settings: Settings,
-    /// Encrypts datagrams.
+    /// Encrypts datagrams; `None`: datagrams are sent in the clear.
     group: Option<GroupKey>,
     sampler: Sampler,
     /// `None` if no datagrams are sent.
@@ -117,7 +116,6 @@ impl Agent {
         })
     }
 
-    /// Which source measures.
     #[must_use]
     pub fn source_kind(&self) -> SourceKind {
         self.sampler.kind()
@@ -167,7 +165,7 @@ impl Agent {
         &self.pulse
     }
 
-    /// Source, interval and targets on one line.
+    /// Log line at the start: source, interval and targets.
     #[must_use]
     pub fn start_line(&self) -> String {
         let info = self.sampler.info();
@@ -302,7 +300,6 @@ impl Agent {
         Ok(true)
     }
 
-    /// Counts since the start.
     #[must_use]
     pub fn totals(&self) -> &Totals {
         &self.totals
@@ -314,7 +311,6 @@ impl Agent {
         &self.datagrams
     }
 
-    /// How long the last collection pass took, ns.
     #[must_use]
     pub fn last_pass_ns(&self) -> u64 {
         self.sampler.last_interval().pass_ns
@@ -350,7 +346,7 @@ fn new_agent_start() -> u64 {
     cpumon_collect::now().wall_ns.unsigned_abs()
 }
 
-/// One snapshot on one line.
+/// Formats the log line about one snapshot.
 fn describe(step: &Step<'_>, datagrams: &Datagrams) -> String {
     let changed = step.interval.threads.iter().filter(|row| !row.delta.is_zero()).count();
     format!(

@@ -34,12 +34,11 @@ const LEAST_MAKE_UP: Duration = Duration::from_secs(1);
 /// The least part of the limit that is left for snapshots meanwhile.
 const LEAST_RATIO: f64 = 1.0 / 16.0;
 
-/// A part of one CPU.
+/// A share of one CPU, 0.0001 to 1.
 #[derive(Copy, Clone, Debug, PartialEq, PartialOrd)]
 pub struct CpuShare(f64);
 
 impl CpuShare {
-    /// The share as a fraction of one CPU.
     #[must_use]
     pub fn ratio(self) -> f64 {
         self.0
@@ -69,20 +68,18 @@ impl FromStr for CpuShare {
     }
 }
 
-/// A change of the probes.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Change {
-    /// The probes from now on.
+    /// Probes that are on after the change.
     pub probes: Probes,
     /// The switched probe, or all probes at once.
     pub step: Probes,
-    /// It is switched off, else on.
+    /// Whether `step` was switched off; else it was switched on.
     pub is_down: bool,
     /// The used share of one CPU that caused the change.
     pub used_ratio: f64,
 }
 
-/// The state of the policy.
 #[derive(Clone, Debug)]
 pub struct BudgetPolicy {
     limit: CpuShare,
@@ -92,7 +89,7 @@ pub struct BudgetPolicy {
     space: Duration,
     space_needed: Duration,
     since_up: Option<Duration>,
-    /// Wanted intervals between two snapshots.
+    /// Length of an interval as a multiple of the configured interval.
     stretch: u32,
     /// Time for which a shorter distance would have been enough.
     slack: Duration,
@@ -172,7 +169,6 @@ impl BudgetPolicy {
         self.now
     }
 
-    /// The limit as a share of one CPU.
     #[must_use]
     pub fn limit(&self) -> CpuShare {
         self.limit

@@ -88,7 +88,6 @@ struct Ready {
     allowed: AllowedPaths,
 }
 
-/// The encoder and the uplink of one agent.
 pub(crate) struct Connection {
     ready: Option<Ready>,
     uplink: Option<Uplink>,

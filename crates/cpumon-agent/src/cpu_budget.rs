@@ -8,7 +8,6 @@ use cpumon_model::{Probes, Snapshot};
 
 use crate::budget_policy::{BudgetPolicy, Change, CpuShare};
 
-/// Opens a source with other options.
 pub(crate) type OpenSource =
     Box<dyn FnMut(&SourceOptions) -> Result<Box<dyn Source + Send>, CollectError> + Send>;
 
@@ -17,7 +16,7 @@ pub(crate) struct CpuBudget {
     policy: BudgetPolicy,
     options: SourceOptions,
     open: OpenSource,
-    /// Time and cost at the last snapshot.
+    /// CPU time at the last snapshot; `None` before the first one.
     before: Option<Spent>,
     /// Since then another source was opened: that is no cost of its probes.
     has_opened: bool,
@@ -97,7 +96,7 @@ impl CpuBudget {
     }
 }
 
-/// The name of a probe in messages.
+/// Subject and verb of a message about a probe.
 fn name_of(step: Probes) -> &'static str {
     match step {
         Probes::HISTOGRAMS => "run-delay histograms are",

@@ -12,20 +12,17 @@ use crate::platform::utc_offset_s;
 use crate::sampler::Step;
 use crate::settings::Settings;
 
-/// The encoder of one of the two protocols.
 pub enum Encoding {
-    /// Version 1: the original's sets.
+    /// Version 1 of the protocol: the original's sets.
     V1 {
-        /// Encoder of sets.
         encoder: Box<SetEncoder>,
         /// Sums since the start.
         totals: SetReport,
     },
     /// Version 2: frames of cumulative counters.
     V2 {
-        /// Encoder of frames.
         encoder: Box<Encoder>,
-        /// Encrypts them with the group key.
+        /// Encrypts frames with the group key; `None`: frames are sent in the clear.
         encryptor: Option<Box<Encryptor>>,
         /// Counts of values that did not fit, and the thread counts of the last snapshot.
         totals: EncodeReport,

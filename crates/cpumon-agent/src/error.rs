@@ -19,7 +19,6 @@ pub(crate) const MAX_FAILED_PASSES: u64 = 10;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentError {
-    /// Flags contradict each other.
     #[error(transparent)]
     Flags(#[from] FlagsError),
     /// No source of measurements could be opened.
@@ -46,13 +45,11 @@ pub enum AgentError {
     /// The thread of the connection cannot be started.
     #[error("cannot start the TLS connection")]
     StartConnection(#[source] ConnectionError),
-    /// The directory of the recording cannot be used.
     #[error("cannot record")]
     Record(#[source] SpoolError),
     /// The last seconds of context switches cannot be recorded.
     #[error(transparent)]
     Flight(#[from] FlightError),
-    /// The error is not temporary.
     #[error("{MAX_FAILED_PASSES} passes failed in a row")]
     Passes(#[source] CollectError),
     /// The system gives no thread that reports to the service manager.
@@ -84,13 +81,10 @@ pub struct DataMissing {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectionError {
-    /// The identity cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The directory of the spool cannot be used.
     #[error(transparent)]
     Spool(#[from] SpoolError),
-    /// The system gives no thread.
     #[error(transparent)]
     Thread(#[from] io::Error),
 }
@@ -101,24 +95,17 @@ pub enum ConnectionError {
 pub enum FlagsError {
     /// A flag asks for a feature that this system does not have.
     #[error("{flag}: not available on this operating system")]
-    NotHere {
-        /// The flag.
-        flag: &'static str,
-    },
-    /// Both `--to enrolled` and `--to tls://…`.
+    NotHere { flag: &'static str },
     #[error("--to enrolled already includes every receiver: remove the tls:// targets")]
     EnrolledAndTls,
-    /// `--spool` without a TLS target.
     #[error(
         "--spool needs a receiver that acknowledges snapshots: add --to tls://ADDR:PORT, or use --record DIR"
     )]
     SpoolWithoutTls,
-    /// `--spool` and `--record` name the same directory.
     #[error(
         "--spool and --record need two different directories: the spool is emptied, the recording is not"
     )]
     SpoolIsRecording,
-    /// `--group-key` where no datagrams are sent.
     #[error(
         "--group-key encrypts datagrams, and none are sent: tls:// uses keys of its own, a recording is not encrypted"
     )]
@@ -129,7 +116,6 @@ pub enum FlagsError {
         MIN_DATAGRAM_BYTES + OVERHEAD_BYTES
     )]
     ShortDatagrams,
-    /// `--flight-recorder` of an agent without a directory.
     #[error("--flight-recorder needs a directory for the traces: add --flight-dir DIR")]
     FlightWithoutDir,
     /// A rule of the flight recorder compares a value that is not measured.
@@ -139,34 +125,28 @@ pub enum FlagsError {
     RuleWithoutProbe,
 }
 
-/// The search for receivers failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DiscoverError {
     /// No socket could be opened.
     #[error("cannot ask for receivers")]
     Search(#[source] LinkError),
-    /// This machine is on no network.
     #[error(
         "no interface to ask on: it must be up, have an address and not be loopback; choose one with --interface NAME"
     )]
     NoInterface,
 }
 
-/// This machine could not be enrolled.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnrollError {
-    /// No user can compare the code.
     #[error(
         "enroll --discover without a terminal needs --key KEY, which the receiver prints when it starts: no user can confirm here that the \
          right receiver has answered"
     )]
     NoTerminal,
-    /// The search failed.
     #[error(transparent)]
     Discover(#[from] DiscoverError),
-    /// No receiver has the wanted key.
     #[error("no receiver with key {0} answers; `cpumon-agent discover` lists those that do")]
     UnknownKey(String),
     /// No receiver answers; the text names the answers that came.

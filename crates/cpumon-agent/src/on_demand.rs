@@ -17,68 +17,51 @@ use cpumon_trace::{Compression, WriteError};
 use crate::platform::hurry;
 use crate::recording::{RecordingOutput, SwitchRecording, attachment_in, confine_recorder, trace_header};
 
-/// The longest recording.
 pub const LONGEST_RECORDING: Duration = Duration::from_mins(1);
 const SHORTEST: Duration = Duration::from_secs(1);
 const ZSTD_LEVEL: i32 = 3;
 /// How long loading the programs may take on a busy machine before a user is not kept waiting for the answer any longer.
 const OPEN_LIMIT: Duration = Duration::from_secs(20);
 
-/// Why nothing is recorded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// One at a time.
     #[error("a recording is under way; it ends in {} s", left.as_secs() + 1)]
-    Busy {
-        /// Time that it still takes.
-        left: Duration,
-    },
-    /// Too short or too long.
+    Busy { left: Duration },
     #[error("a recording takes 1 to {} s", LONGEST_RECORDING.as_secs())]
     Length,
-    /// The kernel refuses.
     #[error("cannot record context switches")]
     Collect(#[from] CollectError),
-    /// The file cannot be written.
     #[error("cannot write the trace")]
     Write(#[from] WriteError),
     /// The file or the thread cannot be made.
     #[error("cannot write the trace")]
     File(#[from] io::Error),
-    /// The recorder's thread does not answer.
     #[error("the recorder does not answer")]
     Silent,
 }
 
-/// How far a recording is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum RecordingPhase {
-    /// None since the start.
+    /// Nothing was recorded since the start.
     #[default]
     None,
-    /// Under way.
     Recording,
-    /// Complete: [`OnDemandRecorder::take_complete`] has it.
+    /// Complete: [`OnDemandRecorder::take_complete`] returns the file.
     Complete,
-    /// It ended early; why.
+    /// The recording ended early, for this reason.
     Failed(String),
 }
 
-/// The last recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordingProgress {
     /// Counts recordings, from 1.
     pub number: u64,
-    /// How far it is.
     pub phase: RecordingPhase,
-    /// Time until it ends.
     pub left: Duration,
-    /// Events so far.
     pub events: u64,
     /// Events that did not fit in the buffers.
     pub lost: u64,
-    /// Bytes written so far.
     pub bytes: u64,
 }
 
@@ -92,10 +75,10 @@ struct State {
 struct Shared {
     dir: PathBuf,
     info: HostInfo,
-    /// A recording that grows beyond this ends.
+    /// A recording ends when its file exceeds this.
     max_bytes: u64,
     state: Mutex<State>,
-    /// The one under way shall end now.
+    /// Ends the recording that is under way.
     stop: AtomicBool,
 }
 
@@ -197,7 +180,6 @@ impl OnDemandRecorder {
         is_recording
     }
 
-    /// How far the last recording is.
     #[must_use]
     pub fn progress(&self) -> RecordingProgress {
         let state = self.shared.lock();

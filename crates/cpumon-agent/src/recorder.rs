@@ -67,13 +67,11 @@ pub(crate) fn describe_directory(settings: &RecordingSettings) -> String {
     format!("{}, at most {:.1} MB, written {when}", settings.dir.display(), settings.max_bytes as f64 / 1e6)
 }
 
-/// Writes snapshots to a directory.
 pub(crate) struct Recorder {
     spool: Spool,
     encoder: Encoder,
     datagrams: Datagrams,
     misfits: u64,
-    /// Report of the last snapshot.
     report: EncodeReport,
 }
 
@@ -113,7 +111,6 @@ impl Recorder {
         self.encoder = encoder(agent_start);
     }
 
-    /// Encodes and appends a step.
     pub(crate) fn record(&mut self, info: &HostInfo, step: &Step<'_>) -> RecordingTotals {
         // A segment must be readable alone: the ones before it may be deleted when the recording is full.
         if self.spool.wants_full() {

@@ -9,21 +9,17 @@ use cpumon_model::SourceHealth;
 use crate::connection::ConnectionTotals;
 use crate::recorder::RecordingTotals;
 
-/// Time between two lines.
+/// Time between two log lines.
 const EVERY: Duration = Duration::from_mins(1);
 
 /// Counts of the agent, cumulative since it started.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// Snapshots made.
     pub snapshots: u64,
     /// Passes that failed.
     pub failed: u64,
-    /// Datagrams sent, and errors by kind.
     pub sent: SendStats,
-    /// Counts of the TLS connection; `None` without one.
     pub connection: Option<ConnectionTotals>,
-    /// Counts of the recording; `None` without one.
     pub recording: Option<RecordingTotals>,
     /// Losses of the source, and the cost of the agent.
     pub health: SourceHealth,
@@ -31,7 +27,7 @@ pub struct Totals {
     pub threads: u32,
 }
 
-/// Remembers the totals of the last line.
+/// Formats log lines about the time since the last line.
 pub struct Reporter {
     last: Totals,
     at: Instant,

@@ -12,10 +12,8 @@ use cpumon_model::{HostInfo, Interval, Rows, Snapshot, SourceKind};
 use crate::budget_policy::CpuShare;
 use crate::cpu_budget::{CpuBudget, OpenSource};
 
-/// How to measure; the interval is [`SourceOptions::interval`].
 #[derive(Clone, Debug, Default)]
 pub struct SamplerOptions {
-    /// Source, roots, interval.
     pub source: SourceOptions,
     /// The name to report instead of the machine's own.
     pub hostname: Option<String>,
@@ -26,7 +24,6 @@ pub struct SamplerOptions {
 /// Snapshots of a source after which all lists have their size: their earlier, smaller buffers can be freed.
 const SETTLED: u64 = 3;
 
-/// Measures this machine at each interval.
 pub struct Sampler {
     source: Box<dyn Source + Send>,
     kind: SourceKind,
@@ -49,7 +46,6 @@ pub struct Sampler {
 pub struct Step<'a> {
     /// The snapshot before; empty at the first step.
     pub previous: &'a Snapshot,
-    /// The snapshot just made.
     pub snapshot: &'a Snapshot,
     /// The interval between them. At the first step it is empty and flagged as a restart. Its threads are those of
     /// [`Sampler::set_rows`].
@@ -209,13 +205,11 @@ impl Sampler {
         Ok(Some((&self.info, self.last_step())))
     }
 
-    /// The interval of the last step.
     #[must_use]
     pub fn last_interval(&self) -> &Interval {
         &self.interval
     }
 
-    /// Which source measures.
     #[must_use]
     pub fn kind(&self) -> SourceKind {
         self.kind

@@ -18,20 +18,17 @@ use crate::values::To;
 const V1_INTERVAL: Duration = Duration::from_secs(3);
 const V1_PACE: Duration = Duration::from_millis(2);
 
-/// The configuration of one agent.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Source, interval, host name, CPU budget.
     pub sampler: SamplerOptions,
     /// Targets of datagrams.
     pub to: Vec<Target>,
-    /// Send version 1 of the protocol.
     pub v1: bool,
     /// File of group keys to encrypt datagrams with; `None`: they are not encrypted.
     pub group_key: Option<PathBuf>,
     /// Pause after each datagram, which slow receivers of version 1 need.
     pub pace: Option<Duration>,
-    /// Longest datagram, bytes.
+    /// Longest datagram, bytes; `None`: the protocol's default.
     pub max_datagram: Option<usize>,
     /// Snapshots between two repetitions of constant values.
     pub refresh: Option<u32>,
@@ -39,7 +36,6 @@ pub struct Settings {
     pub count: Option<u64>,
     /// Receivers to connect to by TLS; `None`: no connection.
     pub connection: Option<ConnectionSettings>,
-    /// The recording on this machine; `None`: no recording.
     pub recording: Option<RecordingSettings>,
     /// The last seconds of context switches; `None`: they are not recorded.
     pub flight: Option<FlightSettings>,
@@ -61,11 +57,9 @@ pub struct ConnectionSettings {
 /// A directory of snapshots: a recording or a spool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordingSettings {
-    /// Directory of the segments.
     pub dir: PathBuf,
     /// Largest size in bytes; the oldest segments are deleted first.
     pub max_bytes: u64,
-    /// When data reaches the disk.
     pub sync: SyncPolicy,
 }
 
@@ -115,7 +109,6 @@ fn directory(dir: PathBuf, args: &AgentArgs) -> RecordingSettings {
 }
 
 impl Settings {
-    /// Time between two snapshots.
     #[must_use]
     pub fn interval(&self) -> Duration {
         self.sampler.source.interval

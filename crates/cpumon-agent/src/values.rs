@@ -51,10 +51,8 @@ where
 const SCHEME: &str = "tls://";
 const ENROLLED: &str = "enrolled";
 
-/// Where to send snapshots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum To {
-    /// Datagrams to this address.
     Udp(Target),
     /// A TLS connection to this `host:port`.
     Tls(String),
@@ -90,13 +88,12 @@ pub fn parse_receiver_address(text: &str) -> Result<String, String> {
 /// An empty one is an error: encryption must not end because a file of settings has a gap.
 const NEVER_EMPTY: &str = "CPUMON_GROUP_KEY";
 
-/// Whether a variable has a value.
+/// Whether an environment variable is set and not empty.
 #[must_use]
 pub fn is_set(name: &OsStr) -> bool {
     std::env::var_os(name).is_some_and(|value| !value.is_empty())
 }
 
-/// Whether this is a flag without a value.
 #[must_use]
 pub fn is_flag(arg: &Arg) -> bool {
     matches!(arg.get_action(), ArgAction::SetTrue)
@@ -137,7 +134,7 @@ pub fn without_unset_variable(arg: Arg) -> Arg {
     if says_nothing { arg.env(Resettable::Reset) } else { arg }
 }
 
-/// The variable of a flag: `--spool-bytes` is `CPUMON_SPOOL_BYTES`.
+/// Environment variable of a flag: `--spool-bytes` is `CPUMON_SPOOL_BYTES`.
 #[must_use]
 pub fn variable_of(long: &str) -> String {
     format!("CPUMON_{}", long.to_ascii_uppercase().replace('-', "_"))

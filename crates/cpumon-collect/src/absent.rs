@@ -6,22 +6,22 @@ use cpumon_model::{ClockReading, SourceKind};
 
 use crate::{CollectError, RetainedCapabilities, TraceItem, TraceRecorderOptions};
 
-/// Nothing to take from a thread.
+/// Does nothing: only Linux can restrict the files of a thread.
 pub fn confine_files(_allowed: &crate::AllowedPaths) -> std::io::Result<String> {
     Ok("nothing holds files back here".to_owned())
 }
 
-/// Nothing to take from a process.
+/// Does nothing: only Linux can restrict the system calls of a process.
 pub fn confine_calls(_calls: crate::Calls) -> std::io::Result<String> {
     Ok("nothing holds system calls back here".to_owned())
 }
 
-/// There are none.
+/// Does nothing: only Linux has capabilities.
 pub fn drop_capabilities(_kind: SourceKind, _keep: RetainedCapabilities) -> std::io::Result<String> {
     Ok("none".to_owned())
 }
 
-/// The C library's own affair.
+/// Does nothing: the C library decides when memory is returned.
 pub fn give_memory_back() {}
 
 /// Does nothing: other systems have no such allocator setting.
@@ -31,29 +31,26 @@ pub fn give_large_lists_back() {}
 pub enum ClockReader {}
 
 impl ClockReader {
-    /// Refuses.
+    /// Fails with [`CollectError::Unsupported`].
     pub fn open() -> Result<Self, CollectError> {
         Err(CollectError::Unsupported)
     }
 
-    /// Never called.
     pub fn read(&mut self, _into: &mut Vec<ClockReading>) -> Result<(), CollectError> {
         match *self {}
     }
 
-    /// Never called.
     pub fn steal_ns(&mut self) -> Result<u64, CollectError> {
         match *self {}
     }
 
-    /// Never called.
     #[must_use]
     pub fn tick_ns(&self) -> u64 {
         match *self {}
     }
 }
 
-/// Cannot be made: nothing records switches here.
+/// Has no values: context switches can be recorded on Linux only.
 pub enum TraceRecorder {}
 
 impl TraceRecorder {
@@ -72,13 +69,11 @@ impl TraceRecorder {
         match *self {}
     }
 
-    /// Never called.
     #[must_use]
     pub fn lost(&self) -> u64 {
         match *self {}
     }
 
-    /// Never called.
     #[must_use]
     pub fn malformed(&self) -> u64 {
         match *self {}

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 pub struct DoctorOptions {
     /// Where procfs is mounted; tests put a tree of their own here.
     pub proc_root: PathBuf,
-    /// Where sysfs is mounted.
     pub sys_root: PathBuf,
     /// The root under which the files that reveal a container are read.
     pub fs_root: PathBuf,
@@ -25,18 +24,17 @@ impl Default for DoctorOptions {
 /// All checks, in the order in which they are read best.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnosis {
-    /// The checks, those of one topic together.
+    /// Grouped by topic.
     pub checks: Vec<Check>,
 }
 
 impl Diagnosis {
-    /// Whether all is there that full measuring needs.
+    /// Whether no check is `Missing` or `Unknown`.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         !self.checks.iter().any(|check| matches!(check.state, CheckState::Missing | CheckState::Unknown))
     }
 
-    /// How many checks have this state.
     #[must_use]
     pub fn count(&self, state: CheckState) -> usize {
         self.checks.iter().filter(|check| check.state == state).count()
@@ -46,13 +44,10 @@ impl Diagnosis {
 /// One thing that measuring needs or is shaped by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// The group of checks.
     pub topic: Topic,
     /// Name of the probe, tracepoint, capability or file.
     pub name: String,
-    /// Whether it is there on this machine.
     pub state: CheckState,
-    /// The finding and its reason.
     pub finding: String,
     /// The data that it provides, or would provide.
     pub gives: String,
@@ -95,7 +90,6 @@ impl Check {
     }
 }
 
-/// Group of checks.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Topic {
     /// The BPF programs that cpumon loads, by probe.
@@ -124,14 +118,11 @@ impl Topic {
     }
 }
 
-/// Whether a thing is there.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum CheckState {
-    /// It is there and works.
     Available,
-    /// Not there, and missed.
+    /// Absent, and full measuring needs it.
     Missing,
-    /// It cannot be determined from here.
     Unknown,
     /// Neither good nor bad: a fact that shapes the meaning of figures.
     Note,

@@ -14,20 +14,12 @@ pub enum CollectError {
     File {
         /// Operation that failed: `open`, `read`, `list`.
         operation: &'static str,
-        /// Path of the file or directory.
         path: PathBuf,
-        /// The error that the kernel returned.
         error: io::Error,
     },
     /// A file that every pass needs holds something else than proc(5) says.
     #[error("cannot understand {}: {what}", path.display())]
-    Malformed {
-        /// Path of the malformed file.
-        path: PathBuf,
-        /// Content that proc(5) promises.
-        what: &'static str,
-    },
-    /// The BPF source cannot run here.
+    Malformed { path: PathBuf, what: &'static str },
     #[error("BPF source: {reason}")]
     BpfUnavailable {
         /// Reason in one line, with the failed operation and its requirement.
@@ -38,18 +30,16 @@ pub enum CollectError {
     Bpf {
         /// The step that failed, as an infinitive: `read the task iterator`.
         operation: &'static str,
-        /// The error that the kernel returned.
         error: io::Error,
     },
-    /// A call of Windows failed.
+    /// A call of the Windows API failed.
     #[error("cannot {operation}: {error}")]
     System {
         /// Operation that failed, as an infinitive.
         operation: &'static str,
-        /// Error of the system.
         error: io::Error,
     },
-    /// Windows answered with something else than its layout.
+    /// An answer of Windows has an unexpected layout.
     #[error("cannot understand what Windows answered: {0}")]
     Nt(NtError),
     /// A session of the Windows kernel's events cannot run here, or was ended.
@@ -58,13 +48,9 @@ pub enum CollectError {
         /// Reason in one line, with its requirement.
         reason: String,
     },
-    /// An option that this system has nothing for.
+    /// An option that this operating system does not support.
     #[error("{what}: not available on this operating system")]
-    NotHere {
-        /// The requested feature.
-        what: &'static str,
-    },
-    /// No source exists for this operating system.
+    NotHere { what: &'static str },
     #[error("measuring is not supported on this operating system; receiving and showing are")]
     Unsupported,
 }

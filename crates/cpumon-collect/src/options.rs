@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use cpumon_model::{Comm, Probes};
 
-/// Which source to open.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SourceChoice {
     /// BPF where it is permitted, else procfs.
@@ -58,11 +57,9 @@ impl RetainedCapabilities {
 pub struct AllowedPaths {
     /// Whether it finds the addresses of names, whose configuration may be anywhere in /etc and /run.
     pub resolves: bool,
-    /// Files and directories that it also reads.
     pub read: Vec<PathBuf>,
     /// Files and directories that it reads and writes.
     pub write: Vec<PathBuf>,
-    /// TCP ports that it connects to.
     pub connect: Vec<u16>,
     /// TCP ports that it listens on; 0: one that the system picks.
     pub bind: Vec<u16>,
@@ -71,19 +68,17 @@ pub struct AllowedPaths {
 /// Which system calls a process needs from now on, beside measuring and sending.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
-    /// It makes and writes files.
+    /// Whether the process makes and writes files.
     pub writes: bool,
-    /// It reads, or loads, probes.
+    /// Whether the process loads BPF probes or reads them.
     pub bpf: bool,
-    /// It accepts connections, and has a store.
+    /// Whether the process accepts connections and has a store.
     pub serves: bool,
 }
 
-/// Names of the probes that can be chosen.
 const PROBE_NAMES: [(&str, Probes); 4] =
     [("sched", Probes::SCHED), ("waits", Probes::WAITS), ("irq", Probes::IRQ), ("hist", Probes::HISTOGRAMS)];
 
-/// A text that names no probe.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is not a probe: expected sched, waits, irq, hist, several of them with commas between, or none"
@@ -160,7 +155,6 @@ pub struct ThreadPattern {
     text: String,
 }
 
-/// A text that names no thread.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a thread's name (15 bytes at most, * matches any text) or its id")]
 pub struct ParseThreadPatternError;
@@ -185,7 +179,6 @@ impl std::fmt::Display for ThreadPattern {
 }
 
 impl ThreadPattern {
-    /// Whether it names this thread.
     #[must_use]
     pub fn matches(&self, tid: u32, name: &Comm) -> bool {
         // A thread may have a number for a name, so both are tried.

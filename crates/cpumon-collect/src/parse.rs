@@ -36,7 +36,6 @@ impl Stat {
     /// `PF_KTHREAD` of include/linux/sched.h; the same since Linux 2.6.
     const PF_KTHREAD: u32 = 0x0020_0000;
 
-    /// Whether it is a kernel thread.
     #[must_use]
     pub fn is_kernel(&self) -> bool {
         self.flags & Self::PF_KTHREAD != 0
@@ -129,7 +128,7 @@ pub fn parse_stat(bytes: &[u8]) -> Option<Stat> {
     Some(stat)
 }
 
-/// /proc/PID/task/TID/schedstat: three numbers and a newline.
+/// Parses /proc/PID/task/TID/schedstat: three numbers and a newline.
 #[must_use]
 pub fn parse_schedstat(bytes: &[u8]) -> Option<SchedStat> {
     let line = bytes.strip_suffix(b"\n")?;

@@ -6,27 +6,21 @@ use std::time::{Duration, Instant};
 
 use cpumon_model::SourceHealth;
 
-/// The shortest interval, 100 ms.
 pub const MIN_INTERVAL: Duration = Duration::from_millis(100);
-/// The longest interval, one hour.
 pub const MAX_INTERVAL: Duration = Duration::from_hours(1);
 
-/// A text that is no interval.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IntervalError {
-    /// Not a number with a unit.
     #[error("{text:?} is not an interval: expected a number and a unit, as in 500ms, 1s, 1m or 1h")]
     Malformed {
         /// The text as given, at most 64 characters.
         text: String,
     },
-    /// A unit that does not exist.
     #[error("{unit:?} is not a unit of time: expected ms, s, m or h")]
     Unit {
         /// The text as given, at most 64 characters.
         unit: String,
     },
-    /// Outside of 100 ms to 1 h.
     #[error("{text:?} is out of range: an interval is 100ms to 1h")]
     OutOfRange {
         /// The text as given, at most 64 characters.
@@ -81,7 +75,7 @@ pub struct Tick {
     pub late_ns: u64,
     /// Grid points passed over since the previous wake-up, because the work in between took too long.
     pub skipped: u64,
-    /// The stop flag was set: do not measure.
+    /// Whether the stop flag was set: then do not measure.
     pub stopped: bool,
 }
 
@@ -102,7 +96,6 @@ impl Schedule {
         Self { interval, due: Instant::now(), late: 0, skipped: 0 }
     }
 
-    /// Distance between two wake-ups.
     #[must_use]
     pub fn interval(&self) -> Duration {
         self.interval

@@ -36,10 +36,8 @@ pub fn scrub_cmdline(raw: &[u8], into: &mut String) {
     scrub_arguments(arguments, Options::WithDash, into);
 }
 
-/// How options begin.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Options {
-    /// `-`.
     #[default]
     WithDash,
     /// `-` and, as programs of Windows have them, `/`.
@@ -88,10 +86,9 @@ struct Scrubber {
     letters: &'static str,
 }
 
-/// Meaning of the next argument.
 #[derive(Copy, Clone, Default, PartialEq, Eq)]
 enum Next {
-    /// To be judged by itself.
+    /// An argument that is checked by itself.
     #[default]
     Any,
     Secret,
@@ -334,7 +331,7 @@ fn before_secret(word: &str) -> Option<&str> {
     None
 }
 
-/// Appends `word`; of `scheme://user:password@host` the password is hidden.
+/// Appends `word` without the password of `scheme://user:password@host`.
 fn push_without_url_password(word: &str, into: &mut String) {
     let mut rest = word;
     while let Some(at) = rest.find("://") {

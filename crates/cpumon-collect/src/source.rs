@@ -18,7 +18,6 @@ use cpumon_model::{Probes, Snapshot, SourceKind};
 
 use crate::CollectError;
 
-/// Something that measures a machine.
 pub trait Source {
     /// Makes one collection pass and replaces the content of `into`.
     ///
@@ -36,9 +35,7 @@ pub trait Source {
 
 /// A source that runs, and why it is this one.
 pub struct Opened {
-    /// Fills snapshots, one for each pass.
     pub source: Box<dyn Source + Send>,
-    /// Which source it is: BPF or procfs.
     pub kind: SourceKind,
     /// Why this source was chosen, in one line: `procfs: BPF needs CAP_BPF and CAP_PERFMON (EPERM on bpf())`; and which data it lacks.
     pub reason: String,

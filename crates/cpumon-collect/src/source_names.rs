@@ -12,7 +12,7 @@ pub struct ParseSourceError {
     text: String,
 }
 
-/// `auto, procfs or bpf`.
+/// Joins names: `auto, procfs or bpf`.
 fn one_of(sources: &[(&str, SourceChoice)]) -> String {
     let names: Vec<_> = sources.iter().map(|(name, _)| *name).collect();
     match names.split_last() {

@@ -13,13 +13,12 @@ pub enum TraceItem {
     Group(TraceGroup),
 }
 
-/// Options of a [`TraceRecorder`](crate::TraceRecorder).
 #[derive(Copy, Clone, Debug)]
 pub struct TraceRecorderOptions {
     /// Memory in the kernel for unread records, bytes a CPU. Rounded to a power of two, and less where the sum would
     /// exceed 512 MiB on all CPUs. Three quarters are for events of 24 bytes each, the rest is for the names of tasks.
     pub buffer_bytes: u32,
-    /// Interrupts as well: an event for each.
+    /// Whether interrupts are recorded, too: an event for each.
     pub has_interrupts: bool,
 }
 

@@ -14,22 +14,22 @@ use crate::{Check, CollectError, Diagnosis, DoctorOptions, Opened, SourceChoice,
 /// The names of sources that can be asked for.
 pub(crate) const SOURCES: &[(&str, SourceChoice)] = &[("auto", SourceChoice::Auto)];
 
-/// There is no source here.
+/// Fails with [`CollectError::Unsupported`].
 pub fn open(_options: &SourceOptions) -> Result<Opened, CollectError> {
     Err(CollectError::Unsupported)
 }
 
-/// No source can describe the host here.
+/// Fails with [`CollectError::Unsupported`].
 pub fn host_info(_options: &SourceOptions) -> Result<HostInfo, CollectError> {
     Err(CollectError::Unsupported)
 }
 
-/// Nothing is counted here.
+/// Fails with [`CollectError::NotHere`].
 pub fn read_cycles(_into: &mut crate::nt::CycleSnapshot) -> Result<(), CollectError> {
     Err(CollectError::NotHere { what: "cycles of processes" })
 }
 
-/// Nothing can be measured, which is one finding.
+/// One finding: this machine cannot be measured.
 #[must_use]
 pub fn diagnose(_options: &DoctorOptions) -> Diagnosis {
     let check = Check::new(Topic::Probes, "source", "measuring this machine");

@@ -21,20 +21,19 @@ pub struct ThreadAccount {
     voluntary: u64,
     involuntary: u64,
     sched: SchedTimes,
-    /// `None`: no event named it.
+    /// `None` if no event has shown the thread's state.
     pub state: Option<ThreadState>,
-    /// Where it was last.
+    /// CPU that the thread is on, was last on, or is queued for.
     pub cpu: u16,
-    /// When it made its last switch.
+    /// Time of the thread's last switch, ns; `None` while it lives.
     pub ended_ns: Option<u64>,
 }
 
-/// Times of an interrupt line, all CPUs together.
+/// Time and count of one interrupt line, summed over all CPUs.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineTimes {
     /// In its handlers, ns: without those that interrupted them.
     pub time_ns: u64,
-    /// Times it was handled.
     pub count: u64,
 }
 
@@ -51,7 +50,7 @@ impl ThreadAccount {
         }
     }
 
-    /// With what it waits for now.
+    /// The scheduler's times, with the reason of the wait that is still open.
     #[must_use]
     pub fn sched(&self) -> SchedTimes {
         let open_wait = match self.state {
@@ -74,13 +73,12 @@ impl ThreadAccount {
     }
 }
 
-/// Sums of all threads and CPUs.
 #[derive(Default)]
 pub struct Accounts {
     threads: Slots<ThreadAccount>,
     slots: HashMap<TraceTask, usize, FixedState>,
     cpus: BTreeMap<u16, CpuSample>,
-    /// Threads that run or are ready.
+    /// Number of running and ready threads of each CPU.
     queues: BTreeMap<u16, u32>,
     lines: BTreeMap<u16, LineTimes>,
     /// Switches that are missing: one left another thread than the one before came to.
@@ -123,7 +121,7 @@ impl Accounts {
         sample
     }
 
-    /// Lines of hard interrupts, ascending.
+    /// Lines of hard interrupts in ascending order of their numbers.
     pub fn lines(&self) -> impl Iterator<Item = (u16, LineTimes)> {
         self.lines.iter().map(|(line, times)| (*line, *times))
     }

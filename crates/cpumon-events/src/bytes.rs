@@ -9,12 +9,10 @@ pub type Name = [u8; NAME_BYTES];
 /// Name of an executable, up to the first zero. Longer ones are cut: it has to fit an event without making it larger.
 pub type ProgramName = [u8; 48];
 
-/// The order of the bytes of a number.
+/// Byte order (endianness) of numbers.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// The lowest byte comes first.
     Little,
-    /// The highest one does.
     Big,
 }
 
@@ -33,14 +31,11 @@ impl Order {
 /// What is left to be taken of some bytes.
 #[derive(Copy, Clone, Debug)]
 pub struct Bytes<'b> {
-    /// Not taken yet.
     pub rest: &'b [u8],
-    /// That of the numbers.
     pub order: Order,
 }
 
 impl<'b> Bytes<'b> {
-    /// Nothing is taken yet.
     #[must_use]
     pub fn new(rest: &'b [u8], order: Order) -> Self {
         Self { rest, order }
@@ -53,22 +48,19 @@ impl<'b> Bytes<'b> {
         Some(taken)
     }
 
-    /// As [`Bytes::take`].
+    /// Skips `length` bytes; `None` if fewer are left.
     pub fn skip(&mut self, length: u64) -> Option<()> {
         self.take(usize::try_from(length).ok()?).map(|_| ())
     }
 
-    /// A number of 2 bytes.
     pub fn u16(&mut self) -> Option<u16> {
         u16::try_from(self.order.number(self.take(2)?)).ok()
     }
 
-    /// A number of 4 bytes.
     pub fn u32(&mut self) -> Option<u32> {
         u32::try_from(self.order.number(self.take(4)?)).ok()
     }
 
-    /// A number of 8 bytes.
     pub fn u64(&mut self) -> Option<u64> {
         Some(self.order.number(self.take(8)?))
     }
@@ -81,7 +73,7 @@ impl<'b> Bytes<'b> {
         Some(text)
     }
 
-    /// Bytes behind their length.
+    /// Bytes with their length in front: a number of `length_bytes` bytes.
     pub fn sized(&mut self, length_bytes: usize) -> Option<&'b [u8]> {
         let length = self.order.number(self.take(length_bytes)?);
         self.take(usize::try_from(length).ok()?)
@@ -98,7 +90,7 @@ pub fn name<const N: usize>(text: &[u8]) -> [u8; N] {
     name
 }
 
-/// What is in front of the first zero.
+/// The bytes before the first zero; all bytes if there is none.
 #[must_use]
 pub fn up_to_zero(text: &[u8]) -> &[u8] {
     text.split(|byte| *byte == 0).next().unwrap_or_default()

@@ -11,14 +11,14 @@ struct Covered {
     until_ns: u64,
 }
 
-/// Parts of which none overlaps another.
+/// Parts of interrupts that do not overlap one another.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     parts: Vec<InterruptSpan>,
     /// What they cover, ascending. An interrupt makes one of all that it was interrupted by: so each is read once, however many
     /// come one inside the other or at the same time.
     covered: Vec<Covered>,
-    /// Nothing is added in front of this.
+    /// No part begins before this time: earlier ones were handed out.
     from_ns: u64,
 }
 

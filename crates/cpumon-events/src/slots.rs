@@ -13,7 +13,7 @@ pub fn reserve_some<T>(list: &mut Vec<T>, place: usize) {
     }
 }
 
-/// Grows as threads appear.
+/// Values by place; grows when a place is first used.
 #[derive(Debug)]
 pub struct Slots<T>(Vec<T>);
 
@@ -24,7 +24,7 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T: Default> Slots<T> {
-    /// The place, made if it is new.
+    /// The value of a place; a new place gets the default value.
     #[inline]
     pub fn at(&mut self, slot: usize) -> &mut T {
         if slot >= self.0.len() {
@@ -45,13 +45,11 @@ impl<T: Default> Slots<T> {
         self.0.capacity().max(threads) * size_of::<T>()
     }
 
-    /// The place, if it was made.
     #[must_use]
     pub fn get(&self, slot: usize) -> Option<&T> {
         self.0.get(slot)
     }
 
-    /// All places, in their order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.iter()
     }
@@ -75,7 +73,6 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// The place of a number.
     #[inline]
     #[must_use]
     pub fn get(&self, number: u32) -> Option<usize> {
@@ -86,7 +83,6 @@ impl Numbers {
         }
     }
 
-    /// Gives a number its place.
     pub fn set(&mut self, number: u32, slot: usize) {
         let (Ok(place), Ok(listed)) = (usize::try_from(number), u32::try_from(slot)) else { return };
         if number >= LISTED {

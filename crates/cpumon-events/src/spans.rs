@@ -4,31 +4,25 @@ use cpumon_model::{Interrupt, Leaves, TraceTask, WaitReason};
 
 use crate::slots::Slots;
 
-/// What a thread is in.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum ThreadState {
-    /// No event says.
     Unknown,
-    /// On a CPU.
     Running,
     /// Runnable since a wakeup.
     ReadyWoken,
     /// Runnable since it was pushed off its CPU, or yielded.
     ReadyPreempted,
-    /// Neither running nor runnable.
     Blocked(WaitReason),
-    /// It has made its last switch.
+    /// The thread has made its last switch.
     Dead,
 }
 
 impl ThreadState {
-    /// Whether it waits for a CPU.
     #[must_use]
     pub const fn is_ready(self) -> bool {
         matches!(self, Self::ReadyWoken | Self::ReadyPreempted)
     }
 
-    /// One word for it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -41,25 +35,21 @@ impl ThreadState {
         }
     }
 
-    /// What it waits for that is no CPU.
+    /// The wait reason of a blocked thread; `None` in any other state.
     #[must_use]
     pub const fn reason(self) -> Option<WaitReason> {
         if let Self::Blocked(reason) = self { Some(reason) } else { None }
     }
 }
 
-/// A thread was in a state.
+/// A period that a thread spent in one state.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ThreadSpan {
-    /// Who.
     pub task: TraceTask,
     /// Its place in the tracker, from 0 up: analyses index by it.
     pub slot: usize,
-    /// What it was in.
     pub state: ThreadState,
-    /// From here, ns.
     pub from_ns: u64,
-    /// To here, ns.
     pub until_ns: u64,
     /// Start of the state: earlier than `from_ns` if the thread moved to another CPU while it was ready.
     pub since_ns: u64,
@@ -69,14 +59,10 @@ pub struct ThreadSpan {
     pub is_over: bool,
 }
 
-/// What a CPU does.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum CpuState {
-    /// No event says.
     Unknown,
-    /// Nothing.
     Idle,
-    /// A thread.
     Run(TraceTask),
 }
 
@@ -92,63 +78,49 @@ impl CpuState {
     }
 }
 
-/// A CPU was in a state.
+/// A period that a CPU spent in one state.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct CpuSpan {
-    /// Which.
     pub cpu: u16,
-    /// What it did.
     pub state: CpuState,
-    /// From here, ns.
     pub from_ns: u64,
-    /// To here, ns.
     pub until_ns: u64,
     /// It ended with a switch: else it goes on, and is reported up to here for a thread that waited for it.
     pub is_over: bool,
 }
 
-/// An interrupt had a CPU.
+/// A period that a CPU spent in one interrupt.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct InterruptSpan {
-    /// Where.
     pub cpu: u16,
-    /// Which.
     pub interrupt: Interrupt,
-    /// What the CPU did besides.
     pub state: CpuState,
-    /// The place of the thread that was interrupted.
+    /// Place of the interrupted thread in the tracker.
     pub slot: Option<usize>,
-    /// From here, ns.
     pub from_ns: u64,
-    /// To here, ns.
     pub until_ns: u64,
     /// It is the first part of this interrupt: one that was interrupted itself has several.
     pub is_first: bool,
 }
 
-/// A thread was woken.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Wakeup {
-    /// Who.
     pub task: TraceTask,
-    /// Its place in the tracker.
+    /// Place of the woken thread in the tracker.
     pub slot: usize,
     /// Who was on the CPU of the wakeup: the waker, or whom the waking interrupt interrupted.
     pub waker: TraceTask,
-    /// Where it was woken from.
+    /// CPU on which the wakeup was made.
     pub from_cpu: u16,
-    /// In whose queue it is.
+    /// CPU whose run queue the woken thread is in.
     pub cpu: u16,
-    /// When, ns.
     pub at_ns: u64,
 }
 
 /// Takes what a [`Tracker`](crate::Tracker) finds. CPU spans come in front of the thread spans that end with the same switch. What an
 /// analysis does not need is passed over.
 pub trait SpanSink {
-    /// A thread was in a state.
     fn thread(&mut self, span: &ThreadSpan);
-    /// A CPU was in a state.
     fn cpu(&mut self, _span: &CpuSpan) {}
     /// A thread was woken: it is ready from then on, or from when it has left its CPU on its way to sleep.
     fn woken(&mut self, _wakeup: &Wakeup) {}

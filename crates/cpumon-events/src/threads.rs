@@ -14,22 +14,20 @@ const MAX_BYTES: usize = 1 << 30;
 /// Memory of a thread in the tracker: its state, its place by number, and that it has entered a state. Lists have space to grow.
 const THREAD_BYTES: usize = (size_of::<Thread>() + size_of::<(u32, u32)>() * 2 + size_of::<u32>()) / 8 * 9;
 
-/// A CPU, and what it does.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct Cpu {
-    /// `None`: not known.
+    /// Task that the CPU last switched to; `None` if unknown.
     pub(crate) current: Option<TraceTask>,
     pub(crate) at_ns: u64,
-    /// Up to here its interrupts were handed out.
+    /// Interrupts of this CPU were handed out up to this time.
     pub(crate) settled_ns: u64,
-    /// Its events up to here were lost.
+    /// Events of this CPU were lost up to this time.
     pub(crate) lossy_until_ns: Option<u64>,
     pub(crate) is_seen: bool,
     /// A switch away from the idle task was seen.
     pub(crate) left_idle: bool,
 }
 
-/// A thread, and what it does.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Thread {
     pub(crate) task: TraceTask,
@@ -38,7 +36,7 @@ pub(crate) struct Thread {
     pub(crate) since_ns: u64,
     /// When it was woken while it was still on its CPU, on its way to sleep.
     pub(crate) woken_early: bool,
-    /// It was seen to leave a CPU.
+    /// An event has shown the thread leaving a CPU.
     pub(crate) has_left: bool,
     /// It is in the tracker's list of those that entered a state.
     pub(crate) has_entered: bool,
@@ -46,7 +44,6 @@ pub(crate) struct Thread {
 }
 
 impl Thread {
-    /// Of which nothing is known yet.
     pub(crate) fn new(task: TraceTask, at_ns: u64) -> Self {
         Self {
             task,
@@ -61,7 +58,6 @@ impl Thread {
     }
 }
 
-/// All threads by their places.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
     list: Vec<Thread>,
@@ -70,7 +66,6 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    /// Memory of so many, bytes.
     pub(crate) fn bytes(threads: usize) -> usize {
         threads * THREAD_BYTES
     }
@@ -79,7 +74,7 @@ impl Threads {
         self.list.len()
     }
 
-    /// How often a thread had no place.
+    /// How often an event's thread got no place because a limit was reached.
     pub(crate) fn unfollowed(&self) -> u64 {
         self.unfollowed
     }

@@ -11,7 +11,6 @@ use crate::threads::{Cpu, Thread, Threads};
 /// Interrupts of a CPU that wait for its switch. With more, what it does now is taken as certain.
 const MAX_PENDING: usize = 1 << 12;
 
-/// Follows threads and CPUs.
 pub struct Tracker<S> {
     sink: S,
     began_ns: u64,
@@ -32,7 +31,6 @@ pub struct Tracker<S> {
 }
 
 impl<S: SpanSink> Tracker<S> {
-    /// A trace that began at this time.
     pub fn new(began_ns: u64, sink: S) -> Self {
         Self {
             sink,
@@ -106,7 +104,6 @@ impl<S: SpanSink> Tracker<S> {
         self.threads.unfollowed()
     }
 
-    /// What takes the spans.
     pub fn sink(&mut self) -> &mut S {
         &mut self.sink
     }

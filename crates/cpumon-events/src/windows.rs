@@ -62,22 +62,17 @@ pub fn hook_of(provider: &Provider, opcode: u8) -> Hook {
 /// The payload of an event, and what is needed to read it.
 #[derive(Copy, Clone, Debug)]
 pub struct Payload<'b> {
-    /// Which kind it is.
     pub hook: Hook,
-    /// That of the kind's layout.
     pub version: u8,
-    /// 4 or 8.
+    /// Size of a pointer in the payload: 4 or 8.
     pub pointer_bytes: usize,
-    /// What follows the event's header.
+    /// Bytes that follow the event's header.
     pub bytes: &'b [u8],
 }
 
-/// What happens to a thread or a process.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It begins now.
     Begins,
-    /// It ends now.
     Ends,
     /// It was there before the recording, or after it.
     Lives,
@@ -87,53 +82,33 @@ pub enum Change {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum KernelEvent {
     /// A CPU goes from one thread to another; 0 is the idle thread.
-    Switch {
-        /// Who leaves.
-        old_tid: u32,
-        /// Who comes.
-        new_tid: u32,
-        /// How the old one leaves.
-        leaves: Leaves,
-    },
-    /// The thread becomes runnable. Where is not known.
-    Ready {
-        /// Which.
-        tid: u32,
-    },
-    /// An interrupt ends now.
+    Switch { old_tid: u32, new_tid: u32, leaves: Leaves },
+    /// A thread becomes runnable; the event does not name its CPU.
+    Ready { tid: u32 },
+    /// An interrupt ends at the time of the event.
     Interrupt {
         /// Which: hard ones by their vector, soft ones by the kind of the event.
         interrupt: Interrupt,
-        /// In ticks of the session's clock.
+        /// Start of the interrupt, in ticks of the session's clock.
         began: u64,
     },
-    /// Of a thread.
+    /// A thread begins or ends, or existed before or after the recording.
     Thread {
-        /// What.
         change: Change,
-        /// Which.
         tid: u32,
-        /// That of its process.
         pid: u32,
-        /// Empty: it has none.
+        /// Empty if the thread has no name.
         name: Name,
     },
-    /// The thread is called so from now on.
-    Called {
-        /// Which.
-        tid: u32,
-        /// As its program named it.
-        name: Name,
-    },
-    /// Of a process.
+    /// A thread gets a new name.
+    Called { tid: u32, name: Name },
+    /// A process begins or ends, or existed before or after the recording.
     Process {
-        /// What.
         change: Change,
-        /// Which.
         pid: u32,
-        /// Who began it; that process may have ended.
+        /// The creating process, which may have ended.
         parent_pid: u32,
-        /// Name of its image.
+        /// Name of the executable image.
         program: ProgramName,
     },
 }
@@ -265,7 +240,7 @@ fn utf16<const N: usize>(bytes: &[u8]) -> [u8; N] {
 
 const NS_A_SECOND: u64 = 1_000_000_000;
 
-/// Makes ns of ticks.
+/// Converts ticks of the session's clock to ns.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct TickClock {
     ticks_a_second: u64,

@@ -53,7 +53,7 @@ impl<'w> Csv<'w> {
         Ok(())
     }
 
-    /// A name in the header, quoted where needed.
+    /// Writes a name of the header, quoted where needed.
     fn name_field(&mut self, name: &str) -> io::Result<()> {
         let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b',';
         if name.is_empty() || !name.bytes().all(is_plain) || runs_as_formula(name) {
@@ -87,7 +87,7 @@ impl<'w> Csv<'w> {
     }
 }
 
-/// A text without its quotes.
+/// Appends a text without the quotes around it.
 fn push_text(buffer: &mut Vec<u8>, text: &str) -> io::Result<()> {
     if runs_as_formula(text) {
         buffer.push(b'\'');

@@ -7,7 +7,6 @@ use cpumon_query::ChoiceError;
 use cpumon_store::StoreError;
 use cpumon_trace::ReadError;
 
-/// Why an export failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {
@@ -25,40 +24,28 @@ pub enum ExportError {
         /// Some hosts of the store.
         known: String,
     },
-    /// The original receiver had no such export.
     #[error("no legacy layout for {kind}: the original had processes, threads and pivot")]
-    NoLegacyLayout {
-        /// The kind that was requested.
-        kind: &'static str,
-    },
-    /// The two ranges of a comparison are missing.
+    NoLegacyLayout { kind: &'static str },
     #[error("a comparison needs two ranges of time, before and after")]
     NoRanges,
     /// The output could not be written. The command line finds a closed pipe by the kind of `source`.
     #[error("cannot write the output")]
     Write(#[from] io::Error),
-    /// The file could not be written.
     #[error("cannot {operation} {path}", path = path.display())]
     File {
         /// Operation that failed: `open`, `write`, `put in place`.
         operation: &'static str,
-        /// Path of the output file.
         path: PathBuf,
-        /// The error of the operating system.
         source: io::Error,
     },
     /// The SVG of a chart could not be rendered.
     #[error("cannot draw the chart as PNG: {reason}")]
-    Picture {
-        /// The error of the drawing library.
-        reason: String,
-    },
+    Picture { reason: String },
     /// A trace has no row: the range lies before the first event, in a hole, or only CPUs without a thread are in it.
     #[error(
         "the trace has no thread whose state is known in this range; `cpumon trace report` shows what it has"
     )]
     NoThread,
-    /// A trace could not be read.
     #[error(transparent)]
     Trace(#[from] ReadError),
     /// A word that is not one of the choices.

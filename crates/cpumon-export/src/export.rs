@@ -26,7 +26,7 @@ use crate::source::{Counter, Source, hosts};
 
 /// Gaps that are read to report losses at most.
 const MAX_GAPS: usize = 100_000;
-/// Lines of losses at most.
+/// Most entries of [`Report::not_stored`].
 const MAX_NOT_STORED: usize = 1000;
 
 impl Format {
@@ -125,7 +125,6 @@ pub fn table<'v>(
     Ok(())
 }
 
-/// Writes rows with these columns.
 pub fn rows<R, B: Borrow<R>>(
     format: Format,
     fields: &[Field<'_, R>],
@@ -152,7 +151,6 @@ fn table_of(kind: Kind) -> (Tables, What) {
     }
 }
 
-/// Writes the rows of all hosts to `sink`.
 fn run_kind(
     reader: &Reader,
     query: &ExportQuery,
@@ -208,7 +206,6 @@ fn write_rows(
     }
 }
 
-/// Writes these rows; returns how many.
 fn each<'v, R: Copy>(
     rows: impl IntoIterator<Item = R>,
     columns: &[&'static Column],
@@ -225,7 +222,6 @@ fn each<'v, R: Copy>(
     Ok(count)
 }
 
-/// The two ranges of a comparison.
 fn ranges_of(query: &ExportQuery) -> Result<Compared, ExportError> {
     query.compared.ok_or(ExportError::NoRanges)
 }

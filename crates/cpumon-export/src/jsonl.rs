@@ -24,12 +24,12 @@ enum Array {
 }
 
 impl<'w> Jsonl<'w> {
-    /// JSON lines.
+    /// Writes JSON lines.
     pub(crate) fn new(out: &'w mut dyn Write) -> Self {
         Self { out, buffer: Vec::new(), keys: Vec::new(), nested: None, array: None }
     }
 
-    /// One array of all rows.
+    /// Writes one array of all rows.
     pub(crate) fn array(out: &'w mut dyn Write) -> Self {
         Self { array: Some(Array::Nothing), ..Self::new(out) }
     }

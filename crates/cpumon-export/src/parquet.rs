@@ -17,12 +17,12 @@ use crate::rows::{RowSink, SinkColumn, unique_names};
 pub(crate) const MAX_PIVOT_COLUMNS: usize = 1000;
 /// Rows that are held before they are written.
 const ROWS: usize = 1 << 16;
-/// Or bytes of their values.
+/// Limit of the bytes that are held.
 const MAX_HELD_BYTES: usize = 32 << 20;
 /// Memory of a text beside its bytes.
 const TEXT_BYTES: usize = size_of::<ByteArray>() + 40;
 
-/// The values of one column that wait.
+/// Values of one column that are not written yet.
 enum Values {
     /// Values of a column whose type the first rows show.
     Any(Vec<Value<'static>>),
@@ -38,7 +38,6 @@ struct Column {
     present: Vec<i16>,
 }
 
-/// Writes rows.
 pub(crate) struct Parquet<'w> {
     out: &'w mut dyn Write,
     columns: Vec<Column>,

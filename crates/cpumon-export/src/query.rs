@@ -8,7 +8,6 @@ use cpumon_store::TimeRange;
 use serde::{Deserialize, Serialize};
 
 words! {
-    /// Kinds of export.
     #[derive(Default)]
     Kind, "kind",
     #[default]
@@ -36,7 +35,7 @@ pub enum QueryPart {
 }
 
 impl QueryPart {
-    /// The kinds that it has a meaning for.
+    /// Kinds of export that have this part.
     #[must_use]
     pub const fn kinds(self) -> &'static [Kind] {
         match self {
@@ -55,7 +54,6 @@ impl QueryPart {
     }
 }
 
-/// Layout of the file on disk.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Format {
     /// CSV as in RFC 4180.
@@ -86,14 +84,12 @@ impl FromStr for Format {
 }
 
 words! {
-    /// Layouts of the original receiver.
     LegacyYear, "legacy layout",
     Y2012 = "2012": "Layout of 2012: one device",
     Y2013 = "2013": "Layout of 2013: with the device's address",
 }
 
 words! {
-    /// Values of a pivot.
     #[derive(Default)]
     PivotValue, "pivot value",
     #[default]
@@ -103,21 +99,15 @@ words! {
     Pct = "pct": "Run time in percent of one CPU",
 }
 
-/// The two ranges of a comparison.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compared {
-    /// The earlier one.
     pub before: TimeRange,
-    /// The later one.
     pub after: TimeRange,
 }
 
-/// Which rows to export, and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportQuery {
-    /// Kind of rows.
     pub kind: Kind,
-    /// Layout of the file on disk.
     pub format: Format,
     /// Only the host with this name or id; `None` is all hosts, one after the other.
     pub host: Option<String>,
@@ -131,7 +121,6 @@ pub struct ExportQuery {
     pub interval_ns: Option<u64>,
     /// Columns of a pivot or rows of a comparison.
     pub group_by: GroupBy,
-    /// The value of a pivot's cells.
     pub pivot_value: PivotValue,
     /// Only threads with run time, run delay or context switches in the interval, not those that only waited.
     pub only_active: bool,
@@ -139,12 +128,10 @@ pub struct ExportQuery {
     pub compared: Option<Compared>,
 }
 
-/// How far an export is.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct Progress {
     /// Intervals read so far, in all passes.
     pub intervals: u64,
-    /// Rows written so far.
     pub rows: u64,
     /// The finished share, 0 to 1; `None` if the range is not known.
     pub ratio: Option<f64>,
@@ -155,15 +142,13 @@ pub struct Progress {
 pub struct NotStored {
     /// Name of the host; hostile.
     pub host: Box<str>,
-    /// How many.
     pub intervals: u64,
     /// Start of the first missing time, ns since the UNIX epoch.
     pub since_ns: i64,
-    /// Why those were not stored; hostile.
+    /// Why the first of them were not stored; hostile.
     pub reason: String,
 }
 
-/// Result of an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// Hosts that have rows.
@@ -179,7 +164,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Bytes behind a file at most.
+    /// Most bytes that [`Report::write_behind`] appends.
     pub const MAX_BYTES: usize = 4 << 20;
 
     /// Writes it behind a file that goes to another program: JSON, then its length in bytes as 32 bits, little-endian.

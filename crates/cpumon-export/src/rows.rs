@@ -7,7 +7,6 @@ use std::io;
 use cpumon_model::{COLUMNS, ColumnId, IntervalView, Kind as ValueKind, Value};
 use cpumon_query::fields::Field;
 
-/// A column of rows.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct SinkColumn<'n> {
     /// Name, with its unit.
@@ -16,7 +15,6 @@ pub struct SinkColumn<'n> {
     pub kind: Option<ValueKind>,
 }
 
-/// A format for rows.
 pub(crate) trait RowSink {
     /// The columns, once, before any row. Those from `nested` on form a group of their own: an object where the format has objects.
     fn columns(&mut self, columns: &[SinkColumn<'_>], nested: Option<usize>) -> io::Result<()>;
@@ -71,7 +69,6 @@ impl From<&'static cpumon_model::Column> for SinkColumn<'static> {
     }
 }
 
-/// The columns that rows of these fields have.
 pub(crate) fn columns<R>(fields: &[Field<'_, R>]) -> impl Iterator<Item = SinkColumn<'static>> {
     fields.iter().filter_map(Field::column).map(|(name, kind)| SinkColumn { name, kind: Some(kind) })
 }

@@ -12,7 +12,6 @@ use crate::{ExportError, ExportQuery, Progress, Report};
 /// Progress is reported after this many intervals.
 const REPORT_EVERY: u64 = 512;
 
-/// The intervals of an export.
 pub(crate) struct Source<'a> {
     pub reader: &'a Reader,
     query: &'a ExportQuery,
@@ -38,7 +37,7 @@ impl<'p> Counter<'p> {
     }
 }
 
-/// The hosts that a query names.
+/// The host that the query names, else all hosts.
 pub(crate) fn hosts(reader: &Reader, query: &ExportQuery) -> Result<Vec<HostRecord>, ExportError> {
     Ok(match &query.host {
         Some(name) => vec![reader.find_host(name)?],

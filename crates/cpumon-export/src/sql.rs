@@ -59,7 +59,7 @@ pub fn sql(
 struct AlignedAnswer<'w> {
     out: &'w mut dyn Write,
     names: Vec<String>,
-    /// Rows until the widths are known.
+    /// Rows that wait until the widths are known.
     waiting: Vec<Vec<(String, bool)>>,
     widths: Vec<usize>,
     is_begun: bool,

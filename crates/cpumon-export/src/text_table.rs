@@ -8,7 +8,6 @@ use unicode_width::UnicodeWidthStr;
 /// The space between two columns.
 pub(crate) const GAP: &str = "  ";
 
-/// Rows of text under a heading.
 #[derive(Clone, Debug)]
 pub struct TextTable {
     rows: Vec<Vec<String>>,
@@ -17,7 +16,6 @@ pub struct TextTable {
 }
 
 impl TextTable {
-    /// A table with this heading and no rows.
     #[must_use]
     pub fn new(heading: &[&str]) -> Self {
         Self { rows: vec![heading.iter().map(ToString::to_string).collect()], right_from: usize::MAX }

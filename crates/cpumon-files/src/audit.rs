@@ -26,41 +26,29 @@ const EXPORTED: &str = "audit-exports.jsonl";
 const MAX_WITHIN: usize = 60;
 const WITHIN: Duration = Duration::from_mins(1);
 
-/// The kind of an entry.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum AuditEvent {
-    /// An enrolment token was made.
     TokenMade,
-    /// A device was enrolled.
     Enrolled,
-    /// A device's request was accepted by the user.
     RequestAccepted,
-    /// A device's request was rejected by the user.
     RequestRejected,
     /// A host was revoked.
     Revoked,
-    /// A login token was made.
     LoginTokenMade,
-    /// A login token was revoked.
     LoginTokenRevoked,
     /// A person or a program logged in.
     LoggedIn,
-    /// A group key was made.
     GroupKeyMade,
-    /// A group key was retired.
     GroupKeyRetired,
     /// A host was removed from a store, with all of its data.
     HostForgotten,
-    /// A device was asked for a trace.
     TraceAsked,
-    /// Recorded data was exported.
     Exported,
     /// A device, a login or a request was refused.
     Refused,
 }
 
 impl AuditEvent {
-    /// Its name in the log.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -82,7 +70,6 @@ impl AuditEvent {
     }
 }
 
-/// The audit log in one state directory.
 #[derive(Debug)]
 pub struct AuditLog {
     dir: PathBuf,

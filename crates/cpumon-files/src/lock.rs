@@ -10,7 +10,6 @@ use crate::platform::{give_to_owner_of_directory, is_locked, open_to_write};
 /// Longest content of a lock file, bytes: a process id and a line end need 11.
 const MAX_BYTES: u64 = 32;
 
-/// A lock was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another process (or another part of this one) holds it.
@@ -19,7 +18,6 @@ pub enum LockError {
         /// `pid N`, or `another process` if its id could not be read.
         holder: String,
     },
-    /// The file cannot be used as a lock.
     #[error("cannot {operation}: {error}")]
     Io {
         /// Operation that failed, as in "cannot …".

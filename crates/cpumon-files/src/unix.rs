@@ -12,7 +12,7 @@ const FILE_MODE: u32 = 0o600;
 const DIR_MODE: u32 = 0o700;
 /// Mode of files that are not secret.
 const SHARED_FILE_MODE: u32 = 0o644;
-/// Permissions of group and others.
+/// Permission bits of group and others.
 const OTHERS: u32 = 0o077;
 /// Devices that keep nothing or are this process's own, by number: null, zero, full, tty. In a container their owner may be unknown.
 const PLAIN_DEVICES: [(u32, u32); 4] = [(1, 3), (1, 5), (1, 7), (5, 0)];
@@ -44,9 +44,7 @@ pub fn create_own_dir(dir: &Path) -> io::Result<()> {
 /// The user and group of a file or directory.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// The user.
     pub uid: u32,
-    /// The group.
     pub gid: u32,
 }
 
@@ -278,7 +276,7 @@ pub fn is_privileged() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// The user who runs this process, for [`AuditLog::note`](crate::AuditLog::note).
+/// The user who runs this process as `uid N`, for the audit log.
 #[must_use]
 pub fn this_user() -> String {
     format!("uid {}", rustix::process::getuid().as_raw())

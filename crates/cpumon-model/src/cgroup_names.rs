@@ -68,19 +68,19 @@ impl<'a> CgroupNames<'a> {
         if self.pod.contains('_') { self.pod.replace('_', "-").into() } else { self.pod.into() }
     }
 
-    /// Container, or else unit.
+    /// The container; without one, the systemd unit.
     #[must_use]
     pub fn container_or_service(&self) -> Cow<'a, str> {
         if self.container.is_empty() { self.service() } else { self.container() }
     }
 }
 
-/// Services and scopes; slices only hold them.
+/// Slices do not count: they only contain services and scopes.
 fn is_service_or_scope(part: &str) -> bool {
     matches!(part.rsplit_once('.'), Some((name, "service" | "scope")) if !name.is_empty())
 }
 
-/// A scope that is the container itself.
+/// Whether the scope is a container, which its engine named by the container's id.
 fn is_engines(part: &str) -> bool {
     part.strip_suffix(".scope").is_some() && container(part, "", "").is_some()
 }
@@ -91,7 +91,7 @@ fn watcher(part: &str) -> Option<&str> {
     part.get(..part.len() - id.len() - "-.scope".len()).filter(|_| id.len() == 64 && is_hex(id))
 }
 
-/// `above` is the parent of the parent.
+/// `parent` is the path component before `part`, `above` the one before `parent`.
 fn container<'a>(part: &'a str, parent: &str, above: &str) -> Option<&'a str> {
     // LXC, LXD and Incus: `/lxc.payload.web`, `/lxc.payload/web`, and `/lxc/web` on cgroup v1.
     if let Some(name) = part.strip_prefix("lxc.payload.") {

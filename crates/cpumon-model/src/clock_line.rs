@@ -16,7 +16,7 @@ const FOLLOW_BEYOND_NS: i64 = 250_000_000;
 const MAX_SLEW_NS: i64 = 600_000_000_000;
 /// Span of arrivals of which the earliest counts, ns; twice as long at most.
 const ARRIVAL_WINDOW_NS: i64 = 300_000_000_000;
-/// Pieces of one boot.
+/// Maximum number of clock pieces of one boot.
 pub const MAX_CLOCK_PIECES: usize = 256;
 
 /// How a device's clocks stand to the receiver's wall clock, as far as is known.
@@ -26,7 +26,7 @@ pub struct ClockEstimate {
     pub anchor_ns: i64,
     /// The device's wall clock is wrong when it is off by more than this, ns.
     pub wrong_beyond_ns: i64,
-    /// How far a line may be off, ns.
+    /// The line follows the estimate if it is off by more than this, ns.
     pub follow_beyond_ns: i64,
     /// It was measured in this boot; else it is a guess, good only for a boot of which nothing was placed yet.
     pub is_measured: bool,
@@ -67,7 +67,7 @@ impl ClockEstimate {
 pub struct Arrivals {
     since_ns: i64,
     least: Option<i64>,
-    /// That of the window before.
+    /// Least anchor of the previous window, ns.
     least_before: Option<i64>,
 }
 

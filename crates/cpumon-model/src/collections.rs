@@ -26,7 +26,7 @@ pub fn empty_list<T>(list: &mut Vec<T>) {
     trim(list, used);
 }
 
-/// Takes a list out, emptied.
+/// Takes the list and clears it; its memory is kept for reuse.
 pub(crate) fn emptied<T>(list: &mut Vec<T>) -> Vec<T> {
     let mut list = std::mem::take(list);
     empty_list(&mut list);
@@ -47,7 +47,7 @@ const FEW_ROWS: usize = 1_024;
 /// Sorts rows by key; rows of the same key in any order. Rows of a long list move once: sorting moves each several times, and rows of
 /// 200 bytes take longer to move than to compare.
 pub fn sort_rows<T, K: Ord + Copy>(list: &mut [T], key_of: impl Fn(&T) -> K) {
-    /// It is where it belongs.
+    /// Marks a row that is at its final position.
     const DONE: u32 = u32::MAX;
     let (Ok(count), true) = (u32::try_from(list.len()), list.len() > FEW_ROWS) else {
         list.sort_unstable_by_key(key_of);
@@ -137,7 +137,7 @@ pub struct Recent<K, V, S = RandomState> {
 #[derive(Debug)]
 struct UsedValue<V> {
     value: V,
-    /// Number of its last use.
+    /// Value of `Recent::uses` at the last use.
     used: u64,
 }
 
@@ -187,7 +187,7 @@ impl<K: Eq + Hash, V, S: BuildHasher + Default> Recent<K, V, S> {
         self.get_or_insert_with(key, || value)
     }
 
-    /// Takes the value of a key out.
+    /// Removes a key and returns its value.
     pub fn remove<Q>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -201,29 +201,29 @@ impl<K: Eq + Hash, V, S: BuildHasher + Default> Recent<K, V, S> {
         self.entries.values().map(|entry| &entry.value)
     }
 
-    /// [`Recent::values`], to be changed.
+    /// Mutable [`Recent::values`]; no value counts as used.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
         self.entries.values_mut().map(|entry| &mut entry.value)
     }
 
-    /// Forgets the values that do not pass.
+    /// Removes the values for which `passes` is false.
     pub fn retain(&mut self, mut passes: impl FnMut(&V) -> bool) {
         self.entries.retain(|_, entry| passes(&entry.value));
     }
 
-    /// Entries in it.
+    /// Number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Forgets all, and gives the memory back.
+    /// Removes all entries and frees their memory.
     pub fn clear(&mut self) {
         self.entries = HashMap::default();
     }

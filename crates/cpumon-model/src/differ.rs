@@ -26,7 +26,7 @@ use crate::{
 /// Which threads get a row in an [`Interval`].
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Rows {
-    /// Every thread, also those that rested.
+    /// Every thread, also idle ones.
     #[default]
     All,
     /// Those whose counters moved, that are new or that ended: all that a sender needs. With 10,000 threads of which 200 ran,

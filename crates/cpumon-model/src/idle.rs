@@ -104,14 +104,13 @@ impl Interval {
     }
 }
 
-/// What threads of one process wait for.
+/// Threads of one process that wait for the same reason.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Group {
     process: ProcessKey,
     reason: WaitReason,
 }
 
-/// Threads of a group.
 #[derive(Copy, Clone, Debug)]
 struct Count {
     group: Group,
@@ -130,7 +129,7 @@ pub struct WaitPlace(u32);
 pub struct OpenWaits {
     /// Ascending by group. Those without threads stay until the next [`OpenWaits::settle`].
     groups: Vec<Count>,
-    /// Some group has no threads.
+    /// A group without threads is still in the list.
     has_empty: bool,
     /// Some group has threads with rows of their own.
     has_own: bool,
@@ -142,7 +141,7 @@ pub struct OpenWaits {
 pub struct WaitBuffers {
     /// One thread more or less each of groups that are not in the list, in any order.
     changes: Vec<(Group, i32)>,
-    /// Groups that come into the list, ascending.
+    /// Groups to insert into the list, ascending.
     fresh: Vec<Count>,
 }
 
@@ -241,7 +240,7 @@ impl OpenWaits {
         self.groups.capacity() * size_of::<Count>()
     }
 
-    /// The place of a group in the list.
+    /// Index of a group in the list; `place` is a hint and is updated.
     fn find(&self, group: Group, place: &mut WaitPlace) -> Option<usize> {
         let at = usize::try_from(place.0).unwrap_or(usize::MAX).min(self.groups.len());
         if self.groups.get(at).is_some_and(|count| count.group == group) {

@@ -11,6 +11,7 @@
 //! let interval = Interval::between(&before, &after);
 //! assert_eq!(interval.ledger.unattributed_ns(), 0);
 //! ```
+#![warn(missing_docs)]
 
 mod cgroup;
 mod cgroup_names;

@@ -48,7 +48,7 @@ impl fmt::Display for Source {
 pub struct Rate {
     /// So much comes back in `seconds`; 0: there is no limit.
     pub amount: u64,
-    /// See `amount`.
+    /// Time in which `amount` comes back, s.
     pub seconds: u64,
     /// At once as much may be used as comes back in this time, ms.
     pub burst_ms: u64,
@@ -81,7 +81,7 @@ fn wait(wait_ns: u64) -> Result<(), Duration> {
     if wait_ns == 0 { Ok(()) } else { Err(Duration::from_nanos(wait_ns)) }
 }
 
-/// What one has left of a [`Rate`].
+/// Remaining budget of one user of a [`Rate`].
 #[derive(Copy, Clone, Debug)]
 pub struct Bucket {
     rate: Rate,
@@ -89,7 +89,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// All of it.
+    /// A full bucket: nothing is used yet.
     #[must_use]
     pub fn new(rate: Rate) -> Self {
         Self { rate, full_at_ns: 0 }
@@ -148,7 +148,7 @@ pub struct SourceTable<const N: usize> {
 }
 
 impl<const N: usize> SourceTable<N> {
-    /// Sources that used nothing yet.
+    /// A table without sources.
     #[must_use]
     pub fn new(rates: [Rate; N], max_sources: usize, overflow: Overflow) -> Self {
         let sources = HashMap::new();
@@ -216,7 +216,7 @@ pub struct Limiter {
 }
 
 impl Limiter {
-    /// Nothing is used yet.
+    /// A limiter whose rates are unused.
     #[must_use]
     pub fn new(all: Rate, of_source: Rate, max_sources: usize, overflow: Overflow) -> Self {
         Self { all: Bucket::new(all), of_source: SourceTable::new([of_source], max_sources, overflow) }
@@ -248,7 +248,7 @@ impl Limiter {
         self.all.take(now_ns)
     }
 
-    /// Takes the last use of both rates back.
+    /// Undoes the last use of both rates.
     pub fn give_back(&mut self, source: impl Into<Source>) {
         let [rate] = self.of_source.rates;
         if let Some([full_at_ns]) = self.of_source.sources.get_mut(&source.into()) {
@@ -262,7 +262,7 @@ impl Limiter {
 #[derive(Clone, Debug, Default)]
 pub struct Places(Arc<Mutex<HashMap<Source, usize>>>);
 
-/// A place, taken until this is dropped.
+/// A taken place; dropping it frees the place.
 #[derive(Debug)]
 pub struct Place {
     places: Places,
@@ -282,7 +282,7 @@ impl Places {
         Some(Place { places: self.clone(), source })
     }
 
-    /// How many are taken.
+    /// Number of places that all sources together have taken.
     #[must_use]
     pub fn count(&self) -> usize {
         self.lock().values().sum()

@@ -10,14 +10,14 @@ const IRQ_NAME_BYTES: usize = 64;
 pub const CGROUP_PATH_BYTES: usize = 32;
 /// Memory of a histogram beside its place in the list and its buckets: counts of the `Arc`, the list, the allocator's share.
 pub const HISTOGRAM_BYTES: usize = 80;
-/// Memory of one bucket of a histogram.
+/// Memory of one bucket of a delay histogram, bytes.
 pub const DELAY_BUCKET_BYTES: usize = size_of::<(u8, u64)>();
 
 /// Memory of a process's description without its texts, bytes: with the counts of the `Arc`, and the allocator's share of its
 /// allocations.
 pub const INFO_BYTES: usize = size_of::<ProcessInfo>() + 64;
 
-/// Memory of a process's description, bytes.
+/// Memory of a process's description with its texts, bytes.
 #[must_use]
 pub fn bytes_of_info(info: &ProcessInfo) -> usize {
     let texts = [

@@ -8,7 +8,7 @@ use crate::{Comm, ProcessKey, ThreadKey, WaitReason};
 pub struct TraceTask(pub u32);
 
 impl TraceTask {
-    /// The idle task, of every CPU.
+    /// The idle task of any CPU.
     pub const IDLE: Self = Self(0);
     /// A thread that the recorder could not number.
     pub const UNKNOWN: Self = Self(u32::MAX);
@@ -23,39 +23,39 @@ impl TraceTask {
 /// How a task leaves its CPU.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Leaves {
-    /// Runnable: pushed off, or it yielded.
+    /// Still runnable: preempted, or it yielded.
     Ready,
-    /// To wait.
+    /// Blocked, for this reason.
     Asleep(WaitReason),
-    /// For good.
+    /// Exited: it never runs again.
     Dead,
 }
 
-/// Which interrupt.
+/// Kind and number of an interrupt.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Interrupt {
     /// A hard one, with its line as in /proc/interrupts; from 1,024 on those without one: local timer, reschedule, function call,
     /// single function call, irq work, inter-processor.
     Hard(u16),
-    /// A soft one, with its place in [`SOFTIRQ_KINDS`](crate::SOFTIRQ_KINDS).
+    /// Soft interrupt: index into [`SOFTIRQ_KINDS`](crate::SOFTIRQ_KINDS).
     Soft(u16),
 }
 
-/// What happened.
+/// What an event reports.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum SchedEventKind {
     /// `next` gets the CPU of `prev`.
     Switch {
-        /// Who leaves.
+        /// The task that leaves the CPU.
         prev: TraceTask,
-        /// Who comes.
+        /// The task that gets the CPU.
         next: TraceTask,
-        /// How `prev` leaves.
+        /// State in which `prev` leaves.
         leaves: Leaves,
     },
     /// A task becomes runnable.
     Waking {
-        /// Who.
+        /// The task that becomes runnable.
         task: TraceTask,
         /// Who was on the CPU of the event: the waker, or whom the waking interrupt interrupted.
         waker: TraceTask,
@@ -64,54 +64,54 @@ pub enum SchedEventKind {
     },
     /// A task moves to another CPU's queue.
     Migrate {
-        /// Who.
+        /// The task that moves.
         task: TraceTask,
-        /// The CPU it moves to.
+        /// The CPU to whose queue the task moves.
         to_cpu: u16,
     },
-    /// A task begins. It is not runnable yet.
+    /// A task is created; it is not runnable yet.
     Born {
-        /// Who.
+        /// The new task.
         task: TraceTask,
-        /// Who called fork or clone.
+        /// The task that called fork or clone.
         parent: TraceTask,
     },
     /// A task begins to end; its last switch follows.
     Exit {
-        /// Who.
+        /// The task that ends.
         task: TraceTask,
     },
     /// An interrupt ends. It was recorded as a whole: what happened in it came before.
     Interrupt {
-        /// Which.
+        /// Kind and number of the interrupt.
         interrupt: Interrupt,
-        /// It began so long ago, ns.
+        /// Duration of the interrupt, ns.
         ran_ns: u64,
     },
     /// Events of this CPU did not fit the recorder's buffer, from the event's time on.
     Lost {
-        /// How many.
+        /// Number of lost events.
         count: u64,
         /// When the last of them happened, ns of the monotonic clock.
         until_ns: u64,
     },
 }
 
-/// An event of one CPU.
+/// A scheduler event of one CPU.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct SchedEvent {
-    /// Monotonic clock, ns.
+    /// Time of the event, ns of the monotonic clock.
     pub at_ns: u64,
-    /// Where.
+    /// CPU of the event.
     pub cpu: u16,
-    /// What.
+    /// What happened, and to which tasks.
     pub kind: SchedEventKind,
 }
 
 /// Who a task is. Recorders send it before the first event of the task, and again when it changes (rename, exec).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceIdentity {
-    /// The number in events.
+    /// Number of the task in events.
     pub task: TraceTask,
     /// Since when it is called so, ns on the trace's clock. Each CPU's buffer is read by itself, so an older name may arrive later.
     pub at_ns: u64,
@@ -119,7 +119,7 @@ pub struct TraceIdentity {
     pub thread: ThreadKey,
     /// Process id and start.
     pub process: ProcessKey,
-    /// Number of its control group; 0: not known.
+    /// Number of the task's control group; 0 if not known.
     pub group: u64,
     /// Name of the thread.
     pub comm: Comm,
@@ -127,17 +127,17 @@ pub struct TraceIdentity {
     pub program: Box<[u8]>,
     /// `program` is the executable's: it holds until the next exec.
     pub is_executable: bool,
-    /// It works for the kernel only.
+    /// The task is a kernel thread.
     pub is_kernel: bool,
 }
 
-/// How a control group is called.
+/// Name and parent of a control group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceGroup {
-    /// Its number in identities.
+    /// Number of the group, as in [`TraceIdentity::group`].
     pub group: u64,
     /// That of the group which it is in; 0: none, it is a root.
     pub parent: u64,
-    /// Its last part. Bytes from the device: hostile.
+    /// Last component of its path. Bytes from the device: hostile.
     pub name: Box<[u8]>,
 }

@@ -40,7 +40,7 @@ impl WaitReason {
     pub const OTHER: Self = Self(1);
     /// For a disk: uninterruptible, or in iowait (`in_iowait`, state D).
     pub const DISK: Self = Self(2);
-    /// For a page to be brought in.
+    /// Page fault: the page has to be read in.
     pub const PAGE_FAULT: Self = Self(3);
     /// Stopped by a signal (state T).
     pub const STOPPED: Self = Self(4);
@@ -135,7 +135,7 @@ fn named(code: u16) -> Cow<'static, str> {
     }
 }
 
-/// Words, and the names that mean it.
+/// Words for people, each with the names of the reasons that it covers.
 #[rustfmt::skip]
 const WORDS: &[(&str, &[&str])] = &[
     ("lock", &[
@@ -204,7 +204,7 @@ impl WaitReason {
         wait_in_words(&name).map_or(name, Cow::Borrowed)
     }
 
-    /// In words, with the name: `lock (futex)`.
+    /// Words and name of the reason: `lock (futex)`.
     #[must_use]
     pub fn words_and_name(self) -> Cow<'static, str> {
         let name = self.name();
@@ -215,7 +215,7 @@ impl WaitReason {
     }
 }
 
-/// System calls by their numbers, 0 to 334.
+/// Names of the system calls 0 to 334 of x86-64, by number.
 #[rustfmt::skip]
 const FIRST: &[&str] = &[
     "read", "write", "open", "close", "stat", "fstat", "lstat", "poll", "lseek", "mmap", "mprotect",
@@ -279,7 +279,7 @@ const SECOND: &[&str] = &[
     "listxattrat", "removexattrat", "open_tree_attr", "file_getattr", "file_setattr",
 ];
 
-/// The name of one of our numbers.
+/// Name of a system call by its x86-64 number; `None` if it is not known.
 #[must_use]
 pub fn syscall_name(number: u16) -> Option<&'static str> {
     let name = match number.checked_sub(SECOND_FROM) {

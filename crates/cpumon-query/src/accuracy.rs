@@ -12,19 +12,19 @@ use cpumon_model::{ClockReading, Comm, ThreadKey};
 /// A thread's CPU time over one span by each clock, ns.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadAccuracy {
-    /// The thread.
+    /// Id and start of the thread.
     pub key: ThreadKey,
-    /// Its process.
+    /// Pid of the thread's process.
     pub pid: u32,
-    /// Its name at the end.
+    /// Name of the thread at the end of the span.
     pub comm: Comm,
     /// What the tick sampler says: raw user and system time.
     pub tick_ns: i64,
-    /// What the scheduler's clock says (`se.sum_exec_runtime`).
+    /// CPU time by the scheduler's clock (`se.sum_exec_runtime`).
     pub clock_ns: i64,
-    /// What the switches say.
+    /// CPU time by context-switch events.
     pub switch_ns: i64,
-    /// Slices in the span.
+    /// Number of slices in the span.
     pub slices: u64,
     /// By how much the reading may be off, ns; 0 if it is exact.
     pub blur_ns: i64,
@@ -50,23 +50,23 @@ pub fn percent(error_ns: i64, switch_ns: i64) -> Option<f64> {
     (switch_ns > 0).then(|| error_ns as f64 * 100.0 / switch_ns as f64)
 }
 
-/// All threads together.
+/// Sums over all threads.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct Summary {
     /// Threads that ran.
     pub threads: usize,
     /// Threads whose comparison is exact.
     pub exact: usize,
-    /// Sums, ns.
+    /// CPU time by the tick sampler, ns.
     pub tick_ns: i64,
-    /// Likewise.
+    /// CPU time by the scheduler's clock, ns.
     pub clock_ns: i64,
-    /// Likewise.
+    /// CPU time by context-switch events, ns.
     pub switch_ns: i64,
     /// CPU time that the tick sampler gave to the wrong thread or to none, ns. What one thread has too much another one lacks, so it
     /// is the sum of the errors of one sign, the larger one.
     pub tick_misplaced_ns: i64,
-    /// The same of the scheduler's clock, ns.
+    /// CPU time that the scheduler's clock gave to the wrong thread or to none, ns.
     pub clock_misplaced_ns: i64,
 }
 
@@ -78,7 +78,7 @@ struct Readings {
     last_exact: Option<ClockReading>,
 }
 
-/// Takes readings in.
+/// Compares the clocks of threads over a series of readings.
 #[derive(Debug, Default)]
 pub struct AccuracyMeter {
     threads: HashMap<ThreadKey, Readings>,
@@ -149,7 +149,7 @@ fn between(first: &ClockReading, last: &ClockReading) -> ThreadAccuracy {
     }
 }
 
-/// All of them together.
+/// Sums over all rows.
 #[must_use]
 pub fn summary(rows: &[ThreadAccuracy]) -> Summary {
     let sums = rows.iter().fold(Summary::default(), |sum, row| Summary {

@@ -12,7 +12,6 @@ use crate::report::{Findings, Report, ReportQuery};
 use crate::time::{Page, PlotRange, TimeRange};
 use crate::{QueryError, TaskKey, ledger, report};
 
-/// Gaps searched for at most.
 const MAX_GAPS: usize = 10_000;
 /// Traces of a host at most: more than a store has.
 const MAX_TRACES: usize = 10_000;

@@ -1,19 +1,19 @@
 //! Words that name one of several choices.
 
-/// A word that is none of the choices.
+/// A word that is not one of the choices.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {what} {text:?}: expected one of {choices}")]
 pub struct ChoiceError {
-    /// Of what.
+    /// Noun for the choices, as in `unknown chart`.
     pub what: &'static str,
-    /// What was given, its first 64 characters.
+    /// The given word, cut to 64 characters.
     pub text: String,
-    /// What is possible, separated by commas.
+    /// Valid words, separated by commas.
     pub choices: String,
 }
 
 impl ChoiceError {
-    /// `text` is none of `choices`.
+    /// The error for `text`, which is not one of `choices`.
     #[must_use]
     pub fn new(what: &'static str, text: &str, choices: &[&str]) -> Self {
         Self { what, text: text.chars().take(64).collect(), choices: choices.join(", ") }
@@ -29,10 +29,10 @@ macro_rules! named {
         pub enum $name { $($(#[$attribute])* $variant),+ }
 
         impl $name {
-            /// All of them, in this order.
+            /// All variants in the order of their declaration.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
-            /// The word for it.
+            /// The word that users write for the variant.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }

@@ -14,12 +14,12 @@ use crate::time::Available;
 /// One of several processes that a question could mean.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessChoice {
-    /// Its key.
+    /// Pid and start of the process.
     pub key: ProcessKey,
     /// When it began, ns since the UNIX epoch, if that is known.
     #[serde(with = "cpumon_model::nanos::if_known")]
     pub began_ns: Option<i64>,
-    /// What it ran in the range.
+    /// Run time in the range, ns.
     pub run_ns: i64,
     /// Begin of its command line; empty where none is stored. Hostile.
     pub command: String,
@@ -34,7 +34,7 @@ impl ProcessChoice {
     }
 }
 
-/// Why a question has no answer.
+/// Why a query has no answer.
 #[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -56,18 +56,18 @@ pub enum QueryError {
     /// Several hosts share a name.
     #[error("several hosts have this name: {}", list(ids))]
     AmbiguousHost {
-        /// Their ids.
+        /// Ids of the hosts with this name.
         ids: Vec<HostId>,
     },
-    /// The store is empty.
+    /// The store has no host.
     #[error("the store holds no host")]
     NoHost,
     /// A chart of one host is asked for several.
     #[error("the chart {view} is of one host, and {count} are named")]
     ManyHosts {
-        /// The chart.
+        /// Name of the chart.
         view: Cow<'static, str>,
-        /// Hosts that are named.
+        /// Number of hosts that the query names.
         count: usize,
     },
     /// A chart or a report is of one host and names none, and the store has several.
@@ -75,29 +75,29 @@ pub enum QueryError {
     WhichHost {
         /// `a chart` or `a report`.
         what: Cow<'static, str>,
-        /// Some of them.
+        /// Names of some of the hosts.
         names: Vec<String>,
     },
     /// A chart of one process names none, or several.
     #[error("the chart {view} is of one process: name it, its pid, or its key")]
     NotOneProcess {
-        /// The chart.
+        /// Name of the chart.
         view: Cow<'static, str>,
     },
     /// No process of this name or pid ran in the range.
     #[error("no process {process} did anything in this range")]
     NoProcess {
-        /// As it was named, escaped.
+        /// The process as the query named it, escaped.
         process: String,
     },
     /// Several processes have this name or pid.
     #[error("{}", which_process(process, *count, newest, &to_the_second))]
     WhichProcess {
-        /// As it was named, escaped.
+        /// The process as the query named it, escaped.
         process: String,
-        /// How many there are.
+        /// Number of matching processes.
         count: usize,
-        /// Those that began last.
+        /// The matching processes that began last.
         newest: Vec<ProcessChoice>,
     },
     /// The store never had a process with this key.
@@ -106,16 +106,16 @@ pub enum QueryError {
     /// A chart of tasks names none, or too many.
     #[error("between 1 and {most} processes and threads make a chart of tasks")]
     TaskCount {
-        /// Tasks of a chart at most.
+        /// Most tasks that a chart can have.
         most: usize,
     },
     /// A range that has no length, or too much of it.
     #[error("since={since_ns} is not before until={until_ns}, or too long before it")]
     InvalidRange {
-        /// Its begin.
+        /// Start of the range, ns since the UNIX epoch.
         #[serde(with = "cpumon_model::nanos")]
         since_ns: i64,
-        /// Its end.
+        /// End of the range, ns since the UNIX epoch.
         #[serde(with = "cpumon_model::nanos")]
         until_ns: i64,
     },
@@ -131,50 +131,50 @@ pub enum QueryError {
     /// Rows of a chart that are no groups of processes.
     #[error("rows of the chart {view} are groups of processes: by {by} it has none")]
     NoGroups {
-        /// The chart.
+        /// Name of the chart.
         view: Cow<'static, str>,
         /// `thread` or `host`.
         by: Cow<'static, str>,
     },
-    /// Rows of a picture beyond the limit.
+    /// The number of rows of a picture is zero, or beyond the limit.
     #[error("rows={rows} is not between 1 and {most}")]
     RowCount {
-        /// Rows that were asked for.
+        /// Requested number of rows.
         rows: usize,
-        /// Rows of a picture at most.
+        /// Most rows that a picture can have.
         most: usize,
     },
-    /// No host is left to show.
+    /// The offset skips all hosts.
     #[error("offset={offset} leaves none: there are {total} hosts with data in this range")]
     OffsetTooLarge {
-        /// Hosts to leave out.
+        /// Number of hosts to skip.
         offset: usize,
-        /// Hosts there are.
+        /// Number of hosts with data in the range.
         total: usize,
     },
     /// Nothing was measured in a range.
     #[error("{}", no_data(*since_ns, *until_ns, *available, &|ns| Utc(ns).to_string()))]
     NoData {
-        /// Its begin.
+        /// Start of the range, ns since the UNIX epoch.
         #[serde(with = "cpumon_model::nanos")]
         since_ns: i64,
-        /// Its end.
+        /// End of the range, ns since the UNIX epoch.
         #[serde(with = "cpumon_model::nanos")]
         until_ns: i64,
-        /// What is stored instead.
+        /// Range in which data is stored, if there is any.
         available: Option<Available>,
     },
     /// A search for an empty text.
     #[error("a search needs a name, a user id or a container")]
     EmptySearch,
-    /// A text that is no key.
+    /// A text that is not a key.
     #[error("{text:?} is not a {of} key: keys have the form {form}, e.g. 1-52000000")]
     InvalidKey {
-        /// What was given.
+        /// The given text.
         text: String,
         /// `process` or `thread`.
         of: Cow<'static, str>,
-        /// What keys are made of.
+        /// Form of valid keys, such as `PID-STARTNS`.
         form: Cow<'static, str>,
     },
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use cpumon_model::{Kind, Value};
 use serde::{Serialize, Serializer};
 
-/// A column of rows of this type.
+/// A column of rows of type `R`: its name, its value and how a table shows it.
 pub struct Field<'f, R> {
     name: &'static str,
     get: Option<Get<'f, R>>,
@@ -23,9 +23,9 @@ type NumberOf<'f, R, N> = dyn Fn(&R) -> Option<N> + 'f;
 type TextOf<'f, R> = dyn for<'r> Fn(&'r R) -> Option<Cow<'r, str>> + 'f;
 type ShowOf<'f, R> = Box<dyn Fn(&R) -> String + 'f>;
 
-/// How people see a column.
+/// How a table shows a column.
 pub struct Shown<'f, R> {
-    /// Heading.
+    /// Title of the column.
     pub title: &'static str,
     /// 0: always shown; a higher one is left out earlier where a terminal is narrow.
     pub rank: u8,
@@ -38,27 +38,27 @@ pub struct Shown<'f, R> {
 }
 
 impl<'f, R> Field<'f, R> {
-    /// Whole numbers.
+    /// A column of whole numbers.
     pub fn int<N: Into<Option<i64>>>(name: &'static str, get: impl Fn(&R) -> N + 'f) -> Self {
         Self::new(name, Get::Int(Box::new(move |row| get(row).into())))
     }
 
-    /// Counters.
+    /// A column of counters; values beyond `i64::MAX` become `i64::MAX`.
     pub fn count<N: Into<Option<u64>>>(name: &'static str, get: impl Fn(&R) -> N + 'f) -> Self {
         Self::int(name, move |row| get(row).into().map(|count| i64::try_from(count).unwrap_or(i64::MAX)))
     }
 
-    /// Fractions.
+    /// A column of fractions.
     pub fn real<N: Into<Option<f64>>>(name: &'static str, get: impl Fn(&R) -> N + 'f) -> Self {
         Self::new(name, Get::Real(Box::new(move |row| get(row).into())))
     }
 
-    /// Texts; hostile where they are names.
+    /// A column of texts; hostile where they are names.
     pub fn text(name: &'static str, get: impl for<'r> Fn(&'r R) -> Option<Cow<'r, str>> + 'f) -> Self {
         Self::new(name, Get::Text(Box::new(get)))
     }
 
-    /// A column that only people see.
+    /// A column that tables for people have and programs do not get.
     pub fn shown(title: &'static str, rank: u8, text: impl Fn(&R) -> String + 'f) -> Self {
         Self { name: "", get: None, shown: None }.titled(title, rank).shows(text)
     }
@@ -75,7 +75,7 @@ impl<'f, R> Field<'f, R> {
         Self { shown: Some(shown), ..self }
     }
 
-    /// Likewise, as this text.
+    /// Shows each value as this text.
     #[must_use]
     pub fn shows(self, text: impl Fn(&R) -> String + 'f) -> Self {
         self.with(|shown| shown.text = Some(Box::new(text)))
@@ -87,19 +87,19 @@ impl<'f, R> Field<'f, R> {
         self.with(|shown| shown.short = Some(Box::new(text)))
     }
 
-    /// Likewise, among the names.
+    /// Shows the column as a name: at the left, cut where it is too long.
     #[must_use]
     pub fn left(self) -> Self {
         self.with(|shown| shown.is_name = true)
     }
 
-    /// Likewise, among the numbers.
+    /// Shows the column as a number: at the right.
     #[must_use]
     pub fn right(self) -> Self {
         self.with(|shown| shown.is_name = false)
     }
 
-    /// Likewise, among the names and never cut.
+    /// Shows the column as a name that is never cut.
     #[must_use]
     pub fn whole(self) -> Self {
         self.left().with(|shown| shown.is_whole = true)
@@ -123,7 +123,7 @@ impl<'f, R> Field<'f, R> {
         Some((self.name, kind))
     }
 
-    /// The value of a row.
+    /// Value of the column in a row.
     pub fn value<'r>(&self, row: &'r R) -> Value<'r> {
         match &self.get {
             None => Value::Null,
@@ -133,13 +133,13 @@ impl<'f, R> Field<'f, R> {
         }
     }
 
-    /// How people see it; `None`: they do not.
+    /// How tables show the column; `None` if they do not.
     #[must_use]
     pub fn heading(&self) -> Option<&Shown<'f, R>> {
         self.shown.as_ref()
     }
 
-    /// What people see of a row.
+    /// Text that a table shows for a row.
     pub fn show(&self, row: &R) -> String {
         match self.shown.as_ref().and_then(|shown| shown.text.as_ref()) {
             Some(text) => text(row),
@@ -161,9 +161,9 @@ impl<'f, R> Field<'f, R> {
 
 /// A row as a JSON object: its values by name.
 pub struct Object<'o, 'f, R> {
-    /// Its columns.
+    /// Columns of the object.
     pub fields: &'o [Field<'f, R>],
-    /// The row.
+    /// Row that the values are read from.
     pub row: &'o R,
 }
 

@@ -20,7 +20,7 @@ words! {
     Cgroup = "cgroup": "cgroup path",
 }
 
-/// Name of what did not fit.
+/// Name of the group of all others.
 pub const OTHERS: &str = "(other)";
 /// Name of what belongs to no container, or whose user is unknown.
 const NONE: &str = "(none)";

@@ -7,7 +7,7 @@ use crate::QueryError;
 use crate::history::History;
 use crate::time::{Available, HOUR_NS, TimeRange, now_ns};
 
-/// Names in an error.
+/// Most names in an error.
 const MAX_NAMED: usize = 8;
 
 /// The only one of these hosts; of several, which there are.

@@ -7,9 +7,9 @@ use cpumon_model::{ProcessKey, ThreadKey};
 /// Key of a process or of a thread.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TaskKey {
-    /// Of a process.
+    /// Key of a process.
     Process(ProcessKey),
-    /// Of a thread.
+    /// Key of a thread.
     Thread(ThreadKey),
 }
 
@@ -23,7 +23,7 @@ impl TaskKey {
         }
     }
 
-    /// When it began, ns since boot.
+    /// Start of the task, ns since boot.
     #[must_use]
     pub fn start_ns(self) -> u64 {
         match self {

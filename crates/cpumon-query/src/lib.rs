@@ -9,6 +9,7 @@
 //! [`charts`] fills charts from them; [`fleet`] lists all hosts.
 //! [`report`] answers who used the CPU, by any group, also of two ranges side by side. [`ledger`] adds up where CPU time went, [`accuracy`] compares clocks.
 //! [`traces`] holds timelines of context-switch traces, read from files behind a trait.
+#![warn(missing_docs)]
 
 pub mod accuracy;
 mod answers;

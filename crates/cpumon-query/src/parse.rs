@@ -13,13 +13,13 @@ fn no_key(text: &str, of: &'static str, form: &'static str) -> QueryError {
     QueryError::InvalidKey { text: text.to_owned(), of: of.into(), form: form.into() }
 }
 
-/// Reads `PID-STARTNS`.
+/// Parses `PID-STARTNS`.
 pub fn parse_process_key(text: &str) -> Result<ProcessKey, QueryError> {
     let key = pair(text).map(|(pid, start_ns)| ProcessKey { pid, start_ns });
     key.ok_or_else(|| no_key(text, "process", "PID-STARTNS"))
 }
 
-/// Reads `TID-STARTNS`.
+/// Parses `TID-STARTNS`.
 pub fn parse_thread_key(text: &str) -> Result<ThreadKey, QueryError> {
     let key = pair(text).map(|(tid, start_ns)| ThreadKey { tid, start_ns });
     key.ok_or_else(|| no_key(text, "thread", "TID-STARTNS"))

@@ -15,12 +15,12 @@ const MINUTES_NS: i64 = 12 * HOUR_NS;
 /// The same for lines over time: hundreds of points of a week are minutes apart.
 const LINES_NS: i64 = 8 * 24 * HOUR_NS;
 
-/// A part of a range.
+/// A part of a range that is read at one resolution.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Intervals that end in it are its own.
+    /// Time of the span; an interval belongs to the span in which it ends.
     pub range: TimeRange,
-    /// `None`: intervals.
+    /// Resolution of the sums; `None` for single intervals.
     pub resolution: Option<Resolution>,
 }
 
@@ -49,7 +49,7 @@ fn up(ns: i64, length_ns: i64) -> i64 {
     if begin_ns == ns { ns } else { begin_ns.saturating_add(length_ns) }
 }
 
-/// Cuts a range. `Cut::spans` together are the range.
+/// Cuts a range into spans that together cover it.
 pub(crate) fn cut(asked: TimeRange, finest: Finest) -> Cut {
     cut_to(asked, finest, MINUTES_NS)
 }
@@ -142,7 +142,7 @@ impl Cut {
         Ok(Finest::of(past, host, range)?.map(|finest| cut(range, finest)))
     }
 
-    /// Single intervals alone.
+    /// Reads the whole range as single intervals.
     pub(crate) fn fine(range: TimeRange) -> Self {
         Self { range, spans: vec![Span { range, resolution: None }] }
     }
@@ -157,7 +157,7 @@ impl Cut {
         fine.map(length_ns).fold(0, i64::saturating_add)
     }
 
-    /// The coarsest that is read.
+    /// Coarsest resolution that is read; `None` if only intervals are.
     #[must_use]
     pub fn coarsest(&self) -> Option<Resolution> {
         self.spans

@@ -35,7 +35,7 @@ fn place<'r, K: Hash + Eq, R: Clone>(
 }
 
 impl IntervalSum {
-    /// Begins with one interval.
+    /// A sum of one interval.
     #[must_use]
     pub fn new(first: &Interval) -> Self {
         let empty = Interval {
@@ -169,7 +169,7 @@ fn add_cpu(sum: &mut CpuInterval, more: &CpuInterval) {
     sum.went_back |= more.went_back;
 }
 
-/// Adds a process row to another one.
+/// Adds the counters of the process row `more` to `sum`.
 pub fn add_process(sum: &mut ProcessInterval, more: &ProcessInterval) {
     sum.delta += &more.delta;
     sum.sched += &more.sched;

@@ -3,10 +3,10 @@
 use cpumon_model::{Utc, escape};
 
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// The same in a locale without UTF-8.
+/// Replaces [`BLOCKS`] in a locale without UTF-8.
 const ASCII_BLOCKS: [char; 8] = ['_', '.', ':', '-', '=', '+', '*', '#'];
 
-/// What a reader's screen shows.
+/// How texts are shown on the reader's screen.
 #[derive(Copy, Clone, Debug)]
 pub struct Screen {
     /// A moment, ns since the UNIX epoch, with or without its day.
@@ -58,7 +58,7 @@ pub fn spark(values: &[Option<f64>], is_ascii: bool) -> String {
     spark_of(values, highest, is_ascii)
 }
 
-/// Likewise, with the highest block for this value.
+/// As [`spark`], with the highest block for the value `highest`.
 #[must_use]
 pub fn spark_of(values: &[Option<f64>], highest: f64, is_ascii: bool) -> String {
     let blocks = if is_ascii { ASCII_BLOCKS } else { BLOCKS };

@@ -35,7 +35,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// Names take a part of a timeline's memory besides while it is read.
 const NAMES_SHARE: usize = 4;
 
-/// Files of traces by id.
+/// Opens trace files by id.
 pub trait Traces: fmt::Debug + Send + Sync {
     /// Opens a trace; `None`: there is none with this id, which may be any text.
     fn open(&self, id: &str) -> io::Result<Option<TraceInput>>;
@@ -44,7 +44,7 @@ pub trait Traces: fmt::Debug + Send + Sync {
 /// The traces of devices beside a store: an id is the number that the store gave.
 #[derive(Debug)]
 pub struct StoredTraces {
-    /// The store's file.
+    /// File of the store.
     pub store: PathBuf,
 }
 
@@ -93,20 +93,20 @@ pub enum TimelineError {
     /// No trace has this id.
     #[error("there is no such trace")]
     Unknown,
-    /// Its file cannot be opened.
+    /// The trace's file cannot be opened.
     #[error("cannot open the trace: {0}")]
     Open(#[from] io::Error),
-    /// No one waits for it any more.
+    /// The reading was cancelled, because no client waits for it.
     #[error("cancelled")]
     Cancelled,
-    /// Its file cannot be read as a trace.
+    /// The trace's file cannot be read as a trace.
     #[error(transparent)]
     Read(#[from] ReadError),
 }
 
 #[derive(Debug)]
 enum State {
-    /// By the one who asked first; others wait.
+    /// One caller reads the trace; others wait for it.
     Reading,
     Read(Arc<Timeline>),
 }
@@ -139,7 +139,7 @@ impl Entry {
 #[derive(Debug)]
 pub struct Timelines {
     traces: Arc<dyn Traces>,
-    /// Of each.
+    /// Most memory of one timeline, bytes.
     bytes: usize,
     /// The one that was used last is in front.
     entries: Mutex<Vec<Entry>>,

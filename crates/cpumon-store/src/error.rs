@@ -15,34 +15,26 @@ impl std::fmt::Display for SqliteError {
 
 impl std::error::Error for SqliteError {}
 
-/// An operation on a store that failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// SQLite refused an operation.
     #[error("cannot {operation} in store {}", path.display())]
     Sqlite {
         /// What failed, as in "cannot …".
         operation: &'static str,
-        /// The store file.
         path: PathBuf,
-        /// SQLite's error.
         source: SqliteError,
     },
-    /// The file system refused an operation.
     #[error("cannot {operation} {}", path.display())]
     Io {
         /// What failed, as in "cannot …".
         operation: &'static str,
-        /// The file or directory.
         path: PathBuf,
-        /// The system's error.
         source: std::io::Error,
     },
     /// Another process (or another writer in this one) holds the store.
     #[error("store {} is being written by {holder}", path.display())]
     Locked {
-        /// The store file.
         path: PathBuf,
         /// `pid N`, or `another process` if its number could not be read.
         holder: String,
@@ -50,30 +42,21 @@ pub enum StoreError {
     /// The file is an SQLite database of something else.
     #[error("{} is an SQLite database, but not a cpumon store (application id {application_id:#x})", path.display())]
     NotAStore {
-        /// The file.
         path: PathBuf,
         /// `PRAGMA application_id` of the file; 0 where none was set.
         application_id: i32,
     },
     /// The file is not an SQLite database, or is damaged.
     #[error("{} is damaged or not a cpumon store: {detail}", path.display())]
-    Corrupt {
-        /// The file.
-        path: PathBuf,
-        /// What did not fit.
-        detail: String,
-    },
-    /// A newer cpumon wrote it.
+    Corrupt { path: PathBuf, detail: String },
     #[error(
         "store {} has schema version {found}, this cpumon knows up to {known}: use a newer cpumon",
         path.display()
     )]
     NewerSchema {
-        /// The store file.
         path: PathBuf,
         /// `PRAGMA user_version` of the file.
         found: i32,
-        /// The newest version this build reads.
         known: i32,
     },
     /// An older cpumon wrote it, and it is open for reading only.
@@ -82,59 +65,36 @@ pub enum StoreError {
         path.display()
     )]
     OlderSchema {
-        /// The store file.
         path: PathBuf,
         /// `PRAGMA user_version` of the file.
         found: i32,
-        /// The version this build reads.
         known: i32,
     },
-    /// The path is a directory.
     #[error("{path} is a directory, and a store is a file: name the file in it, e.g. {example}", path = path.display(), example = path.join("cpumon.db").display())]
-    Directory {
-        /// What was named.
-        path: PathBuf,
-    },
+    Directory { path: PathBuf },
     /// The path is a pipe, a socket or a device. Opening a pipe would wait for a writer.
     #[error("{} is no regular file, and a store is one", path.display())]
-    NoFile {
-        /// What was named.
-        path: PathBuf,
-    },
-    /// There is no file at the path.
+    NoFile { path: PathBuf },
     #[error("there is no store at {}", path.display())]
-    Missing {
-        /// The path that was given.
-        path: PathBuf,
-    },
-    /// No host of that name or id.
+    Missing { path: PathBuf },
     #[error("no host {wanted:?} in the store; it has: {}", if known.is_empty() { "none" } else { known })]
     UnknownHost {
-        /// The name or id that was given.
         wanted: String,
         /// The names there are, comma separated.
         known: String,
     },
-    /// Several hosts of that name.
     #[error("{wanted:?} means more than one host, name one by its id: {known}")]
     AmbiguousHost {
-        /// The name or id that was given.
         wanted: String,
-        /// Name and id of each.
+        /// Names and ids of the hosts that it may mean.
         known: String,
     },
-    /// SQL that would do more than read.
     #[error("refused: {what}; a query may only read the store")]
-    Refused {
-        /// What it would do.
-        what: String,
-    },
-    /// More than one SQL statement at once.
+    Refused { what: String },
     #[error("one statement at a time: the text after the first ';' is another one")]
     SeveralStatements,
 }
 
-/// Result of a store operation.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 impl StoreError {
@@ -220,7 +180,6 @@ pub(crate) fn unpackable(error: std::io::Error) -> rusqlite::Error {
 
 /// Adds operation and path to an error of SQLite or of the file system.
 pub(crate) trait At<T> {
-    /// Adds what failed, and on which store.
     fn at(self, operation: &'static str, path: &Path) -> Result<T>;
 }
 

@@ -25,7 +25,6 @@ pub(crate) fn columns() -> String {
     )
 }
 
-/// One row of a query over [`columns`].
 pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<FreshRow> {
     let mut meta = [0_i64; meta::COUNT];
     for (at, value) in meta.iter_mut().enumerate() {

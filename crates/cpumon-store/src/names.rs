@@ -46,18 +46,14 @@ pub(crate) struct ProcessName {
 pub(crate) trait Name: ListRow {
     /// The table of rows; the table of blocks has `_block` behind it.
     const TABLE: &'static str;
-    /// The columns that [`Name::from_row`] reads.
     const COLUMNS: &'static str;
-    /// Which rows are names of tasks.
+    /// SQL condition for the rows that are names of tasks.
     const IS_TASK: &'static str;
 
-    /// Reads [`Name::COLUMNS`].
     fn from_row(row: &Row<'_>) -> Sql<Self>;
 
-    /// Inserts it as a row.
     fn insert(&self, connection: &Connection, last_s: i64) -> Sql<()>;
 
-    /// Row id in its table.
     fn id(&self) -> u64;
 }
 
@@ -244,7 +240,6 @@ impl<N: Name> Block<N> {
         (self.first_id..=self.last_id).contains(&id)
     }
 
-    /// The name of a task in it.
     pub(crate) fn get(&self, id: u64) -> Option<&N> {
         self.names.binary_search_by_key(&id, Name::id).ok().map(|at| &self.names[at])
     }
@@ -317,7 +312,6 @@ pub(crate) fn find_all<N: Name>(
     Ok(())
 }
 
-/// Names read at once.
 const STEP: usize = 1024;
 
 /// Calls `visit` for each name above an id, in order, until it returns `false`.

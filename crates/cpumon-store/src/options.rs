@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-/// Settings of a store that is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
     /// How long samples are stored, counted from their receipt; `None`: no limit by age.
@@ -15,11 +14,9 @@ pub struct StoreOptions {
     pub max_bytes: Option<u64>,
     /// Age at which an interval may be compacted into a chunk, counted from its receipt.
     pub compact_after: Duration,
-    /// Intervals in a full chunk.
     pub compact_intervals: u32,
     /// Age at which intervals are compacted although they do not fill a chunk.
     pub compact_partial_after: Duration,
-    /// zstd level of chunks.
     pub zstd_level: i32,
     /// Each commit waits for the disk (fsync). Otherwise a power cut can cost what came after the last checkpoint;
     /// killing the process never costs more than the open transaction.
@@ -52,9 +49,7 @@ impl Default for StoreOptions {
 /// Settings of the writer thread and the queue in front of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueOptions {
-    /// Intervals that may wait.
     pub max_intervals: usize,
-    /// Bytes of memory that waiting intervals may take.
     pub max_bytes: usize,
     /// Longest time from the receipt of an interval to the commit that puts it into the file, while the disk is fast enough.
     pub commit_every: Duration,

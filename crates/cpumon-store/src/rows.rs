@@ -92,12 +92,11 @@ impl IdRange {
         if trust.is_trusted() { Self::Trusted } else { Self::Unauthenticated }
     }
 
-    /// That of an id.
     pub(crate) fn of_id(id: u64) -> Self {
         if id.cast_signed() > Self::Unauthenticated.after() { Self::Unauthenticated } else { Self::Trusted }
     }
 
-    /// Its ids are above this.
+    /// The range's ids are above this one.
     pub(crate) const fn after(self) -> i64 {
         match self {
             Self::Trusted => 0,
@@ -106,7 +105,7 @@ impl IdRange {
         }
     }
 
-    /// Its ids go up to this.
+    /// The last id of the range.
     pub(crate) fn last(self) -> i64 {
         match self {
             Self::Trusted => Self::Unauthenticated.after(),
@@ -115,12 +114,10 @@ impl IdRange {
     }
 }
 
-/// One value for each range.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct ByRange<T>([T; 2]);
 
 impl<T> ByRange<T> {
-    /// Makes the value of each range.
     pub(crate) fn try_new<E>(mut make: impl FnMut(IdRange) -> Result<T, E>) -> Result<Self, E> {
         Ok(Self([make(IdRange::Trusted)?, make(IdRange::Unauthenticated)?]))
     }
@@ -180,7 +177,7 @@ pub(crate) fn count(connection: &Connection, name: &str, by: i64) -> Sql<()> {
     execute(connection, text, params![name, by]).map(drop)
 }
 
-/// The value of a row of table `counter`.
+/// The value of a row of table `counter`; `None` if there is no such row.
 pub(crate) fn counter(connection: &Connection, name: &str) -> Sql<Option<i64>> {
     find_row(connection, "SELECT value FROM counter WHERE name = ?1", [name], first)
 }

@@ -18,9 +18,7 @@ pub(crate) const PER_SECOND: i64 = 1_000_000_000;
 /// Length of the buckets in which compacted intervals are summed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// Buckets of 60 s.
     Minute,
-    /// Buckets of 3600 s.
     Hour,
 }
 
@@ -28,7 +26,6 @@ impl Resolution {
     /// Both, the finer one first.
     pub(crate) const ALL: [Self; 2] = [Self::Minute, Self::Hour];
 
-    /// Length of a bucket, ns.
     #[must_use]
     pub fn length_ns(self) -> i64 {
         match self {
@@ -75,7 +72,7 @@ pub(crate) struct BucketRange {
 pub struct ActiveTimes {
     /// Start of the first interval in which it was active.
     pub first_ns: i64,
-    /// End of the last one.
+    /// End of the last interval in which it was active.
     pub last_ns: i64,
     /// End of the one in which it ran most.
     pub max_end_ns: i64,
@@ -109,14 +106,13 @@ impl Largest {
 }
 
 impl Default for Largest {
-    /// Before the first interval.
+    /// The state before the first interval is added.
     fn default() -> Self {
         let times = ActiveTimes { first_ns: i64::MAX, last_ns: i64::MIN, max_end_ns: i64::MIN };
         Self { ns_per_s: 0, times }
     }
 }
 
-/// Run queues of all CPUs over a time.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunQueue {
     /// Tasks running or ready, integrated over time; divided by the measured time it is their mean number.
@@ -188,7 +184,6 @@ pub(crate) fn delay_bytes(histogram: &DelayHistogram) -> Vec<u8> {
     out
 }
 
-/// Groups as a row of sums stores them.
 pub(crate) fn cgroup_bytes(cgroups: &Cgroups) -> Vec<u8> {
     let mut out = Vec::new();
     cgroups.write(&mut out);

@@ -9,11 +9,11 @@ const UNPACKED_TIMES: u64 = 64;
 /// A limit that grows with the length of a file.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Bound {
-    /// For any file.
+    /// Limit of an empty file.
     pub(crate) free: usize,
     /// And so much for each byte that was read of it.
     pub(crate) times: usize,
-    /// But no more than this.
+    /// Upper bound of the limit.
     pub(crate) most: usize,
 }
 
@@ -39,12 +39,10 @@ impl Default for Credit {
 }
 
 impl Credit {
-    /// So many packed bytes were read.
     pub(crate) fn add(&mut self, packed: usize) {
         self.0 = self.0.saturating_add((packed as u64).saturating_mul(UNPACKED_TIMES));
     }
 
-    /// What may still be unpacked.
     pub(crate) fn left(self) -> u64 {
         self.0
     }

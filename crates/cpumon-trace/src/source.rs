@@ -12,21 +12,18 @@ use crate::tasks::Tasks;
 /// A CPU that went offline and did not come back.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct StoppedCpu {
-    /// Its number.
     pub cpu: u16,
-    /// When its last event was.
+    /// Time of its last event.
     pub since_ns: u64,
 }
 
 /// A trace that is read once, from its start to its end.
 pub trait TraceSource {
-    /// When and where it was recorded.
     fn header(&self) -> &FileHeader;
 
     /// Who the tasks are, as far as the trace has been read.
     fn tasks(&self) -> &Tasks;
 
-    /// The same, to change.
     fn tasks_mut(&mut self) -> &mut Tasks;
 
     /// Whether every CPU was watched from the start of the trace on. Else what a CPU did before its first switch is unknown.
@@ -40,7 +37,6 @@ pub trait TraceSource {
         &[]
     }
 
-    /// A tracker of its events.
     fn tracker<S: SpanSink>(&self, sink: S) -> Tracker<S> {
         let mut tracker = Tracker::new(self.header().began.mono_ns, sink);
         tracker.is_watched_from_begin = self.is_watched_from_begin();

@@ -34,7 +34,6 @@ pub struct ThreadTotals {
     pub voluntary_switches: u64,
     /// Times it was pushed off.
     pub involuntary_switches: u64,
-    /// Moves to another CPU.
     pub migrations: u64,
     /// The longest wait for a CPU that the window has a part of, up to the window's end.
     pub longest_delay_ns: u64,
@@ -87,28 +86,24 @@ impl ThreadTotals {
 /// The times of a CPU, which add up to the length of the range: idle + run + irq + softirq + unknown.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuAccount {
-    /// Which.
     pub cpu: u16,
-    /// Without a thread, ns.
     pub idle_ns: u64,
     /// With a thread, ns. Interrupts are part of it where they are not recorded.
     pub run_ns: u64,
-    /// In hard interrupts, ns.
+    /// Time in hard interrupts, ns.
     pub irq_ns: u64,
-    /// In soft interrupts, ns.
     pub softirq_ns: u64,
-    /// No event says what it did, ns.
+    /// Time that no event accounts for, ns.
     pub unknown_ns: u64,
-    /// Switches from a thread or from idle.
+    /// Number of switches away from a thread or from idle.
     pub switches: u64,
     /// Switches from another task than was switched to: events are missing.
     pub holes: u64,
-    /// Events that the recorder lost.
     pub lost: u64,
 }
 
 impl CpuAccount {
-    /// All times, ns.
+    /// Sum of all times, ns.
     #[must_use]
     pub fn capacity_ns(&self) -> u64 {
         let known_ns = self.idle_ns.saturating_add(self.run_ns).saturating_add(self.unknown_ns);
@@ -131,7 +126,6 @@ impl CpuAccount {
         }
     }
 
-    /// Of several CPUs together.
     #[must_use]
     pub fn sum(all: &[Self]) -> Self {
         all.iter().fold(Self::default(), |mut sum, cpu| {

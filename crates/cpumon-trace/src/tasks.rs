@@ -18,23 +18,18 @@ const MAX_BYTES: usize = 512 << 20;
 const ENTRY_BYTES: usize = 32;
 /// Control groups of which a trace may report names.
 const MAX_GROUPS: usize = 1 << 18;
-/// Control groups one inside the other.
+/// Most levels of nested control groups.
 const MAX_DEPTH: usize = 32;
 
-/// A task with its names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskNames<'t> {
-    /// Thread id and start.
     pub thread: ThreadKey,
-    /// Process id and start.
     pub process: ProcessKey,
-    /// Name of the thread.
     pub comm: Cow<'t, str>,
     /// Name of the executable, or of the process's first thread.
     pub program: Cow<'t, str>,
     /// Number of its control group, for [`Tasks::group_path`].
     pub group: u64,
-    /// It works for the kernel only.
     pub is_kernel: bool,
 }
 
@@ -51,11 +46,10 @@ pub struct Tasks {
     identities: HashMap<TraceTask, TraceIdentity, FixedState>,
     /// Executables, by process: threads that are seen for the first time later have none of their own.
     programs: HashMap<ProcessKey, Program, FixedState>,
-    /// By number.
     groups: HashMap<u64, TraceGroup, FixedState>,
-    /// Memory of all of them, bytes.
+    /// Memory of all names, bytes.
     bytes: usize,
-    /// What that may be.
+    /// Most memory that names may take, bytes.
     limit: usize,
     /// What it may be for as much as was read of the file.
     allowed: usize,
@@ -94,7 +88,6 @@ impl Tasks {
         }
     }
 
-    /// The process runs this since then.
     pub(crate) fn set_program(&mut self, process: ProcessKey, since_ns: u64, name: &[u8]) {
         let known = self.programs.get(&process);
         if known.is_some_and(|known| known.since_ns > since_ns) {
@@ -156,12 +149,11 @@ impl Tasks {
         })
     }
 
-    /// All that have a name, in no order.
+    /// All tasks with a name, in no order.
     pub fn iter(&self) -> impl Iterator<Item = TraceTask> {
         self.identities.keys().copied()
     }
 
-    /// Takes the name of a control group.
     pub fn set_group(&mut self, group: TraceGroup) {
         let old = self.groups.get(&group.group).map(|known| entry_bytes::<(u64, TraceGroup)>(&known.name));
         let is_full = self.groups.len() >= MAX_GROUPS;

@@ -18,7 +18,7 @@ use crate::text::{safe, seconds, width};
 use crate::theme::Theme;
 use crate::view::{Col, View, no_such_user};
 
-/// How often an idle feed is asked again.
+/// Time between two polls of an idle feed.
 const POLL: Duration = Duration::from_millis(20);
 /// How long a failing feed is asked again before batch mode gives up.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -49,7 +49,7 @@ pub fn batch(feed: &mut dyn Feed, options: &BatchOptions, out: &mut dyn Write) -
     Ok(rows)
 }
 
-/// The next interval; `None` when asked to stop.
+/// Waits for the next interval; `None` if batch mode has to stop.
 fn wait(feed: &mut dyn Feed, options: &BatchOptions) -> Result<Option<Arc<Interval>>, TuiError> {
     let mut failing_since: Option<(Instant, FeedError)> = None;
     while !options.stop.load(Ordering::Relaxed) {
@@ -91,7 +91,6 @@ fn print(
     Ok(rows.rows.len())
 }
 
-/// An interval with its rows in order.
 struct Listing<'a> {
     interval: &'a Interval,
     /// `None` if the feed does not know the interval's host.

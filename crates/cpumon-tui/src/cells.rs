@@ -12,10 +12,9 @@ use crate::text::{mean, name_text, percent, rate, safe, short, total, width};
 use crate::theme::Theme;
 use crate::view::{Col, Unit, View};
 
-/// No data.
+/// Text of a cell without data.
 pub(crate) const NONE: &str = "-";
 
-/// Formats the cells of an interval.
 pub(crate) struct Cells<'a> {
     pub interval: &'a Interval,
     pub view: &'a View,
@@ -89,7 +88,6 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// Any column of the shared table.
     pub(crate) fn value<'v>(&'v self, item: &Item<'v>, id: ColumnId) -> Value<'v> {
         match item {
             _ if IS_OF_LIMITS.contains(&id) => self.limit_value(item, id),
@@ -295,7 +293,7 @@ const IS_OF_LIMITS: [ColumnId; 5] = [
     ColumnId::PressureSomeNs,
 ];
 
-/// The limits of a row; `None`: not known.
+/// Limits of a row's control groups; `None` if not known.
 pub(crate) fn limits_of(
     finder: &LimitFinder<'_>,
     interval: &Interval,

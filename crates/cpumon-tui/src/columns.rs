@@ -17,7 +17,7 @@ pub(crate) struct ColumnPlace {
     pub col: Col,
     /// First terminal column, from the grid's left edge.
     pub x: u16,
-    /// Terminal columns.
+    /// Width in terminal columns.
     pub width: u16,
 }
 
@@ -103,7 +103,6 @@ fn place(chosen: &[Col], total: u16, id_width: u16, wait_call: u16) -> Vec<Colum
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct SortColumn(Col);
 
-/// No column is called so.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no column {text:?}; columns: {known}")]
 pub struct UnknownColumn {

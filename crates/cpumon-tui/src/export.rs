@@ -13,7 +13,7 @@ use crate::text::{safe, utc_seconds};
 use crate::theme::Theme;
 use crate::view::View;
 
-/// Fields of the interval.
+/// Exported columns of the interval.
 const HOST: [ColumnId; 27] = [
     ColumnId::BeginUtc,
     ColumnId::EndUtc,

@@ -58,10 +58,8 @@ impl TimeWords {
     }
 }
 
-/// How a recording is played.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Playback {
-    /// Whether it is playing.
     pub is_playing: bool,
     /// Whether the last interval of the recording was given.
     pub is_at_end: bool,
@@ -98,12 +96,10 @@ pub enum Play {
     Slower,
 }
 
-/// Subject of a line of the plot.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// All tasks of the selected host together.
     Host,
-    /// One of its tasks.
     Task(TaskKey),
 }
 
@@ -138,7 +134,6 @@ impl HistoryPoint {
         Self { run_ns: delta.map_or(0, |delta| delta.run_ns), ..host }
     }
 
-    /// The whole host in an interval.
     #[must_use]
     pub fn of_host(interval: &Interval) -> Self {
         Self {
@@ -153,7 +148,6 @@ impl HistoryPoint {
 
 /// Distance of the points that are asked for, so that an interval of a tenth of a second has one of its own.
 const POINT_NS: i64 = 100_000_000;
-/// Points of an answer at most.
 const MAX_POINTS: i64 = 4000;
 
 /// Points of a host's or a task's past, from the answers.

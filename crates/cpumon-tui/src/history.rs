@@ -15,15 +15,15 @@ use crate::options::PlotOption;
 use crate::rows::Item;
 
 const MINUTE_NS: i64 = 60_000_000_000;
-/// Intervals that the plot can reach back.
+/// Most intervals that the plot reaches back.
 const MAX_STEPS: usize = 3600;
-/// Whole intervals to step back to.
+/// Most whole intervals that are kept to step back to.
 const MAX_RECENT: usize = 600;
 /// Memory for these, bytes, unless a caller has another number.
 pub(crate) const PAST_BYTES: usize = 64 << 20;
-/// 1/N of this memory is for the run times that the plot draws,
+/// The run times that the plot draws have 1/N of this memory.
 const PART_OF_PLOT: usize = 2;
-/// and 1/N for running totals.
+/// Running totals have 1/N of it.
 const PART_OF_TOTALS: usize = 8;
 
 /// A feed's answer about the past of the host or of a task, with its question.
@@ -46,7 +46,7 @@ struct Step {
 pub(crate) struct RunHistory {
     steps: VecDeque<Step>,
     points: usize,
-    /// Points that are kept in all.
+    /// Most points that are kept in all.
     max_points: usize,
 }
 
@@ -82,7 +82,6 @@ impl RunHistory {
         }
     }
 
-    /// Run time of the whole host.
     pub(crate) fn host(&self) -> Vec<HistoryPoint> {
         self.steps.iter().map(|step| step.point).collect()
     }
@@ -101,7 +100,7 @@ impl RunHistory {
     }
 }
 
-/// Whole intervals, which others may hold too.
+/// Whole intervals; others may share them.
 #[derive(Debug)]
 pub(crate) struct Recent {
     intervals: VecDeque<Arc<Interval>>,
@@ -110,7 +109,6 @@ pub(crate) struct Recent {
 }
 
 impl Recent {
-    /// Without data. `past_bytes`: memory for it.
     pub(crate) fn new(past_bytes: usize) -> Self {
         Self { intervals: VecDeque::new(), bytes: 0, max_bytes: past_bytes }
     }
@@ -125,7 +123,7 @@ impl Recent {
         }
     }
 
-    /// The newest one that ends before this moment.
+    /// The newest interval that ends before this moment.
     pub(crate) fn before(&self, wall_ns: i64) -> Option<Arc<Interval>> {
         self.intervals.iter().rev().find(|interval| interval.end.wall_ns < wall_ns).cloned()
     }
@@ -143,7 +141,7 @@ impl Recent {
         self.intervals.iter().find(|interval| interval.end.wall_ns > wall_ns).cloned()
     }
 
-    /// The one that holds this moment.
+    /// The interval that contains this moment.
     pub(crate) fn at(&self, wall_ns: i64) -> Option<Arc<Interval>> {
         let holds =
             |interval: &&Arc<Interval>| interval.begin.wall_ns < wall_ns && wall_ns <= interval.end.wall_ns;
@@ -192,7 +190,6 @@ impl LossHistory {
 pub(crate) struct RunTotals {
     totals: HashMap<TaskKey, (i64, u64)>,
     steps: u64,
-    /// Tasks with a total.
     max_tasks: usize,
 }
 
@@ -248,12 +245,12 @@ const MAX_HISTORIES: usize = 6;
 /// The plot's window of time, and the feed's answers about it.
 #[derive(Debug, Default)]
 pub(crate) struct PlotState {
-    /// Which of [`PLOT_MINUTES`].
+    /// Index into [`PLOT_MINUTES`].
     choice: usize,
     /// The window while a moment of the past is shown. It stays while it contains the moment, so that the mark moves and
     /// not the picture.
     pub past: Option<Range<i64>>,
-    /// The newest answer last.
+    /// Answers of the feed, newest last.
     histories: VecDeque<FeedHistory>,
     /// Traces of the past on the plot, and the window that was asked about.
     pub traces: Option<(Range<i64>, Vec<TraceRecord>)>,
@@ -305,7 +302,6 @@ impl PlotState {
         }
     }
 
-    /// Forgets everything about the previous host.
     pub(crate) fn forget(&mut self) {
         (self.past, self.traces, self.has_keys) = (None, None, false);
         self.histories.clear();

@@ -10,20 +10,18 @@ use crate::columns::SortColumn;
 use crate::feed::{FeedError, NoMoment, TimeWords};
 use crate::view::{Layout, UserFilter, View};
 
-/// Which rows are shown, and in which order.
 #[derive(Clone, Debug, Default)]
 pub struct RowOptions {
     /// Shows only these pids; empty for all.
     pub pids: Vec<u32>,
     /// Lists threads: on the screens the threads of all processes, in batch mode instead of the processes.
     pub threads: bool,
-    /// The column that sorts; `None`: CPU.
+    /// Column to sort by; `None` is CPU.
     pub sort: Option<SortColumn>,
     /// Shows at most this many rows.
     pub limit: Option<usize>,
     /// Leaves out rows that did nothing.
     pub active: bool,
-    /// Shows only the processes of this user.
     pub user: Option<UserFilter>,
     /// Shows only rows that hold this text, in any case.
     pub filter: String,
@@ -54,40 +52,31 @@ pub enum CommandLines {
     OfHosts,
     /// This program, because the user asked for them. The screens begin with command lines.
     Read,
-    /// No one.
     NotRead,
 }
 
-/// The plot below the rows.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum PlotOption {
     /// Five minutes, where there is space for it.
     #[default]
     Auto,
-    /// Not until the user asks for it.
+    /// Hidden until the user asks for it.
     Off,
     /// Length in minutes, one of [`PLOT_MINUTES`](crate::PLOT_MINUTES), where there is space for the plot.
     Minutes(i64),
 }
 
-/// How the screens start.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Ends the screens when it becomes true (set it from a handler of SIGTERM and SIGHUP).
     pub stop: Arc<AtomicBool>,
     /// Opens at this moment, ns since the UNIX epoch, instead of live.
     pub at_wall_ns: Option<i64>,
-    /// How moments are written.
     pub time: TimeWords,
-    /// Which rows, in which order.
     pub rows: RowOptions,
-    /// How they are arranged.
     pub layout: Layout,
-    /// Initial grouping.
     pub group_by: Option<GroupBy>,
-    /// The plot.
     pub plot: PlotOption,
-    /// Source of command lines.
     pub command_lines: CommandLines,
     /// No colors, whatever the terminal can do. `NO_COLOR` in the environment (not empty) does the same.
     pub no_color: bool,
@@ -104,7 +93,6 @@ pub struct Options {
     pub ascii: bool,
 }
 
-/// How batch mode prints an interval.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum BatchFormat {
     /// Columns for people and `awk`.
@@ -114,7 +102,6 @@ pub enum BatchFormat {
     Json,
 }
 
-/// Options of batch mode.
 #[derive(Clone, Debug, Default)]
 pub struct BatchOptions {
     /// Ends batch mode when it becomes true.
@@ -126,31 +113,22 @@ pub struct BatchOptions {
     pub delay: Option<Duration>,
     /// Prints one interval of the past, the one at this moment (ns since the UNIX epoch), and ends.
     pub at_wall_ns: Option<i64>,
-    /// How moments are written.
     pub time: TimeWords,
     /// Text has command lines behind the names; JSON always has those that there are.
     pub cmdline: bool,
-    /// Which rows, in which order.
     pub rows: RowOptions,
-    /// Columns for people or JSON for programs.
     pub format: BatchFormat,
 }
 
-/// Why the screens or batch mode ended.
 #[derive(Debug, thiserror::Error)]
 pub enum TuiError {
     /// Standard output is not a terminal, or one that cannot place text (`TERM=dumb`).
     #[error("cannot draw screens: {reason}; batch mode (-b) prints lines instead")]
-    NoTerminal {
-        /// Why the output is not a usable terminal.
-        reason: &'static str,
-    },
-    /// A call to the terminal failed.
+    NoTerminal { reason: &'static str },
     #[error("cannot {operation} the terminal")]
     Terminal {
-        /// `set up`, `read`, `draw on`.
+        /// Verb for the error text: `set up`, `read` or `draw on`.
         operation: &'static str,
-        /// The error of the operating system.
         source: std::io::Error,
     },
     /// Batch mode could not write its output.

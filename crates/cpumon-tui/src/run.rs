@@ -27,7 +27,7 @@ const HOSTS_EVERY: Duration = Duration::from_secs(1);
 const REST: Duration = Duration::from_millis(300);
 /// How often the traces of the past on screen are fetched: one that was taken arrives some seconds later.
 const TRACES_EVERY: Duration = Duration::from_secs(2);
-/// Files of the same second, at most.
+/// Most files that are named by the same second.
 const MAX_FILES: u32 = 100;
 
 /// Shows the screens until the user quits, [`Options::stop`] becomes true or the terminal fails.
@@ -48,7 +48,7 @@ pub fn run(feed: &mut dyn Feed, options: &Options) -> Result<(), TuiError> {
     Screens::new(feed, &options).main_loop(terminal)
 }
 
-/// A variable that is set and not empty.
+/// Value of an environment variable, if it is set and not empty.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
@@ -275,7 +275,7 @@ impl<'a> Screens<'a> {
         Ok(false)
     }
 
-    /// True to quit.
+    /// Carries out a request; true to quit.
     fn carry_out(&mut self, request: Request) -> bool {
         match request {
             Request::Quit => return true,

@@ -8,7 +8,6 @@ use crate::text::{clip, safe, width};
 /// Space between two columns.
 const GAP: usize = 2;
 
-/// A column of a table.
 #[derive(Clone, Debug)]
 struct Column {
     title: &'static str,

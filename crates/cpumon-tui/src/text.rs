@@ -123,11 +123,9 @@ pub(crate) fn part(text: &str, from: usize, columns: usize, mark: char) -> Part 
 /// Takes the terminal columns of a text that are in view; fails when something does not fit any more.
 #[derive(Debug, Default)]
 struct Window {
-    /// Columns to leave out.
     skip: usize,
-    /// Columns left.
     space: usize,
-    /// Combining characters since the last other one.
+    /// Combining characters since the last base character.
     combining: usize,
     text: String,
 }

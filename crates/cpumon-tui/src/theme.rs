@@ -11,14 +11,11 @@ use crate::text::{clip, width};
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Theme {
     pub color: bool,
-    /// Only ASCII characters.
     pub ascii: bool,
 }
 
-/// A part of a line with its style.
 pub(crate) type Part = (String, Style);
 
-/// A CPU mode on a bar.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Mode {
     /// The letter that fills its part of the bar.
@@ -79,17 +76,15 @@ impl Theme {
         self.colored(Color::Cyan).add_modifier(Modifier::BOLD)
     }
 
-    /// PAUSED, PAST, NO DATA.
+    /// The labels PAUSED, PAST and NO DATA.
     pub(crate) fn not_live(self) -> Style {
         self.colored(Color::LightYellow).add_modifier(Modifier::BOLD | Modifier::REVERSED)
     }
 
-    /// The line of the plot.
     pub(crate) fn plot(self) -> Style {
         self.colored(Color::Cyan)
     }
 
-    /// A CPU mode's part of a bar.
     pub(crate) fn mode(self, mode: &Mode) -> Style {
         if mode.letter == '.' { Self::dim() } else { self.colored(mode.color) }
     }
@@ -134,7 +129,7 @@ impl Theme {
         }
     }
 
-    /// Between parts of a line.
+    /// Separator between parts of a line.
     pub(crate) fn dot(self) -> &'static str {
         if self.ascii { " | " } else { " · " }
     }

@@ -10,10 +10,9 @@ use cpumon_query::GroupBy;
 use crate::rows::RowId;
 use crate::text::safe;
 
-/// How rows are arranged.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
-    /// One row a process (or a thread), sorted.
+    /// One row for each process or thread, sorted.
     #[default]
     List,
     /// Processes under their parents.
@@ -25,7 +24,7 @@ pub enum Layout {
 /// Groupings of processes, in the order of the key.
 pub const GROUPINGS: [GroupBy; 4] = [GroupBy::Program, GroupBy::User, GroupBy::Service, GroupBy::Container];
 
-/// The next grouping; `None` after the last.
+/// Grouping after `by`; `None` after the last.
 pub(crate) fn next_grouping(by: GroupBy) -> Option<GroupBy> {
     let at = GROUPINGS.iter().position(|one| *one == by)?;
     GROUPINGS.get(at + 1).copied()
@@ -95,33 +94,27 @@ impl Unit {
     }
 }
 
-/// How the user wants to see an interval.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key that turns something on and off")]
 pub(crate) struct View {
     pub layout: Layout,
     /// Threads of all processes are shown.
     pub threads: bool,
-    /// The column that sorts.
     pub sort: Col,
-    /// Against its natural direction.
+    /// Sorts against the column's natural direction.
     pub reversed: bool,
     pub unit: Unit,
     /// Rows must hold this text (lower case); empty for all.
     pub filter: String,
     /// Only these pids; empty for all.
     pub pids: HashSet<u32>,
-    /// Only this user's processes.
     pub user: Option<UserFilter>,
-    /// Most rows.
     pub limit: Option<usize>,
-    /// Grouping.
     pub group_by: GroupBy,
-    /// Rows that did nothing are left out.
     pub hide_idle: bool,
     /// Processes whose threads are shown, groups whose processes are shown.
     pub open: HashSet<RowId>,
-    /// Tree: processes whose children are hidden.
+    /// In the tree, processes whose children are hidden.
     pub closed: HashSet<ProcessKey>,
     /// Command lines instead of names.
     pub cmdline: bool,
@@ -131,7 +124,7 @@ pub(crate) struct View {
     pub per_cpu: bool,
     /// Counters of the interval on screen.
     pub known: Fields,
-    /// A control group has a CPU limit.
+    /// Some control group has a CPU limit.
     pub has_limits: bool,
 }
 
@@ -176,14 +169,13 @@ impl View {
 /// the highest ones), least terminal columns in a line of batch mode, whether small values naturally come first.
 macro_rules! columns {
     ($($(#[$meta:meta])* $col:ident: $id:literal, $width:literal, $rank:literal, $batch:expr, $is_rising:literal;)*) => {
-        /// A column of the grid.
         #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
         pub(crate) enum Col {
             $($(#[$meta])* $col,)*
         }
 
         impl Col {
-            /// From left to right.
+            /// All columns from left to right.
             pub(crate) const ORDER: [Self; 24] = [$(Self::$col),*];
 
             /// Name in the shared table.
@@ -229,31 +221,28 @@ columns! {
     Id: "pid", 0, 0, Some(7), true;
     /// The process of a thread, where threads stand alone.
     Owner: "owner", 0, 19, Some(7), true;
-    /// User name where known for sure, else uid.
+    /// User name if it is certain, else uid.
     User: "uid", 8, 14, Some(8), true;
     State: "state", 1, 4, Some(1), true;
     Nice: "nice", 3, 22, Some(3), true;
-    /// The CPU it last ran on.
     LastCpu: "last_cpu", 5, 21, Some(4), true;
-    /// Utilization.
     Cpu: "cpu", 6, 1, Some(6), false;
     User100: "user", 6, 9, Some(6), false;
     System100: "system", 6, 10, Some(6), false;
     /// Threads that were ready and waited for a CPU, on average; of a thread a share of the interval.
     Ready: "ready", 6, 5, Some(6), false;
-    /// Longest single run delay.
     LongestDelay: "longest", 6, 11, Some(6), false;
     /// 99 % of its run delays were no longer; single threads have none unless they were selected.
     DelayP99: "p99", 6, 12, Some(6), false;
     /// CPUs that its control group may use.
     Limit: "limit", 6, 7, Some(6), true;
-    /// Time in which that was used up.
+    /// Time in which the control group had used up its limit.
     Throttled: "throttled", 6, 6, Some(6), false;
     /// Threads that were blocked on average; of a thread a share of the interval.
     Blocked: "blocked", 6, 16, Some(6), false;
     /// Its main wait.
     Wait: "wait", 13, 8, Some(12), true;
-    /// Switches a second, voluntary or not.
+    /// Context switches per second, voluntary or not.
     Switches: "csw", 6, 15, Some(7), false;
     Voluntary: "vcsw", 6, 17, Some(7), false;
     Involuntary: "icsw", 6, 18, Some(7), false;
@@ -262,7 +251,6 @@ columns! {
     Seen: "seen", 8, 20, None, false;
     /// Container or unit.
     Container: "container", 20, 23, None, true;
-    /// Life and oddity marks.
     Marks: "marks", 2, 3, Some(4), false;
     /// Name or command line.
     Name: "name", 10, 2, Some(0), true;
@@ -281,7 +269,7 @@ impl Col {
     }
 }
 
-/// Users that a hint names.
+/// Most users that a hint names.
 const MAX_NAMED: usize = 8;
 
 /// A user, with the sums of all of its processes in an interval.

@@ -30,7 +30,6 @@ const MAX_DEVICE_WAIT: Duration = Duration::from_secs(10);
 pub struct WebOptions {
     /// The store's file, for the past; `None`: only the intervals in memory.
     pub store: Option<PathBuf>,
-    /// Timelines of traces; `None`: there are no traces.
     pub timelines: Option<Arc<Timelines>>,
     /// Serves the page from this directory, for development; `None`: the embedded one.
     pub web_dir: Option<PathBuf>,
@@ -46,7 +45,6 @@ pub struct WebOptions {
     pub audit: Option<Arc<AuditLog>>,
 }
 
-/// State of all requests of one server.
 pub(crate) struct App {
     pub(crate) live: Arc<dyn Live>,
     pub(crate) page: Page,
@@ -107,5 +105,4 @@ impl App {
     }
 }
 
-/// [`App`] as routes get it.
 pub(crate) type Shared = Arc<App>;

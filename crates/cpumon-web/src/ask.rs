@@ -51,7 +51,6 @@ pub(crate) async fn in_turn<T: Send + 'static>(
     done.await.map_err(|error| Problem::fault(&error))
 }
 
-/// Where questions about the past are answered.
 pub(crate) struct PastQueries {
     live: Arc<dyn Live>,
     pool: Arc<ReaderPool>,
@@ -82,7 +81,6 @@ impl PastQueries {
     }
 }
 
-/// Timelines, and turns to ask them.
 pub(crate) struct TraceQueries {
     idle: Arc<Idle>,
     turns: Arc<Semaphore>,

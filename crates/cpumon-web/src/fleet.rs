@@ -41,7 +41,6 @@ struct Encoded {
     body: Bytes,
 }
 
-/// Rows of a file of the fleet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FileOf {
     Hosts,
@@ -60,7 +59,6 @@ pub(crate) struct FleetFeed {
     stored: tokio::sync::Mutex<Stored>,
 }
 
-/// The hosts of the store.
 #[derive(Default)]
 struct Stored {
     read: Option<Instant>,
@@ -73,7 +71,6 @@ impl FleetFeed {
         Self { live, epoch, board, last, past, stored }
     }
 
-    /// The hosts that are asked for, now.
     pub(crate) async fn answer(&self, query: &FleetQuery) -> Fleet {
         let stored = self.stored().await;
         let number = self.last.lock().unwrap_or_else(PoisonError::into_inner).number;
@@ -93,7 +90,6 @@ impl FleetFeed {
         answer.await?.map_err(|error| Problem::new(StatusCode::SERVICE_UNAVAILABLE, error))
     }
 
-    /// All hosts over a range.
     pub(crate) async fn span(&self, query: SpanQuery) -> Result<FleetHistory, Problem> {
         let range = query.range.time();
         let span = self.past.ask(move |past| fleet::span(past, &query)).await?;
@@ -179,7 +175,6 @@ fn rounded(values: Vec<Option<f64>>) -> Vec<Option<f64>> {
     values.into_iter().map(|value| value.map(|value| (value * 1e4).round() / 1e4)).collect()
 }
 
-/// One reader of the fleet's stream.
 pub(crate) struct FleetReader {
     feed: Arc<FleetFeed>,
     last: Option<u64>,
@@ -239,7 +234,6 @@ fn ledger(host: &FleetHost) -> Option<&Ledger> {
     host.glance.as_ref().map(|glance| &glance.ledger).filter(|ledger| ledger.capacity_ns != 0)
 }
 
-/// Columns of hosts.
 fn host_fields() -> Vec<HostField> {
     let text = |name, get: fn(&HostStatus) -> &str| {
         Field::text(name, move |host: &FleetHost| Some(get(&host.status).into()))
@@ -322,7 +316,6 @@ fn moment_fields() -> [HostField; 4] {
     ]
 }
 
-/// Hosts over a range.
 fn span_fields() -> [Field<'static, SpanHost>; 8] {
     [
         Field::text("id", |host: &SpanHost| Some(host.status.info.host.to_string().into())),
@@ -336,7 +329,6 @@ fn span_fields() -> [Field<'static, SpanHost>; 8] {
     ]
 }
 
-/// The busiest processes over all hosts that report.
 fn top_fields<'t>() -> [Field<'static, TopProcess<'t>>; 8] {
     type Top<'t> = TopProcess<'t>;
     [

@@ -16,7 +16,6 @@ use crate::problem::Problem;
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     pub(crate) bound: SocketAddr,
-    /// Further names that it goes by.
     pub(crate) names: Vec<String>,
     pub(crate) is_tls: bool,
 }

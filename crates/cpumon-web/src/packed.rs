@@ -14,7 +14,7 @@ use flate2::write::GzEncoder;
 
 use crate::page::takes;
 
-/// Less fits into one packet anyway.
+/// A shorter answer is not packed: it fits into one packet.
 const LEAST_BYTES: u64 = 1_200;
 /// More is sent as it is: packing must not take a second of a CPU.
 const MOST_BYTES: u64 = 32 << 20;

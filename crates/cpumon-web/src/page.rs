@@ -37,7 +37,6 @@ const NOT_BUILT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\
     <code>web/</code>, and then build cpumon again. The API answers at <a href=\"/api/v1/status\">/api/v1/status</a>; \
     <code>cpumon top --host NAME</code> shows the same in a terminal.</p></html>";
 
-/// Where the page comes from.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Page {
     /// A directory to read it from at each request; `None`: the embedded files.

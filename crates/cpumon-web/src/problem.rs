@@ -15,7 +15,7 @@ pub(crate) struct Problem {
     pub(crate) status: StatusCode,
     pub(crate) detail: String,
     pub(crate) how: Option<String>,
-    /// When to ask again, for programs.
+    /// Seconds after which a program may ask again.
     pub(crate) retry_after_s: Option<u64>,
     /// See [`api::Problem::error`].
     pub(crate) error: Option<serde_json::Value>,
@@ -26,7 +26,7 @@ impl Problem {
         Self { status, detail: detail.into(), how: None, retry_after_s: None, error: None }
     }
 
-    /// A fault of cpumon.
+    /// Status 500: a fault of cpumon.
     pub(crate) fn fault(error: &dyn Display) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
     }
@@ -127,7 +127,6 @@ impl From<ExportError> for Problem {
 }
 
 impl Problem {
-    /// No host has this name or id.
     pub(crate) fn unknown_host() -> Self {
         let error = serde_json::to_value(QueryError::UnknownHost).ok();
         Self { error, ..Self::new(StatusCode::NOT_FOUND, "This receiver knows no such host.") }

@@ -20,7 +20,6 @@ pub(crate) const LAST_ANSWER: Duration = Duration::from_mins(1);
 /// An event stream ends this long before its connection does.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
-/// How long a connection may last.
 #[derive(Clone, Debug)]
 pub(crate) struct Lease(Arc<Mutex<Instant>>);
 
@@ -62,34 +61,31 @@ const PIECE_TIME: Duration = Duration::from_secs(5);
 /// An export that loses its turn has ended within this time: it only has to notice.
 const END_TIME: Duration = Duration::from_secs(2);
 
-/// Turns of exports.
 pub(crate) struct Exports {
     turns: Arc<Semaphore>,
     running: Mutex<Vec<Weak<Progress>>>,
     patience: Duration,
 }
 
-/// How an export's reader takes it.
+/// How fast the reader of an export takes it.
 pub(crate) struct Progress {
-    /// See [`Credit`].
     credit: Mutex<Credit>,
     patience: Duration,
     is_ended: Notify,
 }
 
-/// How long the reader may still take nothing.
+/// Time for which the reader may still take nothing.
 struct Credit {
     left: Duration,
     /// Since when a piece waits for the reader; `None`: the reader waits for the next piece.
     waits_since: Option<Instant>,
-    /// The turn is another one's.
+    /// Whether another export took the turn.
     is_lost: bool,
 }
 
-/// A running export.
 pub(crate) struct Turn {
     progress: Arc<Progress>,
-    /// Given back when it is dropped.
+    /// Dropping it frees the turn.
     _permit: OwnedSemaphorePermit,
 }
 
@@ -138,7 +134,6 @@ impl Exports {
 }
 
 impl Credit {
-    /// See [`Progress::overdue`].
     fn overdue(&self) -> Option<Duration> {
         if self.is_lost {
             return None;

@@ -30,7 +30,6 @@ const MAX_BLOCKING: usize = 16;
 /// Pause after a failed accept (out of file descriptors, say), so that the loop cannot spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Why the server could not start or run.
 #[derive(Debug, thiserror::Error)]
 pub enum WebError {
     /// The address is not a loopback address, and there is no login or no TLS: anyone on the network could read everything.
@@ -38,13 +37,7 @@ pub enum WebError {
     Unguarded(SocketAddr),
     /// The port is in use, or the address is not this machine's.
     #[error("cannot listen for HTTP on {address}: {error}")]
-    Bind {
-        /// Where.
-        address: SocketAddr,
-        /// Why not.
-        error: std::io::Error,
-    },
-    /// The runtime could not start.
+    Bind { address: SocketAddr, error: std::io::Error },
     #[error("cannot start the HTTP server: {0}")]
     Runtime(std::io::Error),
 }

@@ -40,7 +40,7 @@ struct Sending<M> {
     lease: Option<Lease>,
 }
 
-/// Waits until a connection ends soon.
+/// Returns shortly before the connection ends; never without a lease.
 async fn is_ending(lease: Option<&Lease>) {
     match lease {
         Some(lease) => lease.is_ending().await,
@@ -95,7 +95,6 @@ pub(crate) const MAX_THREADS: usize = 20_000;
 /// Most hosts whose newest interval stays encoded.
 const MAX_KEPT: usize = 64;
 
-/// Selection of a reader's threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Threads {
     /// Those of these processes; none is common.
@@ -104,7 +103,7 @@ pub(crate) enum Threads {
     All,
 }
 
-/// An interval, encoded as far as someone asked.
+/// An interval, and its parts that were encoded for a reader.
 pub(crate) struct Encoded {
     shown: Shown,
     host: HostStatus,
@@ -179,7 +178,7 @@ impl Encoded {
         base.clone()
     }
 
-    /// Tables of threads, as members of a list.
+    /// Encoded tables of threads: one for each wanted process, or one of all.
     pub(crate) fn threads(&self, wanted: &Threads) -> Vec<Bytes> {
         let view = IntervalView::new(&self.host.info.hostname, &self.shown.interval);
         let rows = Page { offset: 0, limit: MAX_THREADS };

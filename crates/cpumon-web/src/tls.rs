@@ -13,31 +13,16 @@ use webpki::EndEntityCert;
 
 use crate::login::write_private;
 
-/// Why TLS cannot be spoken.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// A file could not be read or written.
     #[error("cannot {operation} {path}: {reason}", path = path.display())]
-    File {
-        /// Operation that failed.
-        operation: &'static str,
-        /// On which file.
-        path: PathBuf,
-        /// Why not.
-        reason: String,
-    },
-    /// A certificate could not be made.
+    File { operation: &'static str, path: PathBuf, reason: String },
     #[error("cannot make a certificate: {0}")]
     Make(rcgen::Error),
     /// Certificate and key do not fit.
     #[error("the certificate {path} cannot be used: {reason}", path = path.display())]
-    Unusable {
-        /// The certificate.
-        path: PathBuf,
-        /// Why not.
-        reason: String,
-    },
+    Unusable { path: PathBuf, reason: String },
 }
 
 /// A certificate with its key, ready to be used.
@@ -60,7 +45,7 @@ fn failed(operation: &'static str, path: &Path, reason: &impl ToString) -> TlsEr
 }
 
 impl Tls {
-    /// A chain of certificates and its key, PEM.
+    /// Reads a chain of certificates and its key, both PEM.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificate)
             .and_then(Iterator::collect)

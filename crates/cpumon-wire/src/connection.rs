@@ -8,7 +8,7 @@ mod codec;
 
 use crate::fields::{Field, Fields, in_a_byte};
 
-/// The highest version that this program speaks.
+/// Highest protocol version that this program speaks.
 pub const VERSION: u16 = 4;
 /// From this version on a device may send files beside its records, and a receiver ask for one.
 pub const ATTACHMENT_VERSION: u16 = 4;
@@ -37,7 +37,7 @@ pub const ALPN_SNAPSHOTS: &[u8] = b"cpumon-stream/1";
 /// ALPN of a connection that asks for a certificate; the device has none yet.
 pub const ALPN_ENROL: &[u8] = b"cpumon-enrol/1";
 
-/// Length and type, bytes.
+/// Bytes of a message's length and type.
 pub const MESSAGE_HEADER_BYTES: usize = 5;
 /// Longest message of a device with a certificate, bytes: a full snapshot of about 200,000 threads.
 pub const MAX_MESSAGE_BYTES: usize = 16 << 20;
@@ -122,7 +122,7 @@ codes! {
 pub enum ChannelKind {
     /// Snapshots made while no receiver was connected: stored, not shown as the present.
     Backfill,
-    /// What is made now.
+    /// Snapshots that are being made now.
     #[default]
     Live,
 }
@@ -132,7 +132,7 @@ pub enum ChannelKind {
 pub struct ClockReport {
     /// The device's wall clock less the receiver's, ns, if both ways took as long.
     pub offset_ns: i64,
-    /// How long both ways took, ns.
+    /// Round-trip time of the exchange, ns.
     pub round_trip_ns: u64,
     /// The same of its time since boot, which is never set; devices of the first release do not send it.
     pub boot: Option<BootReport>,
@@ -141,7 +141,7 @@ pub struct ClockReport {
 /// The result of an exchange of times for a device's time since boot (it runs on while suspended).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct BootReport {
-    /// The boot.
+    /// Id of the device's boot.
     pub boot: [u8; 16],
     /// The device's time since boot less the receiver's wall clock, ns.
     pub offset_ns: i64,
@@ -186,73 +186,73 @@ macro_rules! messages {
 messages! { <'a>
     /// Device: its identity. The first message of a connection.
     1 Hello {
-        /// Highest version it speaks.
+        /// Highest version that the device speaks.
         version: u16,
         /// The machine; must be the one that was enrolled.
         host: [u8; 16],
-        /// The spool that numbers the records.
+        /// Id of the spool, which numbers the records.
         spool: [u8; 16],
-        /// Program and version.
+        /// Program and version of the agent.
         agent: &'a str,
     }
     /// Device: a channel begins. Its first snapshot has every task.
     2 Begin {
         /// Number of the channel, greater than all before on this connection.
         channel: u32,
-        /// What it carries.
+        /// Which records the channel carries.
         kind: ChannelKind,
     }
     /// Device: a record of the spool.
     3 Record {
-        /// The channel.
+        /// Number of the channel.
         channel: u32,
         /// The record as it lies in a segment.
         record: &'a [u8],
     }
     /// Device: a record of the spool, by those before it on the channel; from version 3 on.
     9 Packed {
-        /// The channel.
+        /// Number of the channel.
         channel: u32,
-        /// The record, packed.
+        /// The packed record.
         packed: &'a [u8],
     }
     /// Device: is anyone there, and what time is it there?
     4 Ping {
-        /// Comes back in the answer.
+        /// Repeated in the answer.
         token: u64,
         /// The result of the exchange before; devices of the first release do not send it.
         clock: Option<ClockReport>,
     }
     /// Device: asks for a certificate for a new key (PKCS#10, DER).
     5 Renew {
-        /// The request.
+        /// Certificate request (PKCS#10, DER).
         request: &'a [u8],
     }
     /// Device without a certificate: asks for one.
     6 Enrol {
-        /// The token's secret.
+        /// Secret of the enrolment token.
         secret: [u8; 32],
-        /// The machine.
+        /// Id of the machine.
         host: [u8; 16],
-        /// Its name, for people.
+        /// Name of the machine, for people.
         name: &'a str,
-        /// The request (PKCS#10, DER).
+        /// Certificate request (PKCS#10, DER).
         request: &'a [u8],
     }
     /// Device without a certificate and without a token: asks the user of the receiver for one (docs/discovery.md).
     7 Ask {
-        /// Hash of the nonce that it reveals later.
+        /// Hash of the nonce that the device reveals later.
         commitment: [u8; 32],
-        /// The machine.
+        /// Id of the machine.
         host: [u8; 16],
-        /// Its name, for people.
+        /// Name of the machine, for people.
         name: &'a str,
-        /// The request (PKCS#10, DER).
+        /// Certificate request (PKCS#10, DER).
         request: &'a [u8],
     }
     /// Device: the answer to [`Message::Challenge`].
     8 Reveal {
-        /// What it was bound to.
+        /// The nonce that [`Message::Ask`] committed to.
         nonce: [u8; 32],
     }
     /// Device: it has a file for the receiver; from version 4 on.
@@ -261,27 +261,27 @@ messages! { <'a>
         number: u32,
         /// SHA-256 of the file.
         hash: [u8; 32],
-        /// Its length.
+        /// Length of the file, bytes.
         bytes: u64,
         /// When what it shows happened, by the device's wall clock, ns since the UNIX epoch.
         wall_ns: i64,
-        /// Why it was written, for people.
+        /// Why the file was written, for people.
         reason: &'a str,
     }
     /// Device: a part of the attachment that the receiver takes.
     11 Piece {
-        /// The attachment.
+        /// Number of the attachment.
         number: u32,
-        /// Where the part begins in the file.
+        /// Byte offset of the part in the file.
         offset: u64,
-        /// At most [`MAX_PIECE_BYTES`].
+        /// The part, at most [`MAX_PIECE_BYTES`].
         bytes: &'a [u8],
     }
     /// Device: the answer to [`Message::TakeTrace`].
     12 TraceAnswer {
         /// Token of the request.
         token: u64,
-        /// What it does.
+        /// What the device does about the request.
         answer: TraceAnswer,
     }
     /// Receiver: the answer to [`Message::Hello`].
@@ -295,7 +295,7 @@ messages! { <'a>
     }
     /// Receiver: how far it is with a channel. Numbers never fall.
     66 Ack {
-        /// The channel.
+        /// Number of the channel.
         channel: u32,
         /// Every record up to this number has been taken in: its bytes are off the window.
         received: u64,
@@ -314,38 +314,38 @@ messages! { <'a>
     68 Bye {
         /// Why the connection ends, for the program.
         reason: ByeReason,
-        /// The same for people.
+        /// The reason, for people.
         text: &'a str,
     }
     /// Receiver: the device's certificate (X.509, DER).
     69 Certificate {
-        /// The certificate.
+        /// The certificate (X.509, DER).
         der: &'a [u8],
     }
     /// Receiver: the answer to [`Message::Ask`].
     70 Challenge {
-        /// 32 random bytes of the receiver.
+        /// 32 random bytes from the receiver.
         nonce: [u8; 32],
     }
     /// Receiver: the user has not decided yet.
     71 Waiting {
-        /// How long he has, s.
+        /// Time that the user has left to decide, s.
         left_s: u32,
     }
     /// Receiver: how far it is with an attachment. The answer to [`Message::Offer`], and again as pieces arrive.
     72 Attachment {
-        /// The attachment.
+        /// Number of the attachment.
         number: u32,
-        /// What becomes of it.
+        /// What the receiver does with the attachment.
         state: AttachmentState,
-        /// Bytes of it that the receiver has.
+        /// Number of bytes that the receiver has.
         received: u64,
-        /// Why it is not taken, for people.
+        /// Why the attachment is not taken, for people.
         text: &'a str,
     }
     /// Receiver: a user asks for a trace of the last seconds.
     73 TakeTrace {
-        /// Comes back in the answer.
+        /// Repeated in the answer.
         token: u64,
     }
 }
@@ -353,18 +353,18 @@ messages! { <'a>
 /// Bytes that are no message of a version known here.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
-    /// The length says more than is taken.
+    /// The length of the message exceeds the limit.
     #[error("a message of {length} bytes; at most {most} are taken here")]
     TooLong {
-        /// What the length says.
+        /// Length that the message claims, bytes.
         length: usize,
-        /// The limit.
+        /// Longest message that is accepted, bytes.
         most: usize,
     },
     /// The body ends inside a field, or a field cannot be.
     #[error("a malformed message of type {kind}")]
     Malformed {
-        /// Its type.
+        /// Type of the message.
         kind: u8,
     },
 }

@@ -3,7 +3,7 @@
 
 /// Buffers together larger than that are freed where only a few of them were needed, bytes.
 const SMALL_BYTES: usize = 256 << 10;
-/// Few: less than one in so many.
+/// A snapshot needs few buffers if it uses less than one in this many.
 const BUFFERS_FOR_ONE: usize = 8;
 
 /// Datagrams of one snapshot or v1 set. Clearing keeps the buffers, except those that only a far larger snapshot needed.
@@ -40,19 +40,19 @@ impl Datagrams {
         self.buffers.get(..self.used).unwrap_or_default()
     }
 
-    /// How many there are.
+    /// Number of datagrams.
     #[must_use]
     pub fn len(&self) -> usize {
         self.used
     }
 
-    /// Whether there are none.
+    /// Whether there are no datagrams.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.used == 0
     }
 
-    /// Sum of their lengths, bytes.
+    /// Sum of the lengths of all datagrams, bytes.
     #[must_use]
     pub fn byte_count(&self) -> usize {
         self.as_slice().iter().map(Vec::len).sum()
@@ -63,7 +63,7 @@ impl Datagrams {
         self.as_slice().iter()
     }
 
-    /// A new, empty datagram at the end.
+    /// Adds an empty datagram at the end and returns it.
     pub(crate) fn push(&mut self) -> &mut Vec<u8> {
         if self.used == self.buffers.len() {
             self.buffers.push(Vec::new());
@@ -82,7 +82,6 @@ impl Datagrams {
         &mut self.buffers[self.used - 1]
     }
 
-    /// All datagrams, to finish their headers.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [Vec<u8>] {
         self.buffers.get_mut(..self.used).unwrap_or_default()
     }

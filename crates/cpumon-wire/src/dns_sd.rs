@@ -14,7 +14,7 @@ use simple_dns::{CLASS, Label, Name, Packet, PacketFlag, QTYPE, Question, Resour
 
 /// UDP port of multicast DNS.
 pub const PORT: u16 = 5353;
-/// The service that receivers offer.
+/// DNS-SD name of the service that receivers offer.
 pub const SERVICE: &str = "_cpumon._tcp.local";
 /// Most addresses in an answer.
 pub const MAX_ADDRESSES: usize = 8;
@@ -22,12 +22,11 @@ pub const MAX_ADDRESSES: usize = 8;
 /// Asked by those who list every kind of service on a network (RFC 6763, section 9).
 const ALL_SERVICES: &str = "_services._dns-sd._udp.local";
 const LABELS: [&[u8]; 3] = [b"_cpumon", b"_tcp", b"local"];
-/// Longest label of a DNS name.
+/// Longest label of a DNS name (RFC 1035), bytes.
 const MAX_LABEL_BYTES: usize = 63;
 /// Records in one message of ours; a message that claims more is not parsed, since a parser reserves memory for them.
 const MAX_RECORDS: u16 = 64;
 const HEADER_BYTES: usize = 12;
-/// Services that one message may announce.
 const MAX_SERVICES: usize = 8;
 /// How long others may cache what names an address, and the rest (RFC 6762, section 10).
 const HOST_TTL_S: u32 = 120;
@@ -44,7 +43,7 @@ pub enum Unusable {
     /// An answer to another question.
     #[error("an answer to another question")]
     Stale,
-    /// It says nothing of receivers.
+    /// The message has nothing about receivers.
     #[error("nothing about {SERVICE}")]
     Unrelated,
 }
@@ -52,15 +51,15 @@ pub enum Unusable {
 /// A receiver as an instance of the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instance {
-    /// Name of its host.
+    /// Name of the receiver's host.
     pub name: String,
-    /// SHA-256 of its public key.
+    /// SHA-256 of the receiver's public key.
     pub pin: [u8; 32],
     /// Where it accepts TLS connections, the best address first.
     pub addresses: Vec<SocketAddr>,
 }
 
-/// How a query wants to be answered.
+/// Where the answer to a query is sent.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum ReplyTo {
     /// To the sender alone, who asked from a port of its own, with the id of its question.
@@ -68,7 +67,7 @@ pub enum ReplyTo {
         /// The id of the query.
         id: u16,
     },
-    /// To the sender alone, as it asked for.
+    /// To the sender alone, as the query asked.
     Sender,
     /// To everyone on the subnet.
     Group,
@@ -113,7 +112,7 @@ pub fn read_query(datagram: &[u8], port: u16, instance: &Instance) -> Result<Opt
     }))
 }
 
-/// The answer of a receiver.
+/// Encodes the answer of a receiver.
 #[must_use]
 pub fn answer(instance: &Instance, reply_to: ReplyTo) -> Vec<u8> {
     let (id, most_ttl_s) = match reply_to {

@@ -60,7 +60,7 @@ pub enum Reason {
 pub struct DecodeError {
     /// Byte offset of the field that is at fault.
     pub offset: usize,
-    /// What is wrong with it.
+    /// Why the datagram was refused.
     pub reason: Reason,
     /// v2: number of the column of the table, where one is at fault.
     pub column: Option<u8>,
@@ -83,7 +83,7 @@ impl DecodeError {
         }
     }
 
-    /// The same error, in this column.
+    /// The error with its column set.
     #[must_use]
     pub(crate) fn in_column(self, id: u8) -> Self {
         Self { column: Some(id), ..self }

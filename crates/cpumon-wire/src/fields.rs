@@ -42,9 +42,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A field that is written and read alone.
+/// A field that is encoded and decoded by itself.
 pub(crate) trait Field<'a>: Sized {
-    /// Appends it.
     fn push(&self, out: &mut Vec<u8>);
 
     /// Reads it; `None` if the bytes end inside it, or it cannot be.

@@ -8,6 +8,7 @@
 //! [`connection`] is the messages of agent and receiver over TLS (docs/connection-format.md). [`dns_sd`] is how they find each other
 //! (docs/discovery.md).
 //! The layouts are written down in docs/wire-format.md and docs/spool-format.md.
+#![warn(missing_docs)]
 
 pub mod connection;
 mod datagrams;

@@ -19,7 +19,7 @@ use crate::paths::{key_file, state_dir, store_for_writing};
 use crate::table::write_texts;
 use crate::when;
 
-/// A file beside the default store.
+/// Path of a file beside the default store.
 pub(crate) fn in_state_directory(name: &str) -> PathBuf {
     store_for_writing(None).with_file_name(name)
 }
@@ -87,7 +87,6 @@ pub fn key(args: &KeyArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// An entry of the log.
 #[derive(Deserialize)]
 struct AuditEntry {
     time_ns: i64,

@@ -100,10 +100,8 @@ fn notes() -> Vec<String> {
     ]
 }
 
-/// Everything there is to show.
 #[derive(Debug)]
 struct Findings {
-    /// Length of the span, ns.
     span_ns: i64,
     /// Length of a clock tick, ns.
     tick_ns: i64,
@@ -111,7 +109,6 @@ struct Findings {
     steal_ns: i64,
     /// Each thread, largest error of the tick sampler first.
     rows: Vec<ThreadAccuracy>,
-    /// All threads.
     summary: Summary,
     /// Effects of this machine on each figure.
     notes: Vec<String>,
@@ -211,7 +208,7 @@ fn sentences(findings: &Findings) -> Vec<String> {
     sentences
 }
 
-/// One JSON document with summary and threads.
+/// Writes one JSON document with summary and threads.
 fn json(findings: &Findings, out: &mut dyn Write) -> anyhow::Result<()> {
     let (all, fields) = (&findings.summary, fields());
     let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);

@@ -29,58 +29,42 @@ const PAST_SILENCE: Duration = Duration::from_mins(10);
 const MAX_ANSWER_BYTES: u64 = 256 << 20;
 
 const STATUS: &str = "/api/v1/status";
-/// No parameters.
+/// No query parameters.
 pub(crate) const NOTHING: &[(&str, &str)] = &[];
 
-/// Errors of a request.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// No program answers at the URL.
     #[error(
         "no receiver answers at {url} ({reason}); start one with `cpumon serve`, or choose another with --url"
     )]
-    Unreachable {
-        /// URL of the receiver.
-        url: String,
-        /// The error of the system.
-        reason: String,
-    },
-    /// The receiver refused the request.
+    Unreachable { url: String, reason: String },
     #[error("{url}: {detail}")]
     Refused {
-        /// URL of the request.
         url: String,
         /// HTTP status.
         status: u16,
-        /// The receiver's reason.
         detail: String,
         /// The reason for programs, of a question about the past.
         error: Option<Box<QueryError>>,
     },
     /// Another program answers there, or another version.
     #[error("{url} does not answer like a cpumon receiver: {reason}")]
-    NotAReceiver {
-        /// URL of the request.
-        url: String,
-        /// The fault of the answer.
-        reason: String,
-    },
-    /// No host of this name or id.
+    NotAReceiver { url: String, reason: String },
     #[error("the receiver at {url} has no host {wanted:?}; its hosts: {known}")]
     UnknownHost {
-        /// URL of the receiver.
         url: String,
-        /// The wanted name or id.
+        /// Name or id that was given.
         wanted: String,
-        /// Names of the hosts it knows.
+        /// Names of the receiver's hosts.
         known: String,
     },
     /// Several hosts of this name, or several whose names begin so.
     #[error("{wanted:?} means several hosts; write the whole name or the id: {known}")]
     AmbiguousHost {
-        /// The wanted name or id.
+        /// Name or id that was given.
         wanted: String,
-        /// Their ids.
+        /// Ids of the matching hosts.
         known: String,
     },
 }
@@ -90,7 +74,7 @@ pub enum ClientError {
 pub struct Client {
     agent: ureq::Agent,
     base: String,
-    /// `Bearer TOKEN`.
+    /// Value of the header: `Bearer TOKEN`.
     authorization: Option<String>,
     /// Time without a byte after which it gives up.
     silence: Duration,
@@ -147,13 +131,12 @@ impl Client {
         Ok(Self { agent: config.into(), base: base.to_owned(), authorization, silence })
     }
 
-    /// The receiver's URL.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.base
     }
 
-    /// `None`: 204, nothing new.
+    /// Sends a request; `None` if the answer is 204: nothing new.
     fn ask<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -187,7 +170,6 @@ impl Client {
         self.body(url, response)
     }
 
-    /// Sends a GET request.
     fn get(
         &self,
         path: &str,
@@ -203,7 +185,7 @@ impl Client {
         Ok((url, response))
     }
 
-    /// A file as it comes.
+    /// Downloads a file, which is read as it arrives.
     fn download(&self, path: &str, query: &[(&str, &str)]) -> Result<impl Read + use<>, ClientError> {
         let (url, response) = self.get(path, query)?;
         if response.status() == 200 {
@@ -289,7 +271,7 @@ impl Client {
         answer.map(|(_, body)| body).ok_or_else(|| self.wrong(path, "an empty answer"))
     }
 
-    /// The file of a trace, as it comes.
+    /// The file of a trace, which is read as it arrives.
     pub fn trace_file(&self, id: i64) -> Result<impl Read + use<>, ClientError> {
         self.download(&format!("/api/v1/traces/{id}/file"), NOTHING)
     }
@@ -299,7 +281,7 @@ impl Client {
         self.must(&format!("/api/v1/hosts/{host}/recording"), NOTHING)
     }
 
-    /// Has the receiver's own machine recorded.
+    /// Asks the receiver to record a trace of its own machine.
     pub fn record_trace(&self, host: HostId, length: Duration) -> Result<(), ClientError> {
         self.post(&format!("/api/v1/hosts/{host}/recording?seconds={}", length.as_secs()))
     }
@@ -324,7 +306,7 @@ impl Client {
         self.ask(&format!("/api/v1/hosts/{host}/interval?newer_than={after}"), NOTHING)
     }
 
-    /// An interval of the host's past.
+    /// An interval of the host's past; `None` if there is none.
     pub fn seek(&self, host: HostId, to: Seek) -> Result<Option<Arc<Interval>>, ClientError> {
         let question = match to {
             Seek::At(ns) => format!("at={ns}"),
@@ -340,7 +322,7 @@ impl Client {
     }
 }
 
-/// An answer that is read as it comes.
+/// An answer that is read as it arrives.
 struct Download {
     body: ureq::BodyReader<'static>,
     silence: Duration,

@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::exit::{Outcome, say};
 use crate::when;
 
-/// Holes that are shown one by one.
+/// Most holes that are shown one by one.
 const SHOWN: usize = 20;
 
 /// Reports the parts that a reader left out; returns the outcome of a command that was done otherwise.
@@ -85,7 +85,6 @@ fn lines(damage: &DamageReport, names: &HashMap<HostId, String>) -> Vec<String> 
     lines
 }
 
-/// A hole in words.
 pub(crate) fn line(hole: &Damage, names: &HashMap<HostId, String>) -> String {
     let count = match hole.intervals {
         Some(1) => "1 interval".to_owned(),

@@ -42,7 +42,6 @@ fn texts(check: &Check) -> [&str; 6] {
     [topic.name(), name, state.name(), finding, gives, help]
 }
 
-/// The JSON document.
 #[derive(Serialize)]
 struct Report<'a> {
     is_complete: bool,

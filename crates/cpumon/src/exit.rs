@@ -18,13 +18,12 @@ use signal_hook::{flag, iterator, low_level};
 /// The end of a command that did not fail.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Everything was done.
     Done,
     /// Finished, but some of the requested data is missing. The command has reported which.
     DataMissing,
     /// A search without a match, as grep reports it. The command has printed it.
     NothingFound,
-    /// The user stopped it before it was done.
+    /// The user stopped the command before it was done.
     Interrupted,
     /// The command that it ran ended with this exit code.
     Code(u8),
@@ -58,7 +57,6 @@ pub(crate) fn say(text: &str) {
     let _ = writeln!(io::stderr(), "cpumon: {text}");
 }
 
-/// `has_lost_reader`: whether standard output has lost its reader.
 fn code_of(result: &anyhow::Result<Outcome>, has_lost_reader: impl FnOnce() -> bool) -> u8 {
     match result {
         Ok(Outcome::Done) => 0,
@@ -90,7 +88,6 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     })
 }
 
-/// The signals that ask a command to stop.
 pub(crate) const ASKS_TO_STOP: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// A file that is not finished yet, which a signal that asks to stop removes. It then says that the file was not written, and ends
@@ -130,7 +127,6 @@ fn wait_and_remove(mut signals: iterator::Signals, temporary: &Mutex<Option<Path
     low_level::exit(128 + signal);
 }
 
-/// The flags that the signals set.
 #[derive(Clone, Debug)]
 pub(crate) struct Signals {
     stop: Arc<AtomicBool>,

@@ -144,7 +144,7 @@ fn judge(kind: Kind, report: &Report) -> Outcome {
     if report.not_stored.is_empty() { Outcome::Done } else { Outcome::DataMissing }
 }
 
-/// The format of a file name's ending.
+/// The format by the file name's ending; SVG without a path.
 fn form_of(path: Option<&Path>) -> Result<PictureForm, Usage> {
     let Some(path) = path else { return Ok(PictureForm::Svg) };
     let ending = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();

@@ -81,7 +81,7 @@ fn query<'a>(args: &'a HostsArgs, format: &'a str) -> Vec<(&'a str, &'a str)> {
     query
 }
 
-/// The rows of JSON lines.
+/// Parses JSON lines; a line that is not JSON is skipped.
 fn rows_of(lines: &[u8]) -> impl Iterator<Item = Value> {
     lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok())
 }
@@ -154,7 +154,6 @@ fn last_ns(row: &Value) -> i64 {
 /// Columns of the receiver's list of hosts that its status lacks.
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
-    /// A row a host.
     rows: Vec<Value>,
     /// Their order, if the user chose it.
     sort: Option<HostOrder>,
@@ -173,9 +172,9 @@ impl Listed {
 #[derive(Debug)]
 struct Line<'l> {
     id: String,
-    /// `None`: only the store has it.
+    /// The receiver's host; `None` if only the store has it.
     host: Option<&'l HostStatus>,
-    /// `None`: it came after the list was made.
+    /// Row of the list; `None` if the host came after the list was made.
     row: Option<&'l Value>,
 }
 
@@ -198,7 +197,7 @@ impl<'l> Line<'l> {
         lines
     }
 
-    /// `-` of a host that does not report.
+    /// The text for a host that reports, else `-`.
     fn of_host(&self, text: impl Fn(&HostStatus) -> String) -> String {
         self.host.map_or_else(|| "-".to_owned(), text)
     }

@@ -23,7 +23,7 @@ use crate::when;
 const COMMIT_EVERY: u64 = 256;
 /// A clock that is set after a boot may go back by this much, ns.
 const CLOCK_STEP_NS: i64 = 60_000_000_000;
-/// Gaps that the report lists one by one.
+/// Most gaps that the report lists one by one.
 const MAX_SHOWN: usize = 10;
 
 pub fn import(args: &ImportArgs) -> Result<Outcome> {
@@ -83,7 +83,6 @@ fn import_recording(dir: &Path, writer: &mut Writer) -> Result<Outcome> {
     Ok(if is_whole { Outcome::Done } else { Outcome::DataMissing })
 }
 
-/// The state of an import.
 struct Import<'a> {
     writer: &'a mut Writer,
     /// Name of the recording in the store.
@@ -239,7 +238,7 @@ impl<'a> Import<'a> {
     }
 }
 
-/// `None` if the boots follow one another.
+/// Describes boots that overlap; `None` if they follow one another.
 fn describe_twins(host: HostId, boots: &[BootSpan]) -> Option<String> {
     let mut before: &BootSpan = boots.first()?;
     for boot in &boots[1..] {

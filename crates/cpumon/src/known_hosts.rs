@@ -8,20 +8,18 @@ use cpumon_query::fleet::HostState;
 
 use crate::client::{Client, ClientError};
 
-/// The hosts of a receiver at some moment.
 #[derive(Clone, Debug, Default)]
 pub struct KnownHosts {
     /// Hosts that reported since the receiver started, by name.
     reporting: Vec<HostStatus>,
     /// The other hosts of its store. `received_wall_ns` is the end of the stored data.
     stored: Vec<HostStatus>,
-    /// The receiver's clock, and when it was read.
+    /// The receiver's wall clock at the time `read`.
     now_ns: i64,
     read: Option<Instant>,
 }
 
 impl KnownHosts {
-    /// Asks a receiver.
     pub fn read(client: &Client) -> Result<Self, ClientError> {
         let stored = client.stored()?;
         Self { stored, ..Self::default() }.again(client)
@@ -43,7 +41,7 @@ impl KnownHosts {
         self.reporting.iter().chain(&self.stored)
     }
 
-    /// Whether it reported since the receiver started.
+    /// Whether the host has reported since the receiver started.
     #[must_use]
     pub fn is_reporting(&self, host: HostId) -> bool {
         self.reporting.iter().any(|known| known.info.host == host)
@@ -57,7 +55,6 @@ impl KnownHosts {
         Duration::from_nanos(age_ns.unsigned_abs()).saturating_add(since)
     }
 
-    /// Whether it no longer reports.
     #[must_use]
     pub fn is_silent(&self, host: &HostStatus) -> bool {
         let age_ns = i64::try_from(self.age(host).as_nanos()).unwrap_or(i64::MAX);

@@ -181,11 +181,10 @@ fn terms(ledger: &LedgerSum) -> Terms {
     if ledger.is_windows { Terms::WINDOWS } else { Terms::LINUX }
 }
 
-/// A line of a ledger.
 struct Line {
     /// Heading for people; those of irq and softirq are the system's words.
     title: fn(Terms) -> String,
-    /// Column for programs, as exports have it.
+    /// Name of the column, as in exports.
     name: &'static str,
     ns: fn(&LedgerLines) -> Option<i64>,
 }
@@ -237,7 +236,6 @@ fn seconds(ns: f64) -> String {
     decimal(ns / 1e9, 4)
 }
 
-/// How each line is known.
 fn notes(ledger: &LedgerSum) -> Vec<String> {
     let Terms { irq, softirq } = terms(ledger);
     let both = format!("{}, {}", irq.label, softirq.label);

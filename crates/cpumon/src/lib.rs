@@ -73,7 +73,6 @@ fn print_help(text: &clap::Error) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Runs one command.
 pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
     match &cli.command {
         Command::Top(args) => top::top(args),

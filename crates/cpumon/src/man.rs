@@ -12,7 +12,7 @@ use crate::cli::examples::{self, EXIT_CODES, Example, VARIABLES};
 use crate::cli::{self, CompletionsArgs, ManArgs};
 use crate::exit::Outcome;
 
-/// The definition, with each flag's variable shown.
+/// The command-line definition, with each flag's environment variable shown.
 fn command() -> clap::Command {
     cli::command().mut_subcommands(|command| {
         let shown = |arg: clap::Arg| arg.hide_env(false);

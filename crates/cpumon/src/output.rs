@@ -57,7 +57,7 @@ fn to_file_with_rows(
     without_rows.map_or_else(|| written.with_context(|| format!("cannot write {}", path.display())), Ok)
 }
 
-/// Notes whether anything is written.
+/// A writer that records whether anything is written.
 struct Noted<'o> {
     out: &'o mut dyn Write,
     is_written: &'o mut bool,
@@ -117,7 +117,7 @@ fn finished<T, E: From<ExportError>>(
     Ok(written)
 }
 
-/// [`to_file`], or `out` where no path is given.
+/// As [`to_file`], but writes to `out` if no path is given.
 pub(crate) fn to_file_or<T, E: From<ExportError>>(
     path: Option<&Path>,
     out: &mut dyn Write,
@@ -153,14 +153,14 @@ impl ProgressLine {
         }
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub(crate) fn clear(&mut self) {
         if std::mem::take(&mut self.is_shown) {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
     }
 
-    /// Leaves the line there.
+    /// Ends the line and leaves it on the terminal.
     pub(crate) fn end(&mut self) {
         if std::mem::take(&mut self.is_shown) {
             let _ = writeln!(io::stderr());

@@ -16,9 +16,7 @@ use crate::when;
 
 /// Source of answers.
 pub(crate) enum Past {
-    /// A store, by its path.
     Store(Box<History>, PathBuf),
-    /// A receiver.
     Receiver(Client),
 }
 

@@ -10,7 +10,7 @@ use cpumon_store::StoreError;
 const FILE: &str = "cpumon.db";
 const SERVICE_DIR: &str = "/var/lib/cpumon";
 
-/// The environment that decides, see [`Surroundings::of_process`].
+/// Environment variables that decide; see [`Surroundings::of_process`].
 #[derive(Clone, Debug, Default)]
 struct Surroundings {
     /// `CPUMON_STORE`, the default of --store.
@@ -63,7 +63,7 @@ impl Surroundings {
     }
 }
 
-/// The store to write: `given`, else the default.
+/// Path of the store to write: `given`, else the default.
 #[must_use]
 pub fn store_for_writing(given: Option<&Path>) -> PathBuf {
     given.map_or_else(|| Surroundings::of_process().for_writing(), Path::to_owned)

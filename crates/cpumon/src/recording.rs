@@ -18,20 +18,19 @@ use cpumon_wire::spool::{Gap, SegmentHeader, SnapshotRecord};
 /// The sender address of recorded frames, which have none.
 const FROM: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
-/// The events of a recording, in order.
 #[derive(Copy, Clone)]
 pub(crate) enum RecordingEvent<'a> {
     /// A segment begins; its header names the host and the recording.
     Segment(&'a SegmentHeader),
-    /// An interval of a host.
     Interval(&'a HostStatus, &'a Interval),
     /// The end of snapshot `number`, made at `wall_ns`. The first snapshot ends no interval.
-    Snapshot { number: u64, wall_ns: i64 },
-    /// Snapshots that are missing.
+    Snapshot {
+        number: u64,
+        wall_ns: i64,
+    },
     Gap(Gap),
 }
 
-/// Counts of a reading.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct Reading {
     pub(crate) report: ReadReport,
@@ -42,7 +41,7 @@ pub(crate) struct Reading {
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct RefusedFrames {
     pub(crate) count: u64,
-    /// Why the last one.
+    /// Why the last frame was refused.
     pub(crate) last: Option<Rejected>,
 }
 
@@ -124,18 +123,16 @@ struct Loaded {
     rows: usize,
 }
 
-/// The position of an interval.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct Position {
     segment: usize,
-    /// Index of the interval in its segment.
     interval: usize,
 }
 
 /// The segments of a recording, those that were decoded last, and the host that is wanted.
 #[derive(Debug)]
 pub(crate) struct Recording {
-    /// `None`: all is loaded.
+    /// Reader of segments; `None` if all are loaded.
     reader: Option<SpoolReader>,
     /// Headers of the segments; `None` where one cannot be read.
     index: Vec<Option<SegmentHeader>>,
@@ -225,7 +222,6 @@ impl Recording {
         self.index.get(segment).is_some_and(|header| header.map(|header| header.origin.host) == self.selected)
     }
 
-    /// The interval at a position.
     pub(crate) fn interval(&mut self, at: Position) -> Option<Arc<Interval>> {
         self.load(at.segment).intervals.get(at.interval).cloned()
     }
@@ -247,7 +243,7 @@ impl Recording {
         None
     }
 
-    /// The last interval in some segments that fits.
+    /// Position of the last interval in these segments that fits.
     fn find_back(&mut self, segments: Range<usize>, fits: impl Fn(&Interval) -> bool) -> Option<Position> {
         let end = segments.end.min(self.index.len());
         for segment in (segments.start..end).rev() {
@@ -275,7 +271,6 @@ impl Recording {
         (0..self.index.len()).rev().find(begins).unwrap_or(0)
     }
 
-    /// Where the interval of a moment is.
     pub(crate) fn position_of(&mut self, to: Seek) -> Option<Position> {
         match to {
             Seek::Before(wall_ns) => {

@@ -90,7 +90,6 @@ pub(crate) fn screen() -> Screen {
     Screen { clock: when::show_clock, is_ascii: !cpumon_tui::is_utf8_locale() }
 }
 
-/// A hole of a host.
 struct Hole<'g> {
     host: &'g Gaps,
     gap: &'g Gap,
@@ -110,7 +109,7 @@ pub(crate) fn gaps(args: &GapsArgs, out: &mut dyn Write) -> anyhow::Result<Outco
     Ok(past.end(Outcome::Done))
 }
 
-/// `1.3 s`, `12 min`.
+/// A length of time for people: `1.3 s`, `12 min`.
 fn length(ns: i64) -> String {
     let seconds = ns.max(0).unsigned_abs() / 1_000_000_000;
     if seconds < 120 { format!("{} s", decimal(ns as f64 / 1e9, 1)) } else { cpumon_tui::ago(seconds) }

@@ -19,7 +19,6 @@ use crate::access::{in_state_directory, tokens};
 use crate::cli::{MeasureArgs, RetentionArgs, WebArgs};
 use crate::exit::Usage;
 
-/// The store's options for the retention arguments.
 #[must_use]
 pub fn store_options(retention: &RetentionArgs) -> StoreOptions {
     let (day, usual) = (Duration::from_hours(24), StoreOptions::default());
@@ -106,7 +105,7 @@ fn login_lines(options: &WebOptions) -> Vec<String> {
 /// A running receiver and its HTTP server. Dropping it stops both.
 pub struct Serving {
     receiver: Receiver,
-    /// Where HTTP is answered, `https` with TLS.
+    /// Address of the page and the API; `https` with TLS.
     http_url: String,
     /// Lines about access that people need.
     access: Vec<String>,
@@ -136,7 +135,6 @@ impl Serving {
         Ok(Self { receiver, http_url: format!("{scheme}://{address}"), access })
     }
 
-    /// The receiver itself.
     #[must_use]
     pub fn receiver(&self) -> &Receiver {
         &self.receiver
@@ -178,13 +176,12 @@ impl Serving {
         lines
     }
 
-    /// Where the page and the API are.
     #[must_use]
     pub fn http_url(&self) -> &str {
         &self.http_url
     }
 
-    /// One line for programs: where it listens.
+    /// One line for programs, with the addresses that it listens on.
     #[must_use]
     pub fn ready_line(&self) -> String {
         let state = &self.receiver.state;

@@ -38,7 +38,7 @@ pub(crate) fn sql(args: &SqlArgs, out: &mut dyn Write) -> anyhow::Result<Outcome
     }
 }
 
-/// Holes that are printed; JSON has all.
+/// Most holes that are printed; JSON has all.
 const SHOWN: usize = 100;
 
 /// `cpumon store check`.
@@ -221,7 +221,6 @@ fn data_of(host: &HostRecord) -> String {
     }
 }
 
-/// Asks the user at the terminal.
 fn confirm(question: &str) -> anyhow::Result<()> {
     let input = io::stdin();
     if !input.is_terminal() {

@@ -26,7 +26,7 @@ pub(crate) fn paragraph(text: &str, columns: usize, out: &mut dyn Write) -> io::
     textwrap::wrap(text, columns).iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-/// Writes a value, indented.
+/// Writes a value as indented JSON.
 pub(crate) fn write_json(value: &impl serde::Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(value)?;
     writeln!(out, "{text}").context("cannot write JSON")

@@ -29,7 +29,7 @@ use crate::known_hosts::KnownHosts;
 use crate::paths::{explain, store_for_reading};
 use crate::when;
 
-/// Hosts that an error names.
+/// Most hosts that an error names.
 const MAX_NAMED: usize = 8;
 
 pub fn top(args: &TopArgs) -> anyhow::Result<Outcome> {
@@ -89,7 +89,6 @@ fn check(args: &TopArgs) -> Result<(), Usage> {
     Ok(())
 }
 
-/// Which rows, in which order.
 fn rows(args: &TopArgs) -> Result<RowOptions, Usage> {
     if args.batch && args.sort == Some(SortColumn::SEEN) {
         let text = "--sort seen is the run time while the screens are open; with --batch sort by cpu";

@@ -31,7 +31,6 @@ pub fn count(text: &str) -> Result<u64, String> {
     whole_number(1..=u64::MAX)(text)
 }
 
-/// Parses an address to listen on.
 pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
     let text = text.trim();
     text.parse().map_err(|_| match text.parse::<u16>() {

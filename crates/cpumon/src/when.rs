@@ -8,7 +8,6 @@ use jiff::{Span, Timestamp, ToSpan, Zoned};
 /// A moment, ns since the UNIX epoch.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct When {
-    /// ns since the UNIX epoch.
     pub wall_ns: i64,
 }
 
@@ -30,29 +29,16 @@ pub fn between(text: &str) -> Result<TimeRange, String> {
 pub const FORMS: &str = "now, 1h, -1h, 3m ago, 1h30m ago, 14:05, 14:05:30, 1405, yesterday, yesterday 14:05, 2026-11-20, \
      2026-11-20 14:05[:30], 2026-11-20T14:05:30Z, or seconds or nanoseconds since 1970";
 
-/// The text is not a time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WhenError {
-    /// The text has none of the forms.
     #[error("{text:?} is not a time; accepted: {FORMS}")]
-    NotATime {
-        /// The text.
-        text: String,
-    },
+    NotATime { text: String },
     /// The form is right, but there is no such time (`25:00`, `2026-02-30`).
     #[error("{text:?} is not a time: {reason}")]
-    NoSuchTime {
-        /// The text.
-        text: String,
-        /// The reason.
-        reason: String,
-    },
+    NoSuchTime { text: String, reason: String },
     /// Outside of the years 1678 to 2261, which 64-bit nanoseconds can hold.
     #[error("{text:?} is outside of the years 1678 to 2261")]
-    OutOfRange {
-        /// The text.
-        text: String,
-    },
+    OutOfRange { text: String },
 }
 
 impl std::str::FromStr for When {
@@ -117,7 +103,7 @@ fn is_length(text: &str) -> bool {
         && text.contains(|c: char| c.is_ascii_alphabetic())
 }
 
-/// `3m ago`, `1h 30m ago`, `2 days ago`.
+/// Parses `3m ago`, `1h 30m ago` or `2 days ago`; `None` for other forms.
 fn ago(span: &str, now: &Zoned) -> Result<Option<Timestamp>, String> {
     if !span.starts_with(|c: char| c.is_ascii_digit()) {
         return Ok(None);

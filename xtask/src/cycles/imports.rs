@@ -10,7 +10,7 @@ use super::tree::{Import, Module, ModulePath, ModuleTree, flatten, is_test};
 /// A chain of re-exports longer than this is a mistake in the code.
 const MAX_RE_EXPORTS: usize = 16;
 
-/// Pairs of files (who names, who defines).
+/// Index pairs of files: the first names an item that the second defines.
 pub fn edges(tree: &ModuleTree) -> BTreeSet<(usize, usize)> {
     let uses: Vec<FileUse> =
         tree.files.iter().map(|file| FileUse::read(&file.syntax, &file.module)).collect();

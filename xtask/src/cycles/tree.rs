@@ -135,7 +135,7 @@ fn imports_of(item: &Item) -> Vec<Import> {
     }
 }
 
-/// The single names of a `use` tree.
+/// Each name that a `use` tree imports.
 pub fn flatten(tree: &UseTree, is_public: bool) -> Vec<Import> {
     let mut imports = Vec::new();
     flatten_into(tree, &mut Vec::new(), is_public, &mut imports);

@@ -35,10 +35,9 @@ const PAUSE: Duration = Duration::from_mins(1);
 /// Fast, and of windows that are mostly thrown away.
 const ZSTD_LEVEL: i32 = 1;
 
-/// What the threads share.
 struct Shared {
     stop: AtomicBool,
-    /// Why a window is to be written.
+    /// Reason of the window that a rule requests; `None`: no request.
     wanted: Mutex<Option<String>>,
     signalled: Arc<AtomicBool>,
     requests: Arc<TraceRequests>,
@@ -113,7 +112,7 @@ impl Flight {
         Arc::clone(&self.shared.requests)
     }
 
-    /// Writes a window if a rule is met.
+    /// Requests a window if a rule is met.
     pub fn check(&mut self, interval: &Interval) {
         if let Some(reason) = self.rules.check(interval, self.pause) {
             *self.shared.wanted.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
@@ -138,7 +137,7 @@ struct FlightWindows<'s> {
     requests: Arc<TraceRequests>,
     /// As of the last window.
     lost: u64,
-    /// Where all is kept, if not in memory.
+    /// Segments on disk; `None`: all events are in memory.
     ring: Option<DiskRing>,
     /// The copy that is being written: its name when it is complete, and why.
     copied: Option<(PathBuf, Why)>,
@@ -300,23 +299,17 @@ fn make_space(dir: &Path, files: u32) -> io::Result<()> {
     windows.into_iter().take(surplus).try_for_each(|(path, _)| attachments::remove(&path))
 }
 
-/// The flight recorder cannot be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlightError {
-    /// The directory cannot be made.
     #[error("cannot use {dir} for --flight-dir")]
     Dir {
-        /// Its name.
         dir: String,
-        /// Why.
         #[source]
         error: io::Error,
     },
-    /// Context switches cannot be recorded here.
     #[error("cannot record context switches for --flight-recorder")]
     Record(#[from] CollectError),
-    /// The window cannot be prepared.
     #[error(transparent)]
     Window(#[from] WriteError),
     /// The system refuses a thread or a signal handler.

@@ -22,23 +22,22 @@ const WRITE_FOR: Duration = Duration::from_millis(5);
 const PARTS: u32 = 16;
 const MIN_SEGMENT_BYTES: u64 = 64 << 10;
 const MAX_SEGMENT_BYTES: u64 = 32 << 20;
-/// More than the end of a segment takes.
+/// Upper bound of the bytes that end a segment.
 const END_BYTES: u64 = 64;
 /// A disk that takes nothing is tried again after this.
 const PAUSE: Duration = Duration::from_secs(10);
-/// Warnings about the disk come no more often.
+/// Least time between two warnings about the disk.
 const WARN_EVERY: Duration = Duration::from_mins(1);
 
 /// Limits of the ring on disk and of a window.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct FlightDisk {
-    /// Segments and windows together, bytes.
+    /// Limit of segments and windows together, bytes.
     pub bytes: u64,
     /// Time before the moment that a window is about.
     pub window: Duration,
 }
 
-/// A segment that is being written.
 struct OpenSegment {
     copy: WindowCopy<BufWriter<File>>,
     path: PathBuf,
@@ -196,7 +195,6 @@ impl DiskRing {
         Ok(())
     }
 
-    /// Ends the segment that is being written.
     fn close(&mut self) -> Result<(), WriteError> {
         let Some(open) = self.open.take() else { return Ok(()) };
         let OpenSegment { copy, path, whole_bytes, .. } = open;
@@ -240,7 +238,7 @@ impl DiskRing {
         }
     }
 
-    /// After the disk refused something.
+    /// Ends the segment after a failed write; deletes the oldest if the disk is full.
     fn give_way(&mut self, error: &WriteError) {
         if let Some(open) = self.open.take() {
             let OpenSegment { copy, path, whole_bytes, .. } = open;
@@ -281,7 +279,7 @@ impl DiskRing {
         self.closed.iter().map(|segment| segment.bytes).sum()
     }
 
-    /// Returns the bytes that are free then.
+    /// Returns the number of bytes freed.
     fn delete_oldest(&mut self) -> u64 {
         let Some(first) = self.closed.pop_front() else { return 0 };
         match std::fs::remove_file(&first.path) {
@@ -362,7 +360,7 @@ impl Drop for DiskRing {
     }
 }
 
-/// One behind the other: that is a trace.
+/// Concatenates segments, which makes a valid trace.
 fn copy(segments: Vec<File>, path: &Path) -> io::Result<()> {
     let mut to = cpumon_files::create_new(&part_of(path))?;
     for mut segment in segments {

@@ -32,14 +32,13 @@ enum Subject {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlightRule {
     subject: Subject,
-    /// ppm or ns.
+    /// In ns for run delays, else in ppm.
     limit: u64,
     lasting: Duration,
     /// The rule as typed.
     text: Box<str>,
 }
 
-/// A text that is no rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is not a rule: {reason}; write cpu>90%, cpu>90%/5s, process>90%/5s, program:NAME>150%/10s (or container:NAME, service:NAME), delay>20ms, p99>5ms/10s or unattributed>2%/5s"
@@ -114,7 +113,6 @@ impl fmt::Display for FlightRule {
 }
 
 impl FlightRule {
-    /// The probe that it needs.
     pub(crate) fn needs(&self) -> Probes {
         match self.subject {
             Subject::Delay => Probes::SCHED,
@@ -278,7 +276,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// A second of two CPUs.
+    /// An interval of 1 s on two CPUs.
     fn interval(idle_ms: i64, run_ms: i64, delay_ms: i64) -> Interval {
         let info = Arc::new(ProcessInfo { name: "a>b:c".into(), ..ProcessInfo::default() });
         Interval {

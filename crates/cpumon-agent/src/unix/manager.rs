@@ -47,7 +47,6 @@ impl Manager {
         self.send("READY=1");
     }
 
-    /// Reports that the service is stopping as requested.
     pub fn stopping(&self) {
         self.send("STOPPING=1");
     }

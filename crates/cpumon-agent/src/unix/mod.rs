@@ -16,9 +16,7 @@ use signal_hook::flag;
 
 pub use self::manager::{Manager, Watch};
 
-/// BPF probes and /proc exist here.
 pub(crate) const HAS_BPF: bool = true;
-/// `--help` of `--probes`.
 pub(crate) const PROBES_HELP: &str = "\
 BPF probes besides threads and exits, separated by commas: sched (context switches), waits (wait reasons), irq (interrupts), hist \
 (histograms of run delay), or none";
@@ -29,12 +27,9 @@ pub(crate) const EVERYTHING_WORKS: &str =
 pub(crate) const STATE_HELP: &str = "\
 Directory of this machine's keys, which `enroll` stores [default: /var/lib/cpumon-agent/identities for root, else \
 ~/.local/state/cpumon-agent/identities]";
-/// The names of sources, for `--help`.
 pub(crate) const SOURCE_NAMES: &str = "auto|procfs|bpf";
-/// `--help` of `--source`.
 pub(crate) const SOURCE_HELP: &str = "\
 What to measure with: bpf (needs root or capabilities), procfs (no privileges), or auto (bpf where permitted)";
-/// The end of `cpumon-agent --help`.
 pub const EXAMPLES: &str = "\
 EXAMPLES:
   Broadcast on the subnet, where `cpumon serve` receives it:
@@ -61,7 +56,7 @@ pub(crate) fn catch_stop(stop: &Arc<AtomicBool>, interrupted: &Arc<AtomicBool>) 
     signals::wake_on(&[SIGINT, SIGTERM])
 }
 
-/// From now on SIGUSR1 sets this flag.
+/// Makes SIGUSR1 set `flag`.
 pub(crate) fn on_window_signal(flag: &Arc<AtomicBool>) -> io::Result<()> {
     flag::register(SIGUSR1, Arc::clone(flag)).map(|_| ())
 }
@@ -112,7 +107,6 @@ pub fn utc_offset_s(wall_ns: i64) -> i32 {
 pub enum ServiceCommand {}
 
 impl ServiceCommand {
-    /// Never called.
     #[must_use]
     pub fn run(&self, _program: &'static str) -> ExitCode {
         match *self {}

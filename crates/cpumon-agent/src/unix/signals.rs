@@ -7,7 +7,6 @@ use cpumon_collect::RetainedCapabilities;
 use cpumon_model::SourceKind;
 use signal_hook::consts::SIGXFSZ;
 
-/// Stack of the thread that waits for signals.
 const SIGNAL_STACK_BYTES: usize = 64 << 10;
 
 /// From now on a write beyond the limit of a file's size (`ulimit -f`) fails with EFBIG, as it fails on a full disk; SIGXFSZ would end the

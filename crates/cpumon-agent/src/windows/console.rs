@@ -29,7 +29,7 @@ struct Stopped {
 enum Next {
     /// The process continues, and ends by itself.
     Return,
-    /// It ends now.
+    /// Ends the process at once.
     Exit,
     /// It ends by itself, or by the system if that takes too long; returning would end it now.
     Wait,

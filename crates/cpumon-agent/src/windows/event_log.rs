@@ -20,12 +20,12 @@ use windows_sys::Win32::System::Registry::{
 const SOURCES: &str = "SYSTEM\\CurrentControlSet\\Services\\EventLog\\Application\\";
 /// A program of Windows that has the texts "%1" for the ids 1 to 1000, so that none of our own is needed.
 const TEXTS: &str = "%SystemRoot%\\System32\\EventCreate.exe";
-/// The id of every message.
+/// Id of every message in the event log.
 const ID: u32 = 1;
 /// Longest text that the system takes, in units of UTF-16.
 const MAX_UNITS: usize = 31_839;
 
-/// A source of messages.
+/// Handle of an event source, which is never closed.
 struct EventLog(HANDLE);
 
 // SAFETY: the functions of the event log may be called from any thread, and the handle is never closed.
@@ -94,7 +94,6 @@ pub fn register(source: &str) -> io::Result<()> {
     set
 }
 
-/// Undoes [`register`].
 pub fn unregister(source: &str) -> io::Result<()> {
     let path = wide(&format!("{SOURCES}{source}"));
     // SAFETY: the path ends with 0.
@@ -153,7 +152,7 @@ mod tests {
         String::from_utf16(units.strip_suffix(&[0]).unwrap()).unwrap()
     }
 
-    /// Event Viewer showed another text in its place.
+    /// Event Viewer replaced `%12` by another text.
     #[test]
     fn an_address_with_its_interface_stays_readable() {
         assert_eq!(shown("to [fe80::1%12]:3001, 50 %, 100%"), "to [fe80::1% 12]:3001, 50 %, 100%");

@@ -25,7 +25,6 @@ pub(super) fn report_by(handle: ServiceStatusHandle) {
     let _ = STATUS.set(handle);
 }
 
-/// The service control manager, or none.
 #[derive(Debug, Default)]
 pub struct Manager(());
 
@@ -36,12 +35,10 @@ impl Manager {
         Self(())
     }
 
-    /// Reports that the service runs.
     pub fn ready(&self) {
         report(ServiceState::Running, ServiceExitCode::NO_ERROR);
     }
 
-    /// Reports that the service is stopping as requested.
     pub fn stopping(&self) {
         report(ServiceState::StopPending, ServiceExitCode::NO_ERROR);
     }

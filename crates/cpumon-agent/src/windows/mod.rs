@@ -18,7 +18,7 @@ pub(crate) use self::console::catch_stop;
 pub(crate) use self::local_time::utc_offset_s;
 pub use self::manager::{Manager, Watch};
 
-/// Signals of unix: none on Windows.
+/// Stubs for the signals of Unix, which Windows does not have.
 pub mod signals {
     use std::io;
 
@@ -31,9 +31,7 @@ pub mod signals {
     }
 }
 
-/// There is no BPF and no /proc.
 pub(crate) const HAS_BPF: bool = false;
-/// `--help` of `--probes`.
 pub(crate) const PROBES_HELP: &str = "\
 Events of the kernel (ETW) to watch, separated by commas: sched (context switches), waits (wait reasons), irq (interrupts and deferred \
 procedure calls), or none; needs administrator rights or the service";
@@ -41,16 +39,12 @@ procedure calls), or none; needs administrator rights or the service";
 pub(crate) const EVERYTHING_WORKS: &str = "\
 Everything that cpumon measures on Windows works. Without --probes, CPU time is counted in ticks, and run delay, wait reasons and \
 context switches are not measured.";
-/// `--help` of `--state`.
 pub(crate) const STATE_HELP: &str = "\
 Directory of this machine's keys, which `enroll` stores [default: %ProgramData%\\cpumon\\identities for administrators and services, else \
 %LOCALAPPDATA%\\cpumon\\identities]";
-/// The names of sources, for `--help`.
 pub(crate) const SOURCE_NAMES: &str = "auto|nt|toolhelp";
-/// `--help` of `--source`.
 pub(crate) const SOURCE_HELP: &str = "\
 What to measure with: nt (one call for all threads), toolhelp (a call for each thread, as in 2012), or auto (nt where it works)";
-/// The end of `cpumon-agent --help`.
 pub const EXAMPLES: &str = "\
 EXAMPLES:
   Broadcast on the subnet, where `cpumon serve` receives it:

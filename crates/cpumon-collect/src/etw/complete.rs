@@ -38,7 +38,7 @@ impl Cut {
     }
 }
 
-/// Names of interrupt lines are made once.
+/// Name of an interrupt vector; `u16::MAX`: all further vectors.
 fn line_name(line: u16) -> Arc<str> {
     if line == u16::MAX { "other vectors".into() } else { format!("vector {line:#04x}").into() }
 }
@@ -292,7 +292,7 @@ impl Session {
     }
 }
 
-/// Reasons are shown where they were asked for.
+/// Removes wait reasons unless `probes` contains `WAITS`.
 fn without_reasons(sched: SchedTimes, probes: Probes) -> SchedTimes {
     if probes.contains(Probes::WAITS) {
         return sched;

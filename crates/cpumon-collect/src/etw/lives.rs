@@ -19,11 +19,10 @@ const MAX_PROCESSES: usize = 1 << 16;
 /// User id of processes whose user is unknown.
 const UNKNOWN_UID: u32 = 65_534;
 
-/// A thread that lives.
 #[derive(Clone, Debug)]
 pub(super) struct ThreadLife {
     pub(super) task: TraceTask,
-    /// `None`: no event and no list named it.
+    /// `None`: no event and no list has the process of the thread.
     pub(super) pid: Option<u32>,
     /// When it began, on the clock of the events; `None`: before the session, or unseen.
     pub(super) began_ns: Option<u64>,
@@ -85,12 +84,12 @@ impl ProcessLife {
     }
 }
 
-/// Threads and processes by id.
+/// Living threads and processes by id; Windows uses ids again.
 #[derive(Debug, Default)]
 pub(super) struct Lives {
     pub(super) threads: HashMap<u32, ThreadLife>,
     pub(super) processes: HashMap<u32, ProcessLife>,
-    /// Numbers of threads that have ended.
+    /// Numbers of ended threads, to be given to new ones.
     free: Vec<TraceTask>,
     numbers: u32,
     last_number: u64,
@@ -170,11 +169,11 @@ impl Lives {
 /// Most events that wait. Beyond it, the older half is processed early.
 const MAX_HELD: usize = 1 << 15;
 
-/// An event that has not had its turn.
+/// An event that waits to be processed in time order.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct HeldEvent {
     pub(super) at_ns: u64,
-    /// The place among those of one time.
+    /// Orders events of the same time.
     number: u64,
     pub(super) cpu: u16,
     pub(super) event: KernelEvent,
@@ -183,7 +182,7 @@ pub(super) struct HeldEvent {
 // 6 MiB for all that wait between an instant and its snapshot, at most.
 const _: () = assert!(size_of::<HeldEvent>() <= 96);
 
-/// Events by time.
+/// Events that wait to be processed in time order.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     events: Vec<HeldEvent>,
@@ -199,12 +198,11 @@ impl Held {
         self.events.push(HeldEvent { at_ns, number: self.number, cpu, event });
     }
 
-    /// No more fit.
     pub(super) fn is_full(&self) -> bool {
         self.events.len() >= MAX_HELD
     }
 
-    /// Twice as many as should wait.
+    /// Whether twice as many events wait as [`Held::is_full`] permits.
     pub(super) fn is_overfull(&self) -> bool {
         self.events.len() >= 2 * MAX_HELD
     }

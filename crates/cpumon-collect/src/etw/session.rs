@@ -23,20 +23,18 @@ const TIMER_DPC: u16 = 0x45;
 const TIMER: u16 = 1;
 const TASKLET: u16 = 6;
 
-/// An event as the system hands it out.
+/// An event of the system, not decoded yet.
 #[derive(Copy, Clone, Debug)]
 pub struct Record<'b> {
     /// Time, by the performance counter.
     pub ticks: u64,
-    /// Where it happened.
     pub cpu: u16,
-    /// Provider of the event.
     pub provider: Provider,
     /// Type within its class.
     pub opcode: u8,
     /// Version of its layout.
     pub version: u8,
-    /// 4 or 8.
+    /// Size of a pointer in the payload: 4 or 8.
     pub pointer_bytes: usize,
     /// Bytes after its header.
     pub payload: &'b [u8],
@@ -45,7 +43,7 @@ pub struct Record<'b> {
 /// Counts of errors and losses, cumulative.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Payloads that are shorter than their kind.
+    /// Payloads that are shorter than their event type requires.
     pub malformed: u64,
     /// Events that came after later ones had had their turn.
     pub late: u64,
@@ -53,13 +51,12 @@ pub struct Counts {
     pub lost: u64,
     /// Switches in a form whose layout is not public.
     pub packed: u64,
-    /// Ended threads without a row of their own.
+    /// Ended threads without a row: too many, or of an unknown process.
     pub exits_lost: u64,
     /// Threads that are in no list any more, and no event reported their end.
     pub vanished: u64,
 }
 
-/// A thread that made its last switch.
 #[derive(Clone, Debug)]
 pub(super) struct Ended {
     pub(super) tid: u32,
@@ -81,13 +78,12 @@ pub(super) struct EndedProcess {
     pub(super) has_ended: bool,
     pub(super) parent_pid: u32,
     pub(super) began_ns: Option<u64>,
-    /// `None`: no list had it up to then.
+    /// `None`: no list had the process before the thread ended.
     pub(super) listed: Option<(ProcessKey, Arc<ProcessInfo>)>,
     /// Otherwise the description in its events.
     pub(super) info: Option<Arc<ProcessInfo>>,
 }
 
-/// The accounts of a session.
 pub struct Session {
     clock: TickClock,
     held: Held,
@@ -103,16 +99,14 @@ pub struct Session {
     is_cut: bool,
     lost_since_cut: bool,
     cpu_count: u16,
-    /// Everything up to here had its turn.
+    /// All events up to this time have been processed.
     now_ns: u64,
-    /// The time of the newest event.
     newest_ns: u64,
     pub(super) pass: u64,
-    /// Memory that is used again in each pass.
+    /// Buffer that each pass uses again.
     pub(super) gone: Vec<u32>,
     pub(super) listed: Vec<ProcessKey>,
     pub(super) ended_keys: Vec<ThreadKey>,
-    /// Names of interrupt lines.
     pub(super) lines: BTreeMap<u16, Arc<str>>,
 }
 
@@ -191,7 +185,6 @@ impl Session {
         self.newest_ns
     }
 
-    /// Errors and losses, cumulative.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
@@ -325,7 +318,7 @@ impl Session {
         Some(task)
     }
 
-    /// A thread has made its last switch.
+    /// Ends a thread after its last switch.
     pub(super) fn end(&mut self, tid: u32, end_ns: u64) {
         let Some(mut life) = self.lives.end(tid) else { return };
         let account = self.tracker.sink().thread(life.task).copied().unwrap_or_default();

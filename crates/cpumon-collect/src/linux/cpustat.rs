@@ -21,14 +21,13 @@ pub(crate) struct CpuStat {
     ns_per_tick: u64,
     /// The last values read.
     before: Vec<CpuSample>,
-    /// Values and lines that made no sense.
+    /// Values and lines that could not be parsed.
     malformed: u64,
     /// Modes whose bad value was logged, bit *n* for mode *n*.
     reported: u16,
 }
 
 impl CpuStat {
-    /// Opens `stat` under the given /proc.
     pub(crate) fn open(proc_root: &Path) -> Result<Self, CollectError> {
         let path = proc_root.join("stat");
         let file = openat(CWD, &path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())

@@ -58,7 +58,7 @@ pub(crate) fn read_whole(file: impl AsFd, buffer: &mut Vec<u8>, max_bytes: usize
     }
 }
 
-/// Builds `NUMBER/name` on the stack.
+/// Calls `then` with the path `NUMBER/name`, built on the stack.
 pub(crate) fn with_path<R>(
     number: u32,
     name: &str,

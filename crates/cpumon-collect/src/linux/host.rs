@@ -39,7 +39,7 @@ pub fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectError> {
     })
 }
 
-/// This boot (random(4)).
+/// Id of this boot (random(4)).
 pub(crate) fn boot_id(proc_root: &Path) -> Result<BootId, CollectError> {
     let path = proc_root.join("sys/kernel/random/boot_id");
     let text = fs::read_to_string(&path).map_err(CollectError::file("read", &path))?;
@@ -97,7 +97,7 @@ pub(crate) fn version_of(release: &str) -> Option<Version> {
     Some(Version { major: numbers.next()?.ok()?, minor: numbers.next()?.ok()? })
 }
 
-/// The version that runs here.
+/// Version of the running kernel.
 pub(crate) fn running() -> Option<Version> {
     version_of(&rustix::system::uname().release().to_string_lossy())
 }
@@ -146,7 +146,6 @@ pub fn now() -> Moment {
     }
 }
 
-/// The monotonic clock alone.
 pub(crate) fn mono_ns() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec).unsigned_abs()

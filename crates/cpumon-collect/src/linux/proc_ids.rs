@@ -24,7 +24,6 @@ pub(super) enum ProcIds {
 }
 
 impl ProcIds {
-    /// Determines it for this /proc.
     pub(super) fn of(proc_root: &Path) -> Self {
         Self::seen_from(fs::read_link("/proc/self/ns/pid").ok().as_deref(), proc_root)
     }

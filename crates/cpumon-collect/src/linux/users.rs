@@ -17,7 +17,7 @@ const MAX_FILE_BYTES: usize = 1 << 20;
 /// Longest name of a user, bytes. `useradd` allows 32.
 const MAX_NAME_BYTES: usize = 64;
 
-/// One state of a file.
+/// Identity and state of a file, to notice changes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 struct Stamp {
     inode: u64,

@@ -20,7 +20,6 @@ const SUM_PCT: std::ops::RangeInclusive<f64> = 95.0..=102.0;
 /// A process's CPU time since its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessCycles {
-    /// Id and start.
     pub key: ProcessKey,
     /// Name of its image; hostile.
     pub name: Box<str>,
@@ -30,21 +29,18 @@ pub struct ProcessCycles {
     pub cycles: u64,
 }
 
-/// One pass over the processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CycleSnapshot {
     /// The time stamp counter; 0: the CPU has none of one rate.
     pub stamp: u64,
     /// The system's clock at the same instant.
     pub mono_ns: u64,
-    /// Times of the CPUs.
     pub cpus: Vec<CpuSample>,
     /// All processes, the idle one too.
     pub processes: Vec<ProcessCycles>,
 }
 
 impl CycleSnapshot {
-    /// The value before any pass.
     #[must_use]
     pub const fn new() -> Self {
         Self { stamp: 0, mono_ns: 0, cpus: Vec::new(), processes: Vec::new() }
@@ -80,7 +76,6 @@ impl CycleSnapshot {
 /// A process's CPU time between two passes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CycleRow {
-    /// Id and start.
     pub key: ProcessKey,
     /// Name of its image; hostile.
     pub name: Box<str>,
@@ -91,7 +86,7 @@ pub struct CycleRow {
 }
 
 impl CycleRow {
-    /// Error of the ticks.
+    /// Error of the tick count; positive if ticks counted too much.
     #[must_use]
     pub fn error_ns(&self) -> i64 {
         self.tick_ns.saturating_sub(self.cycle_ns)
@@ -101,7 +96,6 @@ impl CycleRow {
 /// Processes by both measures, with the checks of credibility.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CycleComparison {
-    /// Length of the span.
     pub span_ns: u64,
     /// Cycles a second.
     pub rate_hz: f64,
@@ -111,7 +105,6 @@ pub struct CycleComparison {
     pub rows: Vec<CycleRow>,
 }
 
-/// Why there is no comparison.
 #[derive(Copy, Clone, Debug, PartialEq, thiserror::Error)]
 pub enum NoComparison {
     /// There are no cycles, as under Wine.
@@ -128,7 +121,7 @@ pub enum NoComparison {
          of the CPUs' time, not 95 to 102 %. Either they count at another rate, or processes ended that had used much"
     )]
     Sum {
-        /// The counter's rate.
+        /// Rate of the time stamp counter.
         mhz: f64,
         /// The sum in percent of the CPUs' time.
         sum_pct: f64,
@@ -202,7 +195,7 @@ fn interrupts_ns(of: &CycleSnapshot) -> f64 {
 
 // The answer to class `SystemProcessorPerformanceInformation`: 48 bytes for each CPU, with its times by mode.
 
-/// Length of a CPU's record.
+/// Size of `SYSTEM_PROCESSOR_PERFORMANCE_INFORMATION`.
 pub const CPU_BYTES: usize = 48;
 
 /// Adds the times of each CPU to `into`; the first has number `first`.
@@ -244,7 +237,6 @@ mod tests {
     use super::*;
     use crate::nt::testing::{ADDRESS, MadeProcess, answer};
 
-    /// 2.5 GHz.
     const CYCLES_PER_MS: u64 = 2_500_000;
     const UNITS_PER_MS: u64 = 10_000;
 

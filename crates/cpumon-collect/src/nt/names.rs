@@ -35,7 +35,6 @@ pub struct ThreadNames {
 }
 
 impl ThreadNames {
-    /// Starts a pass.
     pub fn begin(&mut self) {
         self.pass += 1;
         (self.new_left, self.again_left) = (NEW_A_PASS, AGAIN_A_PASS);

@@ -30,14 +30,13 @@ impl Base {
     }
 }
 
-/// A process as some call reports it.
+/// A process as a system call reports it; times in units of 100 ns.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessRow {
-    /// Process id.
     pub pid: u32,
     /// Id of its parent.
     pub parent_pid: u32,
-    /// When it began, since 1601.
+    /// Start time since 1601.
     pub created: u64,
     /// Time in user mode, its ended threads included.
     pub user: u64,
@@ -49,22 +48,19 @@ pub struct ProcessRow {
     pub base_priority: Option<u8>,
 }
 
-/// A base priority, if it is one.
+/// `number`, if it is a base priority: 0 to 31.
 #[must_use]
 pub fn priority(number: i32) -> Option<u8> {
     u8::try_from(number).ok().filter(|number| *number <= 31)
 }
 
-/// A thread as some call reports it.
+/// A thread as a system call reports it; times in units of 100 ns.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadRow {
-    /// Thread id.
     pub tid: u32,
-    /// When it began, since 1601.
+    /// Start time since 1601.
     pub created: u64,
-    /// Time in user mode.
     pub user: u64,
-    /// Time in kernel mode.
     pub kernel: u64,
     /// Priority, 0 to 31.
     pub priority: i32,
@@ -102,7 +98,7 @@ impl ThreadRow {
     /// process for a thread that does not run yet; charged to the thread, they would count twice.
     #[must_use]
     pub fn if_possible(self, now: u64) -> Self {
-        /// The clock, too, goes in steps; 10 ms.
+        /// Resolution of the system clock: 10 ms in units of 100 ns.
         const STEP: u64 = 100_000;
         let most = now.saturating_sub(self.created).saturating_add(STEP);
         if self.user.saturating_add(self.kernel) > most { Self { user: 0, kernel: 0, ..self } } else { self }
@@ -123,7 +119,6 @@ struct Known {
     pass: u64,
 }
 
-/// Makes snapshots out of rows.
 #[derive(Debug)]
 pub struct Passes {
     base: Base,
@@ -140,7 +135,6 @@ pub struct Passes {
 }
 
 impl Passes {
-    /// No process is known yet.
     #[must_use]
     pub fn new(base: Base) -> Self {
         let none = Counters::default();

@@ -31,7 +31,7 @@ pub trait Images {
     fn answer(&mut self) -> Option<(Vec<u16>, String)>;
 }
 
-/// Products by path of the image; empty: none.
+/// Product names by path of the image; empty: the image has none.
 #[derive(Debug, Default)]
 pub struct Products {
     known: HashMap<Box<[u16]>, Box<str>>,
@@ -43,7 +43,7 @@ pub struct Products {
 }
 
 impl Products {
-    /// At the start of a pass.
+    /// Begins a pass, and takes the answers that have arrived.
     pub fn begin(&mut self, images: &mut impl Images) {
         self.asks_left = MOST_ASKS;
         while let Some((path, product)) = images.answer() {
@@ -77,7 +77,7 @@ impl Products {
         }
     }
 
-    /// `None`: the image has no answer yet.
+    /// `None`: the product is not known yet.
     fn find(&mut self, pid: u32, images: &mut impl Images) -> Option<Box<str>> {
         let Some(path) = images.path(pid) else { return Some(Box::default()) };
         if let Some(product) = self.known.get(&*path) {

@@ -6,9 +6,7 @@ use cpumon_model::Comm;
 
 use super::{part, u32_at, u64_at};
 
-/// Length of a process's record.
 pub const PROCESS_BYTES: usize = 256;
-/// Length of a thread's record.
 pub const THREAD_BYTES: usize = 80;
 
 /// Offsets in a process's record (`SYSTEM_PROCESS_INFORMATION`).
@@ -39,7 +37,7 @@ mod thread {
     pub(super) const WAIT_REASON: usize = 0x48;
 }
 
-/// One process of the answer, and its threads.
+/// A process in the system's answer; times in units of 100 ns.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ProcessRecord<'a> {
     /// Process id. 0 is the idle process, whose threads represent CPUs with nothing to run.
@@ -50,7 +48,7 @@ pub struct ProcessRecord<'a> {
     pub session: u32,
     /// Base priority, which its priority class decides.
     pub base_priority: i32,
-    /// When it began, since 1601.
+    /// Start time since 1601.
     pub created: u64,
     /// Time in user mode, its ended threads included.
     pub user: u64,
@@ -63,16 +61,14 @@ pub struct ProcessRecord<'a> {
     threads: &'a [u8],
 }
 
-/// One thread of the answer.
+/// A thread in the system's answer; times in units of 100 ns.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadRecord {
     /// Thread id, unique on the machine among live threads.
     pub tid: u32,
-    /// When it began, since 1601.
+    /// Start time since 1601.
     pub created: u64,
-    /// Time in user mode.
     pub user: u64,
-    /// Time in kernel mode.
     pub kernel: u64,
     /// Base priority, 0 to 31. The current priority changes with every boost, and would be a change of each thread in each pass.
     pub priority: i32,
@@ -85,7 +81,6 @@ pub struct ThreadRecord {
 }
 
 impl<'a> ProcessRecord<'a> {
-    /// The threads of the process.
     #[must_use]
     pub fn threads(&self) -> impl ExactSizeIterator<Item = ThreadRecord> + 'a {
         self.threads.chunks_exact(THREAD_BYTES).map(|bytes| read_thread(bytes).unwrap_or_default())
@@ -179,37 +174,17 @@ impl<'a> Iterator for Processes<'a> {
 /// An answer with a malformed layout. None of its rows are used.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NtError {
-    /// A record reaches beyond the end.
     #[error("the record of a process at byte {at} is cut")]
-    Cut {
-        /// Where the record begins.
-        at: usize,
-    },
-    /// The next record would begin inside this one.
+    Cut { at: usize },
     #[error("the process at byte {at} says that the next one begins inside of it")]
-    Overlap {
-        /// Where the record begins.
-        at: usize,
-    },
-    /// The name is somewhere else.
+    Overlap { at: usize },
     #[error("the name of the process at byte {at} is outside of the answer")]
-    Name {
-        /// Where the record begins.
-        at: usize,
-    },
+    Name { at: usize },
     /// A length that is no multiple of a record's.
     #[error("{bytes} bytes are no whole number of records of CPUs")]
-    Cpus {
-        /// How many bytes came.
-        bytes: usize,
-    },
-    /// More services than the answer has bytes for.
+    Cpus { bytes: usize },
     #[error("{count} services do not fit into the answer")]
-    Services {
-        /// How many there should be.
-        count: usize,
-    },
-    /// The name of a service is somewhere else.
+    Services { count: usize },
     #[error("the name of service {number} is outside of the answer")]
     ServiceName {
         /// Position in the list, from 0.
@@ -228,7 +203,6 @@ pub fn text(bytes: &[u8]) -> String {
     characters(bytes).collect()
 }
 
-/// Appends the text to `into`.
 pub(super) fn push_text(bytes: &[u8], into: &mut String) {
     into.extend(characters(bytes));
 }

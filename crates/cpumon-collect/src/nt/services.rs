@@ -13,7 +13,6 @@ const PID: usize = 0x2c;
 /// Services of one process whose names are shown; of others their number.
 const MOST_NAMES: usize = 3;
 
-/// Which services run in which process.
 #[derive(Clone, Debug, Default)]
 pub struct Services {
     /// Process and place of the name in `names`, ascending by process and name.
@@ -46,7 +45,7 @@ impl Services {
         Ok(())
     }
 
-    /// After the last [`Services::add`].
+    /// Sorts the services; call it after the last [`Services::add`].
     pub fn finish(&mut self) {
         let Self { rows, names } = self;
         let name = |row: &(u32, std::ops::Range<usize>)| names.get(row.1.clone()).unwrap_or_default();

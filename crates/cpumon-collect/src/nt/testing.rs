@@ -2,7 +2,7 @@
 
 use super::records::{PROCESS_BYTES, THREAD_BYTES};
 
-/// Where made answers pretend to be in memory.
+/// Address that made answers claim to have in memory.
 pub(crate) const ADDRESS: u64 = 0x1_2340_0000;
 
 #[derive(Clone, Debug, Default)]

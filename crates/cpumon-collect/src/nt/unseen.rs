@@ -56,7 +56,7 @@ fn info() -> ProcessInfo {
     ProcessInfo { name: name.into(), comm: name.into(), uid: UNKNOWN_UID, ..ProcessInfo::default() }
 }
 
-/// `KWAIT_REASON`: suspended, as `Suspended` and `WrSuspended`.
+/// `KWAIT_REASON`: `Suspended` and `WrSuspended`.
 const SUSPENDED: [u32; 2] = [5, 12];
 /// Waits of the kernel's own for memory and disk: `FreePage`, `PageIn`, `WrFreePage`, `WrPageIn`, `WrPageOut`.
 const UNINTERRUPTIBLE: [u32; 5] = [1, 2, 8, 9, 19];

@@ -51,7 +51,6 @@ impl Choices<'_> {
     }
 }
 
-/// A command line in the making.
 struct Line {
     interpreter: &'static Interpreter,
     words: Vec<String>,
@@ -96,7 +95,6 @@ impl Line {
         Some(())
     }
 
-    /// An option that is not in the table.
     fn unknown(&self, choices: &mut Choices<'_>) -> Option<String> {
         let Interpreter { letters, words, .. } = self.interpreter;
         let lists = [

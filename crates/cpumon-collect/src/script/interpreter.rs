@@ -1,13 +1,12 @@
 //! How an interpreter's command line names the script. Only options that the [table](super::table) lists are stepped over; behind
 //! any other one nothing is taken, because it may take a value or be code itself.
 
-/// How an interpreter reads its command line.
 pub(super) struct Interpreter {
     /// Its names, without a version.
     pub(super) names: &'static [&'static str],
     pub(super) letters: Letters,
     pub(super) words: Words,
-    /// Words before the script that are no options.
+    /// Words before the script that are not options.
     pub(super) commands: &'static [&'static str],
     /// A word of two dashes ends the options, and the script follows.
     pub(super) dashes_end_options: bool,
@@ -16,7 +15,7 @@ pub(super) struct Interpreter {
 
 /// Options of one letter; a word may have several.
 pub(super) struct Letters {
-    /// They take no value.
+    /// Options that take no value.
     pub(super) flags: &'static str,
     /// Their value is the rest of the word or, where that is empty, the next word.
     pub(super) value: &'static str,
@@ -26,19 +25,19 @@ pub(super) struct Letters {
     pub(super) last: &'static str,
     /// Their value is the rest of the word, also where that is empty.
     pub(super) rest: &'static str,
-    /// Their value is the letter behind them.
+    /// Options whose value is the next letter.
     pub(super) letter: &'static str,
     /// They are followed by code, or start a console: there is no script.
     pub(super) code: &'static str,
-    /// Their value is the script.
+    /// Options whose value is the script.
     pub(super) script: &'static str,
-    /// They may begin with a plus as well.
+    /// Whether options may begin with `+`, too.
     pub(super) plus: bool,
 }
 
 /// Options that are whole words, with one or two dashes; a list has spaces between them.
 pub(super) struct Words {
-    /// They take no value, or one behind `=`.
+    /// Options that take no value, or a value after `=`.
     pub(super) flags: &'static str,
     /// Their value is behind `=`, or else the next word.
     pub(super) value: &'static str,
@@ -46,13 +45,13 @@ pub(super) struct Words {
     pub(super) next: &'static str,
     /// How options begin that have their value in the same word.
     pub(super) begin: &'static str,
-    /// They mean code, or a console.
+    /// Options that are followed by code, or start a console.
     pub(super) code: &'static str,
-    /// The next word is the script.
+    /// Options whose next word is the script.
     pub(super) script: &'static str,
     /// The next word is a module and its class.
     pub(super) module: &'static str,
-    /// The script is a file, not a class.
+    /// Options whose next word is the script, as a file instead of a class.
     pub(super) archive: &'static str,
 }
 
@@ -93,23 +92,20 @@ pub(super) const PLAIN: Interpreter = Interpreter {
     target: Target::File,
 };
 
-/// Kind of a word in the command line.
 enum Word {
     /// An option, with its value if it takes one.
     Option,
     /// The next word is its value.
     TakesNext,
-    /// The next word is the script.
     NextIsScript,
     /// The next word is a module and its class.
     NextIsModule,
     /// The script is a file.
     IsArchive,
-    /// No option any more.
     EndOfOptions,
     /// It is code, a console, or an unknown option: the following words may be anything.
     Nothing,
-    /// The script is in the same word.
+    /// The script begins at this byte of the word.
     ScriptAt(usize),
     Other,
 }
@@ -209,14 +205,14 @@ impl Words {
     }
 }
 
-/// Node takes underscores in options for dashes.
+/// Compares options; Node takes underscores for dashes.
 fn is_same(known: &[u8], word: &[u8]) -> bool {
     known.len() == word.len()
         && known.iter().zip(word).all(|(known, byte)| known == byte || (*known == b'-' && *byte == b'_'))
 }
 
 impl Letters {
-    /// Several letters of one word: `-Eum module`.
+    /// Meaning of a word of letters, such as `-Eum` before `module`.
     fn find(&self, word: &[u8]) -> Word {
         let mut takes_next = false;
         let mut letters = word.iter().copied().enumerate().skip(1);
@@ -248,7 +244,6 @@ impl Letters {
 // The part of a command line that may be a name: the base name of a word with only the characters that files, modules and classes have.
 // Code and settings hardly ever are such words, which is the second line of defence behind the known options.
 
-/// The object that a word names.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Name<'a> {
     Is(&'a [u8]),

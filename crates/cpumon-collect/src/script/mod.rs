@@ -40,7 +40,7 @@ pub struct Command<'a> {
     pub comm: Comm,
     /// /proc/PID/cmdline or its beginning; empty if it is not known.
     pub cmdline: &'a [u8],
-    /// `cmdline` is only a beginning.
+    /// Whether `cmdline` is only the beginning.
     pub is_cut: bool,
 }
 
@@ -49,7 +49,6 @@ pub fn executables() -> impl Iterator<Item = &'static str> {
     interpreter_names().chain(WITH_SHELL)
 }
 
-/// Whether an executable of this name runs scripts.
 #[must_use]
 pub fn is_interpreter(executable: &str) -> bool {
     interpreter_of(executable).is_some()
@@ -141,7 +140,7 @@ impl Command<'_> {
         is_own.then(|| name.into_owned())
     }
 
-    /// The program's name and its arguments, each whole.
+    /// Program name and arguments; an argument that is cut is left out.
     fn words(&self) -> impl Iterator<Item = &[u8]> {
         let whole = match self.cmdline.iter().rposition(|&b| b == 0) {
             Some(end) if self.is_cut => self.cmdline.get(..end).unwrap_or_default(),

@@ -5,7 +5,7 @@
 
 use super::interpreter::{Interpreter, Letters, NO_LETTERS, NO_WORDS, PLAIN, Target, Words};
 
-/// How scripts of JavaScript and TypeScript end.
+/// File name extensions of JavaScript and TypeScript.
 const JAVASCRIPT: Target = Target::Ending(&[".js", ".mjs", ".cjs", ".ts", ".mts", ".jsx", ".tsx"]);
 
 /// bash and dash read the value of `-o` from the next word, wherever in a word the letter is.
@@ -15,7 +15,7 @@ const SHELL_LETTERS: Letters =
 // The options of node: `node --help` of version 20, where each was tried, and those of later versions from its documentation. Options of
 // V8 have their value behind `=` only.
 
-/// They take no value, or one behind `=`.
+/// Options that take no value, or a value after `=`.
 const NODE_FLAGS: &str = "\
     --abort-on-uncaught-exception --allow-addons --allow-child-process --allow-inspector \
     --allow-natives-syntax --allow-net --allow-wasi --allow-worker --async-context-frame --check \

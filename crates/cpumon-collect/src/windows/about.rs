@@ -11,16 +11,16 @@ use crate::nt::{Images, Products, Services, scrubbed_command_line};
 
 /// The process whose threads stand for CPUs with nothing to run.
 pub(super) const IDLE_PID: u32 = 0;
-/// The kernel's own process.
+/// Id of the process that has the kernel's threads.
 const SYSTEM_PID: u32 = 4;
 
 /// Describes new processes, and caches the data that this needs.
 pub(super) struct About {
     users: Users,
     services: RunningServices,
-    /// `None`: not asked for.
+    /// `None`: command lines were not asked for.
     command_lines: Option<CommandLines>,
-    /// `None`: not to be read.
+    /// `None`: product names are not read.
     products: Option<(Products, ImageFiles)>,
 }
 
@@ -73,7 +73,6 @@ const UNKNOWN_UID: u32 = 65_534;
 /// Users that are kept; beyond it all are forgotten and asked for again.
 const MOST_USERS: usize = 4_096;
 
-/// A user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct User {
     /// The last number of the security id: 18 is SYSTEM, people's begin at 1000.
@@ -82,7 +81,6 @@ pub(super) struct User {
     pub(super) name: Box<str>,
 }
 
-/// Users by security id.
 #[derive(Default)]
 pub(super) struct Users {
     known: HashMap<Vec<u8>, User>,
@@ -120,7 +118,6 @@ pub(super) struct RunningServices {
 }
 
 impl RunningServices {
-    /// Reads them for the first time.
     pub(super) fn open() -> Self {
         let manager = ServiceManager::open();
         if manager.is_none() {
@@ -166,7 +163,7 @@ impl RunningServices {
 const MOST_ON_THE_WAY: usize = 4;
 const STACK_BYTES: usize = 256 << 10;
 
-/// The end of the measuring thread.
+/// Channels to the thread that reads image files.
 pub(super) struct ImageFiles {
     paths: SyncSender<Vec<u16>>,
     answers: Receiver<(Vec<u16>, String)>,

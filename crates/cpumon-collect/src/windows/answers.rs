@@ -8,7 +8,7 @@ use super::sys;
 use crate::CollectError;
 use crate::nt::{self, CycleSnapshot};
 
-/// `SystemProcessInformation` and `SystemProcessorPerformanceInformation`.
+/// `SystemProcessInformation`, `SystemProcessorPerformanceInformation`.
 pub(super) const PROCESSES: i32 = 5;
 const CPUS: i32 = 8;
 /// First size of an answer's memory; it grows as the machine needs, and stays.
@@ -33,7 +33,6 @@ pub(super) fn failed(operation: &'static str) -> impl FnOnce(io::Error) -> Colle
     move |error| CollectError::System { operation, error }
 }
 
-/// Replaces `into`.
 pub fn read_cycles(into: &mut CycleSnapshot) -> Result<(), CollectError> {
     let (mut buffer, mut cpu_buffer) = (vec![0; FIRST_BYTES], vec![0; 64 * nt::CPU_BYTES]);
     // Once before: the first call makes the memory grow, which would lie between the clocks and the list.

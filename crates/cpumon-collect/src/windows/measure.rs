@@ -10,7 +10,6 @@ use super::{host, sys};
 use crate::nt::{self, Passes, ProcessRow, Processes, ThreadNames, ThreadRow};
 use crate::{CollectError, Source, SourceOptions};
 
-/// How processes and threads are read.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     /// `NtQuerySystemInformation`: one call a pass, and no rights.
@@ -23,7 +22,7 @@ pub(super) struct WindowsSource {
     passes: Passes,
     buffer: Vec<u8>,
     cpu_buffer: Vec<u8>,
-    /// `None`: the kernel is asked.
+    /// `None`: the method is [`Method::Nt`].
     toolhelp: Option<Toolhelp>,
     about: About,
     names: ThreadNames,

@@ -26,7 +26,6 @@ mod toolhelp;
 pub(crate) const SOURCES: &[(&str, SourceChoice)] =
     &[("auto", SourceChoice::Auto), ("nt", SourceChoice::Nt), ("toolhelp", SourceChoice::Toolhelp)];
 
-/// Opens the source that `options` ask for.
 pub fn open(options: &SourceOptions) -> Result<Opened, CollectError> {
     refuse(options)?;
     match options.choice {
@@ -71,7 +70,6 @@ fn refuse(options: &SourceOptions) -> Result<(), CollectError> {
     Ok(())
 }
 
-/// Describes this machine.
 #[expect(clippy::unnecessary_wraps, reason = "on Linux the boot id is read from a file")]
 pub fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectError> {
     Ok(host::host_info(options))

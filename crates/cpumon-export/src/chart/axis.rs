@@ -84,7 +84,7 @@ pub(super) struct TimeAxis {
     pub(super) tick_px: f64,
 }
 
-/// Ticks of a time axis with their labels.
+/// Time in ms and label of each tick.
 pub(super) fn moments(axis: TimeAxis, zone: &Zone) -> Vec<(f64, String)> {
     let TimeAxis { since_ms, until_ms, width_px, tick_px } = axis;
     let length_ms = (until_ms - since_ms).max(1e-3);
@@ -116,7 +116,6 @@ pub(super) fn moments(axis: TimeAxis, zone: &Zone) -> Vec<(f64, String)> {
 /// Longest name of a zone that is looked up.
 const MAX_BYTES: usize = 64;
 
-/// Why a text names no time zone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unknown time zone {text:?}: expected utc, local, a name like Europe/Berlin (names need the system's time zone database, \
@@ -126,7 +125,6 @@ pub struct ZoneError {
     text: String,
 }
 
-/// A time zone with its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Zone {
     zone: TimeZone,
@@ -177,7 +175,7 @@ impl Zone {
         stamp.to_zoned(self.zone.clone())
     }
 
-    /// `UTC`, `Europe/Berlin (UTC+02:00)`, `UTC+05:30`.
+    /// Name at a time: `UTC`, `Europe/Berlin (UTC+02:00)`, `UTC+05:30`.
     pub(super) fn label(&self, ms: f64) -> String {
         if self.name == "UTC" {
             return self.name.clone();
@@ -195,7 +193,7 @@ impl Zone {
         self.at(ms).strftime("%Y-%m-%d").to_string()
     }
 
-    /// `14:05`, `14:05:30`, `14:05:30.25`.
+    /// Time of day: `14:05`; `digits` 1 adds seconds, 2 adds milliseconds.
     pub(super) fn clock(&self, ms: f64, digits: usize) -> String {
         let at = self.at(ms);
         match digits {
@@ -211,7 +209,6 @@ impl Zone {
         self.clock(ms, if ms % 1000.0 == 0.0 { 1 } else { 2 })
     }
 
-    /// Date and time of day.
     pub(super) fn moment(&self, ms: f64) -> String {
         format!("{} {}", self.date(ms), self.second(ms))
     }

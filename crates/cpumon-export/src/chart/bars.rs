@@ -38,7 +38,6 @@ struct Grid {
     number: f64,
 }
 
-/// How many columns of this width fit.
 fn most_columns(width: f64, cell: f64) -> usize {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few columns")]
     let most = ((width + GAP) / (cell + GAP)).floor().max(1.0) as usize;
@@ -105,7 +104,6 @@ fn names(svg: &mut Svg, frame: &Frame<'_>, bars: &[Bar], grid: Grid, area: Area)
     }
 }
 
-/// The segments of all bars.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Segments<'a> {
     pub(super) parts: &'a [BarPart],

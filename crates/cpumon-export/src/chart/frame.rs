@@ -252,17 +252,15 @@ fn middle_of(area: Area) -> f64 {
     area.top + area.height.min(400.0) / 2.0
 }
 
-/// A point as a path has it.
+/// A point in the syntax of SVG paths.
 pub(super) fn point(x: f64, y: f64) -> String {
     format!("{} {}", Num(x), Num(y))
 }
 
-/// Height of a row.
 pub(super) const LEGEND_ROW: f64 = 19.0;
 /// Dashes of lines, by how often their colour was used before.
 const DASHES: [&str; 4] = ["", "7 3", "2 2", "9 3 2 3"];
 
-/// A label and how its values are drawn.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Mark<'a> {
     pub(super) label: &'a str,
@@ -283,7 +281,7 @@ impl Mark<'_> {
         }
     }
 
-    /// Attributes of a path.
+    /// SVG attributes of a path.
     pub(super) fn stroke(&self, theme: Theme) -> String {
         let width = if self.stroke == Stroke::Dashed { "1" } else { "1.5" };
         let (ink, dash) = (self.color(theme), self.dash());
@@ -292,7 +290,6 @@ impl Mark<'_> {
     }
 }
 
-/// A mark with its position.
 struct Entry<'a> {
     mark: Mark<'a>,
     x: f64,
@@ -300,7 +297,6 @@ struct Entry<'a> {
     shown: String,
 }
 
-/// A legend with the position of each mark.
 pub(super) struct Legend<'a> {
     entries: Vec<Entry<'a>>,
     rows: usize,

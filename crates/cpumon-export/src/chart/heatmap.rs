@@ -15,7 +15,7 @@ const LEVELS: usize = 48;
 const SCALE: f64 = 26.0;
 /// Least and greatest height of a row, unless the picture has a given height.
 const ROW: RangeInclusive<f64> = 16.0..=28.0;
-/// Few rows are stretched to this height together.
+/// A few rows are stretched to this height in total.
 const FEW: f64 = 160.0;
 /// Least distance between two names: of lower rows, some names are left out.
 const NAME_DISTANCE: f64 = 12.0;

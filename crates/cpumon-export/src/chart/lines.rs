@@ -43,7 +43,7 @@ fn stack(lines: &[Line]) -> Vec<Vec<Option<f64>>> {
     sums
 }
 
-/// Runs of points with data.
+/// Index ranges of consecutive points with data.
 fn runs(values: &[Option<f64>]) -> Vec<Range<usize>> {
     let mut runs = Vec::new();
     let mut first = None;
@@ -73,7 +73,7 @@ struct Plane<'f, 'c> {
     frame: &'f Frame<'c>,
     times: &'f Times,
     area: Area,
-    /// At the top of the area.
+    /// Value at the top of the area.
     max: f64,
 }
 
@@ -164,7 +164,6 @@ impl Plane<'_, '_> {
     }
 }
 
-/// The largest value of the chart.
 fn largest(lines: &[Line], sums: &[Vec<Option<f64>>]) -> f64 {
     let highest = lines.iter().flat_map(|line| &line.highest);
     sums.iter().flatten().chain(highest).flatten().fold(0.0, |most: f64, value| most.max(*value))
@@ -210,7 +209,7 @@ pub(super) fn draw_lines(chart: &Chart, lines: &[Line], max: Option<f64>, option
 
 /// Least and greatest height of a row, unless the picture has a given height.
 const ROW: RangeInclusive<f64> = 26.0..=120.0;
-/// Few rows are stretched to this height together.
+/// A few rows are stretched to this height in total.
 const FEW: f64 = 260.0;
 /// Least distance between two names: of lower rows, some names are left out.
 const NAME_DISTANCE: f64 = 12.0;
@@ -276,7 +275,6 @@ fn titles(svg: &mut Svg, frame: &Frame<'_>, area: Area, max: f64) {
     }
 }
 
-/// Draws a row without its texts.
 fn draw_row(svg: &mut Svg, frame: &Frame<'_>, one: &Sparkline, area: Area, max: f64) {
     let ink = frame.color("user");
     let plane = Plane { frame, times: &one.times, area, max };
@@ -295,7 +293,6 @@ fn texts(svg: &mut Svg, frame: &Frame<'_>, one: &Sparkline, area: Area) {
     }
 }
 
-/// Draws all rows with their names and numbers.
 pub(super) fn draw_sparklines(
     chart: &Chart,
     rows: &[Sparkline],

@@ -15,7 +15,6 @@ pub const MIN_PIXELS: u32 = 320;
 pub const MAX_PIXELS: u32 = 2400;
 
 words! {
-    /// Colour themes.
     #[derive(Default)]
     Theme, "theme",
     #[default]
@@ -24,7 +23,6 @@ words! {
 }
 
 words! {
-    /// File format of a picture.
     #[derive(Default)]
     PictureForm, "picture format",
     #[default]
@@ -32,16 +30,13 @@ words! {
     Png = "png": "Two pixels for each of the chart's own",
 }
 
-/// Size, colours and time zone of a picture.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RenderOptions {
     /// Width in pixels; `None` is 1200.
     pub width: Option<u32>,
     /// Height in pixels; `None` depends on the chart.
     pub height: Option<u32>,
-    /// Light or dark colours.
     pub theme: Theme,
-    /// Time zone of the labels.
     pub zone: Zone,
 }
 
@@ -51,7 +46,7 @@ impl Theme {
     }
 }
 
-/// Light, dark.
+/// A colour of the light theme and of the dark one.
 type Pair = [String; 2];
 type Rgb = [f64; 3];
 

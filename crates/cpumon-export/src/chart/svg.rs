@@ -18,7 +18,6 @@ pub(super) struct Point {
     pub(super) y: f64,
 }
 
-/// The point at `x`, `y`.
 pub(super) fn at(x: f64, y: f64) -> Point {
     Point { x, y }
 }
@@ -53,7 +52,6 @@ pub(super) enum Anchor {
     End,
 }
 
-/// Colour, size and alignment of a text.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct TextStyle<'a> {
     pub(super) anchor: Anchor,
@@ -160,7 +158,7 @@ pub(super) const ASCII: [u16; 95] = [
     459, 330, 564, 615, 574, 615, 585, 375, 616, 597, 247, 247, 554, 247, 882, 596, 602, 615, 615, 382, 533,
     333, 597, 568, 824, 552, 569, 556, 434, 339, 434, 665,
 ];
-/// Width of other characters, thousandths of the size.
+/// Width of a character outside of the table, thousandths of the font size.
 const OTHER: u16 = 680;
 /// Width of wide characters (East Asian Wide and Fullwidth).
 const WIDE: u16 = 1000;

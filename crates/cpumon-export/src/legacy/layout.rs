@@ -35,7 +35,6 @@ pub(crate) fn layout_of(source: &Source<'_>, year: LegacyYear, kind: Kind) -> Re
     Ok(layout)
 }
 
-/// Rows of processes or of threads.
 #[derive(Copy, Clone)]
 pub(crate) struct RowLayout {
     year: LegacyYear,
@@ -43,7 +42,6 @@ pub(crate) struct RowLayout {
 }
 
 impl RowLayout {
-    /// The first line.
     pub fn header(self) -> &'static str {
         match (self.what, self.year) {
             (What::Threads, _) => THREADS,
@@ -52,7 +50,6 @@ impl RowLayout {
         }
     }
 
-    /// Writes the line of a process.
     pub fn process(
         self,
         host: &str,
@@ -72,7 +69,6 @@ impl RowLayout {
     }
 }
 
-/// Writes the line of a thread.
 pub(super) fn write_thread(
     interval: &Interval,
     row: &ThreadInterval,
@@ -87,7 +83,7 @@ pub(super) fn write_thread(
 }
 
 const NS_PER_MS: i64 = 1_000_000;
-/// Ticks from 0001-01-01 to 1970-01-01.
+/// Ticks of 100 ns from 0001-01-01 to 1970-01-01.
 const EPOCH_TICKS: i64 = 621_355_968_000_000_000;
 const TICKS_PER_MS: i64 = 10_000;
 const TICKS_PER_DAY: i64 = 86_400_000 * TICKS_PER_MS;

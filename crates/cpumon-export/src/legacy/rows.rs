@@ -13,7 +13,6 @@ use super::layout::{RowLayout, write_thread};
 use crate::source::{Counter, Source};
 use crate::{ExportError, ExportQuery, Progress, Report};
 
-/// How many rows are in memory.
 #[derive(Copy, Clone)]
 pub(super) struct Limits {
     /// Approximate number of rows in a window.
@@ -124,16 +123,15 @@ fn write_interval(
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Line {
     idx: i64,
-    /// Numbers are unique within a database only.
+    /// Index of the host: row numbers are unique within a database only.
     host: usize,
     end_ns: i64,
     /// Threads of a process are in the order in which the device sent them.
     position: u32,
-    /// Where its text begins and ends.
+    /// Range of the line in [`WindowRows::text`].
     text: (usize, usize),
 }
 
-/// The lines of one window.
 struct WindowRows {
     layout: RowLayout,
     filter: ProcessFilter,
@@ -142,7 +140,6 @@ struct WindowRows {
     most_rows: usize,
 }
 
-/// Where rows come from, and which are wanted.
 #[derive(Copy, Clone)]
 struct Place<'a> {
     host: usize,
@@ -257,7 +254,7 @@ struct Numbered {
 #[derive(Default)]
 struct HostNumbers {
     intervals: Vec<Numbered>,
-    /// Some of its intervals have no numbers.
+    /// Whether some of the host's intervals have no numbers.
     pub has_others: bool,
 }
 
@@ -265,9 +262,8 @@ struct HostNumbers {
 #[derive(Default)]
 struct ImportedOrder {
     pub hosts: Vec<HostNumbers>,
-    /// First number and rows of each interval, ascending.
+    /// First number and row count of each interval, ascending.
     firsts: Vec<(i64, u64)>,
-    /// The highest number.
     pub last: i64,
     window_rows: u64,
 }

@@ -39,7 +39,6 @@ struct Head {
     rows_end: usize,
 }
 
-/// The intervals of one host.
 #[derive(Default)]
 pub(super) struct PivotBuffer {
     heads: Vec<Head>,
@@ -52,7 +51,6 @@ pub(super) struct PivotBuffer {
     boot: BootId,
 }
 
-/// A row on its way into a pivot.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct BufferedRow {
     pub key: ProcessKey,
@@ -64,7 +62,6 @@ pub(super) struct BufferedRow {
 }
 
 impl PivotBuffer {
-    /// Memory in use, bytes.
     pub fn bytes(&self) -> usize {
         self.rows.len() + self.heads.len() * size_of::<Head>() + self.slots.len() * SLOT_BYTES
     }

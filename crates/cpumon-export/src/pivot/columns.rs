@@ -17,7 +17,7 @@ pub(crate) const MAX_COLUMNS: usize = 16_000;
 /// One process: host (its number in the export), boot and key.
 type Identity = (usize, BootId, ProcessKey);
 
-/// The columns, and which process is in which.
+/// The columns, and the column of each process.
 #[derive(Default)]
 pub(super) struct Names {
     by: GroupBy,
@@ -29,7 +29,7 @@ pub(super) struct Names {
     twins: HashMap<(usize, String), u32>,
     /// Position in the output by column; filled by [`Names::sort`].
     position: Vec<usize>,
-    /// Names beyond the limit, an upper bound.
+    /// Upper bound of the number of names beyond `max_columns`.
     pub folded: u64,
 }
 

@@ -118,7 +118,6 @@ fn first_passes(
     Ok(seen)
 }
 
-/// The first pass over one host.
 struct FirstPass {
     value: PivotValue,
     host: usize,
@@ -148,7 +147,6 @@ impl FirstPass {
     }
 }
 
-/// The second pass over one host.
 struct SecondPass<'n> {
     value: PivotValue,
     names: &'n Names,

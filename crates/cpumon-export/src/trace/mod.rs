@@ -23,9 +23,7 @@ const MAX_BORN: usize = (1 << 22) / 8 * 7;
 pub struct TraceSurvey {
     tasks: Tasks,
     born: HashSet<TraceTask>,
-    /// How the reading ended.
     pub ending: Ending,
-    /// How many events it has.
     pub events: u64,
 }
 

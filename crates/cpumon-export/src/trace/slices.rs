@@ -94,7 +94,7 @@ struct Slices<'s> {
     range: TraceRange,
     wakers: RecentWakers,
     has_rows: bool,
-    /// Nothing is written behind an error.
+    /// After an error nothing more is written.
     result: io::Result<()>,
 }
 

@@ -221,7 +221,7 @@ pub fn is_privileged() -> bool {
     security::is_elevated().unwrap_or(false)
 }
 
-/// The user who runs this process, for [`AuditLog::note`](crate::AuditLog::note).
+/// The user who runs this process as `sid S-…`, or `unknown`.
 #[must_use]
 pub fn this_user() -> String {
     security::this_user().map_or_else(|_| "unknown".to_owned(), |sid| format!("sid {sid}"))

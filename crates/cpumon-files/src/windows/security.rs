@@ -72,7 +72,6 @@ impl Descriptor {
     }
 }
 
-/// How a file is opened.
 #[derive(Copy, Clone)]
 pub enum Access {
     /// For reading; it must exist.
@@ -113,7 +112,6 @@ pub fn open(path: &Path, access: Access, new: Option<&Descriptor>) -> io::Result
     Ok(unsafe { File::from_raw_handle(handle) })
 }
 
-/// Makes one directory.
 pub fn create_dir(dir: &Path, new: &Descriptor) -> io::Result<()> {
     let (name, attributes) = (wide(dir), new.attributes());
     // SAFETY: the name ends with 0; the attributes and the descriptor in them live over the call.
@@ -121,7 +119,7 @@ pub fn create_dir(dir: &Path, new: &Descriptor) -> io::Result<()> {
     if done == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// How many names a file has.
+/// Number of hard links to a file.
 pub fn link_count(file: &File) -> io::Result<u32> {
     // SAFETY: all-zero bytes are a valid value of this plain struct.
     let mut about: BY_HANDLE_FILE_INFORMATION = unsafe { zeroed() };
@@ -147,7 +145,6 @@ impl Rights {
     }
 }
 
-/// Reads the rights of an open file.
 pub fn rights_of(file: &File) -> io::Result<Rights> {
     let (mut owner, mut list, mut descriptor) = (null_mut(), null_mut(), null_mut());
     // SAFETY: the handle is open; the pointers are written on success, into `descriptor`'s memory.
@@ -169,7 +166,6 @@ pub fn rights_of(file: &File) -> io::Result<Rights> {
     unsafe { Ok(Rights { owner: copy(owner)?, allowed: allowed(list)? }) }
 }
 
-/// Owner of a directory.
 pub fn owner_of(path: &Path) -> io::Result<Sid> {
     let name = wide(path);
     let (mut owner, mut descriptor) = (null_mut(), null_mut());
@@ -241,7 +237,6 @@ unsafe fn copy(sid: PSID) -> io::Result<Sid> {
     Ok(Sid(bytes.to_vec()))
 }
 
-/// The user of this process.
 pub fn this_user() -> io::Result<Sid> {
     let token = token()?;
     // Aligned for the struct; a security id has at most 68 bytes.
@@ -264,7 +259,6 @@ pub fn this_user() -> io::Result<Sid> {
     unsafe { copy((*buffer.as_ptr().cast::<TOKEN_USER>()).User.Sid) }
 }
 
-/// Whether this process has an administrator's rights.
 pub fn is_elevated() -> io::Result<bool> {
     let token = token()?;
     let (mut elevation, mut length) = (TOKEN_ELEVATION { TokenIsElevated: 0 }, 0);

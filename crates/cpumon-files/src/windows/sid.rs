@@ -7,9 +7,9 @@ use std::fmt;
 pub struct Sid(pub Vec<u8>);
 
 impl Sid {
-    /// The system, and services that run as it.
+    /// LocalSystem (`S-1-5-18`): the system and services that run as it.
     pub const SYSTEM: &[u8] = &[1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0];
-    /// The group of administrators.
+    /// The group of administrators (`S-1-5-32-544`).
     pub const ADMINISTRATORS: &[u8] = &[1, 2, 0, 0, 0, 0, 0, 5, 32, 0, 0, 0, 32, 2, 0, 0];
 
     /// Whether it is `us`, or may do everything on this machine anyway.
@@ -19,7 +19,7 @@ impl Sid {
 }
 
 impl fmt::Display for Sid {
-    /// `S-1-5-32-544`.
+    /// Writes the textual form, such as `S-1-5-32-544`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [revision, _, authority @ ..] = self.0.first_chunk::<8>().unwrap_or(&[0; 8]);
         let authority = authority.iter().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));

@@ -34,7 +34,7 @@ fn table_of(row: CellRow<'_>) -> Tables {
 }
 
 impl IntervalView<'_> {
-    /// A cell of the process table.
+    /// Value of one column of a process row.
     #[must_use]
     pub fn process<'v>(&'v self, row: &'v ProcessInterval, id: ColumnId) -> Value<'v> {
         self.cell(CellRow::Process(row), id)
@@ -58,7 +58,7 @@ impl IntervalView<'_> {
         }
     }
 
-    /// A cell of the thread table.
+    /// Value of one column of a thread row.
     #[must_use]
     pub fn thread<'v>(&'v self, row: &'v ThreadInterval, id: ColumnId) -> Value<'v> {
         self.cell(CellRow::Thread(row), id)
@@ -82,13 +82,13 @@ impl IntervalView<'_> {
         self.cell(CellRow::Cpu(row), id)
     }
 
-    /// A cell of the table of interrupt lines.
+    /// Value of one column of an interrupt line's row.
     #[must_use]
     pub fn irq<'v>(&'v self, row: &'v IrqInterval, id: ColumnId) -> Value<'v> {
         self.cell(CellRow::Irq(row), id)
     }
 
-    /// A cell of the table of control groups.
+    /// Value of one column of a control group's row.
     #[must_use]
     pub fn cgroup<'v>(&'v self, row: &'v CgroupInterval, id: ColumnId) -> Value<'v> {
         self.cell(CellRow::Cgroup(row), id)

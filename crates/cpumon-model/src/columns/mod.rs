@@ -42,7 +42,7 @@ bitflags! {
     }
 }
 
-/// What a column's values are.
+/// Type of a column's values.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A whole number, signed, 64 bits.
@@ -64,7 +64,7 @@ pub struct Column {
     pub kind: Kind,
     /// Unit; empty for names, ids and counts without one.
     pub unit: &'static str,
-    /// The tables that have it.
+    /// Tables that have the column.
     pub tables: Tables,
     /// The counters a source must measure for it to have data; otherwise it is empty (null), which is not zero.
     pub needs: Fields,
@@ -276,7 +276,7 @@ pub fn columns(table: Tables) -> impl Iterator<Item = &'static Column> {
     COLUMNS.iter().filter(move |column| column.tables.contains(table))
 }
 
-/// The column of a table with this name.
+/// The column of this name in a table; `None` if the table has none.
 #[must_use]
 pub fn column(table: Tables, name: &str) -> Option<&'static Column> {
     columns(table).find(|column| column.name == name)

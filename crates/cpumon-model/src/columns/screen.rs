@@ -21,7 +21,7 @@ bitflags! {
     }
 }
 
-/// How a value is shown.
+/// How a frontend formats a value.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// A time, as a percentage of the interval; 100 = one CPU, or all of them where the user chose so.
@@ -32,7 +32,7 @@ pub enum Format {
     PerSecond,
     /// A time with a unit that fits: `3.4 ms`.
     Duration,
-    /// The number as it is.
+    /// The number unchanged, without a unit.
     Number,
     /// A text, escaped before it is shown.
     Text,
@@ -68,13 +68,13 @@ impl Format {
 /// The edge of its column at which a value is written.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Align {
-    /// For texts, so that their beginnings line up.
+    /// Texts, so that their beginnings line up.
     Left,
     /// Numbers, so that their digits line up.
     Right,
 }
 
-/// One column of a table that people read.
+/// One column of a table on the page or in a terminal.
 #[derive(Copy, Clone, Debug)]
 pub struct ScreenColumn {
     /// Stable name, in addresses of the page and in settings.
@@ -85,18 +85,18 @@ pub struct ScreenColumn {
     pub title: &'static str,
     /// Heading in a terminal.
     pub short: &'static str,
-    /// How its values are shown.
+    /// Format of the values.
     pub format: Format,
-    /// Where its values are written.
+    /// Edge at which the values are aligned.
     pub align: Align,
-    /// The frontends that show it.
+    /// Frontends that show the column.
     pub frontends: Frontends,
     /// Its own help text; empty where that of `source` says it all. [`ScreenColumn::help`] gives the text to show.
     own_help: &'static str,
 }
 
 impl ScreenColumn {
-    /// The stored column that it is computed from.
+    /// The stored column that `source` names; `None` if there is no `source`.
     #[must_use]
     pub fn stored(&self) -> Option<&'static Column> {
         self.source.map(ColumnId::column)

@@ -24,7 +24,7 @@ pub enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// The same without what it was read from.
+    /// The value with its text copied, so that it borrows nothing.
     #[must_use]
     pub fn into_owned(self) -> Value<'static> {
         match self {
@@ -195,7 +195,7 @@ pub struct IntervalView<'a> {
 }
 
 impl<'a> IntervalView<'a> {
-    /// `host`: the host's name.
+    /// View of an interval of the host with the name `host`.
     #[must_use]
     pub fn new(host: &'a str, interval: &'a Interval) -> Self {
         let boot = if interval.boot == BootId::default() { String::new() } else { interval.boot.to_string() };
@@ -209,7 +209,7 @@ impl<'a> IntervalView<'a> {
         }
     }
 
-    /// The interval that the cells are of.
+    /// The interval whose rows the cells are read from.
     #[must_use]
     pub fn interval(&self) -> &'a Interval {
         self.interval

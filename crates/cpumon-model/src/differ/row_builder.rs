@@ -24,9 +24,9 @@ pub(super) struct RowBuilder<'a> {
     pub(super) cur: &'a Snapshot,
     /// Tasks that began at or after this are charged from their start, ns since boot.
     pub(super) born_from_ns: u64,
-    /// More run time than this cannot be, ns.
+    /// Greatest possible run time of one task in the interval, ns.
     pub(super) most_run_ns: i64,
-    /// The scheduler's events were measured on both sides.
+    /// Both snapshots have the scheduler's events (`Fields::SCHED`).
     pub(super) has_sched: bool,
     /// A task cannot be ready or blocked for longer, ns. None where snapshots between the two were lost: rows may span more.
     most_waiting_ns: Option<i64>,

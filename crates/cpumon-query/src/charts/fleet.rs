@@ -19,10 +19,9 @@ use crate::{QueryError, history};
 const HOSTS: usize = 60;
 /// Points are no closer, as in the page's sparklines: else each point between two intervals would be a gap.
 const FINEST_NS: i64 = 1_000_000_000;
-/// Hosts named in a note at most.
+/// Most hosts that a note names.
 const MAX_NAMED: usize = 5;
 
-/// A host of the picture.
 struct Member {
     host: HostStatus,
     name: String,
@@ -147,7 +146,6 @@ fn notes(query: &ChartQuery, shown: usize, total: usize, without: &[String]) -> 
     notes
 }
 
-/// Fills the chart of several hosts.
 pub(super) fn fleet(history: &History, query: &ChartQuery) -> Result<Chart, QueryError> {
     let limit = rows_of(query, HOSTS)?;
     let hosts = hosts_of(history, query)?;

@@ -8,7 +8,7 @@ use super::query::{ChartRequest, check_cpu_range, check_finest};
 use crate::history::{CpuSum, HostSeries, SeriesOptions};
 use crate::{QueryError, history};
 
-/// Which of a column's lists.
+/// Which list of a column: sums, or highest values.
 #[derive(Copy, Clone)]
 pub(super) enum Of {
     Sum,
@@ -108,7 +108,7 @@ pub(super) fn run_queue(request: &ChartRequest<'_>) -> Result<Chart, QueryError>
     }))
 }
 
-/// CPUs named in a note at most.
+/// Most CPUs that a note names.
 const MAX_NAMED: usize = 8;
 /// Up to so many, each is called a CPU.
 const MAX_CALLED: usize = 64;
@@ -135,7 +135,7 @@ fn length(ns: i64) -> String {
     }
 }
 
-/// CPUs that were not online all the time.
+/// Note on CPUs that were offline for a part of the time; `None` if all were online.
 fn partly_online<'a>(each: impl Iterator<Item = (&'a u32, &'a CpuSum)> + Clone) -> Option<String> {
     // A CPU with fewer intervals than another one was offline in some.
     let most = each.clone().map(|(_, sum)| sum.intervals).max()?;
@@ -147,7 +147,6 @@ fn partly_online<'a>(each: impl Iterator<Item = (&'a u32, &'a CpuSum)> + Clone) 
     (!partly.is_empty()).then(|| format!("Online in a part of this time only: CPU {named}{more}."))
 }
 
-/// Fills the chart of each CPU by mode.
 pub(super) fn cpus(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     check_cpu_range(request.range)?;
     let read = history::cpus(request.history, request.host, request.range)?;

@@ -5,20 +5,20 @@ use std::sync::OnceLock;
 use cpumon_model::Terms;
 use serde::Deserialize;
 
-/// A part of a stack.
+/// One part of a stacked chart.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Part {
     /// Name of the column.
     #[serde(rename = "name")]
     pub column: String,
-    /// What it is called.
+    /// Label that people read.
     pub label: String,
-    /// Its colour's name.
+    /// Name of the colour.
     pub color: String,
 }
 
 impl Part {
-    /// What the system of a host calls it.
+    /// Label in the terms of the host's operating system.
     #[must_use]
     pub fn label_in(&self, terms: &Terms) -> &str {
         terms.of_column(&self.column).map_or(&self.label, |term| term.label)
@@ -31,18 +31,18 @@ pub struct DelayPart {
     /// Name of the column.
     #[serde(rename = "name")]
     pub column: String,
-    /// What it is called.
+    /// Label that people read.
     pub label: String,
 }
 
 /// How many points each kind of chart is read with.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Points {
-    /// A host over time.
+    /// Points of a chart of one host.
     pub history: usize,
-    /// A host over time, by who ran.
+    /// Points of a chart of one host by who ran.
     pub who: usize,
-    /// A process over time.
+    /// Points of a chart of one process.
     pub process: usize,
     /// Columns of a heatmap.
     pub matrix: usize,

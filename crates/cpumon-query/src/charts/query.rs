@@ -14,7 +14,7 @@ use crate::time::{Available, HOUR_NS, PlotRange, TimeRange};
 use crate::{QueryError, history, words};
 
 words! {
-    /// Views of a chart.
+    /// Which view a chart shows.
     #[derive(Default)]
     View, "chart",
     #[default]
@@ -31,7 +31,7 @@ words! {
 }
 
 words! {
-    /// Scale of percentages: what 100 % is.
+    /// Scale of percentages: what counts as 100 %.
     #[derive(Default)]
     Percent, "percent",
     #[default]
@@ -40,7 +40,7 @@ words! {
 }
 
 words! {
-    /// Cells of a heatmap.
+    /// Which value the cells of a heatmap show.
     #[derive(Default, serde::Serialize, utoipa::ToSchema)]
     #[serde(rename_all = "snake_case")]
     Cells, "cells",
@@ -56,7 +56,7 @@ words! {
     Busy = "busy": "Busiest first, over the range",
 }
 
-/// Which chart to fill.
+/// A chart to fill, with its options.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChartQuery {
     /// What the chart shows.
@@ -69,7 +69,7 @@ pub struct ChartQuery {
     pub until_ns: Option<i64>,
     /// Processes: `PID-STARTNS`, a pid, or a name.
     pub processes: Vec<String>,
-    /// Threads: `TID-STARTNS`, or with `PID-STARTNS/` in front.
+    /// Threads: `TID-STARTNS`, or `PID-STARTNS/TID-STARTNS`.
     pub threads: Vec<String>,
     /// What a row of the landscape or an area of [`View::Who`] is; `None` is [`ChartQuery::by`]'s default.
     pub by: Option<ReportBy>,
@@ -87,7 +87,7 @@ pub struct ChartQuery {
     pub is_reverse: bool,
     /// Adds blocked time to the states.
     pub with_blocked: bool,
-    /// Reads single intervals where sums would do.
+    /// Reads single intervals even where sums would suffice.
     pub is_finest: bool,
     /// Points of a line and columns of a heatmap; `None` is what suits the view.
     pub points: Option<usize>,
@@ -179,9 +179,9 @@ impl<'a> ChartRequest<'a> {
     }
 }
 
-/// Names and keys in an error.
+/// Most names and keys in an error.
 const MAX_NAMED: usize = 8;
-/// Of a command line, characters.
+/// Most characters of a command line in an error.
 const MAX_COMMAND: usize = 60;
 
 /// The host that a chart of one is of; without a name, the only one there is.
@@ -197,7 +197,7 @@ pub(super) fn host_of(history: &History, query: &ChartQuery) -> Result<HostStatu
     history.host(&only_host("a chart", &history.stored()?)?.info.host.to_string())
 }
 
-/// The hosts that a chart is of.
+/// The hosts of a fleet chart; for any other view the one host.
 pub(super) fn hosts_of(history: &History, query: &ChartQuery) -> Result<Vec<HostStatus>, QueryError> {
     if query.view == View::Fleet {
         return hosts(history, &query.hosts);
@@ -206,7 +206,7 @@ pub(super) fn hosts_of(history: &History, query: &ChartQuery) -> Result<Vec<Host
 }
 
 impl ChartRequest<'_> {
-    /// The one process that is asked for.
+    /// The only process of the query; an error if it names none or several.
     pub(super) fn one_process(&self) -> Result<ProcessKey, QueryError> {
         match self.query.processes.as_slice() {
             [one] => self.process(one),
@@ -231,7 +231,7 @@ impl ChartRequest<'_> {
         }
     }
 
-    /// Which of several to choose from.
+    /// The error that lists the newest of several matching processes.
     fn which(&self, process: String, mut several: Vec<ProcessInterval>) -> Result<ProcessKey, QueryError> {
         let count = several.len();
         // Only theirs are looked up: a shell may have run 10,000 times.

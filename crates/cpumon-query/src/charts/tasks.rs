@@ -17,7 +17,6 @@ use crate::history::{
 };
 use crate::{QueryError, TaskKey, history};
 
-/// Lines of a chart at most.
 pub(super) const MAX_LINES: usize = 32;
 
 fn column<'l>(line: &'l TaskLine, name: &str) -> Option<&'l [Option<i64>]> {
@@ -106,7 +105,7 @@ fn process<'r>(request: &'r ChartRequest<'_>) -> Result<&'r (String, Lines), Que
     Ok(request.process.get_or_init(|| (title, lines)))
 }
 
-/// When it was not there.
+/// Times at which the task was not alive.
 fn absences_of(all: &Lines) -> Vec<Hole> {
     let values = all.lines.first().and_then(|task| column(task, "run_ns"));
     absences(&known(values, &all.times, |ns, _| ns), &all.times)
@@ -190,7 +189,6 @@ fn rows(matrix: &Matrix, divide: f64, name: impl Fn(&MatrixRow) -> String) -> Ve
     matrix.rows.iter().map(row).collect()
 }
 
-/// What the picture does not show by itself.
 fn notes(cells: Cells, matrix: &Matrix, rows: &str) -> Vec<String> {
     let total = matrix.total;
     let count = matrix.rows.len();
@@ -217,7 +215,7 @@ fn numbered(row: &MatrixRow) -> String {
     format!("{} [{number}]", row.name)
 }
 
-/// What a row of the landscape is.
+/// Grouping of the landscape's rows; an error for threads and hosts.
 pub(super) fn rows_by(query: &ChartQuery) -> Result<GroupBy, QueryError> {
     let by = query.by();
     by.group().ok_or(QueryError::NoGroups { view: query.view.name().into(), by: by.name().into() })

@@ -24,7 +24,7 @@ pub(super) fn plural(by: ReportBy) -> &'static str {
     }
 }
 
-/// A name that no other area has.
+/// Unique label of an area: the name, of a task with its pid or tid.
 fn label(row: &ReportRow, by: ReportBy) -> String {
     let name = if row.name.trim().is_empty() { "(no name)" } else { row.name.trim() };
     let number = match by {
@@ -76,7 +76,6 @@ fn highest_in(coarse: &BucketTimes, fine: &BucketTimes, values: &[Option<f64>]) 
     highest
 }
 
-/// What the picture does not show by itself.
 fn notes(report: &Report) -> Vec<String> {
     let (shown, rows) = (groups(report).count(), plural(report.query.by));
     let mut notes = Vec::new();

@@ -12,23 +12,23 @@ use cpumon_model::{
 
 use crate::named;
 
-/// A host of the fleet.
+/// A host of the fleet with its state.
 #[derive(Clone, Debug)]
 pub struct FleetHost {
-    /// The host.
+    /// The host as the receiver knows it.
     pub status: HostStatus,
     /// Whether its intervals still arrive.
     pub state: HostState,
-    /// How long ago its last interval arrived.
+    /// Time since its last interval arrived, ns.
     pub age_ns: i64,
     /// Its newest interval in short; `None`: there is none.
     pub glance: Option<Arc<Glance>>,
 }
 
-/// Processes of a host that are listed.
+/// Most processes that are listed of a host.
 pub const TOP: usize = 20;
 
-/// A host's newest interval in short.
+/// Summary of a host's newest interval.
 #[derive(Clone, Debug, Default)]
 pub struct Glance {
     /// Number of the interval.
@@ -37,28 +37,28 @@ pub struct Glance {
     pub minute: Minute,
     /// Share of all CPUs that was busy; `None` if the CPUs are not known.
     pub busy_ratio: Option<f64>,
-    /// Its ledger.
+    /// Ledger of the interval.
     pub ledger: Ledger,
-    /// Names of its flags.
+    /// Names of the interval's flags.
     pub flags: String,
     /// Its busiest processes, the busiest first, at most 20.
     pub top: Vec<Busy>,
 }
 
-/// A busy process.
+/// One of the busiest processes of a host.
 #[derive(Clone, Debug)]
 pub struct Busy {
-    /// Its key.
+    /// Pid and start of the process.
     pub key: ProcessKey,
-    /// Its name; hostile.
+    /// Name of the process; hostile.
     pub name: String,
-    /// Its container or unit; hostile.
+    /// Container or unit of the process; hostile.
     pub container: String,
-    /// Run time in the interval.
+    /// Run time in the interval, ns.
     pub run_ns: i64,
-    /// Utilization, 100 = one CPU.
+    /// Utilization in percent; 100 = one CPU.
     pub cpu_pct: Option<f64>,
-    /// Utilization, 100 = all CPUs.
+    /// Utilization in percent; 100 = all CPUs.
     pub host_pct: Option<f64>,
 }
 
@@ -91,7 +91,7 @@ impl Glance {
     }
 }
 
-/// Length of the minute, ns of measured time.
+/// Measured time that makes a minute, ns.
 const MINUTE_NS: u64 = 60_000_000_000;
 /// Intervals of a minute at most: hosts with shorter ones get a shorter minute.
 pub(super) const MAX_INTERVALS: usize = 240;
@@ -99,9 +99,9 @@ pub(super) const MAX_INTERVALS: usize = 240;
 /// What a host did in its last minute, as long as its intervals are in memory.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct Minute {
-    /// Busy share of all CPUs.
+    /// Share of all CPUs that was busy; `None` if not known.
     pub busy_ratio: Option<f64>,
-    /// The highest of any interval.
+    /// Highest busy share of a single interval.
     pub peak_ratio: Option<f64>,
     /// Threads ready, waiting for a CPU, on average; of all CPUs together.
     pub ready_mean: Option<f64>,
@@ -109,7 +109,7 @@ pub struct Minute {
     pub run_queue_per_cpu: Option<f64>,
     /// Share of the capacity that is not attributed.
     pub unattributed_ratio: Option<f64>,
-    /// Its intervals.
+    /// Number of intervals.
     pub intervals: u32,
     /// Those that lack data: snapshots or parts of them were lost on the way.
     pub incomplete: u32,
@@ -142,7 +142,6 @@ impl Part {
     }
 }
 
-/// The intervals of the last minute.
 #[derive(Debug, Default)]
 pub(super) struct Parts(VecDeque<Part>);
 
@@ -163,7 +162,6 @@ impl Parts {
     }
 }
 
-/// A numerator and what it is divided by.
 #[derive(Copy, Clone, Default)]
 struct Ratio {
     of: f64,
@@ -232,17 +230,17 @@ pub const BALANCED_RATIO: f64 = 0.005;
 
 /// A host is late once its newest interval is older than this many of its intervals, and than [`LATE_NS`].
 pub const LATE_INTERVALS: f64 = 2.5;
-/// The least age of a late host, ns.
+/// A host is late only if its newest interval is older than this, ns.
 pub const LATE_NS: i64 = 3_000_000_000;
 /// A host is silent once its newest interval is older than this many of its intervals, and than [`SILENT_NS`].
 pub const SILENT_INTERVALS: f64 = 10.0;
-/// The least age of a silent host, ns.
+/// A host is silent only if its newest interval is older than this, ns.
 pub const SILENT_NS: i64 = 15_000_000_000;
 
 named! {
     /// Whether intervals of a host arrive.
     HostState,
-    /// They arrive.
+    /// Intervals arrive in time.
     Reporting = "reporting",
     /// The last one is older than [`LATE_INTERVALS`] and [`LATE_NS`].
     Late = "late",
@@ -267,7 +265,7 @@ impl HostState {
     }
 }
 
-/// How long ago a host's last interval arrived.
+/// Time since a host's last interval arrived, ns.
 #[must_use]
 pub fn age_ns(host: &HostStatus, now_ns: i64) -> i64 {
     now_ns.saturating_sub(host.received_wall_ns).max(0)
@@ -277,17 +275,17 @@ named! {
     /// Something odd about a host that a reader of its figures must know. In order of weight, the heaviest first.
     #[derive(PartialOrd, Ord)]
     Oddity,
-    /// Nothing arrived for a while.
+    /// The state of the host is [`HostState::Silent`].
     Silent = "silent",
     /// It did not report since the receiver started; the store has its past.
     Stored = "stored",
-    /// Its newest interval is late.
+    /// The state of the host is [`HostState::Late`].
     Late = "late",
     /// Intervals of the last minute lack data that was lost on the way.
     Loss = "loss",
     /// The ledger of the last minute is not balanced.
     Ledger = "ledger",
-    /// Its clock is wrong.
+    /// The host's wall clock is wrong.
     Clock = "clock",
 }
 
@@ -333,7 +331,7 @@ mod tests {
 
     use super::*;
 
-    /// A second of two CPUs.
+    /// An interval of one second of a host with two CPUs.
     fn second(nth: u64, idle_ns: i64, flags: Flags) -> Interval {
         let at = |ns: u64| Moment { mono_ns: ns, boot_ns: ns, wall_ns: ns.cast_signed() };
         let row = ProcessInterval {

@@ -27,14 +27,14 @@ words! {
     Name = "name": "Name, from A to Z",
 }
 
-/// Which hosts over which range.
+/// A query for hosts over a range.
 #[derive(Clone, Debug)]
 pub struct SpanQuery {
-    /// The range, and points that fit the picture.
+    /// The range, and the number of points in it.
     pub range: PlotRange,
     /// Only hosts whose name or id contains each of these words.
     pub search: String,
-    /// Their order.
+    /// Order of the hosts.
     pub sort: SpanOrder,
     /// Reverses the order; hosts without data stay last.
     pub is_reverse: bool,
@@ -45,21 +45,21 @@ pub struct SpanQuery {
 /// A host over the range.
 #[derive(Clone, Debug)]
 pub struct SpanHost {
-    /// The host.
+    /// The host with its status.
     pub status: HostStatus,
-    /// Measured time; 0: no data.
+    /// Measured time, ns; 0 if there is no data.
     pub covered_ns: i64,
-    /// Busy share of all CPUs.
+    /// Share of all CPUs that was busy in the range.
     pub busy_ratio: Option<f64>,
-    /// The highest of a single interval.
+    /// Highest busy share of a single interval.
     pub peak_ratio: Option<f64>,
-    /// Start of the point in which it was.
+    /// Start of the point with that interval, ns since the UNIX epoch.
     pub peak_ns: Option<i64>,
     /// Tasks running or ready for each CPU, on average.
     pub run_queue_per_cpu: Option<f64>,
     /// Busy share of all CPUs in each point.
     pub points: Vec<Option<f64>>,
-    /// The highest of a single interval in each.
+    /// Highest busy share of a single interval in each point.
     pub peaks: Vec<Option<f64>>,
 }
 
@@ -68,9 +68,9 @@ pub struct SpanHost {
 pub struct FleetSpan {
     /// The points; `covered_ns` is that of the host with most data in each.
     pub times: BucketTimes,
-    /// Hosts that match.
+    /// Number of hosts that match.
     pub total: usize,
-    /// The page of them.
+    /// Hosts of the requested page.
     pub hosts: Vec<SpanHost>,
 }
 
@@ -91,7 +91,7 @@ fn grid(range: PlotRange, hosts: usize) -> PlotRange {
     PlotRange { since_ns: begin_ns, until_ns: end_ns, points: usize::try_from(count.max(1)).unwrap_or(1) }
 }
 
-/// A host being added up.
+/// Sums of one host while its spans are read.
 struct Building {
     buckets: Buckets,
     busy: Points,

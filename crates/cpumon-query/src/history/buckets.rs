@@ -54,7 +54,7 @@ impl Points {
         }
     }
 
-    /// The points that have a value.
+    /// Visits the points that have a value.
     pub(crate) fn each(&self, mut visit: impl FnMut(usize, f64)) {
         let known = self.0.iter().enumerate().filter(|(_, value)| !value.is_nan());
         known.for_each(|(at, value)| visit(at, *value));
@@ -73,13 +73,13 @@ impl Points {
         self.0.iter().all(|point| point.is_nan())
     }
 
-    /// Whole numbers; `None` where nothing is known.
+    /// Points rounded to whole numbers; `None` where nothing is known.
     pub(crate) fn finish(&self) -> Vec<Option<i64>> {
         self.0.iter().map(|point| whole(*point)).collect()
     }
 }
 
-/// A whole number; `None` if it is none.
+/// Rounds to a whole number; `None` for NaN.
 pub(crate) fn whole(value: f64) -> Option<i64> {
     #[expect(clippy::cast_possible_truncation, reason = "a float beyond i64 sticks at its end")]
     (!value.is_nan()).then(|| value.round() as i64)
@@ -102,7 +102,7 @@ impl Buckets {
         self.count
     }
 
-    /// The same points, of which nothing was measured.
+    /// The same points, without measured time.
     pub(crate) fn emptied(mut self) -> Self {
         self.covered_ns.fill(0.0);
         self
@@ -170,7 +170,6 @@ impl Buckets {
         }
     }
 
-    /// The points that a range of time touches.
     pub(crate) fn points_of(&self, range: TimeRange) -> std::ops::Range<usize> {
         if range.until_ns <= range.since_ns {
             return 0..0;

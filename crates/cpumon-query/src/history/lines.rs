@@ -48,7 +48,7 @@ pub fn lines(
     walk(history, host, range, Asked { selections, columns: wanted }, None)
 }
 
-/// One process, and what it was blocked by.
+/// One process over time, with its blocked time by reason.
 pub fn process(
     history: &History,
     host: &HostStatus,
@@ -120,7 +120,7 @@ const MAX_LINES: usize = 12;
 pub(crate) struct WaitLines {
     process: ProcessKey,
     count: usize,
-    /// 0 where waits were measured.
+    /// 0 where waits were measured, else no value.
     known: Points,
     by_reason: HashMap<WaitReason, (f64, Points)>,
 }
@@ -151,7 +151,7 @@ impl WaitLines {
         }
     }
 
-    /// Lines of `count` points.
+    /// The lines, most blocked time first, each of `count` points.
     pub(crate) fn finish(self, count: usize) -> Vec<WaitLine> {
         let mut all: Vec<_> = self.by_reason.into_iter().collect();
         let rank = |(reason, (total, _)): &(WaitReason, (f64, Points))| (Reverse(whole(*total)), *reason);

@@ -16,7 +16,6 @@ use crate::spans::Finest;
 use crate::time::{Available, PlotRange, TimeRange};
 use crate::{Live, QueryError, Shown};
 
-/// Gaps in an answer at most.
 pub(crate) const MAX_GAPS: usize = 1000;
 
 /// A range is read in parts of at least this: below, one more thread costs what it saves.
@@ -36,7 +35,7 @@ pub struct History {
 }
 
 impl History {
-    /// What a store holds.
+    /// Opens the history of a store.
     pub fn of_store(path: &Path) -> Result<Self, QueryError> {
         let pool = Arc::new(ReaderPool::new(Some(path.to_owned())));
         Ok(Self { reader: pool.take()?, live: None, pool, cancelled: Arc::default(), parts: None })
@@ -182,7 +181,7 @@ impl History {
         Ok(Plan { until_ns, ..plan })
     }
 
-    /// Walks spans in order of time.
+    /// Visits each span of the range in order of time.
     pub(crate) fn for_each(
         &self,
         query: &Query,
@@ -279,7 +278,7 @@ impl History {
         })
     }
 
-    /// Gaps that were recorded in a range.
+    /// Recorded gaps in a range, at most [`MAX_GAPS`].
     pub(crate) fn losses(&self, host: HostId, range: TimeRange) -> Result<Vec<Gap>, QueryError> {
         self.ask(|reader| reader.losses(host, range, MAX_GAPS))
     }
@@ -348,7 +347,7 @@ impl Drop for History {
     }
 }
 
-/// Questions answered at once; further ones wait.
+/// Number of queries answered at once; further ones wait.
 pub(crate) const MAX_AT_ONCE: usize = 4;
 
 /// Readers that stay open for the next question: most come one or two at a time.
@@ -359,14 +358,14 @@ const MAX_IDLE: usize = 2;
 pub struct ReaderPool {
     store: Option<PathBuf>,
     idle: Mutex<Vec<Reader>>,
-    /// What those could not read that are closed.
+    /// Damage that closed readers have found.
     damage: Mutex<DamageReport>,
     /// One permit for each question that is answered at once.
     pub turns: Arc<Semaphore>,
 }
 
 impl ReaderPool {
-    /// `store`: its file; `None`: nothing is stored.
+    /// A pool of readers of the file `store`; with `None` nothing is stored.
     #[must_use]
     pub fn new(store: Option<PathBuf>) -> Self {
         let turns = Arc::new(Semaphore::new(MAX_AT_ONCE));

@@ -22,10 +22,9 @@ const ON_THE_WAY_NS: i64 = 5_000_000_000;
 #[derive(Clone)]
 pub(super) struct Plot {
     host: HostId,
-    /// From which data it is read.
     pub(super) plan: Plan,
     pub(super) buckets: Buckets,
-    /// The points that the last span lies in.
+    /// Points that the last span touches.
     pub(super) shares: Vec<Share>,
     gaps: GapFinder,
     short_holes: ShortHoles,
@@ -140,13 +139,12 @@ const MOST_SUMS: usize = 60;
 /// Sums that measured less than all of their time.
 #[derive(Clone, Default)]
 pub(super) struct ShortHoles {
-    /// Neighbours are one range.
+    /// Ranges of sums with missing time; adjacent ranges are merged.
     incomplete: Vec<TimeRange>,
     sums: usize,
 }
 
 impl ShortHoles {
-    /// Takes the next span.
     pub(super) fn see(&mut self, span: &Segment<'_>) {
         let time = span.time();
         let measured_ns = i64::try_from(span.interval.duration_ns()).unwrap_or(i64::MAX);

@@ -10,7 +10,7 @@ use super::buckets::Buckets;
 use crate::keys::TaskKey;
 use crate::time::TimeRange;
 
-/// Number and start of a process or thread.
+/// Pid or tid of a task, and its start.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct TaskStart {
     number: u32,
@@ -26,7 +26,7 @@ impl From<TaskKey> for TaskStart {
 /// When a row was there, while its intervals are read in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Presence {
-    /// A bit a point.
+    /// One bit for each point at which the row was there.
     bits: Vec<u64>,
     /// Start of each task that was seen and has not ended, ns since the epoch.
     open: HashMap<TaskStart, i64>,

@@ -13,7 +13,6 @@ use crate::QueryError;
 use crate::json::{Named, Nanos};
 use crate::time::PlotRange;
 
-/// ns of one second.
 const SECOND_NS: f64 = 1e9;
 
 /// Sum, lowest and highest rate of one column.
@@ -92,7 +91,7 @@ fn busy_ns(interval: &Interval) -> Option<f64> {
 /// Counts of which the highest in a point is given.
 const COUNTS: [ColumnId; 2] = [ColumnId::ThreadCount, ColumnId::ProcessCount];
 
-/// A series being added up.
+/// Sums of a series while its spans are read.
 struct Building {
     columns: Vec<(&'static Column, Line)>,
     counts: Vec<(&'static Column, Points)>,
@@ -164,16 +163,16 @@ impl Building {
     }
 }
 
-/// How a series is read.
+/// Options of a series: its columns and its resolution.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct SeriesOptions<'a> {
     /// Names of columns; none: all, with extremes of the busy time and the run queue only.
     pub columns: &'a [String],
-    /// Intervals are read where sums would do.
+    /// Reads single intervals even where sums would suffice.
     pub is_finest: bool,
 }
 
-/// Reads a host over time.
+/// Reads the columns of a host over time.
 pub fn series(
     history: &History,
     host: &HostStatus,

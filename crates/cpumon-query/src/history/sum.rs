@@ -14,12 +14,12 @@ use crate::spans::{Cut, Span, cut};
 use crate::sum::{IntervalSum, add_process};
 use crate::time::{PlotRange, TimeRange};
 
-/// All processes of a name.
+/// Sum of all processes of one name.
 #[derive(Clone, Debug)]
 pub struct NamedProcess {
     /// Their sum; its key is that of the first one.
     pub sum: ProcessInterval,
-    /// How many they are.
+    /// Number of processes.
     pub count: u64,
 }
 
@@ -64,19 +64,19 @@ pub fn sum(
     Ok(RangeSum { resolution: cut.coarsest(), interval: sum.map(IntervalSum::finish).unwrap_or_default() })
 }
 
-/// One CPU over a range.
+/// CPU time of one CPU over a range.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CpuSum {
-    /// Its modes in the range.
+    /// CPU time by mode.
     pub times: CpuTimes,
-    /// Intervals in which it was measured.
+    /// Number of intervals in which the CPU was measured.
     pub intervals: u64,
 }
 
 /// All CPUs of a host over a range.
 #[derive(Clone, Debug)]
 pub struct Cpus {
-    /// The sum of each CPU, by its number.
+    /// Sums by CPU number.
     pub each: BTreeMap<u32, CpuSum>,
     /// Intervals that were read, with or without CPU times.
     pub intervals: u64,
@@ -84,9 +84,9 @@ pub struct Cpus {
     pub unknown_ns: Option<u64>,
     /// The store holds sums of this range, but its intervals no more.
     pub has_only_sums: bool,
-    /// One point, the range.
+    /// The range as a single point.
     pub times: BucketTimes,
-    /// Gaps, at most 1000.
+    /// Gaps in the range, at most 1000.
     pub gaps: Vec<Gap>,
 }
 

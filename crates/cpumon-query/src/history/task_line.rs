@@ -21,14 +21,13 @@ use crate::parse::{parse_process_key, parse_thread_key};
 use crate::tally::{self, Group, GroupOf, Now, ProcessRow, RowPart, Sums, Tally, TaskRow, ThreadRow};
 use crate::time::{PlotRange, TimeRange};
 
-/// The run delays of a point.
 #[derive(Clone, Default)]
 struct PointDelays {
     histogram: DelayHistogram,
     longest: LongestDelay,
 }
 
-/// A span as lines take it.
+/// A span with the points that it lies in.
 pub(super) struct LineSpan<'s> {
     buckets: &'s Buckets,
     shares: &'s [Share],
@@ -42,7 +41,7 @@ impl<'s> LineSpan<'s> {
     }
 }
 
-/// A line being added up.
+/// Sums of a line while its spans are read.
 #[derive(Clone, Default)]
 pub(super) struct LineSums {
     pub(super) columns: Vec<(&'static Column, Points)>,
@@ -217,7 +216,6 @@ pub(super) fn add_span(tally: &mut Tally<LineSums>, at: &LineSpan<'_>, selection
     tally.close(at);
 }
 
-/// The line of a group.
 pub(super) fn finish(group: LineGroup, buckets: &Buckets, from_sums: bool) -> TaskLine {
     let Group { name, task, sums: mut line, .. } = group;
     line.fill_percentiles();
@@ -244,7 +242,7 @@ pub(super) fn finish(group: LineGroup, buckets: &Buckets, from_sums: bool) -> Ta
     }
 }
 
-/// The value of a row in a column.
+/// Value of a column in a row; `None` if it is not a number.
 fn cell(view: &IntervalView<'_>, row: TaskRow<'_>, id: ColumnId) -> Option<f64> {
     match row {
         TaskRow::Process(row) => number(&view.process(row, id)),
@@ -263,19 +261,19 @@ fn put(points: &mut Points, column: &Column, shares: &[Share], value: f64) {
     }
 }
 
-/// What a line is of.
+/// What a line shows: one process, one thread, or all processes of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// One process.
     Process(ProcessKey),
     /// One thread.
     Thread {
-        /// Its key.
+        /// Id and start of the thread.
         key: ThreadKey,
         /// Its process, if the caller knows it: then the threads of others are not read.
         process: Option<ProcessKey>,
     },
-    /// All processes of a name.
+    /// All processes of this name.
     Name(String),
 }
 
@@ -288,7 +286,7 @@ impl Selection {
         if self.is_thread() { Tables::THREAD_INTERVAL } else { Tables::PROCESS_INTERVAL }
     }
 
-    /// What of a tally it is.
+    /// The group of a tally that the selection names.
     fn group(&self) -> GroupOf<'_> {
         match self {
             Self::Process(key) => GroupOf::by_key("", TaskKey::Process(*key)),
@@ -310,7 +308,7 @@ impl Selection {
     }
 }
 
-/// Reads `TID-STARTNS`, or `PID-STARTNS/TID-STARTNS`.
+/// Parses `TID-STARTNS`, or `PID-STARTNS/TID-STARTNS`.
 pub fn parse_thread_selection(text: &str) -> Result<Selection, QueryError> {
     let (process, thread) = match text.split_once('/') {
         Some((process, thread)) => (Some(process), thread),
@@ -323,7 +321,7 @@ pub fn parse_thread_selection(text: &str) -> Result<Selection, QueryError> {
 /// Time since boot and the wall clock are not read at the same instant, and the latter may have been set in between.
 const SLACK_NS: i64 = 1_000_000_000;
 
-/// What is known of one host.
+/// Finds when processes of one host began and ended.
 pub(super) struct Lives<'a> {
     pub(super) history: &'a History,
     pub(super) host: HostId,

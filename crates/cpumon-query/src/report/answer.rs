@@ -145,9 +145,8 @@ impl ReportRow {
 /// Growth of a group's counters, and how much of the range was measured.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Figures {
-    /// Growth of its counters.
     pub(super) delta: Delta,
-    /// Its blocked time; `None`: not measured.
+    /// Blocked time, ns; `None` if it was not measured.
     pub(super) blocked_ns: Option<i64>,
     /// Measured time; 0: no data, or of several hosts.
     pub(super) covered_ns: u64,
@@ -160,7 +159,7 @@ impl Figures {
         self.fields.contains(needs).then_some(value)
     }
 
-    /// For each ns that was measured.
+    /// `ns` divided by the measured time; `None` if there is none.
     fn mean(&self, ns: Option<i64>) -> Option<f64> {
         ns.filter(|_| self.covered_ns > 0).map(|ns| ns as f64 / self.covered_ns as f64)
     }

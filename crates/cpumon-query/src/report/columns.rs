@@ -59,7 +59,7 @@ fn line(row: &ReportRow, part: Option<&HostPart>, screen: Screen) -> String {
 }
 
 impl Report {
-    /// Its columns.
+    /// Columns of the report.
     #[must_use]
     pub fn fields(&self, screen: Screen) -> Vec<Field<'_, ReportRow>> {
         let (by, sort, compares) = (self.query.by, self.query.sort, self.before.is_some());
@@ -141,7 +141,6 @@ impl Report {
         fields
     }
 
-    /// What a row is of.
     fn name_fields(&self) -> [ReportField<'static>; 6] {
         let by = self.query.by;
         let mut host = Field::text("host", |row: &ReportRow| Some(row.host.as_deref()?.into()));
@@ -166,7 +165,7 @@ impl Report {
     }
 }
 
-/// The longest wait of a row.
+/// Columns of the longest wait of a row.
 fn wait_fields() -> [ReportField<'static>; 2] {
     let longest = |row: &ReportRow| row.waits.iter().next();
     let words = move |row: &ReportRow, words: fn(WaitReason) -> std::borrow::Cow<'static, str>| {
@@ -182,7 +181,6 @@ fn wait_fields() -> [ReportField<'static>; 2] {
     ]
 }
 
-/// Where rows are control groups, containers or services.
 fn limit_fields() -> [ReportField<'static>; 5] {
     let limited = |row: &ReportRow| row.limits.filter(|limits| limits.limit.is_limited());
     let throttle = move |row: &ReportRow| limited(row).and_then(|limits| limits.throttle);
@@ -204,7 +202,6 @@ fn limit_fields() -> [ReportField<'static>; 5] {
     ]
 }
 
-/// Where the report is compared with another range.
 fn change_fields() -> [ReportField<'static>; 6] {
     [
         Field::int("before_run_ns", |row: &ReportRow| row.before?.run_ns),
@@ -217,7 +214,7 @@ fn change_fields() -> [ReportField<'static>; 6] {
 }
 
 impl Found {
-    /// Columns of what is found.
+    /// Columns of search results.
     #[must_use]
     pub fn fields(screen: Screen) -> [Field<'static, Self>; 10] {
         let clock = move |ns: Option<crate::json::Nanos>| {

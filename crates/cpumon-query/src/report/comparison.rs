@@ -22,24 +22,24 @@ pub struct CompareRanges {
     pub after: TimeRange,
 }
 
-/// Which of the two ranges.
+/// One of the two ranges of a comparison.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The first.
+    /// The range to compare with.
     Before,
-    /// The second.
+    /// The range whose change is shown.
     After,
 }
 
-/// One of the two ranges.
+/// Sums of one of the two ranges.
 #[derive(Debug)]
 struct Summed {
     tally: RangeTally,
-    /// The coarsest that is read.
+    /// Coarsest resolution that is read; `None` if only intervals are.
     resolution: Option<Resolution>,
 }
 
-/// Two ranges being added up.
+/// Sums of two ranges, to be compared.
 #[derive(Debug)]
 pub struct Comparison {
     grouping: Grouping,
@@ -56,14 +56,14 @@ pub struct Change<'c> {
 }
 
 impl Comparison {
-    /// Nothing added yet.
+    /// A comparison without data.
     #[must_use]
     pub fn new(by: GroupBy) -> Self {
         let side = || Summed { tally: RangeTally::timeless(), resolution: None };
         Self { grouping: Grouping::By(by.into()), sides: [side(), side()], rows: Vec::new() }
     }
 
-    /// Sets what a side is read from.
+    /// Sets the coarsest resolution that a side is read from; `None`: intervals.
     pub fn read_from(&mut self, side: Side, resolution: Option<Resolution>) {
         self.sides[side as usize].resolution = resolution;
     }
@@ -135,7 +135,7 @@ impl Change<'_> {
         Some(&self.sides[side as usize].tally.groups()[self.row[side as usize]?])
     }
 
-    /// The group under its newest name.
+    /// The group in the second range, else in the first: it has the newest name.
     fn newest(&self) -> Option<&Group> {
         self.group(Side::After).or_else(|| self.group(Side::Before))
     }
@@ -185,7 +185,7 @@ impl Change<'_> {
         coarsest.map_or("interval", Resolution::name)
     }
 
-    /// Columns of a row.
+    /// Columns of a row of the comparison.
     #[must_use]
     pub fn fields() -> [Field<'static, Self>; 17] {
         use Side::{After, Before};

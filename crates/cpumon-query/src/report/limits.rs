@@ -25,7 +25,7 @@ pub(super) fn has_limits(by: ReportBy) -> bool {
 }
 
 impl HostLimits {
-    /// Of a row; `None`: not known.
+    /// Limits of the row with this name; `None` if not known.
     pub(super) fn of(&self, name: &str) -> Option<GroupLimits> {
         self.groups.get(name).copied().or_else(|| self.is_complete.then_some(GroupLimits::NONE))
     }

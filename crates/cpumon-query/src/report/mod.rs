@@ -93,7 +93,6 @@ pub(crate) fn report(
     Ok(report)
 }
 
-/// The range that is asked for.
 fn range_of(history: &History, hosts: &[HostStatus], query: &ReportQuery) -> Result<TimeRange, QueryError> {
     match asked_range(history, hosts, query.since_ns, query.until_ns) {
         // Its start is behind all data.

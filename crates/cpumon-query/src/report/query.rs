@@ -7,7 +7,7 @@ use crate::{ChoiceError, words};
 const DAY_NS: i64 = 86_400_000_000_000;
 
 words! {
-    /// What a row of a report is.
+    /// Grouping of a report's rows.
     #[derive(Default)]
     ReportBy, "grouping",
     #[default]
@@ -23,7 +23,7 @@ words! {
 }
 
 words! {
-    /// Order of a report, the most first.
+    /// Order of a report's rows, greatest value first.
     #[derive(Default)]
     ReportSort, "order",
     #[default]
@@ -68,12 +68,12 @@ pub enum CompareWith {
     Before,
     /// The same range a day earlier.
     Yesterday,
-    /// This range.
+    /// The given range.
     Range(TimeRange),
 }
 
 impl CompareWith {
-    /// The range to compare one with.
+    /// The range that a report of the range `of` is compared with.
     #[must_use]
     pub fn range(self, of: TimeRange) -> TimeRange {
         let earlier = |by_ns: i64| TimeRange {
@@ -104,24 +104,24 @@ impl ReportFilter {
     }
 }
 
-/// Which report to make.
+/// A query for a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReportQuery {
     /// Start, ns since the UNIX epoch; `None` is an hour before the end.
     pub since_ns: Option<i64>,
     /// End, ns since the UNIX epoch; `None` is the end of the data.
     pub until_ns: Option<i64>,
-    /// What a row is.
+    /// Grouping of the rows.
     pub by: ReportBy,
-    /// Which rows come first.
+    /// Order of the rows.
     pub sort: ReportSort,
     /// Rows to leave out at the beginning.
     pub offset: usize,
-    /// Most rows; all others are one row.
+    /// Most rows; all others are summed in one row.
     pub limit: usize,
-    /// What to compare with.
+    /// Range to compare with.
     pub compare: Option<CompareWith>,
-    /// Which rows it is of.
+    /// Which processes the report includes.
     pub filter: ReportFilter,
     /// Points over time, about; `None`: as many as a small line has.
     pub points: Option<usize>,

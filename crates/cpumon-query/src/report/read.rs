@@ -18,16 +18,15 @@ use crate::time::{PlotRange, TimeRange};
 
 /// Threads are read interval by interval over at most a day, and two hours at the ends of what is read from sums.
 const THREAD_INTERVALS_NS: i64 = 26 * 3_600_000_000_000;
-/// Points of a small line, about.
+/// Approximate number of points of a sparkline.
 const POINTS: usize = 24;
-/// What is read of a range.
+/// How a range is read.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Reading<'a> {
     pub(super) host: &'a HostStatus,
     pub(super) grouping: &'a Grouping,
-    /// Rows of other processes are not needed.
     pub(super) filter: &'a ProcessFilter,
-    /// The scheduler's events too.
+    /// Whether the scheduler's events are read too.
     pub(super) with_events: bool,
 }
 
@@ -73,7 +72,6 @@ pub(super) struct Whole {
     pub(super) tally: RangeTally,
 }
 
-/// Adds up a range of one host.
 pub(super) fn of_range(
     history: &History,
     host: &HostStatus,
@@ -92,7 +90,6 @@ pub(super) fn of_range(
     Ok(Whole { cut, tally })
 }
 
-/// How a range of threads is read.
 pub(super) fn of_threads(history: &History, host: &HostStatus, asked: TimeRange) -> Result<Cut, QueryError> {
     let without = history.ask(|reader| reader.hours_without_threads(host.info.host, asked))?;
     let cut = cut_threads(asked, history.finest(host.info.host, asked)?, &without);
@@ -134,7 +131,7 @@ pub(super) struct Zoom<'a> {
     host: &'a HostStatus,
     grouping: &'a Grouping,
     shown: Vec<GroupId>,
-    /// The processes of what is shown.
+    /// Processes of the groups that are shown.
     filter: ProcessFilter,
     parts: HashMap<TimeRange, HashMap<GroupId, Times>>,
     reads: usize,
@@ -165,7 +162,7 @@ impl<'a> Zoom<'a> {
         Ok(Zoomed { peak: self.peak(id, times)?, ..ends })
     }
 
-    /// The same without its peak.
+    /// First and last time of a group, without its peak.
     pub(super) fn ends(&mut self, id: &GroupId, times: &Times) -> Result<Zoomed, QueryError> {
         Ok(Zoomed {
             first_ns: self.end_of(id, times.first, End::First)?,
@@ -231,7 +228,6 @@ impl<'a> Zoom<'a> {
     }
 }
 
-/// Which end of a group's time.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum End {
     First,

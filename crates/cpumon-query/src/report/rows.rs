@@ -40,7 +40,6 @@ pub(super) fn report(query: &ReportQuery, range: TimeRange, tallies: &[HostTally
     }
 }
 
-/// A group of one of the hosts.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct GroupPlace {
     pub(super) host: usize,
@@ -102,7 +101,6 @@ pub(super) fn settle(rows: &mut [ReportRow], sort: ReportSort) {
     }
 }
 
-/// The row of a group.
 pub(super) fn of_group(one: &HostTally, at: usize, zoomed: Zoomed, used_ns: i64) -> ReportRow {
     let (tally, group) = (&one.tally, &one.tally.groups()[at]);
     let wait = group.sums.waits.longest().filter(|_| tally.fields.contains(Fields::WAITS));
@@ -139,19 +137,19 @@ pub(super) fn others(tallies: &[HostTally]) -> Vec<GroupPlace> {
     tallies.iter().enumerate().filter_map(place).collect()
 }
 
-/// Run time of all threads a point.
+/// Run time of all threads in each point.
 pub(super) fn used(tally: &RangeTally) -> Values {
     let Some(buckets) = &tally.buckets else { return Values::new() };
     buckets.zero_where_there(tally.used_points.iter().copied().enumerate(), |_| true)
 }
 
-/// Run time a point.
+/// Run time of a group in each point.
 pub(super) fn points(tally: &RangeTally, group: &Group) -> Values {
     let Some(buckets) = &tally.buckets else { return Values::new() };
     buckets.zero_where_there(group.sums.points.iter().copied().enumerate(), |_| true)
 }
 
-/// A row of several groups, which did this.
+/// One row for several groups, with these figures.
 fn together(tallies: &[HostTally], used_ns: i64, figures: Figures, kind: RowKind, name: String) -> ReportRow {
     let only = if let [one] = tallies { Some(one) } else { None };
     let figures = Figures { covered_ns: only.map_or(0, |one| one.tally.covered_ns), ..figures };

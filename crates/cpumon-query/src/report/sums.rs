@@ -12,14 +12,12 @@ use crate::history::buckets::{Buckets, Share};
 use crate::tally::{self, GroupId, GroupOf, Grouping, Now, ProcessRow, RowPart, Sums, Tally, ThreadRow};
 use crate::time::TimeRange;
 
-/// A group of a report.
 pub(super) type Group = tally::Group<GroupSums>;
 
-/// A range being added up.
 #[derive(Clone, Debug)]
 pub(super) struct RangeTally {
     pub(super) tally: Tally<GroupSums>,
-    /// Measured time.
+    /// Measured time, ns.
     pub(super) covered_ns: u64,
     /// Run time of all threads by the ledger; where there is none, of all rows.
     pub(super) used_ns: i64,
@@ -27,7 +25,7 @@ pub(super) struct RangeTally {
     pub(super) fields: Fields,
     /// Points over time; `None`: none are wanted.
     pub(super) buckets: Option<Buckets>,
-    /// Run time of all threads a point.
+    /// Run time of all threads in each point.
     pub(super) used_points: Vec<f64>,
     shares: Vec<Share>,
 }
@@ -61,7 +59,6 @@ impl RangeTally {
         }
     }
 
-    /// The same one before anything was added.
     pub(super) fn emptied(&self) -> Self {
         Self::of(self.buckets.clone().map(Buckets::emptied), self.tally.emptied())
     }
@@ -70,12 +67,11 @@ impl RangeTally {
         &self.tally.groups
     }
 
-    /// The group with this id.
     pub(super) fn find(&self, id: &GroupId) -> Option<&Group> {
         self.tally.find(id).map(|at| &self.tally.groups[at])
     }
 
-    /// Adds a span; `resolution`: of sums.
+    /// Adds a span; `resolution` is the resolution of its sums.
     pub(super) fn add(
         &mut self,
         span: &Segment<'_>,
@@ -127,7 +123,7 @@ impl RangeTally {
         self.tally.append(later.tally);
     }
 
-    /// Points of the small lines.
+    /// Points of the sparklines.
     pub(super) fn times(&self) -> BucketTimes {
         self.buckets.as_ref().map_or_else(BucketTimes::default, Buckets::times)
     }
@@ -177,7 +173,6 @@ impl<'s> MarkedSpan<'s> {
     }
 }
 
-/// What a group did.
 #[derive(Clone, Debug)]
 pub(super) struct GroupSums {
     pub(super) delta: Delta,
@@ -185,11 +180,11 @@ pub(super) struct GroupSums {
     pub(super) waits: Waits,
     pub(super) times: Times,
     is_timeless: bool,
-    /// Run time a point.
+    /// Run time in each point.
     pub(super) points: Vec<f64>,
 }
 
-/// `part` in `length_ns`, a second.
+/// `part` per second, where `part` is the growth in `length_ns`.
 pub(super) fn rate(part: i64, length_ns: u64) -> i64 {
     if length_ns == 0 {
         return 0;
@@ -255,7 +250,7 @@ impl AddAssign for GroupSums {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) range: TimeRange,
-    /// `None`: an interval.
+    /// Resolution of the sum; `None` for an interval.
     pub(super) resolution: Option<Resolution>,
 }
 
@@ -263,9 +258,9 @@ pub(super) struct Mark {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub(super) mark: Mark,
-    /// Not more than this, ns per second.
+    /// Upper bound of the peak, ns per second.
     pub(super) upper: i64,
-    /// Not less.
+    /// Lower bound of the peak, ns per second.
     pub(super) lower: i64,
 }
 
@@ -274,7 +269,7 @@ pub(super) struct Candidate {
 pub(super) struct Times {
     pub(super) first: Option<Mark>,
     pub(super) last: Option<Mark>,
-    /// The highest of the intervals that were read.
+    /// Highest peak of the intervals that were read.
     pub(super) peak: Option<Peak>,
     pub(super) candidates: Vec<Candidate>,
 }

@@ -10,16 +10,14 @@ use crate::group::{GroupBy, group_name};
 use crate::keys::TaskKey;
 use crate::report::{ReportBy, ReportFilter};
 
-/// How rows are grouped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Grouping {
-    /// Each row is in one group.
     By(ReportBy),
     /// The same for the rows that a filter lets through; the others are one group.
     Filtered(ReportBy, RowFilter),
     /// Only what a search finds; a row can be in several groups.
     Search(Search),
-    /// Each process by its key alone.
+    /// Each process is a group, identified by its key.
     Keys,
 }
 
@@ -28,31 +26,26 @@ pub(crate) enum Grouping {
 pub(crate) struct Search {
     /// A part of the name of a program, an interpreter, a product, a user or a container, in lower case.
     text: String,
-    /// A user id.
+    /// The user id, if the text is a number.
     uid: Option<u32>,
-    /// A pid, where a filter takes one.
+    /// The pid, if the text is a number; only filters search for pids.
     number: Option<u32>,
 }
 
 /// Kind of a group; the kinds of a report are its grouping, those of a search are what is found.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// What the report is by.
+    /// A group of the report's grouping.
     #[default]
     Whole,
     /// Processes that began and ended within one interval, by name.
     Short,
     /// All others: what a filter does not let through, and what came when there were too many groups.
     Others,
-    /// Found by name.
     Name,
-    /// Found by user.
     User,
-    /// Found by systemd unit.
     Service,
-    /// Found by container.
     Container,
-    /// Found by Kubernetes pod.
     Pod,
 }
 
@@ -66,9 +59,8 @@ impl Kind {
 /// A group, as it is called in every part of a range.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum GroupId {
-    /// By what it is called.
     Named(Kind, Box<str>),
-    /// By its key, which counts within a boot.
+    /// A task by its key, which is unique within a boot.
     Task(BootId, TaskKey),
 }
 
@@ -89,7 +81,6 @@ impl<'a> GroupOf<'a> {
         Self { kind: Kind::Whole, name, task: Some((BootId::default(), task)), process: None }
     }
 
-    /// The group of all others.
     pub(crate) const OTHERS: GroupOf<'static> =
         GroupOf { kind: Kind::Others, name: "", task: None, process: None };
 
@@ -98,7 +89,6 @@ impl<'a> GroupOf<'a> {
     }
 }
 
-/// A row of a span.
 #[derive(Copy, Clone)]
 pub(crate) enum TaskRow<'a> {
     Process(&'a ProcessInterval),
@@ -113,7 +103,7 @@ pub(crate) struct RowPart<'a> {
     pub(crate) life: Life,
     pub(crate) delta: &'a Delta,
     pub(crate) waits: &'a Waits,
-    /// `None`: not measured.
+    /// Blocked time, ns; `None` if it was not measured.
     pub(crate) blocked_ns: Option<i64>,
     /// Of sums: the largest run time in one interval, ns per second.
     pub(crate) most_ns_per_s: Option<i64>,
@@ -138,17 +128,14 @@ pub(crate) struct ProcessRow<'a> {
 }
 
 impl<'a> ProcessRow<'a> {
-    /// Whether its user is known.
     pub(crate) fn has_user(&self) -> bool {
         self.source.has_users()
     }
 
-    /// The process rows of a span.
     pub(crate) fn of(span: &'a Segment<'_>) -> impl Iterator<Item = Self> {
         (0..span.interval.processes.len()).map(move |at| Self::at(span, at))
     }
 
-    /// The one at this place.
     pub(crate) fn at(span: &'a Segment<'_>, at: usize) -> Self {
         let interval = span.interval;
         let row = &interval.processes[at];
@@ -186,12 +173,10 @@ pub(crate) struct ThreadRow<'a> {
 }
 
 impl<'a> ThreadRow<'a> {
-    /// The thread rows of a span.
     pub(crate) fn of(span: &'a Segment<'_>) -> impl Iterator<Item = Self> {
         (0..span.interval.threads.len()).map(move |at| Self::at(span, at))
     }
 
-    /// The one at this place.
     pub(crate) fn at(span: &'a Segment<'_>, at: usize) -> Self {
         let (interval, sum) = (span.interval, span.threads.get(at));
         let row = &interval.threads[at];
@@ -236,7 +221,7 @@ impl Grouping {
         }
     }
 
-    /// How deep rows are read.
+    /// Whether process rows or thread rows are read.
     pub(crate) fn what(&self) -> What {
         match self {
             Self::By(ReportBy::Thread) | Self::Filtered(ReportBy::Thread, _) => What::Threads,
@@ -244,7 +229,7 @@ impl Grouping {
         }
     }
 
-    /// Which rows count; `None`: all.
+    /// Filter of the rows; `None` if all rows count.
     pub(crate) fn filter(&self) -> Option<&RowFilter> {
         if let Self::Filtered(_, filter) = self { Some(filter) } else { None }
     }
@@ -259,7 +244,6 @@ impl Grouping {
         }
     }
 
-    /// The groups of a process row.
     pub(crate) fn each(&self, process: ProcessRow<'_>, host: &str, visit: &mut dyn FnMut(GroupOf<'_>)) {
         let ProcessRow { row, boot, source, is_short, .. } = process;
         match self {
@@ -284,7 +268,6 @@ impl Grouping {
     }
 }
 
-/// Which rows a report is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RowFilter {
     text: Option<Search>,
@@ -307,7 +290,6 @@ impl RowFilter {
         *group_name(*by, source, &row.info) == **name || has_other_name(*by, name, source, &row.info)
     }
 
-    /// Whether it lets a process through.
     pub(crate) fn lets(&self, process: ProcessRow<'_>) -> bool {
         let ProcessRow { row, source, is_short, .. } = process;
         let has_pid = |search: &Search| !is_short && search.number == Some(row.key.pid);
@@ -348,14 +330,12 @@ impl Search {
         text.to_lowercase().contains(&self.text)
     }
 
-    /// Whether a process is found at all.
     fn finds(&self, info: &ProcessInfo, source: SourceKind) -> bool {
         let mut is_found = false;
         self.each(info, source, &mut |_| is_found = true);
         is_found
     }
 
-    /// The groups in which a process is found.
     pub(crate) fn each(&self, info: &ProcessInfo, source: SourceKind, visit: &mut dyn FnMut(GroupOf<'_>)) {
         if [&info.name, &info.interpreter, &info.product].iter().any(|name| self.is_in(name)) {
             visit(GroupOf::named(Kind::Name, &info.name));

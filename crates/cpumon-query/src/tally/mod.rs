@@ -15,12 +15,10 @@ pub(crate) use self::places::MAX_GROUPS;
 use self::places::{Found, Places};
 use crate::keys::TaskKey;
 
-/// What a group adds up.
 pub(crate) trait Sums: Clone {
     /// What is needed of a span to add its rows.
     type Span<'s>;
 
-    /// Adds a row.
     fn add(&mut self, span: &Self::Span<'_>, part: &RowPart<'_>);
 
     /// Ends a span in which the group had rows.
@@ -40,7 +38,7 @@ pub(crate) struct Now {
     times: Option<ActiveTimes>,
 }
 
-/// Times of two rows of one sum.
+/// Merges the activity times of two rows of one sum.
 fn together(one: Option<ActiveTimes>, other: ActiveTimes) -> ActiveTimes {
     one.map_or(other, |one| ActiveTimes {
         first_ns: one.first_ns.min(other.first_ns),
@@ -76,7 +74,6 @@ impl Now {
     }
 }
 
-/// A group.
 #[derive(Clone, Debug)]
 pub(crate) struct Group<S> {
     pub(crate) kind: Kind,
@@ -107,14 +104,13 @@ impl<S> Group<S> {
     }
 }
 
-/// Groups being added up.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally<S> {
     places: Places,
     pub(crate) groups: Vec<Group<S>>,
-    /// What a group begins with.
+    /// Sums of a new group.
     empty: S,
-    /// Rows of other groups than these count nowhere.
+    /// Rows whose group is not in `groups` are ignored.
     is_closed: bool,
     /// Groups that were met when there were too many already, an upper bound: they are in that of all others.
     pub(crate) folded: u64,
@@ -128,7 +124,7 @@ impl<S: Sums> Tally<S> {
         Self { places, groups, empty, is_closed: false, folded: 0, open }
     }
 
-    /// Of these groups only.
+    /// A tally of these groups; rows of other groups are ignored.
     pub(crate) fn of_groups<'g>(empty: S, groups: impl IntoIterator<Item = GroupOf<'g>>) -> Self {
         let mut tally = Self::new(empty);
         for group in groups {
@@ -138,7 +134,6 @@ impl<S: Sums> Tally<S> {
         tally
     }
 
-    /// The same one before anything was added.
     pub(crate) fn emptied(&self) -> Self {
         let empty = self.empty.clone();
         if self.is_closed {
@@ -147,7 +142,7 @@ impl<S: Sums> Tally<S> {
         Self::new(empty)
     }
 
-    /// The group with this id.
+    /// Index of the group in `groups`.
     pub(crate) fn find(&self, id: &GroupId) -> Option<usize> {
         match id {
             GroupId::Named(kind, name) => self.places.find(*kind, name, None),

@@ -25,9 +25,9 @@ enum Place {
 
 /// A group that was found, or is to be made.
 pub(super) enum Found {
-    /// It is there.
+    /// Index of the group.
     Known(usize),
-    /// The next one.
+    /// Index that the new group gets.
     New(usize),
 }
 
@@ -38,14 +38,13 @@ struct OfInfo {
     groups: Range<usize>,
 }
 
-/// Where groups are.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places {
     names: HashMap<Box<str>, usize, RandomState>,
     groups: HashMap<Place, usize, RandomState>,
-    /// By address, and whether rows have a user.
+    /// Groups by address of the description, and by whether rows have a user.
     infos: HashMap<(usize, bool), OfInfo, RandomState>,
-    /// Groups of descriptions, one list behind the other.
+    /// Group indices of all descriptions; [`OfInfo`] has the range of each.
     lists: Vec<usize>,
 }
 
@@ -97,12 +96,11 @@ impl Places {
         self.infos.get(&(Arc::as_ptr(info).addr(), has_user)).map(|known| known.groups.clone())
     }
 
-    /// One of the groups of [`Places::of_info`].
+    /// Group index at a position of [`Places::of_info`].
     pub(super) fn noted(&self, at: usize) -> Option<usize> {
         self.lists.get(at).copied()
     }
 
-    /// Notes the groups of a description.
     pub(super) fn note(
         &mut self,
         info: &Arc<ProcessInfo>,

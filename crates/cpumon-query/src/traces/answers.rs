@@ -133,7 +133,7 @@ pub struct TraceDelays {
     until_ns: u64,
 }
 
-/// A clause as a sentence.
+/// Makes a clause a sentence: capital letter and full stop.
 fn sentence(mut clause: String) -> String {
     if let Some(first) = clause.get_mut(..1) {
         first.make_ascii_uppercase();
@@ -197,14 +197,14 @@ impl TraceThreadRow {
 }
 
 impl TraceThreads {
-    /// A page of threads; `total`: how many match.
+    /// A page of threads; `total` is the number of threads that match.
     pub fn new<'r>(timeline: &Timeline, total: usize, rows: impl Iterator<Item = &'r ThreadRow>) -> Self {
         Self { total, rows: rows.map(|row| TraceThreadRow::new(timeline, row)).collect() }
     }
 }
 
 impl TraceThreadPage {
-    /// A thread, its blocked time and its antagonists.
+    /// A thread with its blocked time and its antagonists.
     #[must_use]
     pub fn new(timeline: &Timeline, row: &ThreadRow, sums: &WindowSums, behind: &Behind) -> Self {
         Self {
@@ -240,7 +240,7 @@ impl TraceSums {
 }
 
 impl TraceDelays {
-    /// A page of the pairs.
+    /// A page of `delays`.
     #[must_use]
     pub fn new(delays: Delays, page: Page) -> Self {
         let total = delays.by.len();

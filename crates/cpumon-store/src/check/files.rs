@@ -63,7 +63,6 @@ fn read_list(source: &Connection) -> rusqlite::Result<()> {
 /// No journal: a copy that is not complete is removed.
 const COPY_FAST: &str = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA trusted_schema = OFF;";
 
-/// A store that is being written.
 #[derive(Debug)]
 pub(super) struct Out {
     connection: Connection,
@@ -165,7 +164,7 @@ impl Out {
     }
 }
 
-/// The file, and what SQLite puts beside it.
+/// A file and those that SQLite puts beside it; removed when dropped.
 #[derive(Debug)]
 pub(super) struct Temporary(PathBuf);
 

@@ -21,7 +21,7 @@ const FIRST_PAGES: usize = 64;
 /// Bytes copied between two checks whether to stop.
 const COPY_BYTES: usize = 4 << 20;
 
-/// A row of the list of tables.
+/// A row of `sqlite_schema`.
 #[derive(Clone, Debug)]
 struct Listed {
     kind: String,
@@ -34,7 +34,6 @@ struct Listed {
     is_index: bool,
 }
 
-/// Where the tables of a store are.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) version: i32,
@@ -117,7 +116,7 @@ fn list(model: &Connection) -> Sql<Vec<Listed>> {
     rows.collect()
 }
 
-/// A definition without what only a writer needs.
+/// A definition without the words that only a writer needs, and in one spacing.
 fn shortened(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ").replace(" NOT NULL", "").replace(", ", ",").replace("( ", "(").replace(" )", ")")

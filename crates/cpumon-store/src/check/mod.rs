@@ -73,7 +73,6 @@ struct Check<'a> {
     stop: &'a AtomicBool,
     out: Option<Out>,
     report: CheckReport,
-    /// The hosts by their rows.
     hosts: BTreeMap<HostRow, HostId>,
     content: Content,
     /// Rows of the table at hand with a trust that they cannot have.
@@ -106,7 +105,7 @@ impl<'a> Check<'a> {
     /// What SQLite finds. Its check of a file computes generated columns and indexes of all tables: those of others must not run, so beside them
     /// each table of a store is checked alone, and the list of free pages with that of tables.
     fn pages(&mut self, version: i32) -> Result<()> {
-        /// More lines say nothing more.
+        /// SQLite reports at most this many faults; more of them would add nothing.
         const MAX_LINES: usize = 20;
         let mut checks = vec![MAX_LINES.to_string()];
         if schema::has_others(self.source, self.path, version)? {
@@ -128,7 +127,6 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// Reads one table, and copies it.
     fn table(&mut self, table: &Table) -> Result<()> {
         // Before the walk: what the index has and the table does not is lost.
         let mut missing = self.listed(table);
@@ -332,13 +330,12 @@ impl<'a> Check<'a> {
 /// Rows of a table that cannot be read, or whose content cannot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LostRows {
-    /// The table.
     pub table: String,
     /// Rows that are there but cannot be read.
     pub rows: u64,
     /// Places where an unknown number of rows is missing.
     pub ranges: u64,
-    /// Why; empty where the pages say it.
+    /// Why they are lost; empty where [`CheckReport::pages`] has the reason.
     pub detail: String,
 }
 
@@ -351,18 +348,16 @@ impl LostRows {
 /// What is right and what is wrong with a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
-    /// Rows by table that were read.
+    /// Rows that were read, by table.
     pub rows: BTreeMap<String, u64>,
     /// What SQLite finds wrong with the file, at most 20 lines.
     pub pages: Vec<String>,
-    /// Intervals that cannot be read.
     pub damage: DamageReport,
     /// What is missing of other tables: names, sums, lists.
     pub lost: Vec<LostRows>,
 }
 
 impl CheckReport {
-    /// Whether nothing is wrong.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.pages.is_empty() && self.damage.is_empty() && self.lost.is_empty()

@@ -41,7 +41,7 @@ impl Table {
         row
     }
 
-    /// The number in a column of a row.
+    /// The number in a column; `None` if the value is no integer.
     pub(super) fn integer(&self, row: &[Value], name: &str) -> Option<i64> {
         match row.get(self.place(name)?) {
             Some(Value::Integer(number)) => Some(*number),
@@ -91,13 +91,12 @@ fn tables_of(model: &Connection) -> Sql<Vec<Table>> {
 
 /// Keys that are tried one by one behind a page that cannot be read: more than rows fit in one.
 const NEAR: i64 = 1_024;
-/// The largest step behind it.
+/// The largest step behind a page that cannot be read.
 const FAR: i64 = i64::MAX / 4;
 
-/// What a walk comes to.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub(super) enum Found<'a> {
-    /// A row, with its key.
+    /// Key and values of a row.
     Row(&'a [i64], &'a [Value]),
     /// A row of which the key can be read, and the rest cannot.
     LostRow,
@@ -105,7 +104,7 @@ pub(super) enum Found<'a> {
     LostRange,
 }
 
-/// Takes what is found; false ends the walk.
+/// Takes each finding; false ends the walk.
 type Visit<'a> = &'a mut dyn FnMut(Found<'_>) -> bool;
 
 /// Gives each row that can be read to `visit`, and each place with rows that cannot.
@@ -137,7 +136,6 @@ pub(super) fn walk(source: &Connection, table: &Table, visit: Visit<'_>) -> Sql<
     }
 }
 
-/// What comes behind a key.
 enum Next {
     Key(Vec<i64>),
     End,
@@ -262,7 +260,7 @@ fn key_of(row: &Row<'_>, keys: usize) -> Sql<Vec<i64>> {
     (0..keys).map(|at| row.get(at)).collect()
 }
 
-/// The greatest key that is less.
+/// The greatest key below this one.
 fn before(mut key: Vec<i64>) -> Vec<i64> {
     if let Some(last) = key.last_mut() {
         *last = last.saturating_sub(1);
@@ -270,7 +268,6 @@ fn before(mut key: Vec<i64>) -> Vec<i64> {
     key
 }
 
-/// Reused buffers.
 #[derive(Debug, Default)]
 pub(super) struct Content {
     chunk: Chunk,

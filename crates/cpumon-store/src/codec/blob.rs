@@ -13,7 +13,7 @@ use super::{
 
 /// First byte of a blob.
 const FORMAT: u8 = 1;
-/// No chunk could have it.
+/// Error for an interval with more rows than a chunk may have.
 const TOO_MANY: &str = "more than 524,288 rows";
 /// Bits of a process's head byte; the two low bits are its life.
 mod process_bit {
@@ -96,7 +96,6 @@ impl Encoder {
         });
     }
 
-    /// The blob, complete after the last row.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.out.as_bytes()
     }
@@ -179,7 +178,6 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// The blob of `interval`.
     fn encode(interval: &PackedInterval, out: &mut Vec<u8>) {
         let processes = interval.processes.iter().map(|row| &row.delta);
         let mut encoder = Encoder::default();
@@ -196,7 +194,6 @@ pub(crate) mod tests {
         out.extend_from_slice(encoder.as_bytes());
     }
 
-    /// Any six numbers, mostly small.
     pub(crate) fn any_delta() -> impl Strategy<Value = Delta> {
         let value = || {
             prop_oneof![
@@ -235,7 +232,6 @@ pub(crate) mod tests {
         }
     }
 
-    /// Any interval in packed order.
     pub(crate) fn any_packed() -> impl Strategy<Value = PackedInterval> {
         proptest::collection::vec(any_process(), 0..8).prop_map(|mut groups| {
             groups.sort_by_key(|group| group.0.id);

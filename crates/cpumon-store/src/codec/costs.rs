@@ -30,7 +30,7 @@ const MOST_OF_A_WALK: usize = MOST_OF_A_CHUNK + (128 << 20);
 /// What reading something may take that is refused: most of it is the plain section.
 const MOST_OF_A_REFUSAL: usize = 24 << 20;
 
-/// As `zip`, whatever the length.
+/// As `zip`, but for any length.
 fn zipped(plain: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     varint::write(&mut out, plain.len() as u64);
@@ -162,7 +162,6 @@ fn histograms(count: usize, buckets: u8) -> Vec<u8> {
     out
 }
 
-/// A chunk of compressed sections.
 #[derive(Clone)]
 struct Made {
     name: &'static str,
@@ -229,7 +228,6 @@ fn padded(mut blob: Vec<u8>, intervals: usize) -> Vec<u8> {
     blob
 }
 
-/// Each section as large as may be.
 fn all_at_once() -> Made {
     const INTERVALS: usize = 64;
     let ids = MAX_ROWS / INTERVALS;
@@ -404,7 +402,6 @@ fn store(dir: &Path, chunks: &[Made]) -> PathBuf {
     path
 }
 
-/// Ends of the first intervals.
 fn walk(reader: &Reader, most: usize) -> Vec<i64> {
     let mut found = Vec::new();
     reader

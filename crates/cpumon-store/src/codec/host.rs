@@ -14,7 +14,7 @@ use super::limits::{FREE_GROUP_BYTES, GROUP_TIMES, MAX_CPUS, MAX_GROUP_BYTES, MA
 use super::sched::{HistogramLimit, write_histogram};
 use super::varint::{self, Cursor, Malformed};
 
-/// Bit of the mask above the ten modes.
+/// Bit above those of the ten modes: a counter of the CPU went back.
 const WENT_BACK: u64 = 1 << 10;
 /// First byte behind the modes per CPU.
 const FORMAT: u8 = 1;
@@ -24,7 +24,6 @@ const HAS_PRESSURE: u8 = 2;
 /// Longest path that a writer is given, bytes: sources cut at 4,096.
 const MAX_PATH_BYTES: usize = 8_192;
 
-/// Appends what is known to `out`.
 pub(crate) fn encode(interval: &Interval, out: &mut Vec<u8>) {
     encode_modes(&interval.cpus, out);
     encode_events(interval, out);
@@ -57,7 +56,7 @@ fn write_known(times: &[u64], unit: u64, more_bits: u64, out: &mut Vec<u8>) {
     known().for_each(|(_, ns)| varint::write(out, ns / unit));
 }
 
-/// Reads the times of a mask.
+/// Reads a time for each bit that is set in `mask`.
 fn read_known(cursor: &mut Cursor<'_>, mask: u64, unit: u64, times: &mut [u64]) -> Result<(), Malformed> {
     for (_, ns) in times.iter_mut().enumerate().filter(|(bit, _)| mask & 1 << bit != 0) {
         *ns = cursor.u64()?.wrapping_mul(unit);
@@ -245,7 +244,7 @@ fn decode_cpu(cursor: &mut Cursor<'_>) -> Result<CpuSched, Malformed> {
 /// What is known of the groups of an interval, or of several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cgroups {
-    /// Of the host.
+    /// Pressure of the whole host.
     pub(crate) pressure: Option<Pressure>,
     pub(crate) left_out: u32,
     /// Ascending by path, each path once.
@@ -268,7 +267,7 @@ impl Cgroups {
         })
     }
 
-    /// Puts them into an interval.
+    /// Moves the groups into an interval.
     pub(crate) fn give(self, interval: &mut Interval) {
         (interval.pressure, interval.cgroups_left_out) = (self.pressure, self.left_out);
         interval.cgroups = self.rows;
@@ -288,7 +287,6 @@ impl Cgroups {
         }
     }
 
-    /// Appends them to `out`.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         varint::write(out, u64::from(self.pressure.is_some()));
         if let Some(pressure) = self.pressure {
@@ -320,7 +318,6 @@ impl Cgroups {
         }
     }
 
-    /// What [`Cgroups::write`] wrote.
     pub(crate) fn read(cursor: &mut Cursor<'_>) -> Result<Self, Malformed> {
         let pressure = if cursor.u64()? == 0 { None } else { Some(read_pressure(cursor)?) };
         let left_out = cursor.narrow()?;

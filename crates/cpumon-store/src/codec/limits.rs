@@ -21,5 +21,5 @@ pub(crate) const MAX_BUCKETS: usize = 1 << 21;
 /// one before; beyond them as much as 256 paths of 4,096 bytes take with ease, which is what an interval can have.
 pub(crate) const GROUP_TIMES: usize = 64;
 pub(crate) const FREE_GROUP_BYTES: usize = 4 << 20;
-/// Whatever the blob's length.
+/// Most bytes that the groups of a blob take, whatever its length.
 pub(crate) const MAX_GROUP_BYTES: usize = 64 << 20;

@@ -11,7 +11,6 @@ use super::{place_code, place_of};
 
 /// First byte of a list.
 const FORMAT: u8 = 1;
-/// Most columns of numbers.
 pub(crate) const MOST_NUMBERS: usize = 7;
 /// Most processes of a list; longer ones are not written: idle processes of such a host stay unknown.
 pub(crate) const MAX_PROCESSES: usize = 1 << 15;
@@ -113,7 +112,7 @@ pub(crate) fn stepped(before: u64, by: u64) -> u64 {
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ListedProcess {
-    /// Row of `process`.
+    /// Row id in table `process`.
     pub(crate) id: u64,
     pub(crate) thread_rows: u32,
 }
@@ -138,13 +137,13 @@ impl ListRow for ListedProcess {
 /// Lists have them in order of process and thread.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ListedThread {
-    /// Row of `process`.
+    /// Row id in table `process`.
     pub(crate) process_id: u64,
-    /// Row of `thread`.
+    /// Row id in table `thread`.
     pub(crate) id: u64,
     pub(crate) reason: WaitReason,
     pub(crate) last_cpu: u16,
-    /// A letter of proc(5).
+    /// State letter, as in proc(5).
     pub(crate) state: u8,
 }
 

@@ -14,17 +14,16 @@ use crate::rows::signed;
 pub(crate) enum ColumnCoding {
     /// The value itself.
     Plain,
-    /// Less the value before.
+    /// Difference to the value in the row before.
     Delta,
     /// Less the value before in that other column: an interval begins where the one before ended.
     Continues(usize),
     /// Its growth less the growth of that other column: clocks run alike.
     Alongside(usize),
-    /// Less that other column of the same row.
+    /// Difference to that other column of the same row.
     Minus(usize),
 }
 
-/// Number of columns.
 pub(crate) const COUNT: usize = 42;
 /// Number of columns that each chunk has; those behind them are written only up to the last one that is not zero, and are the last
 /// ones of table `interval`.
@@ -186,7 +185,6 @@ pub(crate) fn trust_code(trust: Option<Trust>) -> i64 {
     }
 }
 
-/// Whether [`trust_code`] gives this number.
 #[cfg(feature = "bundled")]
 pub(crate) fn is_trust_code(code: i64) -> bool {
     code == 0 || trust_of(code).is_some()
@@ -198,7 +196,6 @@ fn trust_of(code: i64) -> Option<Trust> {
     all.into_iter().find(|trust| trust_code(Some(*trust)) == code)
 }
 
-/// The numbers of `interval`.
 pub(crate) fn row_of(interval: &Interval, received_wall_ns: i64, loss: Option<&LossCounts>) -> MetaRow {
     let source = MetaSource { interval, received_wall_ns, loss };
     std::array::from_fn(|at| (COLUMNS[at].get)(&source))
@@ -228,7 +225,6 @@ pub(crate) fn measured_in_ns(row: &MetaRow) -> i64 {
     signed(ledger.measured_in_ns(length_ns(row).unsigned_abs()))
 }
 
-/// What is odd about the interval.
 pub(crate) fn flags_of(row: &MetaRow) -> Flags {
     flags_from(row[FLAGS])
 }
@@ -237,7 +233,6 @@ fn flags_from(bits: i64) -> Flags {
     Flags::from_bits_retain(u16::try_from(bits).unwrap_or(0))
 }
 
-/// Which counters are known.
 pub(crate) fn fields_of(row: &MetaRow) -> Fields {
     fields_from(row[FIELDS])
 }

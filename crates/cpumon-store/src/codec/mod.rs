@@ -47,7 +47,6 @@ pub(crate) struct PackedProcess {
     pub(crate) stored_rows: u32,
 }
 
-/// The active rows of one interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PackedInterval {
     /// In any order, each id once.
@@ -98,7 +97,6 @@ const STATES: [u8; 10] = *b"?RSDZTtXIP";
 /// Code of a state that is not one of [`STATES`].
 const OTHER_STATE: u8 = 15;
 
-/// The code of each letter.
 const STATE_CODES: [u8; 256] = {
     let mut codes = [OTHER_STATE; 256];
     let mut code = 0_u8;

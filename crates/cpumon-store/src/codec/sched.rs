@@ -35,12 +35,11 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    /// Empties it: nothing is known of the interval.
+    /// Empties the blob: nothing is known of the interval.
     pub(crate) fn clear(&mut self) {
         self.out.clear();
     }
 
-    /// Starts a blob of so many processes.
     pub(crate) fn begin(&mut self, processes: usize) {
         self.out.clear();
         (self.process_id, self.thread_id) = (0, 0);
@@ -48,7 +47,6 @@ impl Encoder {
         varint::write(&mut self.out, processes as u64);
     }
 
-    /// Adds a process of so many threads.
     pub(crate) fn process(&mut self, id: u64, threads: u32) {
         varint::write_signed(&mut self.out, id.wrapping_sub(self.process_id).cast_signed());
         varint::write(&mut self.out, u64::from(threads));
@@ -283,7 +281,6 @@ fn from_us(us: u64) -> i64 {
     signed(us.saturating_mul(1_000))
 }
 
-/// Appends a histogram to `out`.
 pub(crate) fn write_histogram(out: &mut Vec<u8>, histogram: &DelayHistogram) {
     varint::write(out, histogram.iter().count() as u64);
     let mut before = 0;
@@ -295,7 +292,6 @@ pub(crate) fn write_histogram(out: &mut Vec<u8>, histogram: &DelayHistogram) {
     }
 }
 
-/// Reads what [`write_histogram`] wrote.
 pub(crate) fn read_histogram(cursor: &mut Cursor<'_>) -> Result<DelayHistogram, Malformed> {
     let mut histogram = DelayHistogram::default();
     let mut bucket = 0_u8;
@@ -321,7 +317,7 @@ impl Default for HistogramLimit {
 }
 
 impl HistogramLimit {
-    /// [`read_histogram`] of one more.
+    /// Reads one more histogram; an error if it exceeds a limit.
     pub(crate) fn read(&mut self, cursor: &mut Cursor<'_>) -> Result<Arc<DelayHistogram>, Malformed> {
         let too_many = cursor.malformed("more histograms than an interval has");
         self.histograms = self.histograms.checked_sub(1).ok_or(too_many)?;
@@ -331,7 +327,6 @@ impl HistogramLimit {
     }
 }
 
-/// Steps over what [`read_histogram`] reads.
 pub(crate) fn skip_histogram(cursor: &mut Cursor<'_>) -> Result<(), Malformed> {
     let buckets = cursor.count(2)?;
     cursor.skip(2 * buckets)
@@ -349,7 +344,6 @@ pub(crate) fn waits_to_bytes(waits: &Waits) -> Vec<u8> {
     out
 }
 
-/// Reads what [`waits_to_bytes`] wrote.
 pub(crate) fn waits_from_bytes(bytes: &[u8]) -> Result<Waits, Malformed> {
     let mut cursor = Cursor::new(bytes);
     let mut waits = Waits::default();

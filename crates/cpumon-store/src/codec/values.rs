@@ -23,7 +23,7 @@ pub(crate) struct Coding {
 }
 
 impl Coding {
-    /// Fits rows of zeros.
+    /// The coding that fits rows of zeros.
     pub(crate) const TIGHTEST: Self = Self { in_ticks: true, no_run: true };
 
     /// The coding that fits all these rows.
@@ -33,7 +33,6 @@ impl Coding {
         coding
     }
 
-    /// Makes it fit `row` too.
     #[inline]
     pub(crate) fn widen(&mut self, row: &Delta) {
         self.no_run &= row.run_ns == 0;
@@ -134,7 +133,6 @@ pub(super) fn decode_values(coding: Coding, cursor: &mut Cursor<'_>) -> Result<(
     Ok((coding.delta(parts), mask))
 }
 
-/// Reads rows of values one after the other.
 #[derive(Debug)]
 pub(crate) struct Values<'a> {
     coding: Coding,
@@ -143,7 +141,6 @@ pub(crate) struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// Finds the sections that [`write_values`] wrote.
     pub(crate) fn open(cursor: &mut Cursor<'a>) -> Result<Self, Malformed> {
         let (coding, signed) = (Coding::from_bits(cursor.u8()?), cursor.u8()?);
         let mut columns = [Cursor::new(&[]); PARTS];

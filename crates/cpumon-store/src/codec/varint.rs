@@ -3,7 +3,6 @@
 
 pub(crate) use cpumon_model::varint::{push as write, unzigzag, zigzag};
 
-/// Bytes that ended too early or are invalid.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed at byte {offset}: {what}")]
 pub(crate) struct Malformed {
@@ -48,7 +47,6 @@ impl Packer {
         self.bytes.get(..self.at).unwrap_or_default()
     }
 
-    /// Appends a row that `write` fills.
     #[inline]
     pub(crate) fn row(&mut self, write: impl FnOnce(&mut Row<'_>)) {
         // Reserved for the largest row, so that the numbers of a row need no check for growth.
@@ -91,7 +89,6 @@ impl Row<'_> {
         at
     }
 
-    /// Overwrites the byte at a position.
     #[inline]
     pub(crate) fn set_byte(&mut self, at: usize, byte: u8) {
         if let Some(place) = self.bytes.get_mut(at) {
@@ -123,7 +120,6 @@ impl Row<'_> {
     }
 }
 
-/// Reads numbers from a byte slice.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -141,7 +137,6 @@ impl<'a> Cursor<'a> {
         if cursor.u8()? == format { Ok(cursor) } else { Err(cursor.malformed("unknown format")) }
     }
 
-    /// Names the present offset in an error.
     pub(crate) fn malformed(&self, what: &'static str) -> Malformed {
         Malformed { offset: self.at, what }
     }
@@ -248,13 +243,11 @@ impl<'a> Cursor<'a> {
         Ok(slice)
     }
 
-    /// The bytes of a section that [`write_section`] wrote.
     pub(crate) fn section_bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let len = self.count(1)?;
         self.bytes(len)
     }
 
-    /// A section that [`write_section`] wrote.
     pub(crate) fn section(&mut self) -> Result<Cursor<'a>, Malformed> {
         self.section_bytes().map(Cursor::new)
     }

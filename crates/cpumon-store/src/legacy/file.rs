@@ -20,7 +20,6 @@ const DISTRUST_SCHEMA: &str =
 const PROCESS_COLUMNS: [&str; 7] = ["ProcID", "Process", "User", "Kernel", "Time", "Duration", "idx"];
 const THREAD_COLUMNS: [&str; 7] = ["ThreadID", "ProcID", "user", "kernel", "duration", "timestamp", "idx"];
 
-/// An open legacy database of a known schema.
 pub(super) struct LegacyFile {
     pub connection: Connection,
     pub path: PathBuf,
@@ -121,7 +120,7 @@ impl LegacyFile {
 
 struct ColumnInfo {
     name: String,
-    /// The table's one integer primary key.
+    /// It alone is the table's primary key, and an integer.
     is_only_key: bool,
 }
 
@@ -230,7 +229,6 @@ pub(super) struct ThreadRow {
     pub kernel_ms: i64,
 }
 
-/// Why a thread row cannot be used.
 #[derive(Copy, Clone)]
 enum Unfit {
     WrongType,

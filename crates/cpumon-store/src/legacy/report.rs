@@ -51,10 +51,8 @@ impl OddRows {
     }
 }
 
-/// One device of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportedHost {
-    /// Name in the store.
     pub name: String,
     /// Its id here: derived from the name, so that a second import of the file meets the first.
     pub id: HostId,
@@ -62,32 +60,27 @@ pub struct ImportedHost {
     pub sets: u64,
 }
 
-/// What was read and what came out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportReport {
-    /// Schema of the file.
     pub schema: Schema,
     /// The devices, in the order of their addresses.
     pub hosts: Vec<ImportedHost>,
-    /// The zone the times were read in.
     pub zone: String,
     /// Rows of `Processes` in the file.
     pub process_rows_read: u64,
     /// Rows of `Threads` in the file.
     pub thread_rows_read: u64,
-    /// Process rows handed out.
+    /// Process rows given to the sink.
     pub process_rows: u64,
-    /// Thread rows handed out.
+    /// Thread rows given to the sink.
     pub thread_rows: u64,
-    /// Intervals handed out.
+    /// Intervals given to the sink.
     pub sets: u64,
     /// Intervals that the store had already.
     pub sets_known: u64,
     /// Start of the first and end of the last interval, ns since the UNIX epoch.
     pub span: Option<(i64, i64)>,
-    /// Rows that were odd.
     pub odd: OddRows,
-    /// Guesses about host and zone, for people.
     pub guesses: Vec<String>,
 }
 
@@ -99,7 +92,6 @@ impl ImportReport {
         self.odd.table()[..6].iter().all(|(count, _)| *count == 0)
     }
 
-    /// The report for people, one line each.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let names: Vec<_> = self.hosts.iter().take(8).map(|host| escape(&host.name).to_string()).collect();
@@ -129,24 +121,13 @@ impl ImportReport {
     }
 }
 
-/// Why a file could not be imported.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
-    /// The file could not be opened.
     #[error("cannot open {path} for import", path = path.display())]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
-    /// Not a SQLite database.
+    Open { path: PathBuf, source: std::io::Error },
     #[error("{path} is not a SQLite database", path = path.display())]
-    NotADatabase {
-        /// The file.
-        path: PathBuf,
-    },
+    NotADatabase { path: PathBuf },
     /// The program that wrote the database did not close it.
     #[error(
         "{journal} is beside {path}: its writer did not finish. Close the original receiver, or open and close the \
@@ -154,63 +135,38 @@ pub enum ImportError {
         path = path.display(),
         journal = journal.display()
     )]
-    Journal {
-        /// The file.
-        path: PathBuf,
-        /// The journal beside it.
-        journal: PathBuf,
-    },
+    Journal { path: PathBuf, journal: PathBuf },
     /// A database, but not one of the original receiver.
     #[error("{path} is no database of the original receiver: {reason}", path = path.display())]
-    Schema {
-        /// The file.
-        path: PathBuf,
-        /// What is missing or wrong.
-        reason: String,
-    },
+    Schema { path: PathBuf, reason: String },
     /// The file is damaged or cannot be read further.
     #[error("cannot read {table} of {path}", path = path.display())]
     Read {
-        /// The file.
         path: PathBuf,
         /// The table, or `the schema`.
         table: &'static str,
-        /// SQLite's error.
         source: rusqlite::Error,
     },
     /// More than the importer holds in memory at once.
     #[error("{path} holds more than {limit} {what}: refused to keep memory bounded", path = path.display())]
     TooMany {
-        /// The file.
         path: PathBuf,
         /// What there is too much of, in the plural.
         what: &'static str,
-        /// How many are accepted.
         limit: usize,
     },
-    /// One name for several devices.
     #[error("{path} holds {count} devices; a host name can be given for a file with one device only", path = path.display())]
-    HostForMany {
-        /// The file.
-        path: PathBuf,
-        /// Number of devices in it.
-        count: u64,
-    },
-    /// The text names no time zone.
+    HostForMany { path: PathBuf, count: u64 },
     #[error("{text:?} is no time zone: expected auto, an offset like +02:00 or a name like Europe/Berlin")]
-    Zone {
-        /// The text that was given.
-        text: String,
-    },
+    Zone { text: String },
     /// The receiving side failed.
     #[error("cannot store an imported interval")]
     Sink(#[source] StoreError),
 }
 
-/// Which of the original's two schemas.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Schema {
-    /// Without a device's address.
+    /// The file names no device.
     #[default]
     Y2012,
     /// `Processes.RemoteIP` names the device.
@@ -218,7 +174,6 @@ pub enum Schema {
 }
 
 impl Schema {
-    /// The year people know it by.
     #[must_use]
     pub fn year(self) -> u16 {
         match self {

@@ -21,20 +21,18 @@ use crate::error::StoreError;
 const MAX_SET_ROWS: usize = 1 << 16;
 /// Most bytes of names of one set. A name can have 32 KB, and is in memory twice.
 const MAX_SET_NAME_BYTES: usize = 32 << 20;
-/// Devices in one file at most.
+/// Most devices in one file.
 const MAX_HOSTS: usize = 1 << 16;
 /// Name of the device when neither the user nor the file nor its name gives one.
 const NAMELESS_HOST: &str = "device";
 /// The original receiver gave all of its files this name, so it names no device.
 const ORIGINAL_STEM: &str = "ProcessUsage";
 
-/// What the user knows about the file.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
     /// Name for the device; in 2013 it replaces the address if there is only one. The 2012 schema names none: without this it
     /// is the file's name without its ending, or `device` if the file has the name the original gave it.
     pub host: Option<String>,
-    /// The zone of the file's local times.
     pub zone: Zone,
 }
 
@@ -45,7 +43,7 @@ pub(super) struct Sets<'a> {
     file: &'a LegacyFile,
     zone: Resolved,
     given_host: Option<&'a str>,
-    /// For a file that names no device.
+    /// Host name for a file that names no device.
     guessed_host: String,
     report: ImportReport,
     host: HostInfo,
@@ -218,11 +216,10 @@ pub(super) struct Set {
     wall_ns: i64,
     duration_ms: u32,
     first_idx: i64,
-    /// With `Processes.idx`, in order of arrival.
+    /// Process rows with their `Processes.idx`, in order of arrival.
     processes: Vec<(ProcessInterval, i64)>,
     /// Where the process of an id and a name is. By a list of an id's names each row would be compared with all of them.
     by_name: HashMap<u32, HashMap<Box<str>, usize>>,
-    /// Bytes of the names in `processes`.
     name_bytes: usize,
     threads: Vec<ThreadInterval>,
     by_tid: HashMap<u32, usize>,
@@ -257,7 +254,6 @@ impl Set {
         }
     }
 
-    /// Whether `row` belongs to this set.
     pub fn takes(&self, row: &ProcessRow) -> bool {
         self.ticks == row.ticks && self.ip == row.ip
     }

@@ -74,10 +74,8 @@ impl Zone {
     }
 }
 
-/// A zone that exists.
 pub(super) struct Resolved {
     zone: TimeZone,
-    /// How the report names it.
     pub shown: String,
     /// The user did not give it.
     pub is_guess: bool,

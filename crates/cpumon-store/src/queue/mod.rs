@@ -32,7 +32,6 @@ const STRANGERS_PART: usize = 2;
 /// And of its memory at most so much, bytes: some seconds of 20 hosts with 1,000 active threads each.
 const STRANGERS_BYTES: usize = 16 << 20;
 
-/// What is put into the queue.
 #[derive(Debug)]
 struct Offer<'a> {
     info: &'a HostInfo,
@@ -48,22 +47,19 @@ struct Offer<'a> {
 /// What became of an interval that was offered to the writer thread.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Queued {
-    /// It waits for the writer.
     Yes,
-    /// There is no space.
     NoSpace,
     /// Its host, or all hosts together that are not trusted, began too many boots.
     TooManyBoots,
 }
 
-/// What both sides see.
+/// State of the queue that both ends see.
 #[derive(Debug, Default)]
 struct Inner {
     trusted: Share,
     strangers: Share,
     boots: BootLimit,
     pool: Vec<ActiveCopy>,
-    /// Memory of the pool.
     pool_bytes: usize,
     /// What did not fit since the writer last asked.
     lost: LostByHost,
@@ -78,7 +74,7 @@ struct Inner {
 /// The queue and the two conditions on which its ends wait.
 #[derive(Debug)]
 struct Queue {
-    /// What may wait.
+    /// The most that may wait.
     limit: Amount,
     started: Instant,
     inner: Mutex<Inner>,
@@ -119,7 +115,6 @@ impl Inner {
         self.amount() == Amount::default()
     }
 
-    /// What waits.
     fn amount(&self) -> Amount {
         self.trusted.amount().plus(self.strangers.amount())
     }
@@ -185,7 +180,7 @@ impl Queue {
         self.try_put_at(offer, Instant::now())
     }
 
-    /// [`Queue::try_put`] at a moment.
+    /// [`Queue::try_put`] of an interval that was received at this moment.
     fn try_put_at(&self, offer: &Offer<'_>, received: Instant) -> Queued {
         let Offer { info, trust, loss, interval, ref gap, ref receipt } = *offer;
         // First of all: copying, and waiting for the lock, must not make the receipt later.

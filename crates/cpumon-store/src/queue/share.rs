@@ -17,7 +17,6 @@ const MAX_HOSTS: usize = 8_192;
 /// A longer description is not remembered: each interval brings one along, and strangers choose its length.
 const MAX_INFO_BYTES: usize = 1_024;
 
-/// An interval that waits for the writer.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) info: Arc<HostInfo>,
@@ -40,12 +39,11 @@ pub(super) struct Amount {
 }
 
 impl Amount {
-    /// One part of it in `parts`.
+    /// This amount divided by `parts`.
     pub(super) fn part(self, parts: usize) -> Self {
         Self { intervals: self.intervals / parts, bytes: self.bytes / parts }
     }
 
-    /// The same with at most so many bytes.
     pub(super) fn with_bytes_below(self, most: usize) -> Self {
         Self { bytes: self.bytes.min(most), ..self }
     }
@@ -54,7 +52,7 @@ impl Amount {
         Self { intervals: self.intervals + other.intervals, bytes: self.bytes + other.bytes }
     }
 
-    /// What is left of it after `used`.
+    /// This amount minus `used`, at least 0.
     pub(super) fn less(self, used: Self) -> Self {
         Self {
             intervals: self.intervals.saturating_sub(used.intervals),
@@ -62,7 +60,7 @@ impl Amount {
         }
     }
 
-    /// The larger of both numbers.
+    /// The larger value of each of the two numbers.
     pub(super) fn or_at_least(self, least: Self) -> Self {
         Self { intervals: self.intervals.max(least.intervals), bytes: self.bytes.max(least.bytes) }
     }
@@ -81,7 +79,7 @@ pub(super) struct Share {
     /// With which intervals the rows of idle processes go along.
     pub(super) lists: ListSchedule,
     infos: Recent<HostId, Arc<HostInfo>, Seeded>,
-    /// Intervals that were not stored, cumulative.
+    /// Intervals of each host that were not stored, cumulative.
     dropped: Recent<HostId, u64, Seeded>,
 }
 
@@ -98,7 +96,6 @@ impl Default for Share {
 }
 
 impl Share {
-    /// What waits.
     pub(super) fn amount(&self) -> Amount {
         Amount { intervals: self.entries.len(), bytes: self.bytes }
     }
@@ -139,7 +136,6 @@ impl Share {
         *self.dropped.get_or_insert_with(host, || 0) += intervals;
     }
 
-    /// Hosts of which something is remembered.
     #[cfg(test)]
     pub(super) fn remembered(&self) -> usize {
         self.infos.len() + self.dropped.len()
@@ -160,7 +156,6 @@ pub(super) fn bytes_of(copy: &ActiveCopy, info: &HostInfo) -> usize {
     size_of::<Entry>() + bytes_of_rows(&copy.interval) + texts + bytes_of_host(info)
 }
 
-/// Memory of a host's description.
 fn bytes_of_host(info: &HostInfo) -> usize {
     let texts = [&info.hostname, &info.kernel, &info.arch, &info.agent, &info.source_reason];
     size_of::<HostInfo>() + texts.iter().map(|text| text.len()).sum::<usize>()

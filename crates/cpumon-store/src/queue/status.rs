@@ -7,24 +7,18 @@ use std::sync::Arc;
 
 use crate::time::ClockDoubt;
 
-/// Whether intervals reach the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum StoreState {
-    /// Intervals reach the file.
     #[default]
     Ok,
     /// No space: the disk is full, a quota is reached, or it cannot be written. Tried again every few seconds.
     Full {
         /// Since when, ns since the epoch on this machine's clock.
         since_wall_ns: i64,
-        /// The system's error.
         reason: String,
     },
     /// Another error. Tried again every few seconds.
-    Failed {
-        /// The system's error.
-        reason: String,
-    },
+    Failed { reason: String },
 }
 
 impl StoreState {
@@ -42,15 +36,10 @@ impl StoreState {
 /// Counts of a writer thread since it was started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreStatus {
-    /// Whether intervals reach the file.
     pub state: StoreState,
-    /// Intervals waiting in the queue.
     pub queued_intervals: u64,
-    /// Bytes of memory that they take.
     pub queued_bytes: u64,
-    /// Intervals committed to the file.
     pub stored_intervals: u64,
-    /// Thread rows committed with them.
     pub stored_thread_rows: u64,
     /// Intervals that the store had already.
     pub duplicate_intervals: u64,
@@ -70,7 +59,6 @@ pub trait Receipt: Debug + Send + Sync {
     fn notify(&self, number: u64, is_stored: bool);
 }
 
-/// Which receipt to notify, and with which number.
 #[derive(Clone, Debug)]
 pub struct ReceiptRequest {
     /// Notified once.

@@ -46,7 +46,6 @@ impl WriterThread {
         Ok(Self { handle: WriterHandle { queue: shared }, thread: Some(thread) })
     }
 
-    /// The sending end of the queue.
     #[must_use]
     pub fn handle(&self) -> WriterHandle {
         self.handle.clone()
@@ -168,7 +167,7 @@ impl Drop for EndNotice {
     }
 }
 
-/// What is put and not committed.
+/// Counts of what was put and is not yet committed.
 #[derive(Copy, Clone, Debug, Default)]
 struct OpenCounts {
     intervals: u64,
@@ -189,7 +188,7 @@ pub(super) struct Worker {
     next_commit: Instant,
     next_maintenance: Instant,
     open: OpenCounts,
-    /// Of the open transaction.
+    /// Receipts of what the open transaction holds.
     receipts: Vec<ReceiptRequest>,
 }
 
@@ -210,7 +209,6 @@ impl Worker {
         }
     }
 
-    /// Runs until the queue is stopped.
     pub(super) fn run(&mut self) {
         let _end_notice = EndNotice(Arc::clone(&self.queue));
         let mut batch = Vec::new();
@@ -322,7 +320,7 @@ impl Worker {
         }
     }
 
-    /// After a commit that worked.
+    /// Returns to storing after a commit that succeeded.
     fn recover(&mut self) {
         if self.state != StoreState::Ok {
             log::warn!("storing to {} again", self.writer.path().display());

@@ -114,7 +114,6 @@ impl<N: Name, T: Default> NameCache<N, T> {
     }
 }
 
-/// Keys and names that were read before.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     boots: HashMap<BootRow, BootId>,
@@ -204,12 +203,12 @@ impl Names {
         self.boot(connection, boot)
     }
 
-    /// The processes of a chunk that was read.
+    /// Ids of the processes of a chunk, which may be read together.
     pub(super) fn expect_processes(&mut self, ids: Vec<u64>) {
         self.processes.expect(ids);
     }
 
-    /// The threads of a chunk that was read.
+    /// Ids of the threads of a chunk, which may be read together.
     pub(super) fn expect_threads(&mut self, ids: Vec<u64>) {
         self.threads.expect(ids);
     }
@@ -220,7 +219,6 @@ impl Names {
         processes.get(connection, id, nameless, &mut |name| process_then(connection, infos, nameless, name))
     }
 
-    /// A process of which the row is known.
     pub(crate) fn process_then(&mut self, connection: &Connection, name: &ProcessName) -> Sql<ProcessThen> {
         process_then(connection, &mut self.infos, &self.nameless, name)
     }
@@ -258,11 +256,9 @@ pub(super) struct PackedRows<'a> {
     pub(super) processes: &'a [PackedProcess],
     /// Grouped by process; empty if threads were not read.
     pub(super) threads: &'a [PackedThread],
-    /// Scheduler events of these rows.
     pub(super) sched: &'a SchedRows,
 }
 
-/// Which host and boot an interval is of.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct HostKey {
     pub(super) host: HostId,

@@ -11,12 +11,12 @@ use crate::codec::meta::END_WALL;
 use crate::rows::{BootRow, HostRow, all_rows, value};
 use crate::time::TimeRange;
 
-/// Decoded chunks in memory.
+/// Most decoded chunks in memory.
 const MAX_LOADED: usize = 8;
 /// Bytes that they may have together, beside the one that is read: two of the largest that compaction makes. Chunks that are merged have no
 /// more, so that none of them has to be read again for each of its intervals.
 pub(super) const MAX_HELD_BYTES: usize = 128 << 20;
-/// Chunks that [`first_readable`] is given.
+/// Most chunks that [`first_readable`] tries.
 pub(super) const MAX_TRIED: u32 = 16;
 
 /// A chunk, decoded as deep as it was needed.
@@ -26,7 +26,7 @@ pub(crate) struct Loaded {
     id: Option<i64>,
     pub(super) boot: BootRow,
     what: What,
-    /// Whose rows were decoded.
+    /// Processes whose rows were decoded.
     filter: ProcessFilter,
     has_sched: bool,
     pub(crate) chunk: Chunk,
@@ -54,9 +54,7 @@ pub(crate) struct Chunks {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkSpan {
     pub(crate) id: i64,
-    /// End of its first interval.
     pub(crate) first_end_ns: i64,
-    /// End of its last interval.
     pub(crate) last_end_ns: i64,
 }
 

@@ -57,7 +57,6 @@ pub(crate) fn last_end_before(
     Ok(last)
 }
 
-/// Position of an interval of a window.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Position {
     end_wall_ns: i64,
@@ -68,7 +67,6 @@ struct Position {
     at: usize,
 }
 
-/// Reused buffers of a walk over intervals.
 #[derive(Debug, Default)]
 pub(crate) struct IntervalCursor {
     pub(crate) names: Names,
@@ -78,7 +76,6 @@ pub(crate) struct IntervalCursor {
     positions: Vec<Position>,
     packed: PackedInterval,
     sched: SchedRows,
-    /// In the window at hand.
     lists: Vec<RestingList>,
     resting: RestingThreads,
     stored: StoredInterval,
@@ -303,7 +300,7 @@ impl IntervalCursor {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Takes an interval of a chunk apart.
+    /// Decodes an interval of a chunk.
     fn find_compacted(
         &mut self,
         connection: &Connection,
@@ -324,7 +321,7 @@ impl IntervalCursor {
         Ok(Found { boot: *boot, row, at, span: Some(span) })
     }
 
-    /// Takes a fresh interval apart.
+    /// Decodes a fresh interval.
     fn find_fresh(&mut self, query: &Query, at: usize) -> Result<Found, ReadError> {
         let row = self.fresh.get(at).ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         if query.what > What::Meta {
@@ -367,7 +364,6 @@ impl IntervalCursor {
         Ok(())
     }
 
-    /// What could not be read so far.
     pub(super) fn damage_report(&self) -> DamageReport {
         self.damage.report(self.names.nameless.get())
     }
@@ -377,14 +373,12 @@ impl IntervalCursor {
         self.damage.of(host)
     }
 
-    /// Takes over what another cursor met.
     pub(super) fn merge_damage(&mut self, other: Self) {
         self.damage.merge(other.damage);
         self.names.nameless.set(self.names.nameless.get() + other.names.nameless.get());
     }
 }
 
-/// An interval that was found and taken apart.
 struct Found {
     boot: BootRow,
     row: MetaRow,
@@ -395,7 +389,6 @@ struct Found {
 }
 
 impl DamageLog {
-    /// A chunk cannot be read.
     fn note_chunk(
         &mut self,
         connection: &Connection,

@@ -30,7 +30,7 @@ pub struct Gap {
         schema(value_type = cpumon_model::nanos::Nanos)
     )]
     pub end_wall_ns: i64,
-    /// The device's own clock less that, ns.
+    /// The device's own clock minus the receiver's time line, ns.
     #[cfg_attr(feature = "json", serde(with = "cpumon_model::nanos"), schema(value_type = cpumon_model::nanos::Nanos))]
     pub wall_shift_ns: i64,
     /// Intervals that are known to be missing; 0 if they were not counted.

@@ -119,7 +119,7 @@ impl Reader {
         }
     }
 
-    /// [`Reader::find_host`] without names that only begin so.
+    /// As [`Reader::find_host`], but not by the beginning of a name.
     fn find_named_host(&self, wanted: &str) -> Result<HostRecord> {
         let mut hosts = self.hosts()?;
         let meant = meant_by(wanted, &hosts);
@@ -158,7 +158,6 @@ fn may_begin_a_name(wanted: &str) -> bool {
     !wanted.is_empty() && wanted.parse::<HostId>().is_err()
 }
 
-/// Which of these hosts a text means.
 pub(crate) fn meant_by<'a>(wanted: &'a str, hosts: &[HostRecord]) -> HostRef<'a> {
     HostRef::new(wanted, hosts.iter().map(|host| (&host.info, host.trust)))
 }

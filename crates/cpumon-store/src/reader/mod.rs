@@ -38,7 +38,6 @@ use crate::error::{At, Result, StoreError, check_is_there, sibling};
 use crate::rows::{HostRow, find_host};
 use crate::schema;
 
-/// A store opened for reading.
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
@@ -48,7 +47,6 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Path that the store was opened with.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

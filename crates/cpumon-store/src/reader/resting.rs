@@ -40,7 +40,6 @@ pub(super) fn lists_in(connection: &Connection, host: HostRow, range: TimeRange)
     })
 }
 
-/// Which interval of a host it is.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct At<'a> {
     pub(super) boot: BootRow,
@@ -59,15 +58,14 @@ struct Waiting {
     turn: u64,
 }
 
-/// A process with threads that wait.
 #[derive(Copy, Clone, Debug)]
 struct WaitingProcess {
-    /// Its newest row of `process`.
+    /// Newest row id of the process in table `process`.
     id: u64,
     threads: u32,
 }
 
-/// Where a walk is: behind an interval.
+/// Position of a walk: after an interval.
 #[derive(Clone, Debug)]
 struct Position {
     host: HostRow,
@@ -84,7 +82,6 @@ pub(super) struct RestingThreads {
     /// `None`: it is not known who waits.
     position: Option<Position>,
     threads: HashMap<ThreadKey, Waiting, Seeded>,
-    /// The processes of these threads.
     processes: HashMap<ProcessKey, WaitingProcess, Seeded>,
     waits: OpenWaits,
     /// Threads with a row in the interval at hand.
@@ -100,7 +97,6 @@ fn follows(filter: &ProcessFilter, key: ProcessKey) -> bool {
         || filter.matches(key, &ProcessInfo::default())
 }
 
-/// Whether a query wants threads that rest.
 pub(super) fn is_wanted(query: &Query) -> bool {
     query.resting && query.sched && query.what > What::Meta
 }
@@ -129,7 +125,7 @@ impl RestingThreads {
         Ok(list.map_or(since_ns, |end_ns| end_ns.saturating_sub(1)))
     }
 
-    /// It is not known any more who waits.
+    /// Forgets all waits: who waits is no longer known.
     pub(super) fn forget(&mut self) {
         self.position = None;
         self.threads.clear();
@@ -189,7 +185,7 @@ impl RestingThreads {
         Ok(())
     }
 
-    /// Begins again with a list.
+    /// Replaces all waits with those of a list.
     fn take_list(
         &mut self,
         connection: &Connection,
@@ -220,7 +216,7 @@ impl RestingThreads {
         Ok(())
     }
 
-    /// A thread begins to wait, or goes on.
+    /// Notes that a thread begins or continues to wait.
     fn wait(&mut self, key: ThreadKey, mut waiting: Waiting, process_id: u64) {
         self.waits.join(waiting.process, waiting.reason, &mut waiting.place);
         let new = WaitingProcess { id: process_id, threads: 0 };

@@ -23,7 +23,6 @@ use crate::rows::{HostRow, find_row, signed, unsigned};
 use crate::sums::{BucketRange, Resolution, RunQueue, TASK_COLUMNS};
 use crate::time::TimeRange;
 
-/// How a range is walked.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Only what ends after this; not before what the store holds.
@@ -287,7 +286,7 @@ impl<'a> Segment<'a> {
         TimeRange::new(self.interval.begin.wall_ns, self.interval.end.wall_ns)
     }
 
-    /// An interval as it is.
+    /// A segment that is a single interval.
     #[must_use]
     pub fn of(interval: &'a Interval) -> Self {
         Self { interval, max_busy_ppm: None, run_queue: RunQueue::of(interval), processes: &[], threads: &[] }
@@ -333,7 +332,6 @@ impl BucketReader<'_> {
         Ok(())
     }
 
-    /// Whether the threads of sums are read.
     fn has_threads(&self, query: &Query) -> bool {
         query.sum_details && query.what == What::Threads && self.resolution == Resolution::Hour
     }

@@ -12,7 +12,6 @@ use crate::rows::{HostRow, all_rows};
 use crate::sums::{ActiveTimes, BucketRange, Resolution, RunQueue};
 use crate::time::TimeRange;
 
-/// Sums of one bucket over a host.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HostSums {
     pub(super) bucket: i64,
@@ -36,12 +35,10 @@ fn unpack<T>(
     Ok(unpacked.inspect_err(|malformed| log::warn!("a sum of {what} is damaged: {malformed}")).ok())
 }
 
-/// Run delays by length.
 pub(super) fn read_delays(row: &Row<'_>, at: usize) -> Sql<Option<DelayHistogram>> {
     unpack(row, at, "run delays", |bytes| read_histogram(&mut Cursor::new(bytes)))
 }
 
-/// Wait reasons.
 pub(super) fn read_waits(row: &Row<'_>, at: usize) -> Sql<Option<Waits>> {
     unpack(row, at, "wait reasons", waits_from_bytes)
 }

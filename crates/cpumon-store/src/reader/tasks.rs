@@ -21,14 +21,11 @@ use crate::names::{ProcessName, ThreadName, each_name};
 use crate::rows::{BootKey, BootRow, HostRow, all_rows, find_row, first};
 use crate::writer::LONGEST_LIST_NS;
 
-/// A process as it was.
 #[derive(Copy, Clone, Debug)]
 pub struct StoredProcess<'a> {
     /// The boot in which its key counts; all zero of v1 devices.
     pub boot: BootId,
-    /// Its key.
     pub key: ProcessKey,
-    /// What it was.
     pub info: &'a ProcessInfo,
 }
 

@@ -159,7 +159,6 @@ struct Object {
     /// `table`, `index`, `view` or `trigger`. Triggers have names of their own: one may be called as an index is.
     kind: String,
     name: String,
-    /// The table that it belongs to.
     table: String,
     /// Its definition; `None`: an index that a table's definition implies.
     text: Option<String>,
@@ -209,7 +208,7 @@ fn corrupt<T>(path: &Path, detail: String) -> Result<T> {
 /// What a list of tables has, of which nothing is refused.
 struct Compared {
     own: &'static [Object],
-    /// Which of them are there.
+    /// Which objects of `own` were found.
     is_there: Vec<bool>,
     /// A table beside them, or an index on one.
     other: Option<Object>,

@@ -28,7 +28,6 @@ use crate::codec::varint::Cursor;
 use crate::reader::SharedDamage;
 use crate::rows::signed;
 
-/// The virtual tables by name.
 pub const TABLES: [(&str, Tables); 10] = [
     ("hosts", Tables::HOSTS),
     ("processes", Tables::PROCESSES),
@@ -62,7 +61,7 @@ fn register_noting(connection: &Connection, path: &Path, damage: &SharedDamage) 
     Ok(())
 }
 
-/// Adds the functions to a connection.
+/// Adds the SQL functions for histograms to a connection.
 fn register_functions(connection: &Connection) -> Result<()> {
     // Innocuous: with `trusted_schema = OFF`, views could not use them otherwise.
     let flags =

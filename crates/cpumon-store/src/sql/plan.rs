@@ -9,7 +9,6 @@ use rusqlite::vtab::{Filters, IndexConstraintOp, IndexInfo};
 /// A clock set back by more than this within one interval makes a bound on `begin_ns` miss that interval. A day.
 const MAX_CLOCK_STEP_NS: i64 = 86_400_000_000_000;
 
-/// A constraint that narrows what is read.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Use {
     Host,
@@ -49,7 +48,7 @@ impl Use {
         }
     }
 
-    /// How much less there is to read, roughly.
+    /// Rough share of the rows that is left to read.
     fn selectivity(self) -> f64 {
         match self {
             Self::Host | Self::Name => 0.1,
@@ -62,7 +61,7 @@ impl Use {
 /// What SQLite shall hand over when the scan begins, and which columns it wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// For each value handed over, its uses.
+    /// Uses of each value that SQLite hands over.
     values: Vec<Vec<Use>>,
     /// Bit of each wanted column; the last bit is for all columns from there on.
     pub used: u64,
@@ -105,7 +104,7 @@ impl Plan {
         Self { values, used: info.col_used() }
     }
 
-    /// `hex;uses of value 1,uses of value 2`
+    /// Writes the plan as `hex;uses of value 1,uses of value 2`.
     pub fn to_text(&self) -> String {
         let letter = |one: &Use| Use::LETTERS.iter().find(|row| row.0 == *one).map_or('?', |row| row.1);
         let values: Vec<String> = self.values.iter().map(|uses| uses.iter().map(letter).collect()).collect();
@@ -122,12 +121,10 @@ impl Plan {
         Self { values, used: u64::from_str_radix(used, 16).unwrap_or(u64::MAX) }
     }
 
-    /// Whether column number `at` is wanted.
     pub fn wants(&self, at: usize) -> bool {
         self.used >> at.min(63) & 1 == 1
     }
 
-    /// The bounds that the values make.
     pub fn bounds(&self, arguments: &Filters<'_>) -> Bounds {
         let mut bounds = Bounds::default();
         for (uses, value) in self.values.iter().zip(arguments.iter()) {
@@ -139,16 +136,13 @@ impl Plan {
     }
 }
 
-/// What has to be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bounds {
     /// Each of them, by name or id, must mean the host.
     pub hosts: Vec<String>,
     pub pid: Option<u32>,
     pub name: Option<String>,
-    /// Least end of an interval.
     pub end_at_least: Option<i64>,
-    /// Greatest end of an interval.
     pub end_at_most: Option<i64>,
     /// Nothing can pass: a comparison with NULL, or a text where only numbers are.
     pub is_empty: bool,

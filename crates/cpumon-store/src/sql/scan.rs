@@ -30,7 +30,6 @@ pub(super) struct CellRows {
 pub(super) struct Scan {
     reader: Rc<Reader>,
     table: Tables,
-    /// The columns that the query wants.
     columns: Vec<&'static Column>,
     bounds: Bounds,
     /// Hosts still to be walked, the next one last.
@@ -94,7 +93,7 @@ impl Scan {
         }
     }
 
-    /// Whether there may be more of this host.
+    /// Adds rows of the host's next intervals; returns whether there may be more.
     fn interval_rows(&mut self, host: &HostRecord, rows: &mut CellRows) -> Result<bool> {
         let what = match self.table {
             Tables::THREAD_INTERVAL | Tables::WAIT_INTERVAL => What::Threads,
@@ -165,7 +164,6 @@ fn host_cell(host: &HostRecord, id: ColumnId) -> Cell {
     }
 }
 
-/// A cell of `processes` or `threads`.
 fn task_cell(task: &Task<'_>, host: &HostRecord, id: ColumnId) -> Cell {
     // v1 devices send neither start times nor anything about a process but its name and id.
     let is_v1 = task.boot == BootId::default();

@@ -18,7 +18,7 @@ use crate::schema;
 
 /// A second line of defence behind the read-only file and the authorizer.
 const QUERY_ONLY: &str = "PRAGMA query_only = ON";
-/// Pragmas that only describe.
+/// Pragmas that only describe the database.
 const HARMLESS_PRAGMAS: [&str; 6] =
     ["table_info", "table_xinfo", "table_list", "compile_options", "function_list", "module_list"];
 
@@ -31,7 +31,6 @@ pub struct Sql {
     damage: SharedDamage,
 }
 
-/// Whether it only reads.
 fn is_allowed(action: &AuthAction<'_>) -> bool {
     match action {
         AuthAction::Select | AuthAction::Read { .. } | AuthAction::Recursive => true,
@@ -44,7 +43,6 @@ fn is_allowed(action: &AuthAction<'_>) -> bool {
     }
 }
 
-/// What an action does, in SQL's words.
 fn describe(action: &AuthAction<'_>) -> String {
     match action {
         AuthAction::Delete { table_name }
@@ -72,7 +70,7 @@ fn describe(action: &AuthAction<'_>) -> String {
     }
 }
 
-/// What was refused last.
+/// What the authorizer refused last.
 type Refusal = Arc<Mutex<Option<String>>>;
 
 /// Allows reading and refuses everything else, with a record of what was refused.
@@ -99,7 +97,6 @@ impl Sql {
         Ok(Self { connection, path: path.to_owned(), refusal, damage })
     }
 
-    /// Path of the store.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

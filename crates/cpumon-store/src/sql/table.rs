@@ -22,7 +22,6 @@ use super::scan::{CellRows, Scan};
 use crate::error::StoreError;
 use crate::reader::{Reader, SharedDamage};
 
-/// Which table, of which store.
 #[derive(Clone)]
 pub(super) struct TableAux {
     pub table: Tables,
@@ -30,7 +29,6 @@ pub(super) struct TableAux {
     pub damage: SharedDamage,
 }
 
-/// One virtual table on one connection.
 #[repr(C)]
 pub(super) struct StoreTable {
     /// SQLite's part. Must be first.
@@ -112,7 +110,6 @@ pub(super) fn module_error(error: &StoreError) -> Error {
     Error::ModuleError(error.with_causes())
 }
 
-/// A walk over one virtual table.
 #[repr(C)]
 pub(super) struct TableCursor<'vtab> {
     /// SQLite's part. Must be first.
@@ -122,7 +119,6 @@ pub(super) struct TableCursor<'vtab> {
     damage: SharedDamage,
     scan: Option<Scan>,
     rows: CellRows,
-    /// The current row in `rows`.
     at: usize,
     /// Position in a row of `rows` by column number; `None` for columns that the query does not want.
     places: Vec<Option<usize>>,

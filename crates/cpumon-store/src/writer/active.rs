@@ -34,7 +34,6 @@ pub(crate) fn is_active_process(row: &ProcessInterval) -> bool {
     is_active(&row.delta, row.life, row.flags)
 }
 
-/// Whether something happened to a task.
 #[inline]
 fn is_active(delta: &Delta, life: Life, flags: Flags) -> bool {
     // One number of all counters, without a branch.
@@ -67,7 +66,6 @@ pub(super) fn resting_of(interval: &Interval) -> Option<Arc<[Resting]>> {
     Some(idle.filter_map(ThreadInterval::resting).chain(listed.iter().copied()).collect())
 }
 
-/// A copy, and buffers for making it.
 #[derive(Debug, Default)]
 pub(crate) struct ActiveCopy {
     pub(crate) interval: Interval,
@@ -90,7 +88,7 @@ impl ActiveCopy {
         empty_list(keys);
     }
 
-    /// Memory of its lists, whatever is in them.
+    /// Memory that the lists have reserved, whatever is in them, bytes.
     pub(crate) fn capacity_bytes(&self) -> usize {
         let Self { interval, keys } = self;
         bytes_of(&interval.cpus)

@@ -27,7 +27,6 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// The row of `counter`: the last time that was known, ns since the epoch. Part of the file format.
 const NAME: &str = "known wall_ns";
 
-/// Times that maintenance goes by.
 #[derive(Copy, Clone, Debug)]
 #[expect(clippy::struct_field_names, reason = "the unit is part of a name")]
 pub(super) struct Times {
@@ -40,7 +39,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Of a clock that is right.
+    /// Times by a clock that is taken to be right.
     pub(super) fn of(now_wall_ns: i64) -> Self {
         Self { age_ns: now_wall_ns, wall_ns: now_wall_ns, running_ns: now_wall_ns }
     }
@@ -55,9 +54,9 @@ pub(super) struct AgeClock {
     base: Option<Base>,
     saved_ns: Option<i64>,
     doubt: Option<Doubt>,
-    /// Of this machine; `None`: it cannot be read.
+    /// Boot of this machine; `None` if it cannot be read.
     boot: Option<BootId>,
-    /// What was read last.
+    /// The clocks at the last reading.
     last: Moment,
 }
 
@@ -93,7 +92,7 @@ impl AgeClock {
         Ok(Self { known_ns, saved_ns, boot, ..Self::default() })
     }
 
-    /// Weighs this machine's clock.
+    /// Decides whether this machine's clock is believed, and returns the times to use.
     pub(super) fn read(&mut self, now: Moment) -> Times {
         let (wall_ns, boot_ns) = (now.wall_ns, now.boot_ns.cast_signed());
         self.last = now;
@@ -166,7 +165,7 @@ impl AgeClock {
         self.known_ns.filter(is_old)
     }
 
-    /// It is in the store.
+    /// Notes that this time is in the store.
     pub(super) fn saved(&mut self, known_ns: i64) {
         self.saved_ns = Some(known_ns);
     }
@@ -186,7 +185,6 @@ impl AgeClock {
     }
 }
 
-/// Writes the time that is known.
 pub(super) fn save(connection: &Connection, known_ns: i64) -> Sql<()> {
     set_counter(connection, NAME, known_ns)
 }

@@ -35,7 +35,6 @@ const MAX_EXTRA_BYTES: usize = MAX_SECTION_BYTES / 2;
 /// A boot that was due but had nothing ready is not tried again before.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 
-/// Keys of the intervals in one chunk.
 #[derive(Debug, Default)]
 struct ChunkKeys {
     chunk_id: i64,
@@ -54,7 +53,6 @@ pub(super) struct Compactor {
 }
 
 impl Compactor {
-    /// Counts what is fresh in a store.
     pub(super) fn load(connection: &Connection, options: &StoreOptions) -> Sql<Self> {
         Ok(Self {
             fresh: FreshBoots::load(connection, options)?,
@@ -167,7 +165,6 @@ impl Compactor {
         mark_seen::<ProcessName>(transaction, &mut processes, received / PER_SECOND)
     }
 
-    /// Whether a chunk holds this interval.
     pub(super) fn holds(
         &mut self,
         transaction: &Transaction<'_>,
@@ -252,11 +249,10 @@ fn decode(row: &FreshRow, into: &mut PackedInterval) -> Result<(), Malformed> {
     blob::decode(&row.samples, into)
 }
 
-/// What intervals come to in a chunk.
 #[derive(Copy, Clone, Debug, Default)]
 struct ChunkSize {
     thread_rows: usize,
-    /// Of processes and threads.
+    /// Rows of processes and threads together.
     rows: usize,
     cpu_bytes: usize,
     sched_bytes: usize,
@@ -283,24 +279,23 @@ pub(super) struct FreshCount {
     pub(super) intervals: u32,
     /// Receipt of the first one; ns since the epoch on this machine's clock.
     pub(super) oldest_received_ns: i64,
-    /// Not due before this.
+    /// The boot is not due before this time, ns since the epoch.
     pub(super) not_before_ns: i64,
 }
 
-/// When intervals may be compacted.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Due {
     now_ns: i64,
-    /// Full chunks: received before this.
+    /// Full chunks are made of intervals received before this.
     pub(super) full_ns: i64,
-    /// Chunks of any size: received before this.
+    /// Chunks of any size are made of intervals received before this.
     pub(super) partial_ns: i64,
-    /// Only those of this host.
+    /// Only intervals of this host; `None`: of all hosts.
     host: Option<HostRow>,
 }
 
 impl Due {
-    /// What is old enough at `now_ns`.
+    /// Intervals that are old enough at `now_ns`.
     pub(super) fn by_age(now_ns: i64, options: &StoreOptions) -> Self {
         let before = |age: Duration| now_ns.saturating_sub(ns_of(age));
         let (full_ns, partial_ns) = (before(options.compact_after), before(options.compact_partial_after));
@@ -312,7 +307,7 @@ impl Due {
         Self { now_ns: i64::MAX, full_ns: i64::MAX, partial_ns: i64::MAX, host: Some(host) }
     }
 
-    /// So long `after` this, for [`FreshCount::not_before_ns`].
+    /// The time `after` from now, for [`FreshCount::not_before_ns`].
     pub(super) fn later_ns(&self, after: Duration) -> i64 {
         self.now_ns.saturating_add(ns_of(after))
     }
@@ -323,7 +318,6 @@ pub(super) struct FreshBoots {
     counts: BTreeMap<BootKey, FreshCount>,
     /// The boots by the time at which a chunk of them is due.
     by_due: BTreeSet<(i64, BootKey)>,
-    /// Intervals in a full chunk.
     full: u32,
     /// Age at which a full chunk is made, ns.
     full_age_ns: i64,
@@ -332,7 +326,6 @@ pub(super) struct FreshBoots {
 }
 
 impl FreshBoots {
-    /// Counts what is fresh in a store.
     pub(super) fn load(connection: &Connection, options: &StoreOptions) -> Sql<Self> {
         let mut boots = Self {
             counts: BTreeMap::new(),
@@ -361,7 +354,6 @@ impl FreshBoots {
         Ok(())
     }
 
-    /// A fresh interval was inserted.
     pub(super) fn add(&mut self, key: BootKey, received_wall_ns: i64) {
         let mut count = self.count(key);
         if count.intervals == 0 {
@@ -376,12 +368,10 @@ impl FreshBoots {
         self.counts.values().map(|count| count.oldest_received_ns).min()
     }
 
-    /// What is fresh of a boot.
     pub(super) fn count(&self, key: BootKey) -> FreshCount {
         self.counts.get(&key).copied().unwrap_or_default()
     }
 
-    /// Replaces what is fresh of a boot.
     pub(super) fn set(&mut self, key: BootKey, count: FreshCount) {
         let due_ns = self.due_ns(&count);
         let before_ns = self.counts.insert(key, count).map(|before| self.due_ns(&before));
@@ -394,7 +384,6 @@ impl FreshBoots {
         self.by_due.insert((due_ns, key));
     }
 
-    /// Nothing of a boot is fresh.
     pub(super) fn remove(&mut self, key: BootKey) {
         if let Some(before) = self.counts.remove(&key) {
             self.by_due.remove(&(self.due_ns(&before), key));
@@ -410,7 +399,6 @@ impl FreshBoots {
         self.counts.range(first..).next().map(|(key, _)| *key).filter(|key| key.host == host)
     }
 
-    /// When a chunk of a boot is due.
     fn due_ns(&self, count: &FreshCount) -> i64 {
         let is_full = count.intervals >= self.full;
         let age_ns = if is_full { self.full_age_ns.min(self.partial_age_ns) } else { self.partial_age_ns };

@@ -104,7 +104,6 @@ impl Wipe {
     }
 }
 
-/// A chunk that is to be deleted.
 struct OldChunk {
     id: i64,
     host: HostRow,

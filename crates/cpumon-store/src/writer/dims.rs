@@ -13,7 +13,6 @@ type Sql<T> = rusqlite::Result<T>;
 /// Hosts in memory, as many as send at a time: one that is forgotten is found again, but its tasks get new rows.
 const MAX_HOSTS: usize = 16_384;
 
-/// A host whose rows are known.
 #[derive(Debug)]
 pub(super) struct KnownHost {
     /// Its row, and that of the boot that reports now.
@@ -38,7 +37,6 @@ pub(super) struct Dims {
 }
 
 impl Dims {
-    /// Starts from what a store holds.
     pub(super) fn load(connection: &Connection) -> Sql<Self> {
         let last = ByRange::try_new(|range| {
             let highest = |table: &str| {
@@ -82,7 +80,6 @@ impl Dims {
         }
     }
 
-    /// Forgets what retention removed.
     pub(super) fn forget(&mut self, gone: &Gone) {
         if gone.infos {
             self.infos.iter_mut().for_each(Infos::forget);

@@ -18,7 +18,7 @@ struct LostRange {
     trust: Trust,
     begin_wall_ns: i64,
     end_wall_ns: i64,
-    /// The device's own clock less that, ns.
+    /// The device's own clock minus the receiver's time line, ns.
     wall_shift_ns: i64,
     intervals: u64,
     reason: &'static str,
@@ -118,7 +118,6 @@ const MAX_STRANGERS: usize = 32;
 pub(crate) struct LostByHost(HashMap<HostId, LostRange, Seeded>);
 
 impl LostByHost {
-    /// Hosts that lost something.
     #[cfg(test)]
     pub(crate) fn hosts(&self) -> usize {
         self.0.len()
@@ -154,7 +153,7 @@ pub(crate) struct RolledBack {
 pub(crate) struct Losses {
     /// What the open transaction holds: it is lost if the transaction fails. As many hosts as the transaction has.
     at_risk: HashMap<HostId, LostRange, Seeded>,
-    /// Since the worker last took them.
+    /// Losses rolled back since the worker last took them.
     pub(crate) rolled_back: Vec<RolledBack>,
     /// Lost, and not yet rows of `gap`.
     unrecorded: LostByHost,
@@ -195,7 +194,7 @@ impl Losses {
         self.unrecorded.0.clear();
     }
 
-    /// What the transaction held is lost.
+    /// Counts what the transaction held as lost.
     pub(super) fn roll_back(&mut self) {
         // What was unrecorded before stays so: its rows of `gap` were rolled back too.
         for (host, lost) in std::mem::take(&mut self.at_risk) {

@@ -18,7 +18,6 @@ use crate::codec::meta::{self, MetaRow};
 use crate::options::StoreOptions;
 use crate::rows::{BootKey, BootRow, counter, execute, set_counter, signed, value};
 
-/// What became of an interval.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Put {
     /// It is in the open transaction.
@@ -27,7 +26,6 @@ pub enum Put {
     Duplicate,
 }
 
-/// An interval and how it came in.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Arrival<'a> {
     pub(super) info: &'a HostInfo,
@@ -170,7 +168,6 @@ impl ClockPieces {
     }
 }
 
-/// A position in a source.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourcePosition {
     /// Number of the last snapshot that was read; 0: none.
@@ -190,7 +187,6 @@ pub(super) fn load_position(connection: &Connection, source: &str) -> Sql<Source
     Ok(SourcePosition { number: read("number")?.cast_unsigned(), wall_ns: read("wall_ns")? })
 }
 
-/// Records how far `source` was read.
 pub(super) fn save_position(connection: &Connection, source: &str, position: SourcePosition) -> Sql<()> {
     set_counter(connection, &name_of(source, "number"), position.number.cast_signed())?;
     set_counter(connection, &name_of(source, "wall_ns"), position.wall_ns)

@@ -13,12 +13,11 @@ use crate::error::unpackable;
 use crate::names::{Block, Name, ProcessName, ThreadName, block_around};
 use crate::rows::{ByRange, IdRange, execute, signed, value};
 
-/// Ids in a block.
 const BLOCK_IDS: u64 = 1024;
 /// An id's `last_s` is moved on when it is older than this: written at each sighting, it would be most of what is written.
 const LAST_SEEN_STEP_S: i64 = 3600;
 
-/// Up to which ids names are in blocks.
+/// Up to these ids, names are in blocks.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct MergedTo {
     thread: u64,
@@ -32,7 +31,6 @@ pub(super) struct NameMerger {
 }
 
 impl NameMerger {
-    /// Reads up to where names are in blocks.
     pub(super) fn load(connection: &Connection, zstd_level: i32) -> Sql<Self> {
         let merged = ByRange::try_new(|range| {
             let last = |table: &str| {
@@ -114,7 +112,7 @@ impl StoredInBlocks for ProcessName {
     }
 }
 
-/// Writes a block of which some names went.
+/// Writes a block again after some of its names were deleted.
 pub(super) fn rewrite_block<N: StoredInBlocks>(
     connection: &Connection,
     block: &Block<N>,

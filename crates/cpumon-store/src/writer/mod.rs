@@ -50,7 +50,6 @@ use crate::time::{self, ClockDoubt};
 /// Tasks in memory over all hosts (about 100 bytes each); beyond it all are forgotten and get new rows.
 const MAX_TASKS: usize = 4 << 20;
 
-/// The single writer of a store.
 #[derive(Debug)]
 pub struct Writer {
     session: Session,
@@ -91,7 +90,6 @@ impl Writer {
         Ok(Self { session, options: options.clone(), parts, losses: Losses::default(), age, _lock: lock })
     }
 
-    /// Path that the store was opened with.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.session.path()
@@ -293,7 +291,6 @@ impl Writer {
         }
     }
 
-    /// Makes one chunk, if one is due.
     fn compact_one(&mut self, due: &Due) -> Result<bool> {
         let Some(key) = self.parts.compactor.fresh.next_due(due) else { return Ok(false) };
         self.step("compact intervals", |transaction, parts| {
@@ -346,7 +343,7 @@ impl Drop for Writer {
     }
 }
 
-/// Time between two checks whether it is done.
+/// Time between two checks whether the host is removed.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
 
 /// Removes `host` with all of its data and names from the store at `path`. A receiver that writes the store does it, at most about

@@ -20,7 +20,6 @@ const MAX_TASKS_OF_A_HOST: usize = 1 << 18;
 /// Keys come from other machines: the hash has a new seed in each process, so that none of them can make keys collide.
 pub(crate) type Seeded = foldhash::quality::RandomState;
 
-/// The highest ids in use.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct LastIds {
     pub(super) process: u64,
@@ -56,7 +55,6 @@ impl KnownTasks {
         self.processes.len() + self.threads.len()
     }
 
-    /// Forgets tasks whose names are gone.
     pub(super) fn forget(&mut self, gone: &Gone) {
         self.processes.retain(|_, known| !gone.processes.has(known.id));
         self.threads.retain(|_, known| !gone.threads.has(known.id));
@@ -168,14 +166,12 @@ impl Naming<'_> {
 /// Descriptions in memory; beyond it they are looked up again.
 const MAX_INFOS: usize = 1 << 16;
 
-/// Descriptions whose rows are known.
 #[derive(Debug)]
 pub(super) struct Infos {
     known: HashMap<Arc<ProcessInfo>, i64>,
     range: IdRange,
     /// Rows up to this id are not used any more: they are about to be deleted.
     after_id: i64,
-    /// The highest id in use.
     pub(super) last_id: i64,
 }
 
@@ -252,7 +248,7 @@ const MAX_NAME_BYTES: usize = 255;
 /// Longest cgroup path and container name: those of this machine come whole.
 const MAX_PATH_BYTES: usize = 4096;
 
-/// A name as it is stored.
+/// A name, cut to the length that is stored.
 pub(super) fn cut(name: &str) -> &str {
     &name[..name.floor_char_boundary(MAX_NAME_BYTES)]
 }
@@ -311,23 +307,21 @@ fn stable_hash(info: &ProcessInfo) -> i64 {
     hasher.finish().cast_signed()
 }
 
-/// Rows that are gone.
+/// Rows that retention deleted, for caches to forget.
 #[derive(Debug, Default)]
 pub(super) struct Gone {
-    /// Some of table `process_info`.
+    /// Rows of table `process_info` were deleted.
     pub(super) infos: bool,
     /// All names of unauthenticated hosts, or they will be.
     pub(super) unauthenticated_names: bool,
-    /// Hosts, with all of their data.
     pub(super) hosts: Vec<HostRow>,
-    /// Boots of which nothing was stored any more.
+    /// Boots without any stored data.
     pub(super) boots: Vec<BootRow>,
     /// Names that nothing used. A task may use its name again after days.
     pub(super) processes: GoneIds,
     pub(super) threads: GoneIds,
 }
 
-/// Ids of names that went.
 #[derive(Debug, Default)]
 pub(super) struct GoneIds {
     rows: HashSet<i64>,
@@ -338,7 +332,6 @@ pub(super) struct GoneIds {
 }
 
 impl GoneIds {
-    /// `rows` went.
     pub(super) fn add_rows(&mut self, rows: Vec<i64>) {
         self.rows.extend(rows);
     }

@@ -25,36 +25,30 @@ fn pick<T>(rows: &[T], wanted: impl Fn(&T) -> bool, into: &mut Vec<u32>) {
     into.truncate(count);
 }
 
-/// No row, no slot.
+/// Index that means no row or no slot.
 const NONE: u32 = u32::MAX;
 
-/// A process that gets a row.
 #[derive(Copy, Clone, Debug)]
 struct Slot {
     key: ProcessKey,
     id: u64,
     /// Index into the interval's processes; [`NONE`] if it has no row there.
     row: u32,
-    /// Number of its active threads.
     threads: u32,
     /// Sum over its active threads.
     sum: Delta,
 }
 
-/// A thread that gets a row.
 #[derive(Copy, Clone, Debug, Default)]
 struct Active {
     id: u64,
     /// Index into the interval's threads.
     row: u32,
-    /// Index into the slots.
     slot: u32,
 }
 
-/// Reused memory of packing.
 #[derive(Debug, Default)]
 pub(crate) struct Packer {
-    /// Rows picked for being active.
     picked: Vec<u32>,
     /// Slot of each of the interval's processes, or [`NONE`].
     slot_of: Vec<u32>,
@@ -89,7 +83,6 @@ impl Packer {
         Ok(())
     }
 
-    /// The samples packed last.
     pub(crate) fn samples(&self) -> &[u8] {
         self.encoder.as_bytes()
     }
@@ -117,7 +110,6 @@ impl Packer {
         Ok(())
     }
 
-    /// Gives the active processes their slots.
     fn name_processes(&mut self, naming: &mut Naming<'_>, interval: &Interval) -> rusqlite::Result<()> {
         self.slots.clear();
         self.absent.clear();

@@ -15,7 +15,7 @@ use crate::sums::PER_SECOND;
 
 /// Intervals from one list to the next; reading a moment reads at most about so many.
 pub(super) const EVERY: u32 = 200;
-/// The same as time, for long intervals.
+/// Longest time between two lists, ns, for long intervals.
 pub(crate) const LONGEST_NS: i64 = 600 * PER_SECOND;
 /// After a gap or a boot a list is due at once, because who ended in it is not known, as is one that corrects the last one; but not more
 /// often than this: a sender can make all three.
@@ -23,12 +23,10 @@ const LEAST_NS: i64 = 10 * PER_SECOND;
 /// Hosts in memory; those that are forgotten get a list with their next interval.
 const MAX_HOSTS: usize = 8192;
 
-/// What is known of a host.
 #[derive(Copy, Clone, Debug)]
 struct LastList {
     boot: BootId,
     listed_wall_ns: i64,
-    /// End of the newest interval.
     end_wall_ns: i64,
     /// Intervals since the list.
     intervals: u32,

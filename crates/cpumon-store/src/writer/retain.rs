@@ -200,10 +200,8 @@ fn remove_host(connection: &Connection, host: HostRow) -> Sql<Gone> {
     Ok(Gone { hosts, ..Gone::default() })
 }
 
-/// Size of the database file.
 struct Pages {
     used_bytes: i64,
-    /// Pages that hold nothing.
     free: i64,
 }
 

@@ -25,10 +25,9 @@ struct HostSum {
     /// capacity, threads, exited, irq, softirq, steal, idle.
     ledger: [i64; 7],
     max_busy_ppm: i64,
-    /// Of all its processes.
+    /// Sum over all processes of the host.
     run_delay_ns: Option<i64>,
     blocked_ns: Option<i64>,
-    /// Of all CPUs, by length.
     run_delays: Option<DelayHistogram>,
     run_queue: Option<RunQueue>,
     cgroups: Option<Cgroups>,
@@ -37,7 +36,6 @@ struct HostSum {
 #[derive(Clone, Debug, Default)]
 struct ProcessSum {
     task: TaskSum,
-    /// Its run delays by length.
     run_delays: Option<DelayHistogram>,
 }
 
@@ -56,7 +54,6 @@ pub(super) struct Rollup {
     sums: [Sums; 2],
     threads: ThreadSums,
     sched: SchedRows,
-    /// Decoded CPUs of one interval.
     cpus: Interval,
     /// Run time of the short-lived processes of one interval.
     short: Vec<ShortRun>,
@@ -70,7 +67,6 @@ struct ShortRun {
 }
 
 impl HostSum {
-    /// Adds those of one interval.
     fn add(&mut self, one: &Self) {
         self.intervals += one.intervals;
         self.covered_ns = self.covered_ns.saturating_add(one.covered_ns);

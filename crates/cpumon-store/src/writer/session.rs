@@ -54,7 +54,6 @@ impl Session {
         opened
     }
 
-    /// Opens `file`, which is where `path` leads.
     fn open_file(path: &Path, file: &Path, options: &StoreOptions) -> Result<Self> {
         cpumon_files::check_to_write(file).at("write", path)?;
         if let Some(mode) = cpumon_files::readable_by_others(file) {

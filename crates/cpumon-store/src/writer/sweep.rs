@@ -36,16 +36,15 @@ const THREAD_RULES: [&str; 2] = ["last_s < ?3 OR last_s < ?4"; 2];
 const PROCESS_RULES: [&str; 2] =
     ["boot_id <> 0 AND ((is_short AND last_s < ?3) OR last_s < ?4)", "last_s < min(?3, ?4)"];
 
-/// The next part of a sweep.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 enum Phase {
     #[default]
     Resting,
-    /// Hosts with an id above.
+    /// Hosts with an id above this one.
     Hosts(i64),
-    /// Boots with an id above.
+    /// Boots with an id above this one.
     Boots(i64),
-    /// Names of a range with an id above.
+    /// Names of a range with an id above this one.
     Names(IdRange, i64, Oldest),
 }
 
@@ -66,10 +65,8 @@ pub(super) struct SweepLimits<'a> {
     pub(super) oldest_fresh_ns: &'a dyn Fn() -> Option<i64>,
 }
 
-/// The result of a step of retention.
 #[derive(Debug)]
 pub(super) struct Step {
-    /// There is nothing to do now.
     pub(super) is_done: bool,
     /// Rows that the caller must forget once it is committed.
     pub(super) gone: Gone,
@@ -144,7 +141,7 @@ fn next_ids(connection: &Connection, table: &str, from: i64) -> Sql<Option<i64>>
     Ok(last.filter(|last| *last > next).map(|_| next))
 }
 
-/// Begins the names of a range.
+/// The phase that begins with the first name of a range.
 fn names_of(connection: &Connection, range: IdRange, limits: &SweepLimits<'_>) -> Sql<Phase> {
     // Intervals wait longer than usual for compaction while a disk is full or too slow. Their names are as old as they are.
     let newest_ns =
@@ -191,7 +188,7 @@ fn oldest_sum_s(connection: &Connection) -> Sql<Option<i64>> {
 /// Age of the data that names can be used by, s since the epoch.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 struct Oldest {
-    /// Receipt of the oldest sample.
+    /// When the oldest sample was received.
     samples_s: i64,
     /// Start of the oldest sum, or that receipt if it is older.
     sums_s: i64,

@@ -68,7 +68,6 @@ struct ThreadSum {
     run_ns: i64,
 }
 
-/// What is known of the interval at hand.
 #[derive(Copy, Clone, Debug, Default)]
 struct IntervalAt {
     number: usize,
@@ -83,7 +82,6 @@ struct IntervalAt {
 #[derive(Debug, Default)]
 pub(super) struct ThreadSums {
     at: IntervalAt,
-    /// Intervals by hour.
     intervals: BTreeMap<i64, i64>,
     sources: HashMap<Source, usize, Seeded>,
     places: HashMap<ThreadHour, usize, Seeded>,

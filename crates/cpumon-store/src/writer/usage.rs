@@ -48,7 +48,7 @@ pub(super) struct Owner {
     pub(super) host: HostRow,
 }
 
-/// Bytes that were counted.
+/// Bytes of samples and names at the last count.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     samples: BTreeMap<Owner, i64>,

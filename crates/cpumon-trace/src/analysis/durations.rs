@@ -16,7 +16,7 @@ use crate::file::ending::Ending;
 use crate::source::TraceSource;
 use crate::tasks::Tasks;
 
-/// Whose lengths are counted.
+/// Which times of a thread are counted.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum DurationOf {
     /// Waits for a CPU.
@@ -25,18 +25,13 @@ pub enum DurationOf {
     Blocked,
     /// From leaving a CPU to coming back to one.
     OffCpu,
-    /// From coming to a CPU to leaving it.
     Run,
 }
 
-/// Lengths by bucket.
 #[derive(Clone, Debug, Default)]
 pub struct Durations {
-    /// By bucket.
     pub histogram: DelayHistogram,
-    /// All together, ns.
     pub total_ns: u64,
-    /// The longest.
     pub longest: LongestDelay,
 }
 
@@ -58,7 +53,6 @@ impl Durations {
         self.longest.raise(other.longest);
     }
 
-    /// So many percent were no longer, ns.
     #[must_use]
     pub fn percentile_ns(&self, percent: u32) -> Option<u64> {
         self.histogram.percentile_ns(percent, Some(self.longest.ns))
@@ -68,11 +62,9 @@ impl Durations {
 /// Of a thread, a process, a program or a container.
 #[derive(Clone, Debug)]
 pub struct DurationRow {
-    /// Whose.
     pub key: GroupKey,
-    /// Its name. Hostile.
+    /// Name of the group. Hostile.
     pub name: Box<str>,
-    /// How long.
     pub durations: Durations,
 }
 
@@ -173,19 +165,17 @@ impl SpanSink for AllDurations {
 /// A wait for a CPU.
 #[derive(Clone, Debug)]
 pub struct LongWait {
-    /// Who waited.
     pub task: TraceTask,
-    /// Since when, ns.
     pub from_ns: u64,
-    /// How long, ns.
+    /// Length of the wait, ns.
     pub ns: u64,
-    /// The CPU in whose queue it was last.
+    /// The CPU in whose queue the thread was last.
     pub cpu: u16,
     /// Who was on the CPU of the wakeup with which it began; `None`: the thread was preempted or yielded, or this is not known.
     pub waker: Option<TraceTask>,
-    /// It was preempted, or yielded.
+    /// The thread was preempted or yielded; it was not woken.
     pub is_preempted: bool,
-    /// It got a CPU in the end.
+    /// The thread got a CPU in the end.
     pub is_over: bool,
     /// Who ran meanwhile on the CPU in whose queue it was, ns each, the longest first.
     pub behind: Vec<(TraceTask, u64)>,
@@ -206,7 +196,7 @@ pub(super) struct LongestWaits {
     parts: Slots<Option<Box<Part>>>,
     memory: Memory,
     wakers: Slots<Option<TraceTask>>,
-    /// By length, and the later before the earlier.
+    /// Waits by length; of equally long ones the later comes first.
     found: BTreeMap<(u64, Reverse<u64>), LongWait>,
     count: u64,
 }

@@ -13,55 +13,42 @@ use super::report::{Report, ThreadSums};
 use crate::sums::ThreadTotals;
 use crate::tasks::Tasks;
 
-/// Of a row.
 const SHOWN_CULPRITS: usize = 8;
-/// The row of what is in no container.
+/// Name of the row of processes in no container.
 const NO_CONTAINER: &str = "(none)";
-/// Of what the trace has the id only.
+/// Name of a row for which the trace has only an id.
 const NO_NAME: &str = "(no name)";
 
-/// What a row is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum ReportBy {
-    /// A thread.
     Thread,
-    /// A process.
     Process,
     /// All processes of one name.
     Program,
-    /// All processes in a container.
     Container,
 }
 
-/// Who a row is of.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum GroupKey<T = Box<str>> {
-    /// A thread of a process.
     Thread(ThreadKey, ProcessKey),
-    /// A process.
     Process(ProcessKey),
-    /// A program.
     Program(T),
-    /// A container; empty for what is in none.
+    /// A container; empty for processes in no container.
     Container(T),
-    /// A task that the trace does not name.
     Unnamed(TraceTask),
 }
 
-/// A row.
 #[derive(Clone, Debug)]
 pub struct GroupRow {
-    /// Whose.
     pub key: GroupKey,
-    /// Its name. Hostile.
+    /// Name of the group. Hostile.
     pub name: Box<str>,
-    /// Threads in it.
     pub threads: u64,
     /// What they did. Wakeups are not counted.
     pub totals: ThreadTotals,
     /// Times one came to a CPU, and it is not known when it was woken.
     pub unknown_wakeups: u64,
-    /// Neither running nor runnable, by reason.
+    /// Time blocked, by reason.
     pub blocked: Waits,
     histogram: DelayHistogram,
     longest: LongestDelay,
@@ -82,7 +69,7 @@ impl GroupRow {
         self.histogram.percentile_ns(percent, Some(self.longest.ns))
     }
 
-    /// Waits for a CPU.
+    /// Number of waits for a CPU.
     #[must_use]
     pub fn delays(&self) -> u64 {
         self.histogram.total()
@@ -112,7 +99,7 @@ impl GroupRow {
     }
 }
 
-/// Some recordings have the ids of threads alone.
+/// The name, or a placeholder: some recordings have only ids of threads.
 fn shown(name: &str) -> Box<str> {
     if name.is_empty() { NO_NAME.into() } else { name.into() }
 }
@@ -158,7 +145,6 @@ pub struct Groups<'r> {
     report: &'r Report,
     tasks: &'r Tasks,
     by: ReportBy,
-    /// Numbers of the rows, in their order.
     order: Vec<u32>,
     /// Number of a row, and the slot of a thread in it; ascending.
     members: Vec<(u32, u32)>,
@@ -199,12 +185,10 @@ impl<'r> Groups<'r> {
         self.order.len()
     }
 
-    /// Row after row.
     pub fn iter(&self) -> impl Iterator<Item = GroupRow> + '_ {
         self.order.iter().map(|number| self.row(*number))
     }
 
-    /// The threads in a row.
     fn threads(&self, number: u32) -> impl Iterator<Item = &ThreadSums> {
         let first = self.members.partition_point(|member| member.0 < number);
         let members = self.members[first..].iter().take_while(move |member| member.0 == number);

@@ -19,7 +19,6 @@ use crate::source::TraceSource;
 const MAX_STATES: usize = 1 << 21;
 const MAX_WAKEUPS: usize = 1 << 22;
 
-/// A thread was in a state.
 #[derive(Copy, Clone, Debug)]
 struct Held {
     task: TraceTask,
@@ -28,11 +27,10 @@ struct Held {
     state: ThreadState,
     from_ns: u64,
     until_ns: u64,
-    /// Number of the wakeup, in [`ThreadState::ReadyWoken`]; 0: none.
+    /// Number of the wakeup in [`ThreadState::ReadyWoken`]; 0 if there is none.
     wakeup: u64,
 }
 
-/// The states of a range.
 #[derive(Default)]
 pub struct TraceHistory {
     range: TraceRange,
@@ -40,7 +38,7 @@ pub struct TraceHistory {
     /// What came before this time is not held, because there was too much of it; 0: all is.
     pub dropped_until_ns: u64,
     wakers: VecDeque<Waker>,
-    /// Number of the first of `wakers`.
+    /// Number of the wakeup of `wakers[0]`.
     first_wakeup: u64,
     sources: WakeSources,
     last_wakeup: Slots<u64>,
@@ -109,7 +107,7 @@ impl TraceHistory {
         (self.by_slot, self.by_cpu, self.slots) = (by_slot, by_cpu, slots);
     }
 
-    /// The thread's number in the states.
+    /// Number of the thread in `states`.
     fn slot(&self, task: TraceTask) -> Option<u32> {
         self.slots.get(&task).copied()
     }
@@ -123,7 +121,6 @@ impl TraceHistory {
         (held.slot == slot).then_some(held)
     }
 
-    /// Who woke it into this state.
     fn waker(&self, held: &Held) -> Option<Waker> {
         let at = held.wakeup.checked_sub(self.first_wakeup)?;
         self.wakers.get(usize::try_from(at).ok()?).copied()
@@ -210,21 +207,17 @@ impl SpanSink for TraceHistory {
     }
 }
 
-/// Wakers of wakers that are followed.
+/// Most wakers that a path follows back.
 const MAX_DEPTH: usize = 256;
 /// Calls that end when a timer does: who was on the CPU then was only interrupted.
 const SLEEPS: [&str; 2] = ["nanosleep", "clock_nanosleep"];
 
-/// A part of the path.
 #[derive(Clone, Debug)]
 pub struct PathStep {
-    /// Who.
     pub task: TraceTask,
-    /// What it was in; [`ThreadState::Dead`] never.
+    /// State of the task; never [`ThreadState::Dead`].
     pub state: ThreadState,
-    /// From here, ns.
     pub from_ns: u64,
-    /// To here, ns.
     pub until_ns: u64,
     /// The CPU it was on, or in whose queue it waited.
     pub cpu: u16,
@@ -239,7 +232,7 @@ pub struct PathStep {
 }
 
 impl PathStep {
-    /// Its length, ns.
+    /// Length of the step, ns.
     #[must_use]
     pub fn ns(&self) -> u64 {
         self.until_ns - self.from_ns
@@ -258,7 +251,7 @@ struct Walk<'h> {
     slot: u32,
     task: TraceTask,
     at_ns: u64,
-    /// Who ended the wait that lies before `at_ns`.
+    /// Who ended the wait before `at_ns`.
     waker: Option<Waker>,
     frames: Vec<Frame>,
     steps: Vec<PathStep>,
@@ -308,7 +301,7 @@ impl Walk<'_> {
         self.go_to(from_ns);
     }
 
-    /// Who woke it into this state.
+    /// Who woke the thread; the idle task if only a timer can have ended its sleep.
     fn waker_of(&self, held: &Held) -> Option<Waker> {
         let waker = self.history.waker(held)?;
         let before = self.history.before(self.slot, held.from_ns).map(|before| before.state);

@@ -23,14 +23,11 @@ use crate::source::TraceSource;
 /// A part of a trace, ns since its start.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct TraceRange {
-    /// From here.
     pub from_ns: u64,
-    /// To here.
     pub until_ns: u64,
 }
 
 impl Default for TraceRange {
-    /// All of it.
     fn default() -> Self {
         Self { from_ns: 0, until_ns: u64::MAX }
     }
@@ -63,7 +60,6 @@ struct Tracked<S> {
     events: u64,
 }
 
-/// Reads a trace to its end.
 fn track<S: SpanSink>(reader: &mut impl TraceSource, sink: S) -> Result<Tracked<S>, ReadError> {
     let mut tracker = reader.tracker(sink);
     let mut events = 0;
@@ -84,12 +80,11 @@ fn table_bytes<K, V, S>(table: &HashMap<K, V, S>) -> usize {
     table.capacity().div_ceil(7) * 8 * (size_of::<(K, V)>() + 1)
 }
 
-/// Counts memory, and what found none.
+/// Counts memory, and items left out because none was left.
 #[derive(Debug, Default)]
 struct Memory {
-    /// What was taken.
     bytes: usize,
-    /// How often nothing was left.
+    /// Items left out because no memory was left.
     left_out: u64,
 }
 

@@ -12,16 +12,15 @@ use super::Memory;
 /// The longest single wait for a CPU.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct LongestDelay {
-    /// Its length, ns.
+    /// Length of the wait, ns.
     pub ns: u64,
-    /// When it began, ns.
     pub from_ns: u64,
     /// The CPU in whose queue it ended.
     pub cpu: u16,
 }
 
 impl LongestDelay {
-    /// Takes the other one, if that is longer.
+    /// Takes the values of `other` if that delay is longer.
     pub(super) fn raise(&mut self, other: Self) {
         if other.ns > self.ns {
             *self = other;
@@ -29,7 +28,7 @@ impl LongestDelay {
     }
 }
 
-/// Lengths that are remembered before they are counted.
+/// Number of lengths that are buffered before they are counted.
 const RECENT: usize = 23;
 
 /// Of one thread. What changes with every wait is on one cache line, and memory for counts is taken by few threads of those
@@ -45,10 +44,9 @@ pub(super) struct ReadyTimes {
     counts: Option<Box<Counts>>,
 }
 
-/// Waits by bucket.
 #[derive(Clone, Debug)]
 struct Counts {
-    /// What is not in `histogram` yet.
+    /// Counts that are not yet added to `histogram`.
     small: [u8; DELAY_BUCKETS],
     histogram: DelayHistogram,
 }
@@ -115,15 +113,15 @@ impl ReadyTimes {
     }
 }
 
-/// Culprits that share a cache line.
+/// Culprits in one cache line.
 const A_LINE: usize = 5;
-/// Lines of a thread.
+/// Cache lines of culprits that a thread has.
 const LINES: usize = 8;
 /// Lines of a thread that mostly waits in long queues. If all threads had so many, no cache would hold them.
 const MANY_LINES: usize = 32;
 /// A wait with more slices was in a long queue.
 const LONG_QUEUE: usize = 16;
-/// So many more long waits than short ones.
+/// Long waits in excess of short ones that give a thread [`MANY_LINES`].
 const MOSTLY: u8 = 8;
 
 /// A cache line of culprits. A place that is not taken has the task that no CPU runs.
@@ -148,7 +146,7 @@ impl Line {
 /// when another comes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Culprits {
-    /// None, or a power of two.
+    /// Number of lines: 0, or a power of two.
     lines: Box<[Line]>,
     /// Waits in long queues less those in short ones.
     long_waits: u8,
@@ -204,7 +202,7 @@ impl Culprits {
         line.is_some_and(|line| line.tasks.contains(&TraceTask::UNKNOWN))
     }
 
-    /// It is not there.
+    /// Adds a task that is not there yet.
     fn put(&mut self, task: TraceTask, ns: u64) {
         let at = self.line_of(task);
         let Some(line) = self.lines.get_mut(at) else { return };
@@ -216,18 +214,17 @@ impl Culprits {
         }
     }
 
-    /// What was taken of the memory for it.
     pub(super) fn bytes(&self) -> usize {
         size_of_val(&*self.lines)
     }
 
-    /// In no order.
+    /// Culprits with their times, in no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (TraceTask, u64)> + '_ {
         let all = self.lines.iter().flat_map(|line| line.tasks.into_iter().zip(line.ns));
         all.filter(|(task, _)| *task != TraceTask::UNKNOWN)
     }
 
-    /// The longest first.
+    /// Culprits with their times, longest first.
     pub(super) fn sorted(&self) -> Vec<(TraceTask, u64)> {
         let mut all: Vec<_> = self.iter().collect();
         all.sort_unstable_by_key(|(task, ns)| (Reverse(*ns), *task));
@@ -244,7 +241,6 @@ const COMPARED_A_SLICE: usize = 32;
 /// Slices of all CPUs together, 24 bytes each. With more than 4,096 CPUs, or what a damaged file takes for them, each has fewer.
 const MAX_SLICES: usize = 4_096 * REMEMBERED;
 
-/// A thread had a CPU.
 #[derive(Copy, Clone, Debug)]
 struct Slice {
     task: TraceTask,
@@ -256,7 +252,7 @@ struct Slice {
 pub(super) struct Slices {
     cpus: Slots<VecDeque<Slice>>,
     count: usize,
-    /// Comparisons that are left.
+    /// Number of comparisons that are still allowed.
     left: usize,
 }
 

@@ -13,9 +13,8 @@ use crate::sums::{CpuAccount, ThreadTotals};
 /// What all CPUs together did in the range.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Length of the range, ns.
     pub length_ns: u64,
-    /// CPUs with events.
+    /// Number of CPUs with events.
     pub cpus: u64,
     /// Events of the whole trace.
     pub events: u64,
@@ -28,7 +27,7 @@ pub struct Totals {
 pub(super) struct ThreadSums {
     /// As long as no span of it was in the range, no thread.
     pub(super) task: TraceTask,
-    /// On a CPU, ns, interrupts among it.
+    /// Time on a CPU, ns, with interrupts.
     on_cpu_ns: u64,
     irq_ns: u64,
     softirq_ns: u64,
@@ -70,10 +69,9 @@ impl ThreadSums {
     }
 }
 
-/// The sums of a trace.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// On the trace's clock.
+    /// Range on the trace's clock.
     range: TraceRange,
     events: u64,
     pub(super) threads: Slots<ThreadSums>,
@@ -111,7 +109,6 @@ impl Report {
         self.cpus.at(cpu.into()).get_or_insert(CpuAccount { cpu, ..CpuAccount::default() })
     }
 
-    /// All CPUs together.
     #[must_use]
     pub fn totals(&self) -> Totals {
         let length_ns = self.range.until_ns.saturating_sub(self.range.from_ns);

@@ -19,38 +19,30 @@ const MAX_CELLS: usize = 1 << 22;
 /// Memory of an interval: lists have space to grow.
 const CELL_BYTES: usize = 2 * size_of::<SeriesCell>();
 
-/// Why there is no series.
 #[derive(Debug, thiserror::Error)]
 pub enum SeriesError {
-    /// The trace cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// Its threads and CPUs have too many intervals.
     #[error("more than {MAX_CELLS} intervals of threads and CPUs; choose longer ones or a part of the trace")]
     TooMany,
 }
 
-/// A thread or group in an interval.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeriesCell {
     /// Which interval, from 0 at the begin of the range.
     pub interval: u32,
     /// On a CPU, ns; without interrupts where they are recorded.
     pub run_ns: u64,
-    /// Runnable without a CPU, ns.
     pub ready_ns: u64,
 }
 
-/// A CPU in an interval.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuCell {
-    /// With a thread, ns.
     pub run_ns: u64,
-    /// In interrupts, ns, where they are recorded.
+    /// Time in interrupts, ns; 0 where they are not recorded.
     pub irq_ns: u64,
-    /// Without a thread, ns.
     pub idle_ns: u64,
-    /// No event says, ns.
+    /// Time that no event accounts for, ns.
     pub unknown_ns: u64,
     /// Time that threads waited for it, ns: divided by the length, the mean length of its queue without who runs.
     pub queue_ns: u64,
@@ -64,25 +56,22 @@ impl CpuCell {
     }
 }
 
-/// A thread or group over time.
 #[derive(Clone, Debug)]
 pub struct SeriesRow {
-    /// Whose.
     pub key: GroupKey,
-    /// Its name. Hostile.
+    /// Name of the group. Hostile.
     pub name: Box<str>,
     /// Intervals with any time, ascending.
     pub cells: Vec<SeriesCell>,
 }
 
-/// A trace over time.
 #[derive(Default)]
 pub struct Series {
     range: TraceRange,
     every_ns: u64,
     threads: Slots<Thread>,
     cpus: Slots<Option<CpuSeries>>,
-    /// The queue that each thread is in.
+    /// CPU in whose run queue each thread is.
     queued: Slots<Option<u16>>,
     cells: usize,
     has_threads: bool,
@@ -146,7 +135,6 @@ impl Series {
         Self { range, every_ns: every_ns.max(1), has_threads, ..Self::default() }
     }
 
-    /// Number of intervals.
     #[must_use]
     pub fn intervals(&self) -> u32 {
         let length_ns = self.range.until_ns - self.range.from_ns;
@@ -165,7 +153,7 @@ impl Series {
         (0..).zip(self.cpus.iter()).filter_map(|(cpu, its)| Some((cpu, its.as_ref()?.cells.as_slice())))
     }
 
-    /// Rows by run time, the most first.
+    /// Rows by run time, longest first.
     #[must_use]
     pub fn rows(&self, by: ReportBy, tasks: &Tasks) -> Vec<SeriesRow> {
         let mut places: HashMap<GroupKey, usize, FixedState> = HashMap::default();

@@ -21,15 +21,13 @@ const MAX_PAIRS: usize = 1 << 18;
 /// What wakeups of one by another add up to.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct WakeCounts {
-    /// Wakeups.
     pub wakeups: u64,
     /// Those after which the thread came to a CPU, as far as the trace goes.
     pub runs: u64,
     /// Those after which it came to the CPU that it was woken from.
     pub runs_here: u64,
-    /// From the wakeups to the CPU, ns.
+    /// Time from the wakeups until the threads got a CPU, ns.
     pub delay_ns: u64,
-    /// The longest of these.
     pub longest: LongestDelay,
 }
 
@@ -43,12 +41,11 @@ impl WakeCounts {
     }
 }
 
-/// Who woke, in a row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum WakerKey {
     /// A thread, process or program.
     Group(GroupKey),
-    /// Whatever interrupted an idle CPU.
+    /// What interrupted an idle CPU; the trace does not say more.
     Idle,
     /// A hard interrupt, by its line.
     Hard(u16),
@@ -56,22 +53,19 @@ pub enum WakerKey {
     Soft(u16),
 }
 
-/// Wakeups of one by another.
+/// Wakeups of one group by another group or by an interrupt.
 #[derive(Clone, Debug)]
 pub struct WakerRow {
-    /// Who woke.
     pub waker: WakerKey,
     /// Its name; empty of what is no group. Hostile.
     pub waker_name: Box<str>,
-    /// Who was woken.
     pub woken: GroupKey,
-    /// Its name. Hostile.
+    /// Name of the woken group. Hostile.
     pub woken_name: Box<str>,
-    /// How often, and how long it waited.
     pub counts: WakeCounts,
 }
 
-/// A wakeup of which not all is known.
+/// A wakeup whose source or outcome is not known yet.
 struct Open {
     waker: TraceTask,
     woken: TraceTask,
@@ -80,18 +74,16 @@ struct Open {
     source: Option<Waker>,
 }
 
-/// What came after a wakeup.
 #[derive(Copy, Clone, PartialEq, Eq)]
 enum Run {
     /// It waits for a CPU.
     Open,
-    /// It came to one after that.
+    /// The thread got a CPU after this delay.
     After(LongestDelay),
     /// It came to none, or when it became ready is not known.
     Never,
 }
 
-/// The wakeups of a trace.
 #[derive(Default)]
 pub struct Wakers {
     range: TraceRange,
@@ -125,7 +117,7 @@ impl Wakers {
         Self { range, ..Self::default() }
     }
 
-    /// Rows by number of wakeups, the most first.
+    /// Rows by number of wakeups, greatest first.
     #[must_use]
     pub fn rows(&self, by: ReportBy, tasks: &Tasks) -> Vec<WakerRow> {
         let mut places: HashMap<(WakerKey, GroupKey), usize, FixedState> = HashMap::default();
@@ -250,18 +242,17 @@ impl SpanSink for Wakers {
 
 /// Wakeups of a CPU that wait. The oldest of more is taken as the thread's own.
 const MAX_WAITING: usize = 1 << 12;
-/// Of all CPUs, 24 bytes each.
+/// Most waiting wakeups of all CPUs; each takes 24 bytes.
 const MAX_OF_ALL: usize = 1 << 20;
 
-/// Who woke a thread.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Waker {
     /// Who was on the CPU of the wakeup; the idle task is there when an interrupt woke. Without recorded interrupts it may only have
     /// been interrupted by the waker.
     Task(TraceTask),
-    /// A hard interrupt, by its line.
+    /// Hard interrupt, by its line.
     Hard(u16),
-    /// A soft interrupt, by its kind.
+    /// Soft interrupt, by its kind.
     Soft(u16),
 }
 
@@ -305,7 +296,7 @@ impl WakeSources {
         waiting.pop_front()
     }
 
-    /// Memory, with space to grow.
+    /// Memory in bytes, with space for the lists to grow.
     pub(super) fn bytes(&self) -> usize {
         self.count * 2 * size_of::<WakeSource>()
     }

@@ -86,7 +86,6 @@ impl Places {
         (raw.len() == bytes && stored.is_empty()).then_some(places)
     }
 
-    /// What has not been read.
     #[inline]
     pub(super) fn rest<'b>(&self, raw: &'b [u8]) -> Rest<'b> {
         let column = |at: usize| raw.get(self.at[at]..self.ends[at]).unwrap_or_default();
@@ -105,7 +104,6 @@ impl Places {
     }
 }
 
-/// The rest of each column.
 pub(super) struct Rest<'b>([&'b [u8]; COLUMNS]);
 
 impl Fields for Rest<'_> {
@@ -173,7 +171,7 @@ fn is_continued(byte: u8) -> bool {
     byte >= 0x80
 }
 
-/// Takes the bytes of a number.
+/// Takes the bytes of one variable-length number.
 #[inline]
 fn take_number<'b>(bytes: &mut &'b [u8]) -> Option<&'b [u8]> {
     let last = bytes.iter().take(MAX_VARINT_BYTES).position(|byte| !is_continued(*byte))?;

@@ -25,12 +25,11 @@ pub struct Ending {
     pub holes: u64,
     /// From this byte on the file has another recording, which is not read.
     pub other_at: Option<u64>,
-    /// All events up to here are known, ns.
+    /// All events up to this time are known, ns.
     pub known_until_ns: u64,
 }
 
 impl Ending {
-    /// Whether the file is whole.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.ended_ns.is_some()
@@ -92,7 +91,7 @@ impl Ending {
 mod tests {
     use super::*;
 
-    /// The page left out three of them.
+    /// The page once omitted three of the problems.
     #[test]
     fn all_that_a_trace_lacks_is_named() {
         let whole = Ending { ended_ns: Some(1), ..Ending::default() };

@@ -22,16 +22,16 @@ const LEAVES_SHIFT: u8 = 3;
 const READY: u8 = 0;
 const ASLEEP: u8 = 1;
 const DEAD: u8 = 2;
-/// Who leaves is who came last.
+/// The task that leaves is the one that came last; it is not stored.
 const PREV_FOLLOWS: u8 = 1 << 5;
 /// The reason is that of the last switch with one.
 const SAME_REASON: u8 = 1 << 6;
 const TO_IDLE: u8 = 1 << 7;
 
 // Of a wakeup or birth.
-/// The waker or parent is who came last.
+/// The waker or parent is the task that came last; it is not stored.
 const BY_CURRENT: u8 = 1 << 3;
-/// To this CPU.
+/// The wakeup is to this CPU; the CPU is not stored.
 const HERE: u8 = 1 << 4;
 
 // Of an interrupt.
@@ -61,7 +61,6 @@ pub(super) trait Fields {
 
     fn time_ns(&mut self) -> Option<u64>;
 
-    /// The number of a task.
     fn task_number(&mut self) -> Option<u64>;
 
     fn other(&mut self) -> Option<u64>;
@@ -72,7 +71,6 @@ pub(super) trait Fields {
     }
 }
 
-/// One event after the other.
 impl Fields for &[u8] {
     #[inline]
     fn tag(&mut self) -> Option<u8> {
@@ -97,18 +95,17 @@ impl Fields for &[u8] {
     }
 }
 
-/// What the next event may leave out.
+/// State from which the next event's omitted fields are filled in.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Context {
     cpu: u16,
-    /// Of the last event.
+    /// Time of the last event, ns.
     pub(super) at_ns: u64,
     current: TraceTask,
     reason: WaitReason,
 }
 
 impl Context {
-    /// At the start of a chunk.
     pub(super) fn new(cpu: u16, base_ns: u64) -> Self {
         Self { cpu, at_ns: base_ns, current: TraceTask::UNKNOWN, reason: WaitReason::NONE }
     }
@@ -272,9 +269,9 @@ fn push_unless(out: &mut Vec<u8>, follows: bool, value: u64) {
 
 const IS_KERNEL: u64 = 1;
 const IS_EXECUTABLE: u64 = 2;
-/// Names of executables have at most 255 bytes.
+/// Longest name of an executable: `NAME_MAX` of Linux.
 const MAX_PROGRAM_BYTES: usize = 255;
-/// Names of directories have at most 255 bytes.
+/// Longest name of a directory: `NAME_MAX` of Linux.
 const MAX_GROUP_BYTES: usize = 255;
 
 pub(super) fn push_identity(out: &mut Vec<u8>, identity: &TraceIdentity) {

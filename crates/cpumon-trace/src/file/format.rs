@@ -11,20 +11,16 @@ use super::columns::announced_bytes;
 
 /// The newest version, of files that may have events by columns.
 pub const VERSION: u16 = 2;
-/// Of files without them.
+/// Version of files without columns.
 pub(super) const WITHOUT_COLUMNS: u16 = 1;
 
 const FILE_MAGIC: [u8; 8] = *b"cpumon-t";
-/// Bytes of the fixed part.
 const FIXED_BYTES: usize = 60;
 const MAX_NAME_BYTES: usize = 255;
-/// Bytes of the longest header.
 const MAX_HEADER_BYTES: usize = FIXED_BYTES + MAX_NAME_BYTES + 4;
 
-/// What a trace file says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileHeader {
-    /// Boot of the machine.
     pub boot: BootId,
     /// When the recording began, on each clock.
     pub began: Moment,
@@ -110,7 +106,6 @@ fn fill(from: &mut dyn Read, bytes: &mut Vec<u8>, length: usize) -> std::io::Res
     Ok(())
 }
 
-/// So many bytes at this place.
 fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }
@@ -125,33 +120,26 @@ const SEARCHED_BYTES: usize = 64 << 10;
 /// Bytes of the payload of [`ChunkKind::Part`].
 const PART_BYTES: usize = 16;
 
-/// What a chunk has inside.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum ChunkKind {
-    /// Events of one CPU.
     Events,
-    /// Who tasks are.
     Identities,
     /// All events up to `base_ns` are in the file.
     Sync,
-    /// The recording ended in order at `base_ns`.
+    /// The recording ended regularly at `base_ns`.
     End,
-    /// How control groups are called.
     Groups,
     /// The file is one of several of the recording that began at `base_ns`, on the boot in the payload.
     Part,
-    /// Of a later version of the format.
+    /// A kind of a later version of the format.
     Other(u8),
 }
 
-/// How a payload is stored.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Packing {
-    /// As it is.
     None,
-    /// As a zstd frame.
     Zstd,
-    /// Events by columns, each a zstd frame.
+    /// Events by column, each column a zstd frame.
     Columns,
 }
 
@@ -166,13 +154,12 @@ pub(super) struct ChunkHeader {
     pub(super) base_ns: u64,
 }
 
-/// What begins at some place of the file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum ChunkRead {
     Whole(ChunkHeader),
     /// The file ends where a chunk would begin.
     End,
-    /// The file ends inside.
+    /// The file ends inside the chunk.
     Torn,
     Damaged,
 }
@@ -280,7 +267,6 @@ impl RecordingId {
     }
 }
 
-/// What begins where a chunk would.
 pub(super) enum PartRead {
     /// Neither a part nor another file.
     None,
@@ -317,14 +303,14 @@ impl<R: Read> Input<R> {
         Ok(&rest[..length.min(rest.len())])
     }
 
-    /// Goes on behind bytes that were seen.
+    /// Moves past bytes that were seen.
     pub(super) fn pass(&mut self, length: usize) {
         let length = length.min(self.bytes.len() - self.start);
         self.start += length;
         self.at += length as u64;
     }
 
-    /// Bytes that are in memory.
+    /// Number of bytes in memory that were not passed yet.
     pub(super) fn seen_bytes(&self) -> u64 {
         (self.bytes.len() - self.start) as u64
     }

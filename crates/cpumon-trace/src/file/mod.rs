@@ -12,31 +12,28 @@ pub(crate) mod writer;
 
 use std::io;
 
-/// A trace file cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {operation}: {error}")]
 pub struct WriteError {
     /// What was tried, as an infinitive.
     pub operation: &'static str,
-    /// Why it failed.
     pub error: io::Error,
 }
 
 /// A file cannot be read as a trace at all.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The file itself cannot be read.
     #[error("cannot read the trace: {0}")]
     Io(#[from] io::Error),
-    /// It begins with something else.
+    /// The file has another format.
     #[error("this is no trace file of cpumon, perf.data, trace.dat, Perfetto or .etl")]
     Foreign,
-    /// It is packed as a whole.
+    /// The whole file is compressed.
     #[error("this is no trace file: it is packed with {with}; unpack it first, as with `{unpack}`")]
     Packed {
-        /// What packed it.
+        /// Name of the compression, such as `gzip`.
         with: &'static str,
-        /// What unpacks it into another file.
+        /// Command that unpacks the file into another one.
         unpack: &'static str,
     },
     /// It ends within its header, or that is damaged.
@@ -45,10 +42,8 @@ pub enum ReadError {
     /// A file of another recorder that has no trace of the scheduler, or lacks what is needed to read it.
     #[error("the file has no trace that can be read: {0}")]
     Unusable(&'static str),
-    /// A newer cpumon wrote it.
     #[error("the trace has format version {found}; this cpumon reads version {known}")]
     Version {
-        /// Version of the file.
         found: u16,
         /// The newest known version.
         known: u16,

@@ -29,7 +29,6 @@ const MAX_MARKS: u64 = 1 << 18;
 const VAIN_BYTES: u64 = 64 << 20;
 const VAIN_TIMES: u64 = 16;
 
-/// A trace file that is being read.
 pub struct TraceReader<R: Read> {
     input: Input<R>,
     header: FileHeader,
@@ -39,17 +38,16 @@ pub struct TraceReader<R: Read> {
     /// Start of the recording of which the file is a part.
     recording: Option<RecordingId>,
     ending: Ending,
-    /// CPUs of all gaps so far.
+    /// Number of gaps opened so far, counted for each CPU.
     marks: u64,
     credit: Credit,
-    /// Events that the chunks so far announced.
+    /// Number of events that the chunks so far announced.
     events: usize,
-    /// Bytes of payloads that were checked in vain.
+    /// Bytes that were read to check payloads without success.
     vain_bytes: u64,
 }
 
 impl<R: Read> TraceReader<R> {
-    /// Reads the header.
     pub fn open(mut from: R) -> Result<Self, ReadError> {
         let (header, at) = FileHeader::read(&mut from)?;
         let ending = Ending { known_until_ns: header.began.mono_ns, ..Ending::default() };
@@ -199,7 +197,7 @@ impl<R: Read> TraceReader<R> {
         Ok(true)
     }
 
-    /// `None`: it is not what its header says.
+    /// Unpacks a payload; `None` if it does not match its header.
     fn unpack(&mut self, header: &ChunkHeader) -> Result<Option<Unpacked>, ReadError> {
         let mut raw = Vec::new();
         let stored = self.input.payload(header)?;
@@ -283,20 +281,17 @@ impl<R: Read> TraceSource for TraceReader<R> {
     }
 }
 
-/// What a trace file has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceSummary {
-    /// What it says about itself.
     pub header: FileHeader,
     /// When the recording ended, on the clock of its events.
     pub ended_ns: u64,
-    /// Events in it, as its chunks announce them.
+    /// Number of events, as the chunks announce them.
     pub events: u64,
     /// Events that its recorder lost, by its own count.
     pub lost: u64,
     /// The highest number of a CPU that a chunk of events names.
     pub last_cpu: u16,
-    /// Its length.
     pub bytes: u64,
 }
 

@@ -15,15 +15,12 @@ const DIGITS: usize = 6;
 pub struct Segment {
     /// The recording that it is of: when that began, as in file names.
     pub recording: String,
-    /// Its place in the recording.
+    /// Position of the segment in the recording.
     pub number: u32,
-    /// Where it is.
     pub path: PathBuf,
-    /// Its size.
     pub bytes: u64,
 }
 
-/// The name of a segment.
 #[must_use]
 pub fn name_of(recording: &str, number: u32) -> String {
     format!("{PREFIX}{recording}-{number:0DIGITS$}{SUFFIX}")
@@ -67,7 +64,7 @@ fn refused(why: &str) -> io::Error {
 /// The bytes of a trace: a file, or the segments of one recording, one behind the other.
 #[derive(Debug)]
 pub struct TraceInput {
-    /// Each with where it begins.
+    /// Files, each with the offset in the trace at which it begins.
     files: Vec<(PathBuf, u64)>,
     at: u64,
     /// The one that is being read. A recording may have more than a process may open.

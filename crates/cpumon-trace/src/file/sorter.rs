@@ -32,14 +32,13 @@ impl Default for Layout {
     }
 }
 
-/// The payload of a chunk.
 pub(super) struct Unpacked {
     pub(super) bytes: Vec<u8>,
     pub(super) layout: Layout,
 }
 
 impl Unpacked {
-    /// What is no event is never in columns.
+    /// The bytes if they are in rows; only events can be in columns.
     pub(super) fn rows(&self) -> Option<&[u8]> {
         matches!(self.layout, Layout::Rows(_)).then_some(&self.bytes)
     }
@@ -86,7 +85,7 @@ impl Position {
     }
 }
 
-/// Returns how many there were.
+/// Decodes up to `most` events; returns how many there were.
 #[inline]
 fn decode(context: &mut Context, from: &mut impl Fields, most: u32, out: &mut impl FnMut(SchedEvent)) -> u32 {
     for count in 0..most {
@@ -128,21 +127,20 @@ struct Gap {
     syncs: u8,
 }
 
-/// The events of one CPU that wait.
+/// Events of one CPU that wait to be sorted.
 #[derive(Default)]
 struct Queue {
     head: Option<SchedEvent>,
     /// Decoded events; `next` is the place of the one behind `head`.
     batch: Vec<SchedEvent>,
     next: usize,
-    /// The one that they are from.
+    /// Chunk from which `batch` was decoded.
     chunk: Option<Box<Chunk>>,
     /// Each behind a pointer: a list has places for four at least, and there may be as many lists as CPUs.
     waiting: VecDeque<Box<Chunk>>,
     gap: Option<Gap>,
 }
 
-/// What is counted of all chunks.
 #[derive(Default)]
 struct Counts {
     malformed: u64,
@@ -158,7 +156,6 @@ pub(super) struct Sorter {
     last_ns: u64,
     /// Events that came after one with a later time was handed out.
     pub(super) late: u64,
-    /// The time of the last sync.
     pub(super) synced_ns: u64,
     has_gaps: bool,
 }
@@ -180,7 +177,7 @@ impl Queue {
         }
     }
 
-    /// False: the chunk has no more events.
+    /// Decodes the next batch; false if the chunk has no more events.
     fn decode(&mut self) -> bool {
         self.batch.clear();
         self.next = 0;
@@ -207,7 +204,7 @@ impl Queue {
 }
 
 impl Sorter {
-    /// Chunks that hold other than they announce.
+    /// Number of chunks that do not hold the events they announce.
     pub(super) fn malformed(&self) -> u64 {
         self.counts.malformed
     }
@@ -242,7 +239,7 @@ impl Sorter {
         self.counts.held_bytes > HELD.of(read_bytes)
     }
 
-    /// All events up to this time were added.
+    /// Notes that all events up to this time were added.
     pub(super) fn sync(&mut self, at_ns: u64) {
         self.synced_ns = self.synced_ns.max(at_ns);
         if self.has_gaps {

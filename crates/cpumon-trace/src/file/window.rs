@@ -19,7 +19,6 @@ const MAX_GROUPS: usize = 1 << 14;
 /// How much a [`TraceWindow`] holds: what is reached first.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct WindowLimits {
-    /// Time, ns.
     pub length_ns: u64,
     /// Bytes of the chunks. Beside them a window has up to 65 kB a CPU for what is not written yet, and a name for each task.
     pub bytes: usize,
@@ -41,7 +40,7 @@ pub struct TraceWindow {
     header: FileHeader,
     compression: Compression,
     length_ns: u64,
-    /// The period that is not closed yet.
+    /// Period that is not closed yet.
     open: TraceWriter<Vec<u8>>,
     /// All events before this are in closed periods.
     closed_ns: u64,
@@ -81,7 +80,6 @@ impl TraceWindow {
         })
     }
 
-    /// Adds an event.
     pub fn event(&mut self, event: &SchedEvent) {
         if let SchedEventKind::Switch { prev, leaves: Leaves::Dead, .. } = event.kind {
             self.names.end(prev, event.at_ns);
@@ -89,13 +87,11 @@ impl TraceWindow {
         self.open.event(event);
     }
 
-    /// Adds who a task is.
     pub fn identity(&mut self, identity: &TraceIdentity) {
         self.names.set(identity);
         self.open.identity(identity);
     }
 
-    /// Adds how a control group is called.
     pub fn group(&mut self, group: &TraceGroup) {
         self.names.set_group(group);
         self.open.group(group);
@@ -193,7 +189,6 @@ impl TraceWindow {
         self.periods.front().map(|first| first.bytes as u64)
     }
 
-    /// Drops the oldest part.
     pub fn drop_oldest(&mut self) {
         if let Some(first) = self.periods.pop_front() {
             self.used -= first.bytes;
@@ -201,7 +196,7 @@ impl TraceWindow {
         }
     }
 
-    /// Drops what a copy has.
+    /// Drops the periods that a copy has.
     pub fn drop_copied<W: Write>(&mut self, copy: &WindowCopy<W>) {
         while self.passed < copy.next && !self.periods.is_empty() {
             self.drop_oldest();
@@ -229,7 +224,7 @@ impl TraceWindow {
         Ok(copy.next < copy.end)
     }
 
-    /// Where the next byte goes.
+    /// Index in the ring at which the next byte is written.
     fn end(&self) -> usize {
         let begin = self.periods.front().map_or(0, |first| first.at);
         (begin + self.used) % self.ring.len().max(1)
@@ -252,7 +247,7 @@ pub struct WindowCopy<W: Write> {
     file: TraceWriter<W>,
     next: u64,
     end: u64,
-    /// It has all events before this.
+    /// The copy has all events before this time.
     until_ns: u64,
     lost: u64,
 }
@@ -264,13 +259,11 @@ impl<W: Write> WindowCopy<W> {
         self.until_ns
     }
 
-    /// What it has.
     #[must_use]
     pub fn counts(&self) -> WrittenCounts {
         self.file.counts()
     }
 
-    /// Ends the file.
     pub fn finish(self) -> Result<(W, WrittenCounts), WriteError> {
         self.file.finish(self.until_ns, self.lost)
     }
@@ -280,10 +273,10 @@ impl<W: Write> WindowCopy<W> {
 #[derive(Default)]
 struct Names {
     identities: HashMap<TraceTask, TraceIdentity, FixedState>,
-    /// In the order of their ends.
+    /// Ended tasks in the order of their ends.
     ended: VecDeque<(u64, TraceTask)>,
     groups: HashMap<u64, TraceGroup, FixedState>,
-    /// In the order in which they came.
+    /// Groups in the order of their arrival.
     group_order: VecDeque<u64>,
 }
 

@@ -13,30 +13,24 @@ use super::format::{ChunkHeader, ChunkKind, FileHeader, Packing, RecordingId, VE
 
 /// A chunk is closed when it has this many bytes.
 const FULL_BYTES: usize = 64 << 10;
-/// After this time [`TraceWriter::sync_if_due`] writes what there is.
+/// Longest time between two syncs of [`TraceWriter::sync_if_due`].
 const LONGEST_SYNC_NS: u64 = 1_000_000_000;
-/// More than any event or identity takes.
+/// More bytes than any event or identity takes.
 const SPARE_BYTES: usize = 1 << 10;
 
-/// How chunks are stored.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Compression {
-    /// As they are.
     None,
     /// zstd at this level, events by columns.
     Zstd(i32),
 }
 
-/// What a writer has written.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct WrittenCounts {
-    /// Events.
     pub events: u64,
-    /// Bytes of the file.
     pub bytes: u64,
 }
 
-/// The open chunk of a CPU.
 struct OpenChunk {
     bytes: Vec<u8>,
     context: Context,
@@ -61,7 +55,6 @@ pub struct TraceWriter<W: Write> {
     columns: Columns,
     packed: Vec<u8>,
     counts: WrittenCounts,
-    /// Time of the last sync.
     synced_ns: u64,
     /// The first error: [`TraceWriter::sync`] returns it, because those who bring events cannot.
     failed: Option<WriteError>,
@@ -72,7 +65,6 @@ fn failed(operation: &'static str) -> impl FnOnce(std::io::Error) -> WriteError 
 }
 
 impl<W: Write> TraceWriter<W> {
-    /// Begins a file.
     pub fn new(mut to: W, header: &FileHeader, compression: Compression) -> Result<Self, WriteError> {
         let compressor = match compression {
             Compression::None => None,
@@ -97,7 +89,6 @@ impl<W: Write> TraceWriter<W> {
         })
     }
 
-    /// Adds an event.
     pub fn event(&mut self, event: &SchedEvent) {
         let at = usize::from(event.cpu);
         if at >= self.chunks.len() {
@@ -123,7 +114,6 @@ impl<W: Write> TraceWriter<W> {
         }
     }
 
-    /// Adds who a task is.
     pub fn identity(&mut self, identity: &TraceIdentity) {
         push_identity(&mut self.identities.bytes, identity);
         self.identities.count += 1;
@@ -132,7 +122,6 @@ impl<W: Write> TraceWriter<W> {
         }
     }
 
-    /// Adds how a control group is called.
     pub fn group(&mut self, group: &TraceGroup) {
         push_group(&mut self.groups.bytes, group);
         self.groups.count += 1;
@@ -193,7 +182,6 @@ impl<W: Write> TraceWriter<W> {
         self.check()
     }
 
-    /// What has been written so far.
     #[must_use]
     pub fn counts(&self) -> WrittenCounts {
         self.counts

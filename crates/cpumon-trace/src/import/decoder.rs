@@ -66,12 +66,11 @@ pub(crate) enum RawKind {
         count: u64,
         until_ns: u64,
     },
-    /// An interrupt begins on the CPU.
     Enter(Interrupt),
     Return(Interrupt),
-    /// Nothing changed on the CPU up to now.
+    /// Nothing changed on the CPU up to this time.
     Same,
-    /// The thread is called so from now on.
+    /// The thread has this name from now on.
     Called(Named),
     /// The thread is one of this process, from before the recording, or as of now if it is new.
     Belongs {
@@ -85,13 +84,13 @@ pub(crate) enum RawKind {
         program: ProgramName,
         is_new: bool,
     },
-    /// The process works for the kernel only.
+    /// The threads of the process are kernel threads.
     Kernel {
         pid: u32,
     },
 }
 
-/// Of one CPU.
+/// An event of one CPU, with ids of threads.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RawEvent {
     pub(crate) at_ns: u64,
@@ -121,7 +120,6 @@ pub(crate) fn lost(cpu: u16, count: u64, at_ns: u64, until_ns: u64) -> RawEvent 
     RawEvent { at_ns, cpu, kind: RawKind::Lost { count, until_ns: until_ns.max(at_ns) } }
 }
 
-/// How far a decoder came.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     More,

@@ -22,12 +22,11 @@ pub(crate) struct Imported<'t> {
     decoder: Box<dyn Decoder + 't>,
     pub(super) header: FileHeader,
     pub(super) tasks: Tasks,
-    /// CPUs that went offline; known at the end.
+    /// CPUs that went offline; complete at the end.
     pub(super) stopped: Vec<StoppedCpu>,
     stopping: Stopping,
     numbering: Numbering,
     held: Held,
-    /// Events that the decoder may still give.
     left_events: usize,
     is_read: bool,
     ending: Ending,
@@ -97,7 +96,7 @@ impl<'t> Imported<'t> {
         Ok(self.ending)
     }
 
-    /// Takes names out of the way.
+    /// Applies the names at the front, so that they do not fill the list.
     fn name(&mut self) {
         for event in self.held.drain() {
             self.numbering.number(&event, &mut self.tasks);
@@ -143,28 +142,26 @@ const STEP_EVENTS: usize = 1 << 16;
 /// Waiting events are sorted and moved when one in so many is new: a recorder may say after each event that all up to some time is known.
 const NEW_SHARE: usize = 4;
 
-/// Events by time.
 #[derive(Debug)]
 struct Held {
     events: Vec<RawEvent>,
     sorted: usize,
     most: usize,
-    /// The first ones have their turn.
+    /// Number of events at the front that can be handed out.
     ready: usize,
-    /// All events up to here were handed out.
+    /// All events up to this time were handed out.
     known_ns: u64,
     /// Time of the earliest that is more than a name.
     first_ns: Option<u64>,
 }
 
 impl Held {
-    /// For a file of this length.
     fn new(file_bytes: u64) -> Self {
         let most = WAITING.of(file_bytes / EVENT_BYTES);
         Self { events: Vec::new(), sorted: 0, most, ready: 0, known_ns: 0, first_ns: None }
     }
 
-    /// The list, with space for the next ones.
+    /// The list of events, with capacity for the next step.
     fn space(&mut self) -> &mut Vec<RawEvent> {
         let waiting = self.events.len();
         if self.events.capacity() - waiting < STEP_EVENTS {
@@ -173,7 +170,6 @@ impl Held {
         &mut self.events
     }
 
-    /// Whether more wait than ever should.
     fn is_full(&self) -> bool {
         self.events.len() >= self.most
     }
@@ -201,7 +197,7 @@ impl Held {
         self.first_ns.filter(|first_ns| *first_ns <= last.at_ns)
     }
 
-    /// Hands out those that have their turn.
+    /// Removes and returns the events that can be handed out.
     fn drain(&mut self) -> std::vec::Drain<'_, RawEvent> {
         let ready = std::mem::take(&mut self.ready);
         self.sorted -= ready;
@@ -218,7 +214,6 @@ const LEAST_NS: u64 = 10_000_000;
 pub(super) struct Stopping(BTreeMap<u16, u64>);
 
 impl Stopping {
-    /// What comes next, of any CPU.
     pub(super) fn note(&mut self, event: &RawEvent) {
         match event.kind {
             RawKind::Switch { next, .. } if stops(&next.name, event.cpu) => {

@@ -30,7 +30,7 @@ struct Life {
     start_ns: u64,
     /// Where it ran last, of recorders that do not say when it moves.
     cpu: Option<u16>,
-    /// Nothing happened to it yet.
+    /// No event of the thread was seen yet.
     is_new: bool,
     is_dead: bool,
 }
@@ -38,9 +38,9 @@ struct Life {
 #[derive(Clone, Debug, Default)]
 struct Process {
     start_ns: u64,
-    /// That of its first thread.
+    /// Name of its first thread.
     name: Name,
-    /// Its executable, where the recorder says.
+    /// Executable, where the recorder reports it.
     program: Option<Box<ProgramName>>,
     is_kernel: bool,
 }
@@ -56,7 +56,6 @@ pub(super) struct Numbering {
 }
 
 impl Numbering {
-    /// For a file of this length.
     pub(super) fn new(file_bytes: u64) -> Self {
         Self { most: THREADS.of(file_bytes / THREAD_BYTES), ..Self::default() }
     }
@@ -246,7 +245,6 @@ impl Numbering {
         tasks.set_program(key, since_ns.unwrap_or(0), up_to_zero(&program));
     }
 
-    /// Hands out who the thread is now.
     fn identify(&mut self, tid: u32, at_ns: u64, tasks: &mut Tasks) {
         let Some(life) = self.lives.get(&tid).copied() else { return };
         let pid = life.pid.unwrap_or(tid);
@@ -286,7 +284,6 @@ impl Numbering {
 /// Interrupts of a CPU one inside the other. The kernel has two or three; an entry without an exit takes a place too.
 const MAX_DEPTH: usize = 16;
 
-/// Interrupts that have begun, by CPU.
 #[derive(Debug, Default)]
 struct OpenInterrupts {
     cpus: Slots<Vec<(Interrupt, u64)>>,

@@ -64,13 +64,12 @@ enum Tracepoint {
     },
 }
 
-/// `CLONE_THREAD` of `task_newtask`.
+/// `CLONE_THREAD` in the flags of `task_newtask`.
 pub(super) const CLONE_THREAD: u64 = 0x10000;
 
 /// A record is shorter than its description, or has an impossible CPU.
 pub(super) struct Damaged;
 
-/// The tracepoints of one recording.
 #[derive(Clone, Debug)]
 pub(super) struct Tracepoints {
     pub(super) order: Order,
@@ -96,7 +95,6 @@ impl Tracepoints {
         }
     }
 
-    /// Whether switches can be read.
     pub(super) fn has_switches(&self) -> bool {
         self.common_type.is_some()
             && self.by_id.values().any(|known| matches!(known, Tracepoint::Switch { .. }))
@@ -214,7 +212,6 @@ const MAX_FIELDS: usize = 64;
 /// States of a task that a kernel may name.
 const MAX_STATES: usize = 64;
 
-/// How the bytes of a field are found.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Place {
     /// In the record itself.
@@ -225,7 +222,6 @@ enum Place {
     LocatedFromHere,
 }
 
-/// A field of a tracepoint's record.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) offset: usize,
@@ -234,7 +230,7 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// The field as a number without sign.
+    /// Value of the field as an unsigned number.
     pub(super) fn number(&self, record: &[u8], order: Order) -> Option<u64> {
         if self.size > 8 {
             return None;
@@ -254,7 +250,6 @@ impl Field {
     }
 }
 
-/// A tracepoint's description.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Format {
     name: Box<str>,
@@ -290,7 +285,7 @@ impl Format {
     }
 }
 
-/// Of `pid_t prev_pid; offset:24; size:4; signed:1;`.
+/// Parses `pid_t prev_pid; offset:24; size:4; signed:1;`.
 fn parse_field(text: &str) -> Option<(Box<str>, Field)> {
     let mut parts = text.split(';').map(str::trim);
     let declaration = parts.next()?;
@@ -335,7 +330,7 @@ pub(super) const TRACING_DATA_MAGIC: &[u8] = b"\x17\x08\x44tracing";
 /// Systems of tracepoints, and tracepoints of one system: no kernel has that many.
 const MAX_COUNT: u32 = 100_000;
 
-/// What they begin with.
+/// First fields of the tracing data.
 pub(super) struct Intro<'b> {
     pub(super) version: &'b [u8],
     pub(super) order: Order,
@@ -370,7 +365,6 @@ pub(super) fn skip_own(bytes: &mut Bytes<'_>) -> Option<()> {
     Some(())
 }
 
-/// Takes the descriptions of all systems.
 pub(super) fn take_systems(bytes: &mut Bytes<'_>, tracepoints: &mut Tracepoints) -> Option<()> {
     for _ in 0..bytes.u32().filter(|count| *count <= MAX_COUNT)? {
         let system = bytes.text()?;

@@ -21,11 +21,10 @@ const THREAD_BYTES: usize = 380;
 const MAX_NS: u64 = (1 << 53) - 1;
 /// Events between two checks whether reading was cancelled.
 const CHECK_EVENTS: u64 = 4_096;
-/// A limit leaves at least this many events.
+/// Least memory for events that a limit leaves, bytes.
 const LEAST_BYTES: usize = 1 << 20;
 
 impl Timeline {
-    /// Reads a trace.
     pub fn read(trace: &mut impl TraceSource, limits: TimelineLimits) -> Result<Self, ReadError> {
         Self::read_until(trace, limits, &AtomicBool::new(false))
     }
@@ -68,7 +67,7 @@ impl Timeline {
 #[derive(Default)]
 struct Builder {
     began_ns: u64,
-    /// On the trace's clock.
+    /// Start on the trace's clock.
     from_ns: u64,
     limit: usize,
     wakers: RecentWakers,

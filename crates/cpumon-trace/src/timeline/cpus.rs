@@ -6,14 +6,12 @@ use cpumon_model::Interrupt;
 
 use super::lines::{BLOCK, LinePart, PartLine};
 
-/// Who has a CPU.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum CpuWho {
     /// No event says.
     Unknown,
-    /// Nothing runs.
     Idle,
-    /// A thread, by its place.
+    /// A thread, by its index in the timeline.
     Thread(u32),
     /// A thread beyond those that are followed.
     Other,
@@ -36,7 +34,6 @@ pub(super) fn is_run(code: u32) -> bool {
     code < UNKNOWN
 }
 
-/// What a trace has of one CPU.
 #[derive(Debug, Default)]
 pub(super) struct Cpu {
     pub(super) parts: CpuParts,
@@ -67,7 +64,6 @@ impl LinePart for CpuPart {
     }
 }
 
-/// A part of an interrupt.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct IrqPart {
     pub(super) from_ns: u64,
@@ -85,7 +81,7 @@ pub(super) struct CpuParts {
     pub(super) interrupts: Vec<IrqPart>,
     /// Ends of slices that are switches; the others only go on.
     pub(super) holes: Vec<u64>,
-    /// When events were lost, and how many.
+    /// Times at which events were lost, with their number.
     pub(super) lost: Vec<(u64, u64)>,
     /// The last slice has not ended.
     is_open: bool,
@@ -226,11 +222,11 @@ impl Most {
 
 const QUEUE_BLOCK: usize = 64;
 
-/// What was before a block.
+/// State of the queue before a block.
 #[derive(Copy, Clone, Debug, Default)]
 struct Before {
     length: u32,
-    /// Length times time, ns.
+    /// Sum of queue length times time, ns.
     waited_ns: u64,
 }
 
@@ -242,11 +238,10 @@ pub(super) struct Queue {
     before: Vec<Before>,
 }
 
-/// Bytes of a wait.
 pub(super) const WAIT_BYTES: usize = 2 * size_of::<u64>();
 
 impl Queue {
-    /// A thread waited here. Times are below 2^63.
+    /// Adds a wait of a thread. Times are below 2^63.
     pub(super) fn push(&mut self, from_ns: u64, until_ns: u64) {
         let last = self.steps.len() + 1;
         reserve_some(&mut self.steps, last);
@@ -305,12 +300,12 @@ impl Queue {
     }
 }
 
-/// A damaged trace may claim any times.
+/// Saturates, because a damaged trace may claim any times.
 fn waited(before_ns: u64, length: u32, ns: u64) -> u64 {
     before_ns.saturating_add(u64::from(length).saturating_mul(ns))
 }
 
-/// The length behind a step.
+/// Queue length after a step.
 pub(super) fn after(length: u32, step: u64) -> u32 {
     if step & 1 == 1 { length + 1 } else { length.saturating_sub(1) }
 }

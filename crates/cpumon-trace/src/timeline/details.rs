@@ -7,7 +7,6 @@ use super::cpus::{CpuWho, who};
 use super::lines::{FRESH, OVER, Part, ThreadParts, WAKER_IDLE, WAKER_UNKNOWN};
 use super::names::{TraceBehind, TraceThread};
 
-/// Threads that a slice woke which are listed.
 const MAX_WOKEN: usize = 64;
 
 /// A wait for a CPU.
@@ -56,7 +55,7 @@ pub struct TraceSlice {
     pub from_ns: u64,
     /// Length.
     pub length_ns: u64,
-    /// The CPU it was on, or waited for.
+    /// The CPU that the thread was on, or waited for.
     pub cpu: u16,
     /// The state ended; else the trace or its part in memory ends.
     pub is_over: bool,
@@ -75,7 +74,6 @@ pub struct TraceSlice {
 }
 
 impl Timeline {
-    /// Who has a CPU at a time.
     #[must_use]
     pub fn who_at(&self, cpu: u16, at_ns: u64) -> Option<CpuWho> {
         let line = &self.cpu(cpu)?.parts.line;

@@ -30,7 +30,7 @@ impl<P, const N: usize> Default for PartLine<P, N> {
 }
 
 impl<P: LinePart, const N: usize> PartLine<P, N> {
-    /// No more is added: makes the sums.
+    /// Makes the sums, after the last part was added.
     pub(super) fn finish(&mut self) {
         self.parts.shrink_to_fit();
         let (mut times, mut sums) = ([0; N], Vec::with_capacity(self.parts.len().div_ceil(BLOCK)));
@@ -129,7 +129,7 @@ const ABSENT: u8 = 5;
 /// Kinds of times of a thread: running, ready since a wakeup, ready since it was pushed off, blocked, unknown.
 pub(super) const STATES: usize = 5;
 
-/// A state from here on.
+/// A state of a thread from `start_ns` on.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Part {
     pub(super) start_ns: u64,

@@ -111,7 +111,6 @@ pub struct TraceReason {
 pub struct WindowSums {
     /// Its part that the index has, ns.
     pub from_ns: u64,
-    /// To here.
     pub until_ns: u64,
     /// Each CPU. Switches are not counted.
     pub cpus: Vec<CpuAccount>,

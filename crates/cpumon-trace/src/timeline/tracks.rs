@@ -11,17 +11,12 @@ use super::names::TraceThread;
 
 /// Parts of a bucket in which the main reason of its blocked time is searched.
 const REASON_PARTS: usize = 32;
-/// Buckets of one picture at most.
 const MAX_BUCKETS: usize = 8_192;
 
-/// Evenly spaced times.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Buckets {
-    /// Begin of the first one, ns.
     pub from_ns: u64,
-    /// Length of each, ns.
     pub bucket_ns: u64,
-    /// How many.
     pub count: usize,
     /// Parts that are handed out one by one; where there are more, buckets are.
     pub parts: usize,

@@ -12,17 +12,16 @@ pub(crate) struct Cursor {
     pub selected: Option<RowId>,
     /// The selected row, or the last known one.
     pub at: usize,
-    /// Whether it is among the rows.
+    /// Whether the selected task has a row.
     pub is_present: bool,
     /// First row in view.
     pub top: usize,
-    /// Rows in view, as drawn last.
+    /// Number of rows in view, as drawn last.
     pub height: usize,
     /// The view follows the selection when rows change places.
     pub follow: bool,
 }
 
-/// A move of the selection.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Move {
     Up,
@@ -34,7 +33,6 @@ pub(crate) enum Move {
 }
 
 impl Cursor {
-    /// Finds the selection in new rows.
     pub(crate) fn after_rebuild(&mut self, rows: &RowList, interval: &Interval) {
         let place = self.selected.as_ref().and_then(|id| rows.position(interval, id));
         self.is_present = place.is_some();
@@ -106,15 +104,13 @@ impl Cursor {
     }
 }
 
-/// A report and the place in it.
 #[derive(Clone, Debug)]
 pub(crate) struct ReportScreen {
     pub report: Report,
-    /// The selected row.
     pub at: usize,
     /// First row in view.
     pub top: usize,
-    /// Rows in view, as drawn last.
+    /// Number of rows in view, as drawn last.
     pub height: usize,
     /// The screen's line of the first row, as drawn last.
     pub first_line: u16,

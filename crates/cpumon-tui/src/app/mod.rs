@@ -24,7 +24,7 @@ use crate::text;
 use crate::theme::Theme;
 use crate::view::{Col, GROUPINGS, View};
 
-/// All of the screens' state.
+/// State of all screens.
 #[derive(Debug)]
 pub struct App {
     pub(crate) theme: Theme,
@@ -50,15 +50,13 @@ pub struct App {
     pub(crate) plot: PlotState,
     /// Where the grid was drawn, its line of titles first, and its columns: for the mouse.
     pub(crate) grid: (Rect, Vec<ColumnPlace>),
-    /// The report that was made last.
     pub(crate) report: Option<ReportScreen>,
     pub(crate) seen_history: RunHistory,
     pub(crate) recent: Recent,
     pub(crate) counts: LossHistory,
     pub(crate) seen: RunTotals,
-    /// Memory for intervals to step back to.
+    /// Memory for past intervals, bytes.
     past_bytes: usize,
-    /// How moments are written.
     pub(crate) time: TimeWords,
     pub(crate) is_pane_drawn: bool,
     /// The selected task with the name it had when it was seen last.
@@ -67,7 +65,6 @@ pub struct App {
 }
 
 impl App {
-    /// A state without data.
     #[must_use]
     pub fn new(options: &Options) -> Self {
         let view = View {
@@ -155,12 +152,11 @@ impl App {
         self.problem = Some(error.0.clone());
     }
 
-    /// The feed works (again).
+    /// Called when the feed works; clears its error.
     pub fn on_feed_ok(&mut self) {
         self.is_dirty |= self.problem.take().is_some();
     }
 
-    /// Takes in how the feed's recording is played.
     pub fn on_playback(&mut self, playback: Option<Playback>) {
         self.is_dirty |= self.playback != playback;
         let is_playing = |playback: Option<Playback>| playback.is_some_and(|playback| playback.is_playing);
@@ -228,7 +224,7 @@ impl App {
         self.on_notice(format!("the first data is of {began}"));
     }
 
-    /// There is no data for a moment.
+    /// Shows that there is no data at this moment.
     pub fn on_no_moment(&mut self, wall_ns: i64, nothing: &NoMoment) {
         // A feed without a past has no data; the screens have the intervals that they received.
         let first =
@@ -293,7 +289,6 @@ impl App {
         std::mem::take(&mut self.is_dirty)
     }
 
-    /// The window has another size.
     pub fn on_resize(&mut self) {
         self.is_dirty = true;
     }
@@ -302,7 +297,6 @@ impl App {
         self.is_dirty = true;
     }
 
-    /// Back to the newest interval.
     pub(crate) fn go_live(&mut self) {
         self.clock = Clock::Live;
         if let Some(newest) = self.newest.clone() {
@@ -362,7 +356,6 @@ impl App {
 /// Work that the state requests from the event loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Ends the screens.
     Quit,
     /// Gives the terminal back and stops until the shell continues the process.
     Suspend,
@@ -391,7 +384,6 @@ pub enum Request {
     Export {
         /// File name without `.csv`; safe for any file system.
         stem: String,
-        /// The file's text.
         csv: String,
     },
 }
@@ -410,7 +402,7 @@ pub(crate) enum Clock {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Grid,
-    /// The help, scrolled down by some lines.
+    /// The help, scrolled down by this number of lines.
     Help(u16),
     /// The list of hosts, with the selected one.
     Hosts(usize),
@@ -418,11 +410,10 @@ pub(crate) enum Mode {
     Users(usize),
     /// The report of a range, see [`ReportScreen`].
     Report,
-    /// A line of text.
+    /// A line of text that the user types.
     Prompt(Prompt, String),
 }
 
-/// Purpose of a line of text.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Prompt {
     Search,

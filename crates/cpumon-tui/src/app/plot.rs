@@ -60,7 +60,7 @@ impl App {
         }
     }
 
-    /// The traces that the plot marks.
+    /// Traces that the plot marks; none unless it shows the past.
     pub(crate) fn traces_on_plot(&self) -> &[TraceRecord] {
         let known = self.plot.traces.as_ref().filter(|_| self.clock == Clock::Past);
         known.map_or(&[], |(_, traces)| traces)
@@ -119,7 +119,7 @@ impl App {
         older.copied().chain(seen).collect()
     }
 
-    /// The tasks of the selected row.
+    /// Keys of the tasks in the selected row; `None` without a selection.
     pub(crate) fn selected_tasks(&self) -> Option<Vec<TaskKey>> {
         Some(match self.cursor.selected.as_ref()? {
             RowId::Process(key) => vec![TaskKey::Process(*key)],

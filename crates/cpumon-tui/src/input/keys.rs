@@ -134,7 +134,7 @@ impl App {
         true
     }
 
-    /// Program, user, service, container, and the list again.
+    /// Next of program, user, service, container, and the list again.
     fn next_grouping(&mut self) {
         let next = match self.view.layout {
             Layout::Groups => next_grouping(self.view.group_by),

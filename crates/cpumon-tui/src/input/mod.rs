@@ -16,7 +16,6 @@ use crate::view::Col;
 const ROWS: usize = 3;
 
 impl App {
-    /// Takes in a key.
     pub fn on_key(&mut self, key: KeyEvent) -> Option<Request> {
         self.mark_dirty();
         self.notice = None;
@@ -43,7 +42,6 @@ impl App {
         }
     }
 
-    /// Handles an event of the mouse.
     pub fn on_mouse(&mut self, mouse: MouseEvent) -> Option<Request> {
         let at = Position { x: mouse.column, y: mouse.row };
         match mouse.kind {
@@ -97,7 +95,7 @@ impl App {
         }
     }
 
-    /// The column that sorts already changes its direction.
+    /// Sorts by the clicked title; a second click changes the direction.
     fn sort_by_title(&mut self, x: u16) {
         let x = x.saturating_sub(self.grid.0.x);
         let is_it = |place: &&ColumnPlace| (place.x..=place.x + place.width).contains(&x);

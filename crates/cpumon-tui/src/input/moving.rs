@@ -12,7 +12,7 @@ const MINUTE_NS: i64 = 60_000_000_000;
 /// Columns of the plot where none was drawn yet.
 const USUAL_COLUMNS: i64 = 60;
 
-/// Where time goes.
+/// Direction in time.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Way {
     Back,
@@ -68,7 +68,6 @@ impl App {
         }
     }
 
-    /// Time that one column of the plot shows.
     fn plot_column_ns(&self) -> i64 {
         let columns = i64::from(self.plot.line.width);
         self.plot.length_ns() / if columns > 0 { columns } else { USUAL_COLUMNS }

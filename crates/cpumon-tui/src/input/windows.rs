@@ -9,9 +9,9 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use crate::app::{App, Mode, Prompt, Request};
 use crate::view::{GROUPINGS, Layout, UserFilter, UserRow, next_grouping, users_of};
 
-/// Lines of a list that a key skips.
+/// Lines that one key press skips in a list.
 const LINES: usize = 10;
-/// Characters of a prompt, at most.
+/// Most characters of a prompt.
 const MAX_PROMPT: usize = 200;
 
 impl App {

@@ -7,7 +7,6 @@ use crate::rows::{Fold, GridRow, RowId, RowKind, index};
 use crate::text::contains;
 use crate::view::{UserFilter, View};
 
-/// Data that rows are made from.
 pub(crate) struct Input<'a> {
     pub interval: &'a Interval,
     pub view: &'a View,
@@ -15,7 +14,7 @@ pub(crate) struct Input<'a> {
 }
 
 impl Input<'_> {
-    /// The processes that pass the filter, by key.
+    /// Indices of the processes that pass the filter, in order of their keys.
     pub(crate) fn matching(&self, threads: &ThreadLists) -> Vec<u32> {
         let passes = |at: &usize| {
             self.interval.processes.get(*at).is_some_and(|process| {
@@ -147,7 +146,7 @@ impl ThreadLists {
         Self { starts, threads }
     }
 
-    /// The threads of the process at this place.
+    /// Threads of the process at this index.
     pub(crate) fn of(&self, process: u32) -> &[u32] {
         let at = process as usize;
         match (self.starts.get(at), self.starts.get(at + 1)) {

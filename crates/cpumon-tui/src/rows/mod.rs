@@ -17,7 +17,7 @@ use cpumon_model::{
 /// The identity of a row, over all intervals.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum RowId {
-    /// All processes of a program.
+    /// A group, by its name.
     Group(Box<str>),
     Process(ProcessKey),
     Thread(ThreadKey),
@@ -26,11 +26,11 @@ pub(crate) enum RowId {
 /// The object of a row, as an index into the interval's lists.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RowKind {
-    /// In [`RowList::groups`].
+    /// Index into [`RowList::groups`].
     Group(u32),
-    /// In [`Interval::processes`].
+    /// Index into [`Interval::processes`].
     Process(u32),
-    /// In [`Interval::threads`].
+    /// Index into [`Interval::threads`].
     Thread(u32),
 }
 
@@ -43,17 +43,15 @@ pub(crate) enum Fold {
     Open,
 }
 
-/// One line of the grid.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GridRow {
     pub kind: RowKind,
-    /// Levels above it.
+    /// Nesting depth; 0 at the left edge.
     pub depth: u16,
     /// Bit n: the line of level n continues below (first 64 levels).
     pub guides: u64,
     /// The last of its siblings.
     pub is_last: bool,
-    /// State of the rows below it.
     pub fold: Fold,
 }
 
@@ -63,7 +61,6 @@ impl GridRow {
         Self { kind, depth: 0, guides: 0, is_last: false, fold }
     }
 
-    /// A row under this one.
     pub(crate) fn child(&self, kind: RowKind, is_last: bool, fold: Fold) -> Self {
         let goes_on = self.depth > 0 && !self.is_last;
         let guides = if goes_on && self.depth < 64 { self.guides | 1 << self.depth } else { self.guides };
@@ -71,29 +68,23 @@ impl GridRow {
     }
 }
 
-/// All processes of one program.
+/// Processes with the same program, user, service or container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Group {
     pub name: Box<str>,
     /// Indexes of its processes in the interval's list.
     pub processes: Vec<u32>,
-    /// Number of their thread rows.
     pub thread_rows: u32,
-    /// The sum of their counters.
     pub delta: Delta,
-    /// The sum of their scheduler counters.
     pub sched: SchedDelta,
 }
 
-/// An interval's lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RowList {
     pub rows: Vec<GridRow>,
-    /// Groups that rows point to.
     pub groups: Vec<Group>,
 }
 
-/// The object of a row.
 #[derive(Copy, Clone, Debug)]
 pub(crate) enum Item<'a> {
     Group(&'a Group),
@@ -102,7 +93,6 @@ pub(crate) enum Item<'a> {
 }
 
 impl Group {
-    /// Rows of its processes.
     pub(crate) fn rows<'i>(&self, interval: &'i Interval) -> impl Iterator<Item = &'i ProcessInterval> {
         self.processes.iter().filter_map(|&at| interval.processes.get(at as usize))
     }
@@ -164,7 +154,6 @@ impl RowList {
         })
     }
 
-    /// The index of the row with this identity.
     pub(crate) fn position(&self, interval: &Interval, id: &RowId) -> Option<usize> {
         self.rows.iter().position(|row| self.item(interval, row).is_some_and(|item| item.is(id)))
     }

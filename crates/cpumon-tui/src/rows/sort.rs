@@ -13,7 +13,6 @@ use crate::history::RunTotals;
 use crate::rows::{Group, Item, group_delays, main_thread, thread_name};
 use crate::view::{Col, View};
 
-/// Sorts rows by the column of the view.
 pub(crate) struct Sorter<'a> {
     interval: &'a Interval,
     values: IntervalView<'a>,
@@ -64,7 +63,7 @@ impl<'a> Sorter<'a> {
         can_add.then(|| self.measured(&row.delta, &row.sched))
     }
 
-    /// Sorts places by sums at the same places.
+    /// Sorts indices by the sums at these indices.
     pub(crate) fn by_sums(&self, places: &mut [u32], sums: &[i64]) {
         self.sort(places, |at| Value::Number(sums.get(at as usize).copied().unwrap_or(0)));
     }
@@ -176,7 +175,7 @@ impl<'a> Sorter<'a> {
     }
 }
 
-/// Rows without run delays come after all others.
+/// 99th percentile of the run delays; rows without any come last.
 fn p99(delays: Option<&DelayHistogram>, sched: &SchedDelta) -> Value {
     let ns = delays.and_then(|delays| delays.percentile_ns(99, sched.longest_ns()));
     Value::Number(ns.map_or(-1, |ns| i64::try_from(ns).unwrap_or(i64::MAX)))

@@ -15,7 +15,6 @@ const MIN_CELL: usize = 19;
 /// Greatest width of a bar, so that those of many CPUs are side by side on wide screens.
 const MAX_CELL: usize = 50;
 
-/// Bars in at most `max_lines` lines.
 pub(super) fn bars(app: &App, interval: &Interval, columns: usize, max_lines: usize) -> Vec<Line<'static>> {
     if max_lines == 0 {
         return Vec::new();
@@ -99,7 +98,6 @@ fn bar(theme: Theme, times: &CpuTimes, columns: usize) -> Vec<Span<'static>> {
     spans
 }
 
-/// The modes of all CPUs together.
 pub(super) fn sum(cpus: &[CpuInterval]) -> CpuTimes {
     let mut sum = [0_u64; 10];
     for cpu in cpus {

@@ -18,10 +18,8 @@ use crate::text::{ago, rate, safe, seconds, short, total, wrap};
 use crate::theme::Theme;
 use crate::view::Col;
 
-/// The label of the command line.
 const COMMAND: &str = "command";
 
-/// A label and its value.
 type Entry = (&'static str, String);
 
 /// Draws as many lines as fit; a long value continues in the next line.
@@ -140,7 +138,6 @@ fn interrupts(shown: &Interval) -> Vec<Entry> {
     vec![("irq", named(&mut lines.collect())), ("softirq", named(&mut kinds.collect()))]
 }
 
-/// Times and counts of the interval.
 fn counters(cells: &Cells<'_>, item: &Item<'_>) -> Vec<Entry> {
     let time = |id| cells.int(item, id).map_or(NONE.to_string(), |ns| format!("{} s", seconds(ns)));
     let count = |id| cells.int(item, id).map_or(NONE.to_string(), |count: i64| count.to_string());
@@ -199,7 +196,6 @@ fn delays(cells: &Cells<'_>, item: &Item<'_>) -> Option<String> {
     })
 }
 
-/// Blocked time with its reasons, the longest first.
 fn blocked(cells: &Cells<'_>, item: &Item<'_>) -> String {
     let sched = item.sched();
     let mut reasons: Vec<_> =
@@ -327,7 +323,6 @@ fn started(app: &App, shown: &Interval, start_ns: u64) -> String {
     format!("{clock}, {} {before}", ago(before_ns / 1_000_000_000))
 }
 
-/// Life and flags as text.
 fn oddities(life: Life, flags: Flags) -> Vec<Entry> {
     let life = match life {
         Life::Alive => None,

@@ -56,7 +56,6 @@ pub(crate) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// Why there is no row.
 fn why_empty(view: &View, shown: &Interval) -> String {
     if let Some(hint) = view.user.as_ref().and_then(|user| no_such_user(shown, user)) {
         return format!("{hint} (Esc shows all)");

@@ -22,13 +22,10 @@ pub(crate) enum LossKind {
     Normal,
 }
 
-/// Something that can be lost while measuring.
 pub(crate) struct Loss {
-    /// Name of the counted events.
     pub name: &'static str,
     count: fn(&LossCounts, &SourceHealth) -> u64,
     pub kind: LossKind,
-    /// For the help.
     pub help: &'static str,
 }
 
@@ -157,7 +154,7 @@ pub(crate) fn losses(
     counts.filter(|row| row.0 > 0).map(|(count, name)| format!("{count} {name}")).collect()
 }
 
-/// Longest name of a group in the header.
+/// Most terminal columns of a group's name in the header.
 const NAME_COLUMNS: usize = 24;
 
 fn seconds_of(ns: u64) -> String {

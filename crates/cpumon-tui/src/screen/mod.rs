@@ -25,13 +25,12 @@ use crate::view::{Col, Layout};
 const MIN_GRID: u16 = 10;
 /// A hint is shown where ended tasks used more than this of the capacity, percent.
 const STORM_PCT: f64 = 30.0;
-/// Lines of a notice at most.
+/// Most lines of a notice.
 const MAX_NOTICE: usize = 4;
 /// Least and greatest height of the plot and the details.
 const PANE_LINES: (u16, u16) = (6, 15);
 
 impl App {
-    /// Draws everything.
     pub fn draw(&mut self, frame: &mut Frame<'_>) {
         let area = frame.area();
         if area.width == 0 || area.height == 0 {

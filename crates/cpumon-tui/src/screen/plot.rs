@@ -18,7 +18,7 @@ use crate::text::{clip, percent, safe, width};
 use crate::theme::Theme;
 use crate::view::Unit;
 
-/// Width of the labels left of the line.
+/// Width of the labels left of the line, terminal columns.
 const LABELS: u16 = 7;
 /// Bits of a braille character, by column and row of its dots.
 const DOTS: [[u32; 4]; 2] = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80]];
@@ -26,7 +26,6 @@ const DOTS: [[u32; 4]; 2] = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80]]
 /// Lowest and highest value within a column of dots.
 type Extent = Option<(f64, f64)>;
 
-/// Draws title, axes and line.
 pub(crate) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
     let (Some(shown), Some(window)) = (&app.shown, app.plot_window()) else { return };
     if line_area(area).is_empty() {
@@ -103,7 +102,6 @@ fn draw_title(app: &App, points: &[(HistoryPoint, f64)], area: Rect, buffer: &mu
     buffer.set_stringn(x, area.y, figures, usize::from(area.right() - x), Style::new());
 }
 
-/// The value of the moment on screen.
 fn value_at_mark(app: &App, points: &[(HistoryPoint, f64)]) -> Option<f64> {
     let at = app.shown_wall_ns()?;
     points
@@ -113,7 +111,7 @@ fn value_at_mark(app: &App, points: &[(HistoryPoint, f64)]) -> Option<f64> {
         .map(|found| found.1)
 }
 
-/// The task that the plot shows.
+/// Name of the task that the plot shows.
 fn subject(app: &App) -> String {
     let Some(id) = &app.cursor.selected else { return "whole host, all tasks".into() };
     // A task without a row in this interval has the name that it had last.

@@ -67,7 +67,6 @@ pub fn report_notes(report: &Report) -> Vec<Cow<'_, str>> {
     notes
 }
 
-/// Draws the report above the status line.
 pub(crate) fn draw(app: &mut App, frame: &mut Frame<'_>) {
     let Some(mut screen) = app.report.take() else { return };
     let full = frame.area();

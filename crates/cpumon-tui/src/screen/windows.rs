@@ -123,7 +123,6 @@ pub(super) fn draw_users(app: &App, at: usize, frame: &mut Frame<'_>) {
     draw_list(app, &Columns::new(&fields, &rows), at, inner, |_| Style::new(), frame);
 }
 
-/// Keys and their effect.
 const KEYS: &[(&str, &str)] = &[
     ("Up Down PgUp PgDn Home End", "move; the selection follows its task, not the line"),
     (
@@ -178,7 +177,6 @@ const KEYS: &[(&str, &str)] = &[
     ("q  F10  Ctrl-C", "quit"),
 ];
 
-/// Draws the help over everything, from line `from`.
 pub(super) fn draw_help(app: &mut App, from: u16, frame: &mut Frame<'_>) {
     let title = match frame.area().width {
         0..58 => " help: Up Down scroll, Esc closes ",

@@ -15,23 +15,21 @@ use utoipa::{PartialSchema, ToSchema};
 /// Texts are written once each where at least this many rows share one.
 const SHARED: usize = 2;
 
-/// A row: its values by name.
 pub type Row = Named<Value<'static>>;
 
-/// The values of one column.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum TableColumn {
-    /// One a row.
+    /// One value a row.
     Each(Vec<Value<'static>>),
     /// Row `i` has `values[index[i]]`.
     Coded {
-        /// Each text once.
+        /// Each distinct value once.
         values: Vec<Value<'static>>,
-        /// Which text a row has.
+        /// Index in `values` of each row.
         index: Vec<usize>,
     },
-    /// All rows have this one.
+    /// The value that all rows have.
     All(Value<'static>),
 }
 
@@ -40,7 +38,7 @@ pub enum TableColumn {
 pub struct Table {
     /// Rows in this answer.
     pub rows: usize,
-    /// Rows there are.
+    /// Number of rows, those of other pages included.
     pub total: usize,
     /// By name: a list with a value a row, one value that all rows have, or `{values, index}`. A column without any data is absent.
     pub columns: Named<TableColumn>,
@@ -86,13 +84,11 @@ impl TableColumn {
 }
 
 impl Table {
-    /// No rows yet.
     #[must_use]
     pub fn new(rows: usize, total: usize) -> Self {
         Self { rows, total, columns: Named::default() }
     }
 
-    /// Rows with these columns.
     pub fn of<'f, R, B: Borrow<R>>(
         fields: impl IntoIterator<Item = Field<'f, R>>,
         rows: &[B],

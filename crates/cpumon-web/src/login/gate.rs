@@ -16,21 +16,20 @@ use crate::problem::Problem;
 
 /// The file of tokens is checked for changes this often.
 const RECHECK: Duration = Duration::from_secs(1);
-/// Tokens that programs send, verified once.
+/// Limit of the tokens that are remembered as verified.
 const MAX_VERIFIED: usize = 256;
 /// Longest token read; ours have 80 characters.
 const MAX_TOKEN: usize = 256;
 
-/// Wrong tokens of one sender: 5 at once.
+/// Wrong tokens of one sender: 5 at once, then one in 10 s.
 const TRIES_OF_SENDER: Rate = Rate { amount: 1, seconds: 10, burst_ms: 50_000 };
 /// Tokens verified of all senders together, 30 at once, so that verifying cannot take the machine. Only tokens with a
 /// known id are verified: strangers cannot use up the tries of users with a token.
 const TRIES_OF_ALL: Rate = Rate { amount: 1, seconds: 2, burst_ms: 60_000 };
 const MAX_SENDERS: usize = 1024;
 
-/// A session ends after this time.
 const SESSION_LIFE: Duration = Duration::from_hours(12);
-/// Sessions at once; the oldest gives way.
+/// Most sessions at once; a new one ends the oldest.
 const MAX_SESSIONS: usize = 1024;
 
 #[derive(Clone, Debug)]
@@ -63,28 +62,25 @@ impl Sessions {
         self.0.remove(cookie);
     }
 
-    /// Keeps the sessions of tokens that count.
+    /// Drops the sessions whose token `counts` refuses.
     fn retain(&mut self, counts: impl Fn(&str) -> bool) {
         self.0.retain(|_, session| counts(&session.token_id));
     }
 }
 
-/// The login of a request.
 pub(super) enum Pass {
-    /// The cookie of a session.
+    /// Digest of a session's cookie.
     Session(Digest256),
     /// The id of a token.
     Token(String),
 }
 
-/// A token that is right.
 struct Verified {
     id: String,
-    /// It was verified just now.
+    /// Whether the token was verified just now, not remembered.
     is_new: bool,
 }
 
-/// Tokens, sessions and tries of one receiver.
 pub(crate) struct Gate {
     tokens: TokenFile,
     is_tls: bool,
@@ -178,12 +174,11 @@ impl Gate {
         self.refreshed().sessions.is_valid(&cookie).then_some(cookie)
     }
 
-    /// Whether a request's cookie is one of ours.
+    /// Whether the request has the cookie of a valid session.
     pub(crate) fn has_session(&self, headers: &HeaderMap) -> bool {
         self.session(headers).is_some()
     }
 
-    /// Whether a login is still valid.
     pub(super) fn still_counts(&self, pass: &Pass) -> bool {
         let inner = self.refreshed();
         match pass {
@@ -226,7 +221,7 @@ impl Gate {
         }
     }
 
-    /// Wrong tokens are limited by sender.
+    /// Verifies a token; limits the wrong ones by sender.
     async fn check(&self, token: &str, peer: IpAddr) -> Result<Verified, Problem> {
         // A longer text would be hashed before any limit counts it.
         if token.len() > MAX_TOKEN {

@@ -82,7 +82,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// `port`: where the server listens.
+    /// `port`: where the server listens; it is part of the cookie's name.
     pub(crate) fn new(key: &str, port: u16) -> Self {
         Self { digest: digest(key), cookie: format!("cpumon-{NAME}-{port}") }
     }

@@ -17,34 +17,22 @@ const MAX_LABEL: usize = 64;
 /// A file larger than this is not one of ours.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Why tokens could not be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// The file could not be read or written.
     #[error("cannot {operation} login tokens in {path}: {error}", path = path.display())]
-    File {
-        /// Operation that failed.
-        operation: &'static str,
-        /// On which file.
-        path: PathBuf,
-        /// The error of the system.
-        error: io::Error,
-    },
+    File { operation: &'static str, path: PathBuf, error: io::Error },
     /// A line of the file is not one that was written here.
     #[error("{path}, line {line}: not a login token", path = path.display())]
     Malformed {
-        /// The file.
         path: PathBuf,
         /// Which line, from 1.
         line: usize,
     },
-    /// A label that cannot be kept.
     #[error(
         "{0:?} is no label: it has 1 to {MAX_LABEL} characters, no control characters, no space at its ends"
     )]
     Label(String),
-    /// A label that is taken.
     #[error("there is a token {0:?} already; revoke it first, or choose another label")]
     Taken(String),
     /// No randomness, or no memory to hash.
@@ -52,14 +40,13 @@ pub enum TokenError {
     Make(String),
 }
 
-/// A token as it is kept.
+/// A line of the token file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenEntry {
     /// The part of the token that its line is found by.
     pub id: String,
     /// When it was made, s since the UNIX epoch.
     pub created_s: u64,
-    /// Name given by the user.
     pub label: String,
     hash: String,
 }
@@ -83,7 +70,7 @@ impl TokenEntry {
         format!("{} {} {} {}\n", self.id, self.created_s, self.hash, self.label)
     }
 
-    /// Whether a token names this entry.
+    /// Whether `token` has the id of this entry; the secret is not checked.
     pub(super) fn is_for(&self, token: &str) -> bool {
         token
             .strip_prefix(PREFIX)
@@ -100,18 +87,15 @@ impl TokenEntry {
     }
 }
 
-/// A file of login tokens.
 #[derive(Clone, Debug)]
 pub struct TokenFile(PathBuf);
 
 impl TokenFile {
-    /// Reads nothing yet.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }
 
-    /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
@@ -140,7 +124,7 @@ impl TokenFile {
         text.lines().enumerate().filter(|(_, line)| !line.is_empty()).map(parse).collect()
     }
 
-    /// Makes a token. It is shown once, here.
+    /// Makes a token and returns it; the file gets only its hash.
     pub fn add(&self, label: &str) -> Result<String, TokenError> {
         let is_good = !label.is_empty()
             && label.chars().count() <= MAX_LABEL

@@ -27,7 +27,7 @@ use crate::app::Shared;
 use crate::page::is_known;
 use crate::problem::Problem;
 
-/// Processes and threads in a question at most.
+/// Most processes, and most threads, in a question.
 const MAX_TASKS: usize = 32;
 /// Charts in an answer at most.
 const MAX_VIEWS: usize = 4;
@@ -64,7 +64,6 @@ pub(super) struct Drawn {
     zone: Option<String>,
 }
 
-/// Which charts an answer has.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Views {
@@ -75,7 +74,6 @@ pub(super) struct Views {
     resolution: Option<Finest>,
 }
 
-/// Options of a chart of one host.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct OfHost {
@@ -98,13 +96,12 @@ pub(super) struct OfHost {
     /// Rows of a heatmap; 60 of the landscape and 200 threads without it.
     #[param(minimum = 1, maximum = 200)]
     rows: Option<usize>,
-    /// Blocked time is part of the states.
+    /// Whether blocked time is part of the states.
     blocked: Option<bool>,
     /// The value of 100 percent: one `cpu` (the default), or the whole `host`.
     percent: Option<String>,
 }
 
-/// Which hosts a chart of the fleet shows.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct OfFleet {
@@ -188,7 +185,7 @@ impl Drawn {
 }
 
 impl OfHost {
-    /// `query` has the view and the time.
+    /// Completes `query`, which has the view and the time.
     fn query(&self, host: &str, query: &ChartQuery) -> Result<ChartQuery, Problem> {
         Ok(ChartQuery {
             hosts: vec![host.to_owned()],
@@ -247,7 +244,6 @@ impl OfFleet {
     }
 }
 
-/// How a picture is drawn.
 struct Rendering {
     options: RenderOptions,
     form: PictureForm,

@@ -101,7 +101,7 @@ fn add(operation: &mut Operation, refusals: &[(&str, &str)]) {
     }
 }
 
-/// The document with refusals and logins.
+/// Adds refusals and kinds of login to the document.
 pub(super) fn added(mut document: OpenApi) -> OpenApi {
     for (path, item) in &mut document.paths.paths {
         for operation in [&mut item.get, &mut item.post].into_iter().flatten() {

@@ -31,7 +31,7 @@ const MAX_HOSTS: usize = 4096;
 pub(super) struct Which {
     /// Only hosts of whose name, id, address, agent, busiest process, trust or state each of these words is a part, whatever its case.
     search: Option<String>,
-    /// In which order.
+    /// Order of the hosts.
     #[param(inline)]
     sort: Option<HostOrder>,
     /// Reverses the order; hosts without data stay last.
@@ -152,7 +152,7 @@ pub(super) async fn heatmap(
 pub(super) struct AsFile {
     /// Only hosts of whose name, id, address, agent, busiest process, trust or state each of these words is a part, whatever its case.
     search: Option<String>,
-    /// In which order.
+    /// Order of the hosts.
     #[param(inline)]
     sort: Option<HostOrder>,
     /// Reverses the order; hosts without data stay last.

@@ -70,7 +70,6 @@ pub(crate) use tests::fake;
 ))]
 struct Api;
 
-/// Every route with its description.
 fn described() -> OpenApiRouter<Shared> {
     OpenApiRouter::with_openapi(Api::openapi())
         .routes(routes!(meta::status))
@@ -124,7 +123,6 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(traces::export))
 }
 
-/// The description of the API.
 #[must_use]
 pub fn openapi() -> Document {
     description::added(described().split_for_parts().1)

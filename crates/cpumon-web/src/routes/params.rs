@@ -26,13 +26,13 @@ pub(super) const MAX_ROWS: usize = 20_000;
 #[derive(utoipa::IntoResponses)]
 #[expect(dead_code, reason = "only described; the answers are made by `Problem`")]
 pub(super) enum HostProblems {
-    /// A wrong question.
+    /// A parameter is not valid.
     #[response(status = 400, content_type = "application/problem+json")]
     BadRequest(#[to_schema] api::Problem),
-    /// No such host, or nothing kept then.
+    /// No such host, or no data of that time.
     #[response(status = 404, content_type = "application/problem+json")]
     NotFound(#[to_schema] api::Problem),
-    /// A name of several hosts.
+    /// Several hosts have this name.
     #[response(status = 409, content_type = "application/problem+json")]
     Conflict(#[to_schema] api::Problem),
     /// The store cannot be read.
@@ -70,7 +70,6 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T
     }
 }
 
-/// A part of a long list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Paging {
@@ -83,13 +82,11 @@ pub(super) struct Paging {
 }
 
 impl Paging {
-    /// Rows to leave out, and rows to give.
     pub(super) fn rows(&self, default: usize, max: usize) -> Result<Page, Problem> {
         Ok(Page { offset: self.offset.unwrap_or(0), limit: limit("limit", self.limit, default, max)? })
     }
 }
 
-/// A part of each table of threads.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ThreadPaging {
@@ -102,7 +99,6 @@ pub(super) struct ThreadPaging {
 }
 
 impl ThreadPaging {
-    /// Rows to leave out, and rows to give.
     pub(super) fn rows(&self) -> Result<Page, Problem> {
         let limit = limit("thread_limit", self.thread_limit, MAX_ROWS, MAX_ROWS)?;
         Ok(Page { offset: self.thread_offset.unwrap_or(0), limit })
@@ -114,7 +110,7 @@ pub(crate) fn bad(detail: impl Into<String>) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, detail)
 }
 
-/// A word of a few; without one `usual`.
+/// Parses a word that is one of a few; without a word `usual`.
 pub(super) fn word<T: FromStr<Err = ChoiceError>>(text: Option<&str>, usual: T) -> Result<T, Problem> {
     text.map_or(Ok(usual), |text| text.parse().map_err(|error: ChoiceError| bad(error.to_string())))
 }
@@ -200,12 +196,10 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Whether no span is asked for.
     pub(super) fn is_open(&self) -> bool {
         self.since.is_none() && self.until.is_none()
     }
 
-    /// The points that are asked for.
     pub(super) fn points(&self) -> Option<usize> {
         self.points
     }

@@ -33,7 +33,6 @@ fn run_queue() -> CpuSched {
     CpuSched { run_queue_ns: 1_500_000_000, run_queue_max: 3, ..CpuSched::default() }
 }
 
-/// The interval of one second of the host.
 pub(super) fn interval(second: i64) -> Interval {
     let at = |second: i64| Moment {
         mono_ns: (second * SECOND_NS).unsigned_abs(),
@@ -104,7 +103,7 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    /// `compacted`: sums are made too.
+    /// `compacted`: the store has sums, too.
     pub(super) fn new(compacted: bool) -> Self {
         Self::made(compacted, interval)
     }

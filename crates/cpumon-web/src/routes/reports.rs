@@ -20,7 +20,7 @@ use crate::problem::Problem;
 
 /// Hosts of a search at most.
 const MAX_HOSTS: usize = 1000;
-/// Characters of a search at most.
+/// Limit of a filter or a search, bytes.
 const MAX_TEXT: usize = 4096;
 /// Points of a report at most.
 const MAX_POINTS: usize = 1000;
@@ -45,7 +45,7 @@ pub(super) struct ReportParams {
     filter: Option<String>,
     /// Only processes of one group: `BY:NAME`, e.g. `user:0` or `service:cron.service`. Threads count as their process.
     within: Option<String>,
-    /// Points over time, about; without it 24.
+    /// About how many points over time; without it 24.
     #[param(minimum = 1, maximum = 1000)]
     points: Option<usize>,
 }
@@ -61,7 +61,6 @@ fn compare_with(text: &str) -> Result<CompareWith, Problem> {
     }
 }
 
-/// The filter of the parameters `filter` and `within`.
 pub(super) fn filter_of(text: Option<&str>, within: Option<&str>) -> Result<ReportFilter, Problem> {
     let texts = [text, within];
     if texts.iter().flatten().any(|text| text.len() > MAX_TEXT) {

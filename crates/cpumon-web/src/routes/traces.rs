@@ -30,7 +30,7 @@ use crate::readers::Lease;
 const MAX_TRACKS: usize = 256;
 /// Buckets of a picture at most.
 const MAX_BUCKETS: usize = 8_192;
-/// Single slices and states in an answer, about.
+/// About the most slices and states in an answer.
 const MAX_PARTS: usize = 60_000;
 /// Threads whose antagonists are added up, where threads are named.
 const MAX_NAMED: usize = 256;
@@ -39,7 +39,7 @@ const MAX_NAMED: usize = 256;
 #[derive(utoipa::IntoResponses)]
 #[expect(dead_code, reason = "only described; the answers are made by `Problem`")]
 pub(super) enum TraceProblems {
-    /// A wrong question.
+    /// A parameter is not valid.
     #[response(status = 400, content_type = "application/problem+json")]
     BadRequest(#[to_schema] api::Problem),
     /// No such trace, or nothing there at that time.
@@ -103,7 +103,7 @@ pub(super) async fn head(
 pub(super) struct Window {
     /// Begin, ns since the begin of the trace; without it where the part in memory begins.
     from_ns: Option<u64>,
-    /// End; without it where that ends.
+    /// End; without it the end of the part in memory.
     until_ns: Option<u64>,
 }
 
@@ -155,10 +155,10 @@ pub(super) struct Picture {
     /// Length of a bucket, ns.
     #[param(minimum = 1)]
     bucket_ns: u64,
-    /// Buckets.
+    /// Number of buckets.
     #[param(minimum = 1, maximum = 8192)]
     count: usize,
-    /// All CPUs together, too: `true`.
+    /// `true`: all CPUs together, too.
     all: Option<bool>,
 }
 
@@ -206,7 +206,7 @@ const ORDERS: [(&str, Figure); 7] = [
     ("longest", |totals| totals.longest_delay_ns),
 ];
 
-/// `None`: by name.
+/// `None`: order by name.
 fn order_of(text: Option<&str>) -> Result<Option<Figure>, Problem> {
     match text.unwrap_or("run") {
         "name" => Ok(None),

@@ -4,11 +4,11 @@
 use super::{BootReport, ChannelKind, ClockReport, MAX_PIECE_BYTES, Message, MessageError};
 use crate::fields::{Field, Fields, in_a_byte, in_order};
 
-/// Longest text, bytes; the rest is cut.
+/// Longest text, bytes; a longer one is cut.
 const MAX_TEXT_BYTES: usize = 255;
 
 impl<'a> Message<'a> {
-    /// Appends the message.
+    /// Appends the encoded message, with its length and type.
     pub fn push(&self, out: &mut Vec<u8>) {
         let begin = out.len();
         out.extend_from_slice(&[0; 4]);
@@ -70,7 +70,7 @@ impl<'a> Field<'a> for &'a str {
     }
 }
 
-/// All that is left.
+/// All remaining bytes.
 impl<'a> Field<'a> for &'a [u8] {
     fn push(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self);

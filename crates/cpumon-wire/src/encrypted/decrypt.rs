@@ -42,7 +42,7 @@ pub enum DecryptError {
     /// It is of an agent start that spoke for another host.
     #[error("decrypting a datagram: its sender spoke for another host before")]
     OtherHost,
-    /// It speaks for a host too many.
+    /// The datagram is of a new host, and there are too many hosts already.
     #[error("decrypting a datagram: there are {MAX_HOSTS} hosts already")]
     TooManyHosts,
 }
@@ -58,7 +58,6 @@ struct Session {
     last_received: u64,
 }
 
-/// What is remembered of a host.
 #[derive(Debug, Default)]
 struct EncryptedHost {
     sessions: Vec<SessionId>,
@@ -88,7 +87,7 @@ impl Decryptor {
         }
     }
 
-    /// Names of the keys in use.
+    /// Ids of the keys in use.
     pub fn key_ids(&self) -> impl Iterator<Item = KeyId> {
         self.keys.iter().map(GroupKey::id)
     }
@@ -104,7 +103,7 @@ impl Decryptor {
         self.known.keys().copied()
     }
 
-    /// Datagrams decrypted so far.
+    /// Number of datagrams decrypted so far.
     #[must_use]
     pub fn decrypted(&self) -> u64 {
         self.decrypted
@@ -243,7 +242,7 @@ const WORDS: usize = 32;
 /// Which numbers of one agent start were taken. Its size does not depend on what was sent.
 #[derive(Copy, Clone, Debug)]
 struct Window {
-    /// The greatest number taken; `None`: none yet.
+    /// Greatest number taken; `None` if none was.
     top: Option<u64>,
     /// A ring: number *n* is bit *n* modulo [`BITS`]. A bit is cleared when the greatest number passes it, because it belongs to a
     /// newer number then.
@@ -255,12 +254,12 @@ impl Window {
         Self { top: None, bits: [0; WORDS] }
     }
 
-    /// Everything up to `top` was taken.
+    /// A window in which every number up to `top` was taken.
     fn up_to(top: u64) -> Self {
         Self { top: Some(top), bits: [u64::MAX; WORDS] }
     }
 
-    /// The greatest number taken; 0 if none was.
+    /// Greatest number taken; 0 if none was.
     fn top(&self) -> u64 {
         self.top.unwrap_or(0)
     }

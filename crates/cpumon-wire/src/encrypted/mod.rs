@@ -20,24 +20,24 @@ pub use self::decrypt::{DecryptError, Decryptor, MAX_KEYS};
 /// The first four bytes. As a v1 name length they are negative, and no v2 frame begins like this.
 pub const MAGIC: [u8; 4] = [0x63, 0xb5, 0x6d, 0x73];
 
-/// The version of this layout.
+/// Version of the datagram layout.
 pub const VERSION: u8 = 1;
 
 /// What this program writes before the frame; all of it is authenticated.
 pub const HEADER_BYTES: usize = 42;
 
-/// What follows the frame.
+/// Length of the authentication tag, which follows the frame.
 pub const TAG_BYTES: usize = 16;
 
-/// What encryption adds to a frame.
+/// Bytes that encryption adds to a frame.
 pub const OVERHEAD_BYTES: usize = HEADER_BYTES + TAG_BYTES;
 
-/// The part that is not encrypted.
+/// The part of a datagram that is not encrypted.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 struct Header {
     session: SessionId,
     counter: u64,
-    /// Its length, unknown fields included.
+    /// Length of the header, unknown fields included.
     bytes: usize,
 }
 
@@ -81,7 +81,7 @@ impl Header {
     }
 }
 
-/// Keeps these derivations apart from all others.
+/// Separates these key derivations from all others.
 const SALT: &[u8] = b"cpumon sealed datagrams 1";
 const ID_LABEL: &[u8] = b"cpumon group key id 1";
 
@@ -104,7 +104,7 @@ pub struct GroupKey {
 }
 
 impl GroupKey {
-    /// From 256 random bits.
+    /// A key made of 256 random bits.
     #[must_use]
     pub fn new(secret: [u8; 32]) -> Self {
         let mut hash = digest::Context::new(&digest::SHA256);

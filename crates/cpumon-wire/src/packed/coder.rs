@@ -11,7 +11,7 @@ use crate::v2::bits::{BitReader, BitWriter, bit_len};
 
 /// Numbers below this are symbols of their own.
 const DIRECT: u64 = 8;
-/// Significant bits of the smallest other number.
+/// Significant bits of the smallest number that is not direct.
 const FIRST_LEN: u32 = 4;
 /// How many bits below the topmost one are part of the symbol.
 const TOP_BITS: u32 = 2;
@@ -40,7 +40,7 @@ pub(super) trait Coder {
         Some(top << width | self.bits(value & ((1 << width) - 1), width)?)
     }
 
-    /// A number that often is close to 0.
+    /// A signed number that is often close to 0.
     fn signed(&mut self, value: i64) -> Option<i64> {
         self.number(zigzag(value)).map(unzigzag)
     }
@@ -72,7 +72,7 @@ impl Writer {
         self.pending = BitWriter::default();
     }
 
-    /// Fills the last byte of bits with zeros.
+    /// Pads the last byte of bits with zeros.
     pub(super) fn finish(&mut self) {
         self.pending.finish(&mut self.bits);
     }
@@ -124,17 +124,17 @@ impl Coder for Reader<'_> {
     }
 }
 
-/// Where the length of the header is.
+/// Offset of the header's length.
 const LENGTH_AT: usize = 5;
 /// Where the numbers are that change; 8 bytes each.
 const SEQUENCE: usize = 44;
 const MONO: usize = 56;
 const BOOT: usize = 64;
 const WALL: usize = 72;
-/// Bytes that are neither of these.
+/// Ranges of the header between the numbers that change.
 const FIXED: [std::ops::Range<usize>; 2] = [0..SEQUENCE, SEQUENCE + 8..MONO];
 
-/// The header at the beginning of a frame.
+/// Header at the start of a frame; `None` if the frame is too short.
 pub(super) fn header_of(frame: &[u8]) -> Option<&[u8]> {
     let length = usize::from(*frame.get(LENGTH_AT)?);
     frame.get(..length).filter(|header| header.len() >= HEADER_BYTES)
@@ -192,7 +192,7 @@ const FLUSH_BYTES: usize = 64;
 pub(super) struct Compressor(CCtx<'static>);
 
 impl Compressor {
-    /// `None`: there is no memory for it.
+    /// `None` if there is no memory for the compressor.
     pub(super) fn new() -> Option<Self> {
         let mut context = CCtx::try_create()?;
         context.set_parameter(CParameter::CompressionLevel(LEVEL)).ok()?;
@@ -222,11 +222,11 @@ impl Compressor {
     }
 }
 
-/// The receiver's end of that frame.
+/// The receiver's end of the zstd frame that [`Compressor`] writes.
 pub(super) struct Decompressor(DCtx<'static>);
 
 impl Decompressor {
-    /// `None`: there is no memory for it.
+    /// `None` if there is no memory for the decompressor.
     pub(super) fn new() -> Option<Self> {
         let mut context = DCtx::try_create()?;
         // zstd takes windows of up to 128 MiB by default; a device must not make a receiver hold that much.

@@ -36,7 +36,7 @@ impl Grid {
         self.texts.clear();
     }
 
-    /// Gives back memory that only few records need.
+    /// Frees memory that only few records need.
     pub(super) fn trim(&mut self) {
         self.clear();
         self.values.shrink_to(BUFFER_VALUES);
@@ -152,7 +152,7 @@ impl Grid {
         value.is_multiple_of(unit).then_some(value)
     }
 
-    /// What a column's number is the difference to.
+    /// The value that a column's number is the difference to.
     fn base(&self, slot: usize, begins_group: bool) -> Option<Base> {
         match relative(self.columns.get(slot)?.id) {
             Relative::No => None,

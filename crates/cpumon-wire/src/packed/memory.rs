@@ -10,7 +10,6 @@ use crate::v2::columns::section;
 pub(super) const KEY_COLUMNS: usize = 6;
 /// The values of the key columns; 0 for those that a table lacks.
 pub(super) type Key = [u64; KEY_COLUMNS];
-/// Most columns remembered of one kind of table.
 const MAX_COLUMNS: usize = 64;
 /// Columns grow by so many places at once: doubling them would waste up to half of a channel's memory.
 const PLACES_STEP: usize = 256;
@@ -30,7 +29,6 @@ fn limits(kind: u8) -> (usize, usize) {
     }
 }
 
-/// A row that is remembered.
 #[derive(Clone, Debug)]
 pub(super) struct KnownRow {
     pub(super) key: Key,
@@ -42,15 +40,13 @@ pub(super) struct KnownRow {
     pub(super) has_ended: bool,
 }
 
-/// One number of one row.
 #[derive(Copy, Clone, Debug, Default)]
 struct Cell {
     value: u64,
-    /// What it grew by lately, in sixteenths.
+    /// Recent growth, in sixteenths.
     trend: i64,
 }
 
-/// One column of all rows.
 #[derive(Debug, Default)]
 pub(super) struct Column {
     id: u8,
@@ -62,7 +58,7 @@ pub(super) struct Column {
 /// What is expected of the next value of a cell, in units.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Expected {
-    /// The value to code the difference to.
+    /// Value from which the difference is coded.
     pub(super) value: u64,
     stays: u64,
     grows: u64,
@@ -79,7 +75,7 @@ impl Column {
         Expected { value: if self.score >= 0 { grows } else { stays }, stays, grows }
     }
 
-    /// Remembers a row's value, which is `coded` units.
+    /// Updates a row's cell with a value, which is `coded` units.
     pub(super) fn learn(&mut self, place: Option<usize>, expected: Expected, coded: u64, unit: u64) {
         let Some(cell) = place.and_then(|place| self.cells.get_mut(place)) else { return };
         let bits = |expected: u64| bit_len(zigzag(coded.wrapping_sub(expected).cast_signed())).cast_signed();
@@ -98,12 +94,11 @@ impl Column {
     }
 }
 
-/// Rows of one kind of table.
 #[derive(Debug, Default)]
 pub(super) struct RowMemory {
     max_rows: usize,
     max_cells: usize,
-    /// Ascending by key.
+    /// Rows in ascending order of their keys.
     pub(super) rows: Vec<KnownRow>,
     /// Rows that came with the record at hand: they are found from the next one on.
     fresh: Vec<KnownRow>,
@@ -111,7 +106,7 @@ pub(super) struct RowMemory {
     /// Places that were ever used; each column has so many cells, rounded up.
     places: usize,
     free: Vec<usize>,
-    /// A row ended with the record at hand.
+    /// A row ended with the current record.
     pub(super) has_ended: bool,
 }
 

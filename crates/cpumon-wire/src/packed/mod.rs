@@ -27,23 +27,23 @@ const MAX_SYMBOLS: usize = MAX_RECORD_BYTES + 2 * MAX_RECORD_VALUES;
 /// Buffers are no longer than this between records: a full record of 10,000 threads comes once in many.
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// What follows in a frame.
+/// Marks of the parts of a frame.
 mod form {
     /// Nothing: the frame ends; instead of a frame: there is none any more.
     pub(super) const END: u8 = 0;
     /// A section that is a table; instead of a frame: a frame.
     pub(super) const TABLE: u8 = 1;
-    /// A section, byte by byte.
+    /// A section that is coded byte by byte.
     pub(super) const BYTES: u8 = 2;
 }
 
-/// What both ends of a channel remember.
+/// State that both ends of a channel keep.
 #[derive(Debug, Default)]
 struct ChannelState {
     tables: table::Tables,
-    /// The header of the frame before.
+    /// Header of the previous frame.
     header: Vec<u8>,
-    /// Number of the record before.
+    /// Number of the previous record.
     number: u64,
     grid: grid::Grid,
 }
@@ -56,7 +56,7 @@ fn is_known(kind: u8) -> bool {
 /// The first section of some, and what is behind it.
 struct SplitSection<'a> {
     kind: u8,
-    /// With its type and length.
+    /// The section with its type and length.
     whole: &'a [u8],
     body: &'a [u8],
     rest: &'a [u8],
@@ -221,7 +221,7 @@ pub struct Unpacker {
     decompressor: Option<Decompressor>,
     symbols: Vec<u8>,
     header: Vec<u8>,
-    /// Values of the record at hand.
+    /// Number of values in the current record.
     values: usize,
 }
 

@@ -22,14 +22,13 @@ pub(super) struct Tables {
     record: u32,
     /// Remembered rows that the end of the last record visited.
     pub(super) rows_visited: usize,
-    /// Of each row of the table at hand: its index among the remembered ones, if its key is not sent.
+    /// For each row of the current table, its index among the remembered rows if its key is not sent.
     known: Vec<Option<usize>>,
-    /// and the place of its cells.
+    /// For each row of the current table, the place of its cells.
     places: Vec<Option<usize>>,
     text: Vec<u8>,
 }
 
-/// A table on its way.
 struct Job<'a> {
     kind: u8,
     grid: &'a mut Grid,
@@ -67,7 +66,6 @@ impl Tables {
         }
     }
 
-    /// Rows that are remembered.
     #[cfg(test)]
     pub(super) fn remembered(&self) -> usize {
         self.memories.iter().map(|memory| memory.rows.len()).sum()

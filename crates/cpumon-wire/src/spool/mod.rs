@@ -27,16 +27,16 @@ pub const VERSION: u16 = 1;
 /// Length of the header that this program writes, bytes, its checksum included.
 pub const SEGMENT_HEADER_BYTES: usize = 88;
 
-/// Whose snapshots these are.
+/// Machine and boot that snapshots are of.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// The machine.
+    /// Id of the machine.
     pub host: HostId,
-    /// Its boot.
+    /// Id of the machine's boot.
     pub boot: BootId,
 }
 
-/// What a segment says about itself.
+/// Contents of a segment's header.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentHeader {
     /// The spool: random, made with it. Numbers mean something within one spool only.
@@ -47,7 +47,7 @@ pub struct SegmentHeader {
     pub first: u64,
     /// When the spool's first snapshot was made, ns since the UNIX epoch on the device's clock.
     pub spool_begin_wall_ns: i64,
-    /// When this segment's first snapshot was made, likewise.
+    /// When the segment's first snapshot was made, on the same clock.
     pub begin_wall_ns: i64,
 }
 
@@ -55,7 +55,7 @@ in_order!(Origin { host, boot });
 in_order!(SegmentHeader { spool, origin, first, spool_begin_wall_ns, begin_wall_ns });
 
 impl SegmentHeader {
-    /// Appends the header.
+    /// Appends the encoded header.
     pub fn push(&self, out: &mut Vec<u8>) {
         let begin = out.len();
         out.extend_from_slice(&SEGMENT_MAGIC);
@@ -80,7 +80,7 @@ impl SegmentHeader {
     }
 }
 
-/// What is wrong with some bytes.
+/// Why bytes of a segment cannot be used.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DamageReason {
     /// The file does not begin with a segment's header.
@@ -92,7 +92,7 @@ pub enum DamageReason {
     /// A record's payload is damaged; the next record can be read.
     #[error("a record is damaged")]
     Payload,
-    /// Numbers do not ascend.
+    /// The number of a record is not above the number before it.
     #[error("a record's number is not above the one before")]
     Order,
 }
@@ -102,7 +102,7 @@ pub enum DamageReason {
 pub struct Damaged {
     /// Byte offset in the segment.
     pub offset: usize,
-    /// What is wrong with the bytes there.
+    /// Why the bytes cannot be used.
     pub reason: DamageReason,
     /// The number of the record, if its head can be trusted.
     pub number: Option<u64>,
@@ -111,7 +111,7 @@ pub struct Damaged {
 /// What comes next in a segment.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// A sound record.
+    /// An undamaged record.
     Entry(Entry<'a>),
     /// Something that cannot be used. Reading can go on.
     Damaged(Damaged),
@@ -224,9 +224,9 @@ impl<'a> Records<'a> {
     }
 }
 
-/// Length of a slot, bytes: a sector.
+/// Length of a slot of the state file, bytes: one sector.
 pub const STATE_SLOT_BYTES: usize = 512;
-/// Length of the file: two slots.
+/// Length of the state file, bytes: two slots.
 pub const STATE_BYTES: usize = 2 * STATE_SLOT_BYTES;
 
 const STATE_MAGIC: [u8; 8] = *b"\x63\xb5\x6dSTATE";
@@ -238,7 +238,7 @@ pub struct State {
     pub generation: u64,
     /// Number of the next snapshot.
     pub next: u64,
-    /// Id of the spool, random, made with it.
+    /// Id of the spool: random, chosen when the spool is made.
     pub spool: [u8; 16],
     /// When its first snapshot was made, ns since the UNIX epoch; 0 if there is none yet.
     pub begin_wall_ns: i64,

@@ -16,18 +16,18 @@ const FULL: u8 = 1;
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum GapReason {
-    /// A reason that is not known here.
+    /// A reason that this version does not know.
     #[default]
     Unknown,
     /// The disk was full, or more was to be kept than the spool may hold, and nothing older could go.
     NoSpace,
-    /// The disk could not be written.
+    /// Writing to the disk failed.
     DiskFailed,
     /// The snapshot was too large for a record.
     TooLarge,
     /// The spool had reached its size: the oldest went.
     Dropped,
-    /// The bytes were damaged.
+    /// The bytes of the snapshots were damaged.
     Damaged,
     /// The receiver cannot use what it was sent. Only a receiver notes this.
     Refused,
@@ -44,7 +44,7 @@ impl GapReason {
         (Self::Refused, 6, "refused by the receiver"),
     ];
 
-    /// The number in a gap record.
+    /// Number of the reason in a gap record.
     #[must_use]
     pub fn code(self) -> u8 {
         Self::TABLE.iter().find(|row| row.0 == self).map_or(0, |row| row.1)
@@ -63,12 +63,12 @@ impl GapReason {
     }
 }
 
-/// Snapshots that were made and are not here.
+/// Snapshots that were made and are missing.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gap {
     /// Number of the first one that is missing. One more than `last`: none is, but what follows has nothing to be compared with.
     pub first: u64,
-    /// Number of the last one.
+    /// Number of the last missing snapshot.
     pub last: u64,
     /// When the last snapshot before the hole was made (of a hole at the very beginning: the first one in it), ns since the
     /// UNIX epoch on the device's clock.
@@ -83,7 +83,7 @@ in_a_byte! { GapReason: GapReason::code, GapReason::from_code; }
 in_order!(Gap { reason, first, last, begin_wall_ns, end_wall_ns });
 
 impl Gap {
-    /// How many snapshots are missing.
+    /// Number of missing snapshots.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.last.saturating_add(1).saturating_sub(self.first)
@@ -93,7 +93,7 @@ impl Gap {
 /// A snapshot as it is in a segment.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotRecord<'a> {
-    /// Its number in the spool.
+    /// Number of the snapshot in the spool.
     pub number: u64,
     /// When it was made, ns since the UNIX epoch on the device's clock.
     pub wall_ns: i64,
@@ -117,7 +117,6 @@ pub struct Frames<'a> {
 }
 
 impl<'a> Frames<'a> {
-    /// The frames of a payload.
     pub(crate) fn of(payload: &'a [u8]) -> Self {
         Self { rest: payload }
     }
@@ -135,7 +134,7 @@ impl<'a> Iterator for Frames<'a> {
     }
 }
 
-/// What a sound record holds.
+/// Content of an undamaged record.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Entry<'a> {
     /// A snapshot.

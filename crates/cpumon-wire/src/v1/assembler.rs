@@ -18,7 +18,7 @@ use super::{Datagram, ProcessDatagram, ThreadEntry};
 /// Memory of a process beside its row and its name, bytes: its shared description, and its places in tables by id and name.
 const PROCESS_INFO_BYTES: usize = size_of::<ProcessInfo>() + 192;
 
-/// How much of one set is kept.
+/// Limits of what an assembler keeps of one set.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct AssemblerLimits {
     /// Most processes of a set; further ones are counted and left out.
@@ -78,13 +78,13 @@ pub struct Assembler {
     interval: Interval,
     pending: Option<Pending>,
     emitted: Option<Emitted>,
-    /// Processes of this set under each process id.
+    /// Number of processes in this set by process id.
     names_of_pid: HashMap<u32, u32>,
     /// Places of this set's processes by id and the digest of their name: a sender may split one into many datagrams.
     places: HashMap<(u32, u64), usize>,
     /// Digests of this set's datagrams.
     seen: HashSet<u64>,
-    /// Infos of the last set, to share them.
+    /// Infos of the previous set, which this set shares.
     infos: HashMap<u32, Arc<ProcessInfo>>,
     /// Memory of the rows and names of this set, and of the infos of the last one, bytes.
     bytes: usize,
@@ -119,7 +119,7 @@ impl Assembler {
         }
     }
 
-    /// Memory that it takes, bytes.
+    /// Memory of the assembler, bytes.
     #[must_use]
     pub fn held(&self) -> usize {
         self.bytes + self.info_bytes
@@ -141,7 +141,7 @@ impl Assembler {
         self.max_bytes.saturating_sub(self.held()) / row_bytes
     }
 
-    /// What happened so far.
+    /// Counts of all sets so far.
     #[must_use]
     pub fn counts(&self) -> SetCounts {
         self.counts

@@ -33,7 +33,7 @@ pub const UNIX_EPOCH_TICKS: i64 = 621_355_968_000_000_000;
 pub enum Datagram {
     /// One process and its threads over an interval.
     Process(ProcessDatagram),
-    /// The set is complete.
+    /// End marker: the set is complete.
     EndOfTransfer,
 }
 
@@ -52,7 +52,7 @@ pub struct ProcessDatagram {
     pub user_ms: i64,
     /// Process id.
     pub process_id: u32,
-    /// Its threads.
+    /// Threads of the process.
     pub threads: Vec<ThreadEntry>,
 }
 
@@ -122,7 +122,7 @@ pub fn decode(bytes: &[u8]) -> Result<Datagram, DecodeError> {
     Ok(Datagram::Process(process))
 }
 
-/// A process without its threads.
+/// Parses a process without its threads.
 fn process(fields: &mut Fields<'_>, name_length: usize) -> Option<ProcessDatagram> {
     Some(ProcessDatagram {
         name: text(fields.bytes(name_length)?),

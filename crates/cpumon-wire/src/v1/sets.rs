@@ -104,7 +104,7 @@ pub struct SetEncoder {
     max_datagram: usize,
     threads: Rests<ThreadKey>,
     processes: Rests<ProcessKey>,
-    /// Rows of `Interval::threads` by process.
+    /// Indices into `Interval::threads`, by process.
     order: Vec<(ProcessKey, usize)>,
     datagram: ProcessDatagram,
 }

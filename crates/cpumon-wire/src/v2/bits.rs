@@ -1,7 +1,6 @@
 //! [`BitWriter`] and [`BitReader`]: numbers of 0 to 64 bits, the least significant bit first. Counters of
 //! active threads differ so much that whole bytes would waste a fifth of a frame.
 
-/// Appends bits to a byte buffer.
 #[derive(Debug, Default)]
 pub(crate) struct BitWriter {
     /// Bits not yet in the buffer, the lowest first; fewer than 8 between calls.
@@ -30,7 +29,7 @@ impl BitWriter {
         self.count %= 8;
     }
 
-    /// Fills the last byte with zero bits.
+    /// Pads the last byte with zero bits.
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
         if self.count > 0 {
             out.push(self.pending.to_le_bytes()[0]);
@@ -38,12 +37,12 @@ impl BitWriter {
         *self = Self::default();
     }
 
-    /// The writer's position, to go back to it.
+    /// Position of the writer, for [`BitWriter::go_back`].
     pub(crate) fn mark(&self, out: &[u8]) -> Mark {
         Mark { pending: self.pending, count: self.count, len: out.len() }
     }
 
-    /// Forgets everything written since `mark`.
+    /// Discards everything written since `mark`.
     pub(crate) fn go_back(&mut self, out: &mut Vec<u8>, mark: &Mark) {
         out.truncate(mark.len);
         self.pending = mark.pending;
@@ -56,7 +55,6 @@ impl BitWriter {
     }
 }
 
-/// A position of a [`BitWriter`].
 #[derive(Debug)]
 pub(crate) struct Mark {
     pending: u64,
@@ -113,7 +111,7 @@ impl<'a> BitReader<'a> {
         Some(u64::from_le_bytes(word))
     }
 
-    /// The byte in which the next bit lies.
+    /// Offset of the byte that contains the next bit.
     pub(crate) fn byte_offset(&self) -> usize {
         self.at / 8
     }
@@ -123,7 +121,7 @@ impl<'a> BitReader<'a> {
     }
 }
 
-/// Bits that `value` needs; 0 for 0.
+/// Number of significant bits of `value`; 0 for 0.
 #[inline]
 pub(crate) fn bit_len(value: u64) -> u32 {
     64 - value.leading_zeros()

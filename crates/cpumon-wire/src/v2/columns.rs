@@ -199,10 +199,10 @@ pub(crate) fn properties(id: u8) -> &'static Properties {
     &PROPERTIES[usize::from(id)]
 }
 
-/// What a value is the difference to.
+/// Which value a column's value is the difference to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Relative {
-    /// Nothing: the value itself.
+    /// None: the column has the value itself.
     No,
     /// The row before; 0 for the first row of a table.
     ToRowBefore,
@@ -250,17 +250,16 @@ pub(crate) fn add_difference(before: u64, coded: u64, unit: u64, is_folded: bool
 /// How a column's bits are laid out.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// `min` bits each.
+    /// Each value has `min` bits.
     Fixed,
     /// `prefix` bits that say how many significant bits follow; the topmost one is left out.
     Prefixed,
     /// A length coded as [`Kind::Prefixed`]: 0 = the text of the row before, n + 1 = n bytes follow.
     Text,
-    /// A signed number, folded, then as [`Kind::Prefixed`].
+    /// A signed number in zigzag form, stored as [`Kind::Prefixed`].
     Folded,
 }
 
-/// Why a number cannot be read.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unreadable {
     Truncated,
@@ -268,7 +267,6 @@ pub(crate) enum Unreadable {
     Overflow,
 }
 
-/// One column as a table describes it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Column {
     pub(crate) id: u8,
@@ -284,7 +282,7 @@ pub(crate) struct Column {
 }
 
 impl Column {
-    /// Length of a description, bytes.
+    /// Length of a column's description, bytes.
     pub(crate) const BYTES: usize = 3;
 
     /// What each row has in this column, if its values take no bits.
@@ -311,7 +309,7 @@ impl Column {
         [self.id, low, high]
     }
 
-    /// The inverse; `None` for widths that cannot be.
+    /// Decodes a description; `None` if its widths are not possible.
     pub(crate) fn from_bytes([id, low, high]: [u8; Self::BYTES]) -> Option<Self> {
         let bits = u32::from(u16::from_le_bytes([low, high]));
         let kind = match bits & 3 {
@@ -351,7 +349,6 @@ impl Column {
         Some(())
     }
 
-    /// Reads a number.
     #[inline]
     pub(crate) fn take(self, bits: &mut BitReader<'_>) -> Result<u64, Unreadable> {
         if self.kind == Kind::Fixed {
@@ -374,7 +371,7 @@ impl Column {
     }
 }
 
-/// What is known of a column's values.
+/// Statistics of a column's values, from which its widths are chosen.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Tally {
     pub(crate) id: u8,
@@ -389,7 +386,7 @@ pub(crate) struct Tally {
     pub(crate) min_bits: u32,
     pub(crate) max_bits: u32,
     pub(crate) values: u64,
-    /// Sum of the bits below the topmost one.
+    /// Sum over all values of the bits below the topmost one.
     pub(crate) low_bits: u64,
 }
 
@@ -408,14 +405,14 @@ impl Tally {
         }
     }
 
-    /// A value that will be written.
+    /// Counts a value that will be written.
     pub(crate) fn add(&mut self, coded: u64) {
         self.cover(coded);
         self.values += 1;
         self.low_bits += u64::from(bit_len(coded).saturating_sub(1));
     }
 
-    /// A value that may be written.
+    /// Widens the range for a value that may be written.
     pub(crate) fn cover(&mut self, coded: u64) {
         let bits = bit_len(coded);
         self.max_bits = self.max_bits.max(bits);

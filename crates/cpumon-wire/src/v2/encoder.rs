@@ -69,7 +69,7 @@ pub struct EncodeReport {
     pub exits: u64,
     /// Texts cut because they were too long for a datagram.
     pub texts_cut: u64,
-    /// Rows that fit no datagram.
+    /// Rows that were left out because they fit no datagram.
     pub rows_lost: u64,
 }
 
@@ -78,7 +78,7 @@ pub struct EncodeReport {
 pub struct Encoder {
     options: EncoderOptions,
     sent: u64,
-    /// Snapshots to come that hold every task.
+    /// How many of the next snapshots hold every task.
     full_left: u32,
     host: HostInfo,
     threads: KnownThreads,
@@ -100,7 +100,7 @@ pub struct Encoder {
     third_table: Table,
 }
 
-/// One snapshot on its way into frames.
+/// One snapshot while it is encoded into frames.
 struct Pass<'a> {
     snapshot: &'a Snapshot,
     interval: &'a Interval,
@@ -110,14 +110,13 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Writes the rows of a table.
     fn put(&mut self, table: &mut Table, spec: Spec) {
         self.report.rows_lost += table.write(spec, &mut self.frames);
     }
 }
 
 impl Encoder {
-    /// For one agent start, from its first snapshot.
+    /// An encoder for one agent start, from its first snapshot.
     #[must_use]
     pub fn new(options: EncoderOptions) -> Self {
         let options = EncoderOptions {
@@ -153,7 +152,7 @@ impl Encoder {
         }
     }
 
-    /// The options in force.
+    /// The options in use, after they were limited.
     #[must_use]
     pub fn options(&self) -> &EncoderOptions {
         &self.options
@@ -434,7 +433,7 @@ impl Encoder {
     }
 }
 
-/// The 32 bits that a header holds.
+/// Folds a number to the 32 bits that a header has for it.
 fn folded(number: u64) -> u32 {
     u32::try_from((number ^ number >> 32) & 0xffff_ffff).unwrap_or(0)
 }

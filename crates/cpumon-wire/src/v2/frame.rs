@@ -33,59 +33,59 @@ pub struct Totals {
     pub exited_total: Counters,
     /// Pressure on the CPUs of the host, if sent.
     pub pressure: Option<Pressure>,
-    /// Control groups that are not measured.
+    /// Number of control groups that are not measured.
     pub cgroups_left_out: u32,
-    /// What the source could not do.
+    /// Counts of what the source could not do.
     pub health: SourceHealth,
 }
 
-/// A thread as a frame has it.
+/// A thread's row in a frame.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ThreadRow {
-    /// Its counters; the name is empty unless sent.
+    /// Counters of the thread; the name is empty unless it was sent.
     pub sample: ThreadSample,
     /// The name was sent.
     pub has_name: bool,
 }
 
-/// A process as a frame has it.
+/// A process's row in a frame.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ProcessRow {
     /// Pid and start of the process.
     pub key: ProcessKey,
-    /// Parent's pid.
+    /// Pid of the parent.
     pub parent_pid: u32,
     /// Counters of threads that ended without a row.
     pub ended_threads: Counters,
-    /// What it is, if sent.
+    /// Description of the process, if sent.
     pub info: Option<InfoText>,
 }
 
 /// A thread that ended, as a frame has it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ExitRow {
-    /// Final counters.
+    /// The thread with its final counters.
     pub thread: ThreadSample,
-    /// Parent's pid.
+    /// Pid of the process's parent.
     pub parent_pid: u32,
-    /// When it ended, ns since boot.
+    /// End of the thread, ns since boot.
     pub end_ns: u64,
-    /// Its process ended with it.
+    /// The process ended with this thread.
     pub ends_process: bool,
-    /// What its process was, if sent.
+    /// Description of the process, if sent.
     pub info: Option<InfoText>,
 }
 
 /// One decoded datagram. Rows ascend by process and thread within each of the datagram's tables.
 #[derive(Clone, Debug, Default)]
 pub struct Frame {
-    /// What every datagram says.
+    /// Header, as in every datagram.
     pub header: Header,
     /// The machine's description, if sent.
     pub host: Option<HostInfo>,
-    /// Totals, if sent.
+    /// Totals of the snapshot, if sent.
     pub totals: Option<Totals>,
-    /// Per-CPU times.
+    /// Times of each CPU.
     pub cpus: Vec<CpuSample>,
     /// Processes that are new, changed, or whose turn it is.
     pub processes: Vec<ProcessRow>,
@@ -104,7 +104,7 @@ pub struct Frame {
     texts: Vec<u8>,
     /// Bits that the rows still to come may have on average.
     row_bits_left: usize,
-    /// Values of rows that may still come.
+    /// Most values that the rows still to come may have.
     cells_left: usize,
 }
 
@@ -123,7 +123,7 @@ macro_rules! info_texts {
         }
 
         impl Frame {
-            /// A process info that was sent.
+            /// Decodes a process info that was sent.
             #[must_use]
             pub fn info(&self, text: &InfoText) -> ProcessInfo {
                 let &InfoText { uid, is_kernel, session, base_priority, .. } = text;
@@ -151,7 +151,7 @@ macro_rules! info_texts {
             }
         }
 
-        /// The process's info, if the table has it.
+        /// Info of the process; `None` if the table does not have it.
         fn info(table: &TableReader<'_>) -> Result<Option<InfoText>, DecodeError> {
             let read = || {
                 Ok(InfoText {
@@ -208,7 +208,7 @@ impl Frame {
         Ok(())
     }
 
-    /// The name of an interrupt line, if sent.
+    /// Name of an interrupt line; `None` if it was not sent.
     #[must_use]
     pub fn irq_name(&self, row: &IrqRow) -> Option<&str> {
         row.name.map(|name| self.short(name))
@@ -441,7 +441,7 @@ fn exit(table: &TableReader<'_>, texts: &[u8], end_boot_ns: u64) -> Result<ExitR
     })
 }
 
-/// The order of rows of threads.
+/// Sort key of rows of threads.
 fn place(thread: &ThreadSample) -> (ProcessKey, ThreadKey) {
     (thread.process, thread.key)
 }

@@ -25,24 +25,24 @@ pub const HEADER_BYTES: usize = 87;
 /// Most datagrams of one snapshot.
 pub const MAX_FRAGMENTS: u16 = 16_384;
 
-/// What every datagram says.
+/// Fields that every datagram has.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// Id of the machine that the counters are of.
     pub host: HostId,
     /// Id of its boot: counters of two boots are never compared.
     pub boot: BootId,
-    /// One start of the agent.
+    /// Number that identifies one start of the agent.
     pub agent_start: u32,
     /// Number of the snapshot.
     pub sequence: u64,
-    /// Which datagram of the snapshot, from 0.
+    /// Number of the datagram within the snapshot, from 0.
     pub fragment: u16,
-    /// Datagrams of the snapshot, at least 1.
+    /// Number of datagrams of the snapshot, at least 1.
     pub fragment_count: u16,
     /// End of the collection pass.
     pub end: Moment,
-    /// Which counters are known.
+    /// Counters that are known.
     pub fields: Fields,
     /// What measured the counters, e.g. BPF.
     pub source: SourceKind,
@@ -161,7 +161,7 @@ impl<'a> Frames<'a> {
         self.out.last_mut()
     }
 
-    /// Its greatest length, bytes.
+    /// Greatest length of a datagram, bytes.
     pub(crate) fn limit(&self) -> usize {
         self.max_bytes
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cpumon_model::{Comm, ProcessKey, ProcessSample, ThreadKey, ThreadSample, empty_list, trim_list};
 
-/// Whose turn it is.
+/// Which tasks are due in a snapshot.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Turn {
     /// A full snapshot: every task is due, with its name.
@@ -41,7 +41,7 @@ pub(crate) struct KnownThreads {
     list: Vec<KnownThread>,
     at: usize,
     kept: usize,
-    /// Those that begin with this snapshot.
+    /// Threads that begin with this snapshot.
     new: Vec<KnownThread>,
     /// Threads of the snapshot before that are not in this one, by process.
     pub(crate) gone: Vec<(ProcessKey, ThreadKey)>,
@@ -103,7 +103,7 @@ struct KnownProcess {
     sends_left: u8,
 }
 
-/// What is due of a process.
+/// Which data of a process is due.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Due {
     /// Its row with names: they are new, changed, or it is its turn.
@@ -135,7 +135,7 @@ impl KnownProcesses {
             .is_ok_and(|at| self.now.get(at).is_some_and(|known| known.sends_left == 0))
     }
 
-    /// What is due of this process.
+    /// Determines which data of this process is due.
     pub(crate) fn next(&mut self, process: &ProcessSample, turn: Turn) -> Due {
         while self.before.get(self.at).is_some_and(|known| known.sample.key < process.key) {
             self.at += 1;

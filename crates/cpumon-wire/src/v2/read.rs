@@ -10,7 +10,7 @@ use crate::{DecodeError, Reason};
 
 /// Most columns of a table.
 pub(crate) const MAX_COLUMNS: usize = 64;
-/// Where values of unknown columns go.
+/// Index for values of unknown columns.
 const UNKNOWN: usize = ID_LIMIT;
 
 /// A text's place in the frame's text buffer. It is UTF-8, but for names of threads.
@@ -25,7 +25,7 @@ pub(crate) struct Span {
 struct Present([u128; ID_LIMIT.div_ceil(128)]);
 
 impl Present {
-    /// Adds one; false if it is there already.
+    /// Adds a column; false if it is there already.
     fn add(&mut self, id: usize) -> bool {
         let is_new = !self.has(id);
         self.0[id / 128] |= 1 << (id % 128);
@@ -40,7 +40,7 @@ impl Present {
 /// A column made ready for reading.
 #[derive(Copy, Clone, Debug)]
 struct Ready {
-    /// Index into the values.
+    /// Index into `values`.
     to: usize,
     column: Column,
     unit: u64,
@@ -58,21 +58,20 @@ const NO_COLUMN: Ready = Ready {
 #[derive(Debug)]
 pub(crate) struct TableReader<'a> {
     bits: BitReader<'a>,
-    /// Where the bits begin in the datagram.
+    /// Offset in the datagram at which the bits begin.
     bits_at: usize,
-    /// Those that a row may change.
+    /// Columns that a row may change.
     columns: [Ready; MAX_COLUMNS],
     count: usize,
-    /// How many of these begin a group.
+    /// Number of `columns` that begin a group.
     groups: usize,
     has_groups: bool,
-    /// Columns, those that no row changes included.
+    /// Number of columns, including those that no row changes.
     described: usize,
     rows_left: u16,
     is_first: bool,
     values: [u64; ID_LIMIT + 1],
     spans: [Span; ID_LIMIT + 1],
-    /// Which columns the table has.
     present: Present,
     /// Whether the row read last begins a group.
     pub(crate) begins_group: bool,
@@ -137,12 +136,10 @@ impl<'a> TableReader<'a> {
         self.rows_left() * self.described.max(1)
     }
 
-    /// Rows that are still to come.
     pub(crate) fn rows_left(&self) -> usize {
         usize::from(self.rows_left)
     }
 
-    /// Whether the table has this column.
     pub(crate) fn has(&self, id: u8) -> bool {
         self.present.has(id.into())
     }
@@ -163,17 +160,15 @@ impl<'a> TableReader<'a> {
         self.spans[usize::from(id)]
     }
 
-    /// An error at the current position.
     pub(crate) fn error(&self, reason: Reason) -> DecodeError {
         DecodeError::new(self.bits_at + self.bits.byte_offset(), reason)
     }
 
-    /// An error about the value of a column.
     pub(crate) fn out_of_range(&self, id: u8) -> DecodeError {
         self.error(Reason::OutOfRange).in_column(id)
     }
 
-    /// A value that must fit its type.
+    /// Value of a column in a narrower type; an error if it does not fit.
     pub(crate) fn narrow<T: TryFrom<u64>>(&self, id: u8) -> Result<T, DecodeError> {
         T::try_from(self.value(id)).map_err(|_| self.out_of_range(id))
     }

@@ -18,7 +18,7 @@ use super::sections::push_pressure;
 use super::table::{Spec, Table, TextBudget};
 use crate::DecodeError;
 
-/// Columns of the scheduler's events of a thread.
+/// Number of columns for the scheduler's events of a thread.
 const THREAD_COLUMNS: usize = 6 + 2 * WAIT_SLOTS;
 /// Longest name of an interrupt line, bytes.
 const MAX_IRQ_NAME_BYTES: usize = 63;
@@ -257,7 +257,7 @@ pub(crate) fn thread_sched(table: &TableReader<'_>) -> SchedTimes {
     }
 }
 
-/// A CPU's times from its row.
+/// Reads a CPU's scheduler times from a row.
 pub(crate) fn cpu_sched(table: &TableReader<'_>) -> Result<CpuSched, DecodeError> {
     Ok(CpuSched {
         unknown_ns: table.value(UNKNOWN_TIME),
@@ -268,32 +268,31 @@ pub(crate) fn cpu_sched(table: &TableReader<'_>) -> Result<CpuSched, DecodeError
     })
 }
 
-/// The columns of an interrupt line's row.
+/// Adds the row of an interrupt line, without its name.
 pub(crate) fn push_irq(table: &mut Table, irq: &IrqSample) {
     table.push(&[u64::from(irq.irq), whole_us(irq.time_ns), irq.count]);
 }
 
-/// Likewise with its name.
+/// Adds the row of an interrupt line, with its name.
 pub(crate) fn push_named_irq(table: &mut Table, irq: &IrqSample, texts: &mut TextBudget) {
     push_irq(table, irq);
     let name = texts.put([(&irq.name, MAX_IRQ_NAME_BYTES)], table);
     table.push(&name);
 }
 
-/// An interrupt line as a frame has it.
+/// An interrupt line's row in a frame.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct IrqRow {
     /// Number of the line.
     pub irq: u32,
     /// Time in its handlers, ns.
     pub time_ns: u64,
-    /// Times it was handled.
+    /// Number of times that the line was handled.
     pub count: u64,
     /// Its name, if sent; in the frame's text buffer.
     pub(crate) name: Option<Span>,
 }
 
-/// An interrupt line from its row.
 pub(crate) fn irq(table: &TableReader<'_>) -> Result<IrqRow, DecodeError> {
     Ok(IrqRow {
         irq: table.narrow(IRQ)?,
@@ -315,7 +314,7 @@ macro_rules! health {
             [$(health.$count),+]
         }
 
-        /// Health from the totals' row.
+        /// Reads the source's health from the row of totals.
         pub(crate) fn health(table: &TableReader<'_>) -> SourceHealth {
             let probes = Probes::from_bits_truncate(u16::try_from(table.value(PROBES)).unwrap_or(0));
             SourceHealth { $($count: table.value($column),)+ probes }

@@ -26,25 +26,25 @@ const CPU_DELAYS: Spec = Spec { section: section::DELAYS, group: &[DELAY_CPU], r
 const PROCESS_DELAYS: Spec = Spec::by_process(section::DELAYS, &[BUCKET]);
 const THREAD_DELAYS: Spec = Spec::by_process(section::DELAYS, &[&[TID, START], BUCKET]);
 
-/// One bucket as a frame has it.
+/// The row of a histogram's bucket in a frame.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct DelayRow {
     /// The CPU, process or thread that the delays are of.
     pub of: DelayOf,
-    /// The snapshot has all buckets of this histogram.
+    /// The snapshot has all buckets of the histogram.
     pub is_whole: bool,
     /// Number of the bucket, 0 to 255 (docs/probes.md).
     pub bucket: u8,
-    /// Delays counted in it, cumulative.
+    /// Number of delays in the bucket, cumulative.
     pub count: u64,
 }
 
-/// What is remembered from snapshot to snapshot.
+/// Remembers histograms from snapshot to snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct DelayWriter {
-    /// Owners of the snapshot before, ascending.
+    /// Owners of histograms in the previous snapshot, ascending.
     known: Vec<DelayOf>,
-    /// Of those that ended with the snapshot before.
+    /// Histograms of owners that ended with the previous snapshot.
     ended: Vec<Delays>,
 }
 
@@ -129,7 +129,6 @@ fn has_ended(snapshot: &Snapshot, of: DelayOf) -> bool {
     }
 }
 
-/// A bucket from its row.
 pub(crate) fn delay(table: &TableReader<'_>) -> Result<DelayRow, DecodeError> {
     let process = ProcessKey { pid: table.narrow(PID)?, start_ns: table.value(PROCESS_START) };
     let of = if table.has(DELAY_CPU) {
@@ -159,7 +158,7 @@ const HAS_THROTTLE: u64 = 1;
 const HAS_PRESSURE: u64 = 2;
 const HAS_ENDED: u64 = 4;
 
-/// A group as a frame has it.
+/// A control group's row in a frame.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct CgroupRow {
     /// Number of the group.
@@ -168,20 +167,20 @@ pub struct CgroupRow {
     pub has_ended: bool,
     /// Counters of the group that has the limit.
     pub throttle: Option<Throttle>,
-    /// Its own pressure.
+    /// Pressure of the group itself.
     pub pressure: Option<Pressure>,
-    /// Its limit and path, if sent.
+    /// Limit and path of the group, if sent.
     pub about: Option<AboutCgroup>,
 }
 
-/// What changes rarely of a group.
+/// Properties of a control group that rarely change.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct AboutCgroup {
-    /// The tightest limit on its path.
+    /// Tightest limit on the group's path.
     pub limit: CpuLimit,
     /// So many bytes of the path name the group that has it.
     pub limiter_bytes: u16,
-    /// Its path, in the frame's text buffer.
+    /// Path of the group, in the frame's text buffer.
     pub(crate) path: Span,
 }
 
@@ -189,16 +188,16 @@ pub struct AboutCgroup {
 #[derive(Debug)]
 struct SentCgroup {
     row: CgroupSample,
-    /// Snapshots to come that will have its path.
+    /// How many of the next snapshots will have the path.
     sends_left: u8,
 }
 
-/// What is remembered from snapshot to snapshot.
+/// Remembers control groups from snapshot to snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct CgroupWriter {
-    /// Ascending by id, as the rows of snapshots.
+    /// Groups of the previous snapshot, ascending by id.
     sent: Vec<SentCgroup>,
-    /// Those of this snapshot.
+    /// Groups of the current snapshot.
     next: Vec<SentCgroup>,
 }
 
@@ -254,7 +253,7 @@ fn push_cgroup(table: &mut Table, id: u64, known: u64, row: &CgroupSample) {
     table.push(&[pressure.some_ns, pressure.full_ns]);
 }
 
-/// The columns of the totals' row.
+/// Adds the host's pressure to the row of totals.
 pub(crate) fn push_pressure(table: &mut Table, snapshot: &Snapshot) {
     let pressure = snapshot.pressure.unwrap_or_default();
     let known = if snapshot.pressure.is_some() { HAS_PRESSURE } else { 0 };
@@ -267,7 +266,6 @@ pub(crate) fn pressure(table: &TableReader<'_>) -> Option<Pressure> {
     (table.value(CGROUP_KNOWN) & HAS_PRESSURE != 0).then_some(pressure)
 }
 
-/// A group from its row.
 pub(crate) fn cgroup(table: &TableReader<'_>) -> Result<CgroupRow, DecodeError> {
     let throttle = Throttle {
         periods: table.value(PERIODS),

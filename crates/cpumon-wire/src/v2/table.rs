@@ -43,12 +43,11 @@ impl Spec {
     }
 }
 
-/// A column that is written.
 #[derive(Copy, Clone, Debug)]
 struct Planned {
     column: Column,
     slot: usize,
-    /// The unit, ns or whatever the column counts.
+    /// Unit of the values, as a number of ns or of counts.
     unit: u64,
     relative: Relative,
     /// Slot of the column that the first row of a group is relative to.
@@ -67,7 +66,6 @@ impl Planned {
     }
 }
 
-/// What was written of a section.
 #[derive(Copy, Clone, Debug, Default)]
 struct Written {
     rows: usize,
@@ -88,7 +86,6 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Empties it for a new set of rows.
     pub(crate) fn clear(&mut self) {
         self.values.clear();
         self.texts.clear();
@@ -104,7 +101,7 @@ impl Table {
         self.texts.push(&[text])
     }
 
-    /// A text of two parts.
+    /// Adds a text: `kept`, followed by `mark`.
     pub(crate) fn cut_text(&mut self, kept: &[u8], mark: &[u8]) -> u64 {
         self.texts.push(&[kept, mark])
     }
@@ -384,7 +381,6 @@ impl Texts {
         self.0.clear();
     }
 
-    /// Bytes of all of them.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }

@@ -5,7 +5,7 @@ use clap::Command;
 /// The purpose of a command line, and the command line.
 #[derive(Copy, Clone, Debug)]
 pub struct Example {
-    /// A sentence without a full stop.
+    /// What the command does: a sentence without a full stop.
     pub purpose: &'static str,
     /// The command as a user types it.
     pub line: &'static str,
@@ -13,7 +13,6 @@ pub struct Example {
 
 /// Text below the examples of the main page.
 pub const VARIABLES: &str = "Each flag has an environment variable, such as CPUMON_STORE=FILE for --store. The command line overrides variables, an empty one is not set, and a variable never selects what a command does. CPUMON_TOP_SORT=ready is --sort of top alone, likewise for its other flags: a shell profile can have them.";
-/// The exit codes, for the main page.
 pub const EXIT_CODES: &str =
     "0 success, 1 failure, 2 wrong usage, 3 finished but data is missing, 130 interrupted.";
 

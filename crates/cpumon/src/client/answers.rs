@@ -21,7 +21,6 @@ const MAX_ROWS: usize = 10_000;
 /// Bytes of a file that are read at once.
 const PIECE_BYTES: u64 = 64 << 10;
 
-/// Parameters of a request.
 type Parameters = Vec<(&'static str, String)>;
 
 impl From<ClientError> for QueryError {
@@ -64,12 +63,11 @@ fn between(range: TimeRange) -> String {
     format!("{}..{}", range.since_ns, range.until_ns)
 }
 
-/// A part of a list, as it came.
+/// A part of a list, as the receiver sends it.
 struct Part<T> {
-    /// Rows there are.
+    /// Number of rows of the whole list.
     total: usize,
     rows: Vec<T>,
-    /// Length of the answer.
     bytes: usize,
 }
 

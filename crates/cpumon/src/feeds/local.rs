@@ -41,7 +41,6 @@ impl LocalFeed {
         is_missing.then(|| info.source_reason.to_string())
     }
 
-    /// Opens the source and starts measuring.
     pub fn start(options: &SamplerOptions) -> anyhow::Result<Self> {
         let sampler = Sampler::open(options).context("cannot measure this machine")?;
         // Before the measuring thread starts: it inherits the capabilities of this thread.

@@ -52,7 +52,7 @@ const MAX_WAITING: usize = 64;
 #[derive(Debug, Default)]
 struct Waiting {
     intervals: VecDeque<Arc<Interval>>,
-    /// Why there are no more.
+    /// Why no more intervals arrive.
     error: Option<String>,
 }
 
@@ -73,13 +73,12 @@ impl Waiting {
     }
 }
 
-/// How long ago a moment was.
 fn age_of(wall_ns: i64) -> Duration {
     let age_ns = now_ns().saturating_sub(wall_ns);
     Duration::from_nanos(u64::try_from(age_ns).unwrap_or(0))
 }
 
-/// How long the key records.
+/// Length of the trace that the key records.
 const TRACE_LENGTH: Duration = Duration::from_secs(10);
 
 fn failed(error: impl Display) -> FeedError {
@@ -103,7 +102,7 @@ fn take_trace<E: Display>(
     }
 }
 
-/// Moments in the time zone of this machine.
+/// Parses and writes moments in the time zone of this machine.
 pub(crate) const LOCAL_TIME: TimeWords =
     TimeWords { parse: parse_time, show: when::show, clock: when::show_clock };
 

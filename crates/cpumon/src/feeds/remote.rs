@@ -37,7 +37,6 @@ struct Inner {
 }
 
 impl RemoteFeed {
-    /// Starts to request intervals of `host`.
     pub fn start(client: Client, host: HostId) -> anyhow::Result<Self> {
         // The first request is made here, so that its error ends the command before a screen opens.
         let known = KnownHosts::read(&client)?;

@@ -25,16 +25,14 @@ const TRACE_SPEEDS: Range<f64> = 0.01..2_000.0;
 /// Rows of all intervals together, about 300 bytes each.
 const MAX_ROWS: usize = 1_000_000;
 
-/// Why a trace cannot be played.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceFeedError {
-    /// It cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// Its intervals do not fit into memory.
     #[error("more than {MAX_ROWS} rows; choose a longer --interval, or a part with --from and --to")]
     TooMany,
-    /// It has no time.
+    /// This part of the trace has no events.
     #[error("there are no events in this part of the trace")]
     Empty,
 }
@@ -44,7 +42,7 @@ pub enum TraceFeedError {
 pub struct ReplayFeed {
     title: String,
     recording: Recording,
-    /// The last interval that was returned.
+    /// Position of the interval that was returned last.
     at: Option<Position>,
     due: Instant,
     next_check: Instant,

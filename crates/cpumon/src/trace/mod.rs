@@ -35,7 +35,6 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// Rows of a table, if no number is given.
 const TABLE_ROWS: usize = 20;
 
-/// A trace that is read.
 struct TraceFile<'a> {
     name: &'a Path,
     trace: AnyTrace<'static>,
@@ -55,7 +54,6 @@ impl<'a> TraceFile<'a> {
         Ok((Self::open(&args.file)?, range))
     }
 
-    /// Reads it to its end.
     fn read<T, E: std::error::Error + Send + Sync + 'static>(
         &mut self,
         analysis: impl FnOnce(&mut AnyTrace<'static>) -> Result<T, E>,
@@ -93,7 +91,6 @@ fn open(name: &Path) -> anyhow::Result<AnyTrace<'static>> {
         .with_context(|| format!("cannot read {}", name.display()))
 }
 
-/// The part between two times since the start.
 fn range(from: Option<Duration>, to: Option<Duration>) -> Result<TraceRange, Usage> {
     let range = TraceRange { from_ns: from.map_or(0, ns), until_ns: to.map_or(u64::MAX, ns) };
     if range.from_ns >= range.until_ns {
@@ -106,7 +103,6 @@ fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// How many rows.
 fn limit(args: &TraceInputArgs) -> usize {
     limit_of(args.limit, args.format.get(), usize::MAX)
 }
@@ -158,7 +154,6 @@ fn end(
     Ok(found(rows, what, missing(ending, marked)))
 }
 
-/// The title of a column of names.
 fn title(by: ReportBy) -> &'static str {
     match by {
         ReportBy::Thread => "THREAD",
@@ -171,7 +166,7 @@ fn title(by: ReportBy) -> &'static str {
 /// Task of a cell.
 #[derive(Clone, Debug)]
 struct Who {
-    /// Hostile.
+    /// Name; hostile.
     name: String,
     pid: Option<u32>,
     tid: Option<u32>,
@@ -190,7 +185,6 @@ impl Who {
         Self { name: name.to_owned(), pid, tid, kind }
     }
 
-    /// The task that woke a thread.
     fn of_waker(waker: Waker, file: &TraceFile<'_>) -> Self {
         match waker {
             Waker::Task(TraceTask::IDLE) => Self::idle(),
@@ -214,7 +208,7 @@ impl Who {
         Self { name: format!("softirq {name}"), pid: None, tid: None, kind: "softirq" }
     }
 
-    /// For a terminal.
+    /// Name that is safe for a terminal.
     fn shown(&self) -> String {
         name_text(&self.name)
     }

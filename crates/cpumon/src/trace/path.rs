@@ -17,7 +17,7 @@ use crate::table::{paragraph, terminal_columns, write_rows};
 const STEPS: usize = 100_000;
 /// Culprits of a step in a table, and threads of its sums.
 const SHOWN: usize = 3;
-/// Threads of one name in an error.
+/// Most threads of one name in an error.
 const NAMED: usize = 8;
 
 pub(crate) fn path(args: &TracePathArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
@@ -50,7 +50,7 @@ pub(crate) fn path(args: &TracePathArgs, out: &mut dyn Write) -> anyhow::Result<
     Ok(found(steps.len(), "event of the thread before that moment", outcome))
 }
 
-/// The thread, and its last moment.
+/// Finds the thread and its last moment in the history.
 fn find(text: &str, history: &TraceHistory, file: &TraceFile<'_>) -> Result<(TraceTask, u64), Usage> {
     let tid = text.parse::<u32>().ok();
     let is_it = |who: &Who| if tid.is_some() { who.tid == tid } else { who.name == text };

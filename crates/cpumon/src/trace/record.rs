@@ -146,16 +146,14 @@ fn spawn(args: &TraceRecordArgs) -> anyhow::Result<Option<Child>> {
     child.map(Some).with_context(|| format!("cannot run {}", program.display()))
 }
 
-/// A recording, and what ends it.
 struct Run<'r> {
     args: &'r TraceRecordArgs,
     signals: &'r Signals,
-    /// The window is to be written.
+    /// Set when the window has to be written.
     wanted: &'r AtomicBool,
     recording: SwitchRecording,
     child: Option<&'r mut Child>,
     began: Instant,
-    /// Copies of the window so far.
     written: u32,
 }
 
@@ -266,7 +264,7 @@ fn end(mut child: Child) -> anyhow::Result<Option<ExitStatus>> {
     Ok(None)
 }
 
-/// `spike.trace`, then `spike-2.trace`, `spike-3.trace`.
+/// Path of the next file: `spike.trace`, then `spike-2.trace`.
 fn numbered(path: &Path, written: u32) -> PathBuf {
     if written == 0 {
         return path.to_owned();
@@ -280,7 +278,7 @@ fn numbered(path: &Path, written: u32) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// For its owner only.
+/// Creates a file that only its owner can read.
 fn create(path: &Path) -> anyhow::Result<File> {
     cpumon_files::create_new(path).map_err(|error| cannot_create(path, &error))
 }

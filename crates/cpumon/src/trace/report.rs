@@ -98,7 +98,6 @@ fn head(totals: &Totals, has_interrupts: bool, out: &mut dyn Write) -> io::Resul
     writeln!(out)
 }
 
-/// Reference for the times of rows.
 #[derive(Copy, Clone, Debug)]
 struct Scale {
     /// Length of the range; 100 % are one CPU.
@@ -184,7 +183,6 @@ fn group_fields(by: ReportBy, scale: Scale) -> Vec<Field<'static, GroupRow>> {
     fields
 }
 
-/// Columns of a CPU.
 fn cpu_fields(scale: Scale) -> Vec<Field<'static, CpuAccount>> {
     type Row = CpuAccount;
     let taken = move |ns: u64| scale.has_interrupts.then_some(ns);
@@ -204,7 +202,7 @@ fn cpu_fields(scale: Scale) -> Vec<Field<'static, CpuAccount>> {
     ]
 }
 
-/// The rows of `--every`.
+/// Writes the rows of `--every`.
 fn over_time(
     args: &TraceReportArgs,
     mut file: TraceFile<'_>,
@@ -242,7 +240,6 @@ fn over_time(
     end(out, count, "event", &ending, ending.lost)
 }
 
-/// CPUs in the range.
 fn cpus_of(series: &Series) -> usize {
     if series.intervals() == 0 { 0 } else { series.cpus().count() }
 }
@@ -253,7 +250,7 @@ fn blocks(series: &Series) -> (u32, u32) {
     (each, series.intervals().div_ceil(each))
 }
 
-/// Length of the intervals of a block, ns.
+/// Sum of the lengths of a block's intervals, ns.
 fn length_ns(series: &Series, each: u32, block: u32) -> u64 {
     let last = ((block + 1) * each).min(series.intervals());
     (block * each..last).map(|number| series.interval(number).1).sum()
@@ -359,7 +356,6 @@ fn cell_fields<'r>(
     fields
 }
 
-/// Columns of an interval of a CPU.
 fn cpu_cell_fields<'r>(
     series: &'r Series,
     file: &'r TraceFile<'_>,

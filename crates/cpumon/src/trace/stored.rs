@@ -86,11 +86,10 @@ fn copy_whole(from: &mut dyn Read, to: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes all bytes that are read.
 struct Copied<'t> {
     from: &'t mut dyn Read,
     to: &'t mut dyn Write,
-    /// Why it could not be written.
+    /// Error of the writer.
     unwritten: Option<io::Error>,
 }
 

@@ -29,7 +29,7 @@ use crate::top::show_screens;
 const ID: &str = "file";
 const POLL: Duration = Duration::from_millis(100);
 
-/// One file.
+/// A file as the only trace.
 #[derive(Debug)]
 struct OneFile(PathBuf);
 

@@ -20,7 +20,6 @@ use crate::cli::{Format, TraceDelaysArgs, TraceHistogramArgs, TraceWakersArgs};
 use crate::exit::{Outcome, say};
 use crate::table::{paragraph, terminal_columns, write_columns, write_rows};
 
-/// Culprits of a wait in a table.
 const SHOWN_CULPRITS: usize = 3;
 
 pub(crate) fn delays(args: &TraceDelaysArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
@@ -153,7 +152,7 @@ fn buckets(row: &DurationRow) -> impl Iterator<Item = Bucket<'_>> {
     row.durations.histogram.iter().map(move |(bucket, count)| (row, bucket, count))
 }
 
-/// Columns of a bucket that has any.
+/// Columns of the buckets that have a count.
 fn bucket_fields<'r>() -> Vec<Field<'r, Bucket<'r>>> {
     let mut fields: Vec<Field<'r, Bucket<'r>>> =
         who_fields(["kind", "name", "pid", "tid"], |(row, ..): &Bucket<'r>| Who::new(&row.key, &row.name))

@@ -55,7 +55,7 @@ pub(crate) fn route_messages() {
 
 // The kernel's type information (BTF), which the probes need: where it is, and why it is not there.
 
-/// Below /sys.
+/// Path below /sys.
 const FILE: &str = "kernel/btf/vmlinux";
 
 /// Why there is no type information, and the remedy.

@@ -63,15 +63,15 @@ const FIELDS: Fields = Fields::USER
     .union(Fields::CPUS)
     .union(Fields::EXITS);
 
-/// Passes before the first snapshot, at most.
+/// Most passes before the first snapshot.
 const ADOPTING_PASSES: usize = 8;
 
-/// A probe as the doctor knows it.
+/// A probe that `doctor` checks.
 pub(crate) struct Probe {
     /// The name it has in `--probes`.
     pub(crate) name: &'static str,
     pub(crate) gives: &'static str,
-    /// Loads and attaches it for a moment.
+    /// Loads and attaches the probe, then removes it again.
     pub(crate) try_loading: fn() -> Result<(), CollectError>,
 }
 
@@ -107,7 +107,7 @@ pub(crate) const PROBES: [Probe; 5] = [
 const OTHER_IDS: &str =
     "it has the host's process ids, and this runs in a pid namespace (docker run --pid=host, hostPID: true)";
 
-/// Whether these probes load here, together.
+/// Checks that these probes load together.
 pub(super) fn try_loading(probes: Probes) -> Result<(), CollectError> {
     let ring_bytes = ring_bytes();
     Programs::open(Setup { probes, ring_bytes, script_names: true }).map(drop)
@@ -128,14 +128,13 @@ pub(crate) struct BpfSource {
     ends: [Moment; 2],
     control: Control,
     iterator: TaskIterator,
-    /// Threads that the iterator does not show.
     hidden: Hidden,
     ring: EventRing,
-    /// Where the switches are watched.
+    /// `None`: context switches are not watched.
     watch: Option<Watch>,
-    /// Where run delays are counted by length.
+    /// `None`: no histograms of run delays.
     delays: Option<DelayAccounts>,
-    /// Exits that fit no buffer.
+    /// Exits that did not fit the ring buffer, summed by the probe.
     summed: SummedExits,
     cpus: CpuStat,
     own: OwnUsage,
@@ -157,7 +156,6 @@ impl BpfSource {
         Self::open_with(options, ring_bytes(), EventRing::open)
     }
 
-    /// With a buffer of this size for events.
     fn open_with(
         options: &SourceOptions,
         ring_bytes: u32,
@@ -226,7 +224,6 @@ impl BpfSource {
         Ok(())
     }
 
-    /// Finds the threads hidden from the iterator.
     fn find_hidden(&mut self) -> Result<(), CollectError> {
         if !self.hidden.is_known() {
             return Ok(());
@@ -278,7 +275,7 @@ impl BpfSource {
         left
     }
 
-    /// When the snapshot before the last one ended.
+    /// End of the snapshot before the last one.
     fn last_but_one(&self) -> Moment {
         // The slot that the snapshot under way overwrites when it is complete.
         self.ends[usize::from(!self.sequence.is_multiple_of(2))]
@@ -353,9 +350,8 @@ impl BpfSource {
     }
 }
 
-/// Results of a pass beside the snapshot.
 struct Observed {
-    /// When it began, ns since boot.
+    /// Begin of the pass, ns since boot.
     from_ns: u64,
     lost: records::LostExits,
     oddities: Oddities,

@@ -17,7 +17,7 @@ const FRAME_POINTER: u8 = 10;
 const CALL: u8 = 0x85;
 const PSEUDO_CALL: u8 = 1;
 
-/// A section, and an instruction in it.
+/// Section index, and instruction index within the section.
 type Place = (usize, u64);
 
 #[derive(Default)]
@@ -46,7 +46,6 @@ fn reached(code: &[u8], copied: &mut [bool; 16]) -> u32 {
     }
 }
 
-/// Each function by its place.
 fn functions(object: &[u8]) -> BTreeMap<Place, Function> {
     let file = object::File::parse(object).unwrap();
     let place = |symbol: &object::Symbol<'_, '_>| {

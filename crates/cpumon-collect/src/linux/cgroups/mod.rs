@@ -37,13 +37,12 @@ const RECHECK: usize = 16;
 /// Longest file that is read, bytes.
 const MAX_BYTES: usize = 4 << 10;
 
-/// The control groups of the measured processes.
 pub(crate) struct Cgroups {
     mounts: Mounts,
     host_pressure: Option<OwnedFd>,
     host_before: Option<Pressure>,
     dirs: Vec<Dir>,
-    /// Where in `dirs` a path is.
+    /// Index in `dirs` by path.
     places: HashMap<Arc<str>, usize>,
     left_out: HashSet<Box<str>>,
     next_id: u64,
@@ -97,7 +96,7 @@ impl Cgroups {
         values::pressure(bytes)
     }
 
-    /// A group that is in use.
+    /// Marks a group as used; adds it if it is new.
     fn add(&mut self, path: &str) {
         if path.is_empty() {
             return;
@@ -153,7 +152,6 @@ impl Cgroups {
         }
     }
 
-    /// Forgets the groups without processes.
     fn forget_unused(&mut self, infos: &InfoCache) {
         self.dirs.iter_mut().for_each(|dir| dir.is_used = false);
         for info in infos.all() {

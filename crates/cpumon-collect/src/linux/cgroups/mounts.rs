@@ -9,7 +9,6 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 /// Longest mountinfo that is read, bytes.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// A mounted hierarchy.
 #[derive(Debug)]
 pub(super) struct Mount {
     dir: OwnedFd,
@@ -20,14 +19,14 @@ pub(super) struct Mount {
 /// The hierarchies that have the files.
 #[derive(Debug, Default)]
 pub(super) struct Mounts {
-    /// Pressure, and quotas unless v1 has them.
+    /// For pressure, and for quotas unless v1 has them.
     pub(super) v2: Option<Mount>,
-    /// Quotas.
+    /// Controller `cpu` of v1, for quotas.
     pub(super) v1_cpu: Option<Mount>,
 }
 
 impl Mounts {
-    /// `fs_root`: under which the paths of mountinfo are.
+    /// `fs_root`: directory under which the mount points of mountinfo are found.
     pub(super) fn open(proc_root: &Path, fs_root: &Path) -> Self {
         let mut text = Vec::new();
         if let Ok(file) = std::fs::File::open(proc_root.join("self/mountinfo")) {
@@ -55,7 +54,7 @@ impl Mounts {
     }
 }
 
-/// A line of mountinfo about control groups.
+/// A cgroup line of mountinfo.
 #[derive(Debug, PartialEq, Eq)]
 struct Found {
     is_v2: bool,
@@ -111,7 +110,7 @@ impl Mount {
         openat(&self.dir, self.below(path)?, flags, Mode::empty()).ok()
     }
 
-    /// The path from the mounted directory on.
+    /// The path relative to the mount point; `None` if it is not below.
     fn below<'p>(&self, path: &'p str) -> Option<&'p str> {
         // Outside of the namespace of this process: such a path would leave the hierarchy.
         if path.split('/').any(|part| part == "..") {

@@ -32,12 +32,12 @@ pub(super) fn limit(bytes: &[u8]) -> CpuLimit {
     }
 }
 
-/// A file that holds one number.
+/// Parses a file that has one number.
 fn number(bytes: &[u8]) -> Option<u64> {
     parse_u64(bytes.trim_ascii_end())
 }
 
-/// `cpu.cfs_quota_us`; `Err`: the period must be known too.
+/// Parses `cpu.cfs_quota_us`; `Err`: the quota, which needs the period.
 fn quota_v1(bytes: &[u8]) -> Result<CpuLimit, u64> {
     match number(bytes) {
         Some(quota) => Err(quota),
@@ -78,11 +78,9 @@ pub(super) fn pressure(bytes: &[u8]) -> Option<Pressure> {
     Some(Pressure { some_ns: total(b"some")?, full_ns: total(b"full").unwrap_or(0) })
 }
 
-/// Result of reading a file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Read {
     Done,
-    /// The group was removed.
     Gone,
 }
 
@@ -91,18 +89,17 @@ pub(super) enum Read {
 pub(super) struct Dir {
     pub(super) id: u64,
     pub(super) path: Arc<str>,
-    /// The group above it; the root has none.
+    /// Index of the parent; `None` for the root.
     pub(super) above: Option<usize>,
-    /// Processes are in it.
     pub(super) is_used: bool,
     pub(super) is_gone: bool,
-    /// It, or one below it, is still wanted.
+    /// Whether the group or one below it is used.
     pub(super) stays: bool,
     /// The group's own limit.
     pub(super) limit: CpuLimit,
     pub(super) throttle: Option<Throttle>,
     pub(super) pressure: Option<Pressure>,
-    /// `cpu.stat` where it has a quota.
+    /// `cpu.stat`, open while the group has a quota.
     stat_file: Option<OwnedFd>,
     pressure_file: Option<OwnedFd>,
 }
@@ -116,7 +113,7 @@ fn read<'b>(dir: &OwnedFd, name: &CStr, buffer: &'b mut [u8]) -> Result<&'b [u8]
 }
 
 impl Dir {
-    /// `None`: no hierarchy has it.
+    /// `None`: no hierarchy has the group.
     pub(super) fn open(mounts: &Mounts, path: &str) -> Option<Self> {
         let v2 = mounts.v2.as_ref().and_then(|mount| mount.open_dir(path));
         if v2.is_none() {

@@ -179,7 +179,6 @@ fn memlock(options: &DoctorOptions, release: Option<&Release>) -> Check {
 /// First version with ring buffer, task iterator and `CAP_BPF`.
 const NEEDED: Version = Version::new(5, 8);
 
-/// Version of the running kernel.
 #[derive(Clone, Debug)]
 pub(super) struct Release {
     text: String,
@@ -254,13 +253,13 @@ fn bpf_stats(options: &DoctorOptions) -> Check {
     }
 }
 
-/// Files that runtimes leave, and whose they are.
+/// Files that container runtimes create, and the name of the runtime.
 const CONTAINER_FILES: [(&str, &str); 3] = [
     (".dockerenv", "docker"),
     ("run/.containerenv", "podman"),
     ("run/systemd/container", "systemd-nspawn or LXC"),
 ];
-/// Parts of a cgroup path that runtimes make.
+/// Parts of a cgroup path that name a container runtime.
 const CONTAINER_CGROUPS: [&str; 6] = ["docker", "kubepods", "containerd", "lxc", "libpod", "crio"];
 
 pub(super) fn surroundings_checks(options: &DoctorOptions) -> Vec<Check> {

@@ -13,7 +13,7 @@ use super::thread::{Leader, Reader};
 use super::visit::Outcome;
 use crate::{CollectError, parse};
 
-/// Descriptors that are kept at most.
+/// Limit of the descriptors that are kept.
 const MAX_KEPT_FDS: i64 = 512;
 /// Threads that are read at most, of all chosen processes together.
 pub(in super::super) const MAX_THREADS: usize = 4_096;
@@ -33,7 +33,6 @@ pub(in super::super) struct Chosen {
 }
 
 impl Chosen {
-    /// Opens /proc. Nothing is chosen yet.
     pub(in super::super) fn open(proc_root: &Path, has_clock: bool) -> Result<Self, CollectError> {
         Ok(Self {
             proc_dir: super::open_dir(proc_root)?,
@@ -56,7 +55,6 @@ impl Chosen {
         self.left_out.retain(|(pid, _)| into.binary_search(pid).is_ok());
     }
 
-    /// Whether it is chosen already.
     pub(in super::super) fn has(&self, pid: u32) -> bool {
         self.processes.binary_search_by_key(&pid, |process| process.key.pid).is_ok()
     }
@@ -82,7 +80,6 @@ impl Chosen {
         }
     }
 
-    /// Brings all up to date.
     pub(in super::super) fn read_all(&mut self) {
         self.reader.pass += 1;
         let mut processes = mem::take(&mut self.processes);

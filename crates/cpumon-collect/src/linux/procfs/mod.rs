@@ -80,7 +80,7 @@ pub(crate) struct ProcfsSource {
     template: Snapshot,
 }
 
-/// Where a thread is kept.
+/// Index of a process, and of the thread in that process.
 #[derive(Copy, Clone)]
 struct Place {
     key: ThreadKey,
@@ -89,7 +89,6 @@ struct Place {
 }
 
 impl ProcfsSource {
-    /// Opens /proc. Nothing is measured yet.
     pub(crate) fn open(options: &SourceOptions) -> Result<Self, CollectError> {
         let root = &options.proc_root;
         let boot = host::boot_id(root)?;
@@ -133,7 +132,6 @@ impl ProcfsSource {
         })
     }
 
-    /// Whether /proc hides the processes of other users.
     pub(super) fn hides_processes(&self) -> bool {
         self.hides_processes
     }

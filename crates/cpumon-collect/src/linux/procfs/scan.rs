@@ -226,11 +226,9 @@ impl Process {
     }
 }
 
-/// How far a scan came.
 enum Scanned {
     /// All threads are as they were when the CPU clock had this value.
     Settled(u64),
-    /// Every thread was read.
     All,
     /// Something could not be read: to be tried again in the next pass, whether anybody runs or not.
     Some,
@@ -238,7 +236,6 @@ enum Scanned {
 
 pub(super) struct Process {
     pub(super) key: ProcessKey,
-    /// The main thread's data about the process.
     pub(super) leader: Leader,
     /// Ascending by key. Empty if the kernel refuses to show it.
     pub(super) threads: Vec<Thread>,
@@ -329,7 +326,6 @@ pub(in super::super) fn fits(proc_root: &Path) -> bool {
 // cumulative counters of the ended ones, which never fall and never exceed the truth. /proc shows no thread
 // after its end, but the process keeps its time, so that even threads which no pass ever saw are counted.
 
-/// Counters of the ended threads of one process.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Ended {
     total: Counters,
@@ -346,7 +342,6 @@ impl Ended {
         self.before = self.total;
     }
 
-    /// Counters since the source was opened.
     pub(super) fn since_opened(&self) -> Counters {
         self.total.without(&self.before)
     }

@@ -140,7 +140,7 @@ impl Thread {
         self.read_status(dir, reader, keep, leader)
     }
 
-    /// Reads stat although nothing ran.
+    /// Reads stat of a thread that has not run.
     pub(super) fn refresh(
         &mut self,
         dir: &OwnedFd,
@@ -162,22 +162,20 @@ impl Thread {
         (u64::from(self.sample.key.tid) + pass).is_multiple_of(REFRESH_PASSES)
     }
 
-    /// Whether it ran in the last passes.
+    /// Whether the thread ran in the last `KEEP_WITHIN` passes.
     pub(super) fn is_hot(&self, pass: u64) -> bool {
         pass - self.moved_pass <= KEEP_WITHIN
     }
 
-    /// Whether it was read in this pass already.
     pub(super) fn is_read(&self, pass: u64) -> bool {
         self.read_pass == pass
     }
 
-    /// Run time that schedstat had last, ns.
+    /// Run time by the last read of schedstat, ns.
     pub(super) fn probed_ns(&self) -> u64 {
         self.sched.run_ns
     }
 
-    /// Sets the process that it belongs to.
     pub(super) fn belongs_to(&mut self, process: ProcessKey) {
         self.sample.process = process;
     }
@@ -261,9 +259,7 @@ const MAX_KEPT_FDS: u64 = 16_384;
 /// Why a file of a task was not read.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Miss {
-    /// The task is gone.
     Gone,
-    /// The kernel refuses to show it.
     Denied,
     /// Anything else: out of descriptors, malformed. Known values stay.
     Failed,
@@ -278,13 +274,12 @@ pub(super) struct Reader {
     pub(super) ns_per_tick: u64,
     /// Whether the kernel has schedstat: unknown until a task was read.
     pub(super) has_schedstat: Option<bool>,
-    /// Descriptors ran out in this pass.
+    /// Whether descriptors ran out in this pass.
     pub(super) is_starved: bool,
     /// A process had too many threads; that was logged.
     has_reported_crowd: bool,
     /// Threads of the process that was not read last, because it had too many.
     pub(super) crowd: Option<usize>,
-    /// How many more descriptors may be kept.
     pub(super) fds_left: i64,
     /// A process with more threads than these is not read.
     pub(super) most_threads: usize,
@@ -292,9 +287,8 @@ pub(super) struct Reader {
     pub(super) listing: Vec<u32>,
     /// Tasks that vanished between being listed and being read.
     pub(super) vanished: u64,
-    /// Tasks that were refused.
     pub(super) denied: u64,
-    /// Files that made no sense.
+    /// Files that could not be parsed.
     pub(super) malformed: u64,
 }
 
@@ -352,7 +346,7 @@ impl Reader {
         self.fds_left += i64::from(kept.take().is_some());
     }
 
-    /// Lists the numbers in a directory.
+    /// Lists the entries of a directory whose names are numbers.
     pub(super) fn list(&mut self, dir: &OwnedFd, into: &mut Vec<u32>) -> Result<(), Errno> {
         file::list_numbers(dir, &mut self.dirents, into)
     }
@@ -372,7 +366,6 @@ impl Reader {
         self.is_starved = false;
     }
 
-    /// Counts a file that made no sense.
     pub(super) fn senseless(&mut self) -> Miss {
         self.malformed += 1;
         Miss::Failed

@@ -13,14 +13,12 @@ use crate::parse;
 /// Passes without any run time after which kept descriptors are closed.
 const CLOSE_AFTER: u64 = 64;
 
-/// Result of a pass over a process.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The same threads as before.
     Same,
     /// Threads began or ended.
     Changed,
-    /// The process is gone.
     Gone,
 }
 
@@ -147,10 +145,8 @@ const LIST_EVERY: u64 = 32;
 /// How many clock probes cost as much as listing one process.
 const PROBES_PER_LISTED: usize = 12;
 
-/// Where new processes are searched for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Search {
-    /// In the list of all processes.
     List,
     /// Among these pids; an empty range if none was handed out.
     Probe(RangeInclusive<u32>),

@@ -21,13 +21,12 @@ use crate::{CollectError, SourceOptions, parse};
 
 /// Entries up to which the map is never shrunk.
 const MANY_ENTRIES: usize = 4096;
-/// Fresh descriptions that are listed at most.
 const MAX_FRESH: usize = 16_384;
 /// Most script names longer than the kernel's 15 bytes that are kept in full.
 const MAX_LONG_NAMES: usize = 1024;
 /// Passes after which a fresh entry is read again: a process is often moved to its cgroup after it began.
 const SECOND_READ: u64 = 2;
-/// Passes between later reads.
+/// Passes between later reads of an entry.
 const NEXT_READ: u64 = 64;
 
 struct Entry {
@@ -145,7 +144,6 @@ impl InfoCache {
         &mut self.fresh
     }
 
-    /// The descriptions of all processes.
     pub(crate) fn all(&self) -> impl Iterator<Item = &ProcessInfo> {
         self.entries.values().map(|entry| &*entry.info)
     }
@@ -203,7 +201,6 @@ impl InfoCache {
         }
     }
 
-    /// Calls [`InfoCache::expire`] for every process.
     pub(crate) fn expire_all(&mut self) {
         self.entries.values_mut().for_each(|entry| entry.read_again_at = 0);
     }

@@ -133,7 +133,7 @@ const OPENING: &[(c_long, u8)] = &[(libc::SYS_openat, 2), (libc::SYS_open, 1)];
 #[cfg(not(target_arch = "x86_64"))]
 const OPENING: &[(c_long, u8)] = &[(libc::SYS_openat, 2)];
 
-/// Making, naming and removing files.
+/// System calls that create, change, rename and remove files.
 const WRITING: &[c_long] = &[
     libc::SYS_mkdirat,
     libc::SYS_unlinkat,

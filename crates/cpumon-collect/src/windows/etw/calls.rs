@@ -26,7 +26,7 @@ const NAME_UNITS: usize = 64;
 const BUFFER_KIB: u32 = 64;
 /// Buffers beyond those, for all CPUs together: 4 MiB.
 const SPARE_BUFFERS: u32 = 64;
-/// Times are those of the performance counter.
+/// `ClientContext`: time stamps are those of the performance counter.
 const BY_COUNTER: u32 = 1;
 /// Buffers are delivered at least once a second; each pass asks for them anyway.
 const FLUSH_S: u32 = 1;
@@ -51,7 +51,7 @@ struct Properties {
     name: [u16; NAME_UNITS],
 }
 
-/// A session, which is stopped in the end.
+/// A session; dropping it stops the session.
 pub(super) struct Control {
     handle: CONTROLTRACE_HANDLE,
     properties: Box<Properties>,
@@ -138,16 +138,15 @@ impl Drop for Control {
     }
 }
 
-/// Takes the events of a session.
 pub(super) trait Take: Send + Sync + 'static {
-    /// An event, in the thread of [`Consumer::process`].
+    /// Called for each event, in the thread of [`Consumer::process`].
     fn take(&self, record: &Record<'_>);
 }
 
 /// The end of a session where its events come out.
 pub(super) struct Consumer<T: Take> {
     handle: PROCESSTRACE_HANDLE,
-    /// The system hands its address to each call.
+    /// Keeps the address valid that the system passes to each call.
     _taker: Arc<T>,
 }
 

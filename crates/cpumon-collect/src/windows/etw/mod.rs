@@ -23,7 +23,7 @@ use super::{host, sys};
 use crate::CollectError;
 use crate::etw::{Record, Session};
 
-/// One agent has one session.
+/// The session of the agent: one at a time.
 const AGENT: SessionName =
     SessionName { name: "cpumon-agent", id: 0x5c0f_9a3e_6f1d_4b7a_9d0e_63b2_7a81_44c5 };
 /// Session of `doctor`, which must not end the agent's.
@@ -33,7 +33,6 @@ const DOCTOR: SessionName =
 const MOST_WAITS: u32 = 20;
 const WAIT: Duration = Duration::from_millis(5);
 
-/// State that the thread and the source share.
 struct Shared {
     session: Mutex<Session>,
     has_ended: AtomicBool,
@@ -51,9 +50,8 @@ impl Take for Shared {
     }
 }
 
-/// A session that runs.
 pub(super) struct EtwSession {
-    /// `None`: it is being dropped.
+    /// `None` while the session is dropped.
     control: Option<Control>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -77,7 +75,7 @@ fn flags(probes: Probes) -> EVENT_TRACE_FLAG {
 }
 
 impl EtwSession {
-    /// Errors: [`CollectError::EtwUnavailable`] says why, and what helps.
+    /// Fails with [`CollectError::EtwUnavailable`], which says what helps.
     pub(super) fn start(probes: Probes) -> Result<Self, CollectError> {
         Self::start_as(AGENT, probes)
     }

@@ -44,7 +44,7 @@ mod version;
 /// The longest answer: 500,000 threads with names are 64 MB.
 const MAX_ANSWER_BYTES: usize = 256 << 20;
 
-/// A handle that is closed in the end.
+/// A handle that is closed on drop.
 struct Handle(HANDLE);
 
 impl Handle {
@@ -119,7 +119,7 @@ pub(super) fn cpu_groups() -> u16 {
     unsafe { GetActiveProcessorGroupCount() }.max(1)
 }
 
-/// CPUs of all groups.
+/// Active CPUs of all processor groups.
 pub(super) fn cpu_count() -> u32 {
     // SAFETY: reads a number of the system.
     unsafe { GetActiveProcessorCount(ALL_PROCESSOR_GROUPS) }.max(1)
@@ -145,9 +145,7 @@ pub(super) struct Times {
 /// Why a process or thread could not be read.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Miss {
-    /// It ended.
     Gone,
-    /// The system refuses.
     Denied,
 }
 
@@ -184,7 +182,6 @@ pub(super) fn process_times(pid: u32) -> Result<Times, Miss> {
     times(&open_process(pid)?, GetProcessTimes)
 }
 
-/// The session of a process.
 pub(super) fn session_of(pid: u32) -> Option<u32> {
     let mut session = 0;
     // SAFETY: a number on this stack.
@@ -210,7 +207,6 @@ pub(super) fn own_usage() -> (u64, u64) {
     ((spent.user + spent.kernel).saturating_mul(100), memory.WorkingSetSize as u64)
 }
 
-/// A process of the list.
 #[derive(Copy, Clone)]
 pub(super) struct ListedProcess {
     pub(super) pid: u32,
@@ -225,7 +221,6 @@ impl ListedProcess {
     }
 }
 
-/// A thread of the list.
 #[derive(Copy, Clone)]
 pub(super) struct ListedThread {
     pub(super) pid: u32,
@@ -284,7 +279,7 @@ fn wide(text: &str) -> Vec<u16> {
     text.encode_utf16().chain([0]).collect()
 }
 
-/// The id that setup gave this machine.
+/// `MachineGuid` of the registry, which setup makes.
 pub(super) fn machine_guid() -> Option<String> {
     let (key, value) = (wide("SOFTWARE\\Microsoft\\Cryptography"), wide("MachineGuid"));
     let mut text = [0_u16; 64];
@@ -384,7 +379,6 @@ fn time_stamp() -> u64 {
     0
 }
 
-/// Length of a clock tick, ns.
 pub(super) fn tick_ns() -> Option<u64> {
     let (mut adjustment, mut increment, mut is_off) = (0, 0, 0);
     // SAFETY: values on this stack.

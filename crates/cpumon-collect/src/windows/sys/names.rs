@@ -31,12 +31,11 @@ use crate::nt::{NtError, Services, counted_text, name_of_thread};
 /// Where the PEB of a 64-bit process has the address of its parameters, and where these have the command line.
 const PEB_PARAMETERS: u64 = 0x20;
 const PARAMETERS_COMMAND_LINE: u64 = 0x70;
-/// A thread's name and the UNICODE_STRING before it.
+/// The longest name of a thread, and the `UNICODE_STRING` before it.
 const MAX_NAME_BYTES: usize = (64 << 10) + 16;
 /// Most answers of 256 kB about services: enough for thousands.
 const MOST_LISTS: u32 = 16;
 
-/// The security id of a process's user.
 pub(in super::super) fn user_sid(pid: u32) -> Option<Vec<u8>> {
     let process = open_process(pid).ok()?;
     let mut token = null_mut();
@@ -63,7 +62,6 @@ pub(in super::super) fn user_sid(pid: u32) -> Option<Vec<u8>> {
     }
 }
 
-/// The name of a user.
 pub(in super::super) fn account_name(sid: &[u8]) -> Option<String> {
     let (mut name, mut domain) = ([0_u16; 260], [0_u16; 260]);
     let (mut name_length, mut domain_length, mut kind) = (260, 260, 0);

@@ -27,15 +27,14 @@ const MAX_PATH_UNITS: usize = 1_024;
 pub(in super::super) const MAX_VERSION_BYTES: usize = 64 << 10;
 /// Languages of a resource that are tried.
 const MOST_LANGUAGES: usize = 8;
-/// `DRIVE_FIXED`; `windows-sys` has it among 4,000 others.
+/// `DRIVE_FIXED`; `windows-sys` has it only in a feature of 4,000 constants.
 const DRIVE_FIXED: u32 = 3;
-/// Links, and files whose content is elsewhere.
+/// Attributes of links, and of files whose content is not on the disk.
 const NOT_HERE: u32 = FILE_ATTRIBUTE_REPARSE_POINT
     | FILE_ATTRIBUTE_OFFLINE
     | FILE_ATTRIBUTE_RECALL_ON_OPEN
     | FILE_ATTRIBUTE_RECALL_ON_DATA_ACCESS;
 
-/// Path of the image of a process.
 pub(in super::super) fn image_path(pid: u32) -> Option<Vec<u16>> {
     let process = open_process(pid).ok()?;
     let (mut path, mut length) = ([0_u16; MAX_PATH_UNITS], u32::try_from(MAX_PATH_UNITS).ok()?);
@@ -172,7 +171,6 @@ fn function(library: HMODULE, name: &CStr) -> Option<Function> {
     unsafe { GetProcAddress(library, name.as_ptr().cast()) }
 }
 
-/// Version data of a file.
 struct Version {
     calls: &'static VersionCalls,
     data: Vec<u64>,

@@ -14,7 +14,6 @@ pub(super) const UNKNOWN: u64 = 0x40;
 /// `CLONE_THREAD` of `task_newtask`.
 const CLONE_THREAD: u64 = 0x10000;
 
-/// A thread as events name it.
 #[derive(Clone, Debug)]
 pub(super) struct Named {
     pub(super) task: TraceTask,
@@ -62,7 +61,7 @@ impl Columns {
         }
     }
 
-    /// Writes the fields with these numbers.
+    /// Moves the columns into `message`, as fields with these numbers.
     fn take(&mut self, message: &mut Message, numbers: [u64; 5]) {
         for (field, number) in std::mem::take(self).fields.iter().zip(numbers) {
             if !field.is_empty() {
@@ -123,7 +122,7 @@ impl Bundle {
         self.events += 1;
     }
 
-    /// `FtraceEventBundle`.
+    /// Takes the events as a `FtraceEventBundle`.
     pub(super) fn take(&mut self, cpu: u16) -> Message {
         let mut compact = std::mem::take(&mut self.names);
         // Not cleared: each of any number of CPUs would keep its space.
@@ -137,7 +136,7 @@ impl Bundle {
     }
 }
 
-/// The bits of a state.
+/// State bits for the way in which a thread leaves its CPU.
 pub(super) fn state_of(leaves: Leaves) -> u64 {
     match leaves {
         Leaves::Ready => PREEMPTED,
@@ -154,11 +153,11 @@ pub(super) fn state_of(leaves: Leaves) -> u64 {
 pub(super) struct Thread {
     pub(super) task: TraceTask,
     pub(super) state: Option<ThreadState>,
-    /// Where and when it entered that.
+    /// CPU on which, and time at which, the thread entered `state`.
     pub(super) cpu: u16,
     pub(super) since_ns: u64,
     pub(super) waker: TraceTask,
-    /// Perfetto takes it to be in some state.
+    /// Whether Perfetto shows the thread in some state.
     pub(super) is_known: bool,
     /// It is ready since its last wakeup, which may wait to be written.
     pub(super) is_waking: bool,
@@ -174,19 +173,19 @@ impl Default for Thread {
 const VARINT: u64 = 0;
 const BYTES: u64 = 2;
 
-/// Fields of a message, as they come.
+/// The encoded fields of a protobuf message.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Message(pub(super) Vec<u8>);
 
 impl Message {
-    /// A number. Negative ones are not needed.
+    /// Adds a varint; negative numbers are not needed.
     pub(super) fn number(&mut self, field: u64, value: u64) -> &mut Self {
         push_varint(&mut self.0, field << 3 | VARINT);
         push_varint(&mut self.0, value);
         self
     }
 
-    /// A text, bytes, another message, or packed numbers.
+    /// Adds a text, bytes, another message, or packed numbers.
     pub(super) fn bytes(&mut self, field: u64, bytes: &[u8]) -> &mut Self {
         push_varint(&mut self.0, field << 3 | BYTES);
         push_varint(&mut self.0, bytes.len() as u64);
@@ -194,7 +193,6 @@ impl Message {
         self
     }
 
-    /// Another message.
     pub(super) fn message(&mut self, field: u64, message: &Self) -> &mut Self {
         self.bytes(field, &message.0)
     }

@@ -26,7 +26,7 @@ const MAX_WAITING: usize = 1 << 20;
 const TREE_BYTES: usize = 1 << 20;
 /// Most threads without known state that wait for an unknown CPU. Beyond it, the oldest keep their last state.
 const MAX_FORGOTTEN: usize = 1 << 20;
-/// All packets are of one writer.
+/// `trusted_packet_sequence_id`: all packets are of one writer.
 const SEQUENCE: u64 = 1;
 const UNKNOWN_NAME: &str = "unknown";
 const IDLE_NAME: &str = "swapper";
@@ -96,7 +96,7 @@ pub fn trace_perfetto(
 
 #[derive(Copy, Clone, Debug)]
 struct Waking {
-    /// The place of the thread.
+    /// Place of the thread in `threads`.
     slot: usize,
     at_ns: u64,
     later_ns: u64,
@@ -113,7 +113,7 @@ struct Perfetto<'s, 'w> {
     cpus: Vec<Bundle>,
     /// Events of all CPUs that are not written yet.
     waiting: usize,
-    /// Nothing is written behind an error.
+    /// After an error nothing more is written.
     result: io::Result<()>,
     /// The task that leaves with the current switch, and how.
     prev: Option<(TraceTask, Leaves)>,
@@ -124,11 +124,11 @@ struct Perfetto<'s, 'w> {
     /// Slot of the thread that the current event woke, and the delay of its wakeup in the output: 1 ns if it fell asleep
     /// at the same time, else 0.
     woken: Option<(usize, u64)>,
-    /// Not written yet, all of one time.
+    /// Wakeups of one time that are not written yet.
     wakings: Vec<Waking>,
     /// Index: slot in the tracker.
     threads: Vec<Thread>,
-    /// Parents of those that were not woken yet.
+    /// Parents of threads that were not woken yet.
     births: BTreeMap<TraceTask, TraceTask>,
     /// From when on nothing is known of a thread, by its place.
     forgotten: BTreeMap<(u64, usize), TraceTask>,
@@ -328,7 +328,7 @@ impl Perfetto<'_, '_> {
         }
     }
 
-    /// An event was added to a CPU's.
+    /// Counts an event of a CPU; writes the bundle when it is full.
     fn count(&mut self, number: u16) {
         self.waiting += 1;
         if self.waiting >= MAX_WAITING || self.cpu_at(number).events >= BUNDLE_EVENTS {

@@ -17,16 +17,16 @@ const KEPT_BYTES: usize = 4 << 20;
 /// What [`write_directory`] wrote: the rows of one task behind those of another.
 #[derive(Debug)]
 struct Directory {
-    /// Of each task, in order.
+    /// Id of each task, in order.
     ids: Vec<u64>,
     /// Where the rows of each task begin, and where the last ones end.
     begins: Vec<usize>,
-    /// The number of each row's interval.
+    /// Number of the interval that each row belongs to.
     intervals: Vec<u32>,
 }
 
 impl Directory {
-    /// Of at most so many rows.
+    /// Reads a directory of at most `most` rows.
     fn read(cursor: &mut Cursor<'_>, intervals: usize, most: usize) -> Result<Self, Malformed> {
         let tasks = cursor.count(2)?;
         let (mut ids, mut counts, mut numbers) = (cursor.section()?, cursor.section()?, cursor.section()?);
@@ -95,7 +95,6 @@ impl<T> ByInterval<T> {
         self.ends.clear();
     }
 
-    /// That of one interval.
     pub(crate) fn of(&self, interval: usize) -> &[T] {
         let begin = interval.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
         let end = self.ends.get(interval).copied().unwrap_or(begin);
@@ -107,7 +106,6 @@ impl<T> ByInterval<T> {
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
     pub(crate) metas: Vec<MetaRow>,
-    /// Modes per CPU.
     pub(crate) cpus: ByInterval<u8>,
     /// Scheduler events; empty where there are none, or they were not read.
     pub(crate) sched: ByInterval<u8>,
@@ -127,11 +125,11 @@ struct ProcessPlace {
     interval: usize,
     /// Index into [`Chunk::processes`]; `None`: not wanted.
     at: Option<usize>,
-    /// All of its threads' values are written.
+    /// The values of all threads are written; none of them is derived.
     has_own: bool,
-    /// Where its next thread goes.
+    /// Index of the process's next thread in [`Chunk::threads`].
     next_thread: usize,
-    /// What its threads have not yet taken.
+    /// The process's values less those of its threads read so far.
     rest: Delta,
     rows_left: u32,
 }
@@ -163,7 +161,6 @@ impl Chunk {
         Ok(())
     }
 
-    /// Takes the buffer back for the next section.
     fn keep(&mut self, plain: Vec<u8>) {
         if plain.capacity() <= KEPT_BYTES {
             self.plain = plain;
@@ -177,7 +174,6 @@ impl Chunk {
         }
     }
 
-    /// Bytes of memory that it has.
     pub(crate) fn held_bytes(&self) -> usize {
         bytes_of(&self.metas)
             + self.cpus.held_bytes()

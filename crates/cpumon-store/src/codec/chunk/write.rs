@@ -63,7 +63,6 @@ fn encode_sched(intervals: &[FreshInterval], level: i32) -> std::io::Result<Vec<
     zip(&plain, level)
 }
 
-/// A process row with its position.
 #[derive(Copy, Clone, Debug)]
 struct ProcessAt {
     interval: usize,
@@ -72,13 +71,12 @@ struct ProcessAt {
     has_own: bool,
 }
 
-/// A thread row with its position.
 #[derive(Copy, Clone, Debug)]
 struct ThreadAt {
     interval: usize,
     row: PackedThread,
     process_id: u64,
-    /// Its values are what remains of its process's.
+    /// Its values are not written: a reader derives them from the process's.
     is_rest: bool,
 }
 

@@ -34,7 +34,6 @@ fn name_threads(path: &Path, threads: u32) {
     }
 }
 
-/// The tids of all threads, in order.
 fn tids(path: &Path) -> Vec<u32> {
     let mut tids = Vec::new();
     let reader = Reader::open(path).unwrap();

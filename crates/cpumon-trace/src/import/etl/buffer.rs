@@ -21,7 +21,7 @@ const IS_PACKED: u16 = 0x40;
 pub(super) struct BufferHeader {
     /// Bytes of the buffer in the file, this header among them.
     pub(super) bytes: u32,
-    /// Bytes of it that are used, unpacked.
+    /// Bytes of the buffer that are used, when it is unpacked.
     pub(super) used: u32,
     /// It counts the buffers of all CPUs as they were filled.
     pub(super) sequence: u64,
@@ -33,13 +33,12 @@ pub(super) struct BufferHeader {
     pub(super) packing: u16,
 }
 
-/// What lies where a buffer should be.
 #[derive(Copy, Clone, Debug)]
 pub(super) enum Found {
     Buffer(BufferHeader),
-    /// The rest of the file is not used.
+    /// The rest of the file is unused.
     End,
-    /// No buffer has such a header.
+    /// The bytes cannot be the header of a buffer.
     Damaged,
 }
 
@@ -79,12 +78,11 @@ impl BufferHeader {
             && (self.is_packed || self.used <= self.bytes)
     }
 
-    /// Bytes behind the header in the file.
+    /// Length of the buffer in the file without its header.
     pub(super) fn body_bytes(&self) -> u64 {
         u64::from(self.bytes).saturating_sub(HEADER_BYTES as u64)
     }
 
-    /// Bytes of events.
     pub(super) fn event_bytes(&self) -> usize {
         usize::try_from(self.used).unwrap_or(0).saturating_sub(HEADER_BYTES)
     }
@@ -109,23 +107,22 @@ const IS_EVENT: u8 = 0x40;
 /// In the version of a PERFINFO header: eight bytes more follow the header, and how many counters.
 const HAS_INDEX: u16 = 0x8000;
 const COUNTERS: u16 = 0x0700;
-/// In the flags of a MANIFEST header.
+/// Bit in the flags of a MANIFEST header.
 const HAS_ITEMS: u8 = 1;
 
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Event<'b> {
-    /// In ticks of the session's clock.
+    /// Time in ticks of the session's clock.
     pub(super) ticks: u64,
     /// The thread that was on the CPU, if the header says.
     pub(super) tid: Option<u32>,
     pub(super) payload: Payload<'b>,
 }
 
-/// What comes next in a buffer.
 #[derive(Copy, Clone, Debug)]
 pub(super) enum Next<'b> {
     Event(Event<'b>),
-    /// One without a time, or of a program.
+    /// An event without a time, or of a program.
     Other,
     End,
     Damaged,
@@ -156,7 +153,7 @@ fn read_event(from: &[u8]) -> Option<(Next<'_>, usize)> {
     Some((next, whole.len()))
 }
 
-/// A number of so many bytes.
+/// A little-endian number of `bytes` bytes.
 fn number(from: &[u8], at: usize, bytes: usize) -> Option<u64> {
     Some(Order::Little.number(from.get(at..at + bytes)?))
 }
@@ -188,14 +185,14 @@ fn event(whole: &[u8], kind: u8) -> Option<Next<'_>> {
     Some(Next::Event(Event { ticks, tid, payload }))
 }
 
-/// In `LogFileMode`.
+/// Bit in `LogFileMode`: `EVENT_TRACE_COMPRESSED_MODE`.
 const LOG_IS_PACKED: u32 = 0x0400_0000;
 
-/// `ClockType`.
+/// Values of `ClockType`.
 const SYSTEM_TIME: u32 = 2;
 const CYCLES: u32 = 3;
 
-/// Of `FILETIME`, which counts from 1601.
+/// `FILETIME` counts ticks of 100 ns since 1601.
 const FILE_TICKS_A_SECOND: u64 = 10_000_000;
 const FILE_TICKS_TO_1970: u64 = 116_444_736_000_000_000;
 
@@ -206,7 +203,7 @@ pub(super) struct LogHeader {
     pub(super) cpus: u16,
     /// The time of the event itself on all clocks.
     pub(super) began: Moment,
-    /// Bytes of a buffer in memory.
+    /// Size of a buffer in memory.
     pub(super) buffer_bytes: u32,
     pub(super) is_packed: bool,
     /// What the session says it lost; a lost buffer counts as an event.

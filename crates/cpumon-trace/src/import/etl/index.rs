@@ -18,9 +18,9 @@ const FIRST_BYTES: usize = 1024;
 
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Entry {
-    /// Its place in the file.
+    /// Offset in the file.
     pub(super) at: u64,
-    /// The time of its first event.
+    /// Time of the first event, ticks.
     pub(super) first: u64,
     /// That of the next buffer of its CPU; `None`: it is the last.
     pub(super) next: Option<u64>,
@@ -33,15 +33,14 @@ pub(super) struct Entry {
     pub(super) is_gap_before: bool,
 }
 
-/// What lies in a file.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     pub(super) entries: Vec<Entry>,
-    /// Numbers of all buffers that can be read.
+    /// Sequence numbers of all readable buffers.
     sequences: Vec<u64>,
 }
 
-/// What is the same for all buffers.
+/// Properties that all buffers share.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Shape {
     pub(super) packing: u16,
@@ -111,7 +110,7 @@ impl Index {
         Ok(index)
     }
 
-    /// `events` are the first of the buffer.
+    /// Adds a buffer; `events` are its first ones.
     fn add(&mut self, at: u64, header: &BufferHeader, mut events: &[u8]) -> Result<(), ReadError> {
         if self.sequences.len() >= MAX_BUFFERS {
             return Err(ReadError::Unusable("it has more than 2,097,152 buffers"));
@@ -138,7 +137,7 @@ impl Index {
         Ok(())
     }
 
-    /// Sorts, and finds the gaps.
+    /// Sorts the entries and finds the gaps.
     fn arrange(&mut self) {
         self.entries.sort_by_key(|entry| (entry.first, entry.cpu, entry.sequence));
         self.sequences.sort_unstable();
@@ -166,7 +165,6 @@ impl Index {
     }
 }
 
-/// A buffer cannot be read.
 pub(super) fn note_damage(ending: &mut Ending, at: u64, bytes: usize) {
     ending.damaged_at = Some(ending.damaged_at.map_or(at, |known| known.min(at)));
     ending.gaps += 1;

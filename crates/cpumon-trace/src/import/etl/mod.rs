@@ -26,11 +26,11 @@ use unpack::unpack;
 
 /// Bytes that say what a file is: the first buffer's header and that of its first event.
 pub(crate) const MAGIC_BYTES: usize = HEADER_BYTES + 32;
-/// A buffer with the header of the file.
+/// Type of the buffer with the header of the file.
 const HEADER_BUFFER: u16 = 4;
 /// What the header and the names in it take at most.
 const MAX_HEADER_BUFFER_BYTES: u32 = 64 << 10;
-/// The process of the kernel's own threads.
+/// Pid of the process that the kernel's own threads belong to.
 const SYSTEM_PID: u32 = 4;
 /// Events that are read before they are handed on.
 const EVENTS_A_STEP: u32 = 1 << 14;
@@ -46,20 +46,19 @@ pub(crate) fn is_etl(first: &[u8]) -> bool {
     is_header_buffer && is_log_header && matches!(BufferHeader::read(header), Found::Buffer(_))
 }
 
-/// An `.etl` that is being read.
 pub(crate) struct Etl<R> {
     from: R,
     clock: TickClock,
     shape: Shape,
     entries: Vec<Entry>,
-    /// The next of `entries`.
+    /// Index of the next entry.
     at: usize,
     has_begun: bool,
     has_switches: bool,
     has_packed_switches: bool,
-    /// What was wrong with the headers of buffers.
+    /// Damage found in the headers of buffers.
     found: Ending,
-    /// By CPU; [`UNKNOWN`]: not known.
+    /// Thread on each CPU; [`UNKNOWN`] if it is not known.
     current: Vec<u32>,
     /// The buffer that is being read; its events are in `body`.
     open: Option<Open>,
@@ -75,7 +74,6 @@ struct Buffer {
     is_whole: bool,
 }
 
-/// A buffer and what becomes of its events.
 struct Open {
     buffer: Buffer,
     entry: Entry,
@@ -114,7 +112,6 @@ impl<R: Read + Seek> Etl<R> {
         Ok((etl, file_header))
     }
 
-    /// Goes to the events of a buffer.
     fn load(&mut self, entry: &Entry) -> Result<Buffer, ReadError> {
         self.from.seek(SeekFrom::Start(entry.at))?;
         let mut header = [0; HEADER_BYTES];
@@ -163,7 +160,6 @@ impl<R: Read + Seek> Etl<R> {
         false
     }
 
-    /// Begins with the next buffer.
     fn begin(&mut self, entry: Entry, out: &mut Vec<RawEvent>) -> Result<Open, ReadError> {
         let clock = self.clock;
         let first_ns = clock.ns(entry.first);
@@ -184,7 +180,6 @@ impl<R: Read + Seek> Etl<R> {
         Ok(Open { buffer: self.load(&entry)?, entry, translator })
     }
 
-    /// All of a buffer was read.
     fn end(&mut self, open: &Open, out: &mut Vec<RawEvent>, ending: &mut Ending) {
         let Open { buffer, entry, translator } = open;
         self.has_packed_switches |= translator.has_packed_switches;
@@ -215,7 +210,7 @@ fn log_header(raw: &[u8]) -> Result<(BufferHeader, LogHeader), ReadError> {
     Ok((buffer, LogHeader::read(&first)?))
 }
 
-/// Makes our events of those of one CPU.
+/// Translates the kernel's events of one CPU.
 struct Translator {
     clock: TickClock,
     cpu: u16,

@@ -42,7 +42,7 @@ impl Output<'_> {
         }
     }
 
-    /// Repeats what was unpacked `distance` bytes ago.
+    /// Appends `length` bytes again from `distance` bytes before the end.
     fn repeat(&mut self, distance: usize, length: usize) -> Option<()> {
         let from = self.bytes.len().checked_sub(distance).filter(|_| distance > 0)?;
         for at in from..from.saturating_add(length.min(self.limit.saturating_sub(self.bytes.len()))) {
@@ -231,9 +231,9 @@ impl Codes {
 /// Bits of the input, words of 16 in advance: whole bytes follow the last word that was taken.
 struct Bits<'b> {
     input: Bytes<'b>,
-    /// The next ones are the highest.
+    /// Bits read in advance; the next one is the highest.
     ahead: u32,
-    /// Bits beyond 16.
+    /// Number of bits in `ahead` beyond 16.
     extra: i32,
     /// Bits that were taken behind the end of the input.
     missing: i32,

@@ -29,7 +29,6 @@ const MAX_IDS_BYTES: u64 = 1 << 20;
 const MAX_IDS: usize = 1 << 20;
 const MAX_FEATURE_BYTES: u64 = 64 << 20;
 
-/// Which layout the records of an event have.
 #[derive(Debug, Default)]
 pub(super) struct Layouts {
     first: Option<Layout>,
@@ -205,7 +204,6 @@ impl Header {
         Ok(())
     }
 
-    /// Takes the descriptions of tracepoints.
     pub(super) fn set_tracing_data(&mut self, raw: &[u8]) -> Result<(), ReadError> {
         let tracepoints = read_tracing_data(raw)
             .ok_or(ReadError::Unusable("the descriptions of its events are damaged"))?;
@@ -268,14 +266,12 @@ const SAMPLE_ID_ALL: u64 = 1 << 18;
 /// Up to `read_format` and the flags: the first version of the structure.
 const ATTR_BYTES: usize = 64;
 
-/// When and where.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) at_ns: u64,
     pub(super) cpu: u32,
 }
 
-/// The layout of the records of an event.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Layout {
     sample: u64,
@@ -284,7 +280,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Of a `perf_event_attr`.
+    /// Layout of the records of a `perf_event_attr`.
     pub(super) fn of(attr: &[u8], order: Order) -> Option<Self> {
         let mut bytes = Bytes::new(attr.get(..ATTR_BYTES)?, order);
         bytes.skip(24)?;
@@ -304,7 +300,7 @@ impl Layout {
         self.sample & (TIME | CPU | RAW) == TIME | CPU | RAW
     }
 
-    /// Takes a sample apart.
+    /// Splits a sample into its stamp and its raw data.
     pub(super) fn sample<'b>(self, body: &'b [u8], order: Order) -> Option<(Stamp, &'b [u8])> {
         let mut bytes = Bytes::new(body, order);
         let has = |bit| self.sample & bit != 0;

@@ -35,7 +35,6 @@ const MAX_TRACING_DATA_BYTES: u64 = 64 << 20;
 /// Records that are read before the events they gave are handed on.
 const RECORDS_A_STEP: u32 = 4096;
 
-/// A `perf.data` that is being read.
 pub(crate) struct PerfData<R> {
     from: R,
     header: Header,
@@ -44,7 +43,6 @@ pub(crate) struct PerfData<R> {
     body: Vec<u8>,
     records: Records,
     unpacker: Unpacker,
-    /// Of the record that is read.
     record_bytes: u64,
     /// What is left of the compressed piece in `body`.
     piece: Option<Range<usize>>,
@@ -68,7 +66,6 @@ impl RecordHeader {
 }
 
 impl<R: Read + Seek> PerfData<R> {
-    /// Reads what lies around the records.
     pub(crate) fn open(mut from: R) -> Result<(Self, FileHeader), ReadError> {
         let header = Header::read(&mut from)?;
         let file_header =
@@ -89,7 +86,7 @@ impl<R: Read + Seek> PerfData<R> {
         Ok((data, file_header))
     }
 
-    /// Fills `body`; false where the file ends before.
+    /// Fills `body`; false if the file ends before.
     fn fill(&mut self, bytes: usize) -> Result<bool, ReadError> {
         self.body.clear();
         self.from.by_ref().take(bytes as u64).read_to_end(&mut self.body)?;
@@ -256,14 +253,14 @@ const COMM: u32 = 3;
 const FORK: u32 = 7;
 const SAMPLE: u32 = 9;
 const LOST_SAMPLES: u32 = 13;
-/// The thread whose children work for the kernel.
+/// Thread id of kthreadd, the parent of all kernel threads.
 const KTHREADD: u32 = 2;
 
 #[derive(Debug, Default)]
 struct Records {
     /// The latest event of each CPU: lost ones came after it.
     latest_ns: Slots<u64>,
-    /// Of all CPUs.
+    /// Latest event of all CPUs.
     newest_ns: u64,
     last_round: u64,
     has_switches: bool,
@@ -357,7 +354,7 @@ impl Records {
     }
 }
 
-/// Unpacked bytes that are taken at a time.
+/// Most bytes that are unpacked at a time.
 const PART_BYTES: usize = 128 << 10;
 
 /// One zstd stream, cut into pieces: records that perf compressed (`-z`).
@@ -372,7 +369,6 @@ impl Unpacker {
         Ok(Self { decoder: raw::Decoder::new()?, part: vec![0; PART_BYTES], credit: Credit::default() })
     }
 
-    /// Begins a piece of so many bytes.
     fn begin(&mut self, bytes: usize) {
         self.credit.add(bytes);
     }
@@ -394,10 +390,9 @@ impl Unpacker {
     }
 }
 
-/// A part of a piece.
 struct Part<'p> {
     bytes: &'p [u8],
-    /// Bytes of the piece that it took.
+    /// Bytes of the piece that were consumed.
     taken: usize,
     is_last: bool,
 }

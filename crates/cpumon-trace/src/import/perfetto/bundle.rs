@@ -36,12 +36,11 @@ const OLD_STATES: [(u64, char); 10] = [
     (0x200, 'P'),
 ];
 
-/// What is known of a CPU.
 #[derive(Copy, Clone, Debug)]
 struct Cpu {
-    /// Who it was given to last.
+    /// Thread to which the CPU was given last.
     current: Named,
-    /// Its latest event; 0: none.
+    /// Time of the latest event; 0 if there is none.
     newest_ns: u64,
 }
 
@@ -298,7 +297,7 @@ fn visit_compact(
 
 /// Processes and threads of one tree: the kernel's largest number is 32 times this.
 const MAX_ENTRIES: usize = 1 << 17;
-/// The process whose children work for the kernel.
+/// Pid of kthreadd, the parent of all kernel threads.
 const KTHREADD: u64 = 2;
 
 /// Takes what was known at this time. `None`: it is damaged.

@@ -37,7 +37,6 @@ const FIRST_PACKETS: u32 = 256;
 const NO_SWITCHES: &str =
     "it has no switches of the scheduler; record it with the data source linux.ftrace and sched/sched_switch";
 
-/// A trace of Perfetto that is being read.
 pub(crate) struct Perfetto<R> {
     packets: Packets<R>,
     bundles: Bundles,

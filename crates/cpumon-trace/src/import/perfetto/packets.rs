@@ -13,7 +13,7 @@ use crate::file::ending::Ending;
 pub(super) const PACKET: u8 = 1 << 3 | 2;
 /// The largest packet that is read. Those of the scheduler's events have less than 1 MB.
 const MAX_PACKET_BYTES: u64 = 16 << 20;
-/// What one compressed packet may become.
+/// Most bytes that one compressed packet may unpack to.
 const MAX_UNPACKED_BYTES: u64 = 64 << 20;
 const MAX_VARINT_BYTES: u32 = 5;
 
@@ -21,10 +21,9 @@ pub(super) struct Packets<R> {
     from: R,
     at: u64,
     packet: Vec<u8>,
-    /// Packets that were in a compressed one.
+    /// Packets that a compressed packet contained.
     unpacked: Vec<u8>,
     unpacked_at: usize,
-    /// The last packet was one of them.
     was_unpacked: bool,
     credit: Credit,
 }
@@ -131,7 +130,6 @@ const EIGHT_BYTES: u64 = 1;
 const SIZED: u64 = 2;
 const FOUR_BYTES: u64 = 5;
 
-/// What a field has.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value<'b> {
     Number(u64),
@@ -199,12 +197,12 @@ impl<'b> Small<'b> {
         Some(small)
     }
 
-    /// 0 if it is not there.
+    /// Number in a field; 0 if it is missing.
     pub(super) fn number(&self, field: usize) -> u64 {
         self.numbers.get(field).copied().unwrap_or(0)
     }
 
-    /// Empty if it is not there.
+    /// Bytes of a field; empty if it is missing.
     pub(super) fn text(&self, field: usize) -> &'b [u8] {
         self.texts.get(field).copied().unwrap_or_default()
     }

@@ -15,18 +15,16 @@ use crate::file::ReadError;
 const BEGIN_BYTES: u64 = 4096;
 /// Version 6: bytes in which the places of a buffer's data are.
 const MAX_PLACES_BYTES: u64 = 4 << 20;
-/// Sections of options.
+/// Most sections of options.
 const MAX_OPTIONS: usize = 64;
 /// Names of threads that are read. The kernel has the last 128, or as many as `saved_cmdlines_size` says.
 const MAX_NAMES: usize = 1 << 18;
 const PAGE_BYTES: std::ops::RangeInclusive<u32> = 64..=4 << 20;
-/// Clocks that count ns.
+/// Clocks of ftrace that count ns.
 const CLOCKS: [&str; 8] = ["", "local", "global", "perf", "mono", "mono_raw", "boot", "tai"];
 
-/// No event of the file says who runs.
 pub(super) const NO_SWITCHES: &str = "it has no sched_switch events; record with `trace-cmd record -e sched`";
 
-/// What a file says about itself.
 pub(super) struct Head {
     pub(super) tracepoints: Tracepoints,
     pub(super) order: Order,
@@ -56,7 +54,7 @@ pub(super) fn read<R: Read + Seek>(from: &mut R) -> Result<Head, ReadError> {
     check(head)
 }
 
-/// Version 6: all follows one another.
+/// Version 6: the parts of the file follow one another.
 fn sequential<R: Read + Seek>(from: &mut R, raw: &[u8]) -> Result<Head, ReadError> {
     let mut bytes = Bytes::new(raw, Order::Little);
     let intro = take_intro(&mut bytes).ok_or(ReadError::Header)?;
@@ -113,7 +111,7 @@ fn places(bytes: &mut Bytes<'_>, options: &mut Options, cpus: &mut u32) -> Resul
     Ok(buffer)
 }
 
-/// Version 7: options say where the sections are.
+/// Version 7: options have the offsets of the sections.
 fn sections<R: Read + Seek>(from: &mut R, bytes: &mut Bytes<'_>) -> Result<Head, ReadError> {
     let order = bytes.order;
     let mut begin = || {
@@ -153,7 +151,7 @@ fn sections<R: Read + Seek>(from: &mut R, bytes: &mut Bytes<'_>) -> Result<Head,
     Ok(Head { tracepoints, order, pages, packing, host, cpus, tsc, names, buffers })
 }
 
-/// Lines of `12 name`.
+/// Parses lines such as `12 name`: thread id and name.
 fn names(text: &[u8]) -> Vec<RawEvent> {
     let line = |line: &[u8]| {
         let at = line.iter().position(|byte| *byte == b' ')?;
@@ -191,7 +189,6 @@ impl Head {
         self.tsc.is_some() || CLOCKS.contains(&buffer.clock.as_deref().unwrap_or_default())
     }
 
-    /// Whether the data of a buffer are compressed.
     pub(super) fn is_packed<R: Read + Seek>(&self, from: &mut R, buffer: &Buffer) -> Result<bool, ReadError> {
         if self.packing == Packing::None {
             return Ok(false);
@@ -211,12 +208,10 @@ const HEADER_INFO: u16 = 16;
 const EVENT_FORMATS: u16 = 18;
 const COMMAND_LINES: u16 = 21;
 
-/// Instances of ftrace in one file.
+/// Most ftrace instances in one file.
 const MAX_BUFFERS: usize = 64;
-/// Largest CPU number that events have.
 const MAX_CPUS: u32 = 1 << 16;
 
-/// The data of one CPU.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct CpuData {
     pub(super) cpu: u16,
@@ -229,7 +224,7 @@ pub(super) struct CpuData {
 pub(super) struct Buffer {
     /// Where it begins: in version 6 what it has, in version 7 the section with its data.
     pub(super) at: u64,
-    /// `None`: as the file says for all.
+    /// Clock of the buffer; `None` if the clock of the whole file applies.
     pub(super) clock: Option<Box<str>>,
     pub(super) page_bytes: u32,
     pub(super) cpus: Vec<CpuData>,
@@ -259,7 +254,7 @@ struct Options {
     header_info: Option<u64>,
     event_formats: Option<u64>,
     command_lines: Option<u64>,
-    /// Version 7: where the next options are.
+    /// Version 7: offset of the next options.
     next: Option<u64>,
 }
 
@@ -303,7 +298,7 @@ impl Options {
     }
 }
 
-/// Of version 7.
+/// Version 7: parses the option that describes a buffer.
 fn buffer(data: &mut Bytes<'_>) -> Option<Buffer> {
     let at = data.u64()?;
     data.text()?;
@@ -317,7 +312,7 @@ fn buffer(data: &mut Bytes<'_>) -> Option<Buffer> {
     Some(Buffer { at, clock, page_bytes, cpus })
 }
 
-/// Of `local [mono] boot`: what is in brackets.
+/// Selected clock: the word in brackets of `local [mono] boot`.
 fn clock(text: &[u8]) -> Box<str> {
     let text = String::from_utf8_lossy(text);
     let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(chosen, _)| chosen);
@@ -329,7 +324,6 @@ const MAX_SECTION_BYTES: u64 = 64 << 20;
 const HEADER_BYTES: u64 = 16;
 const IS_PACKED: u16 = 1;
 
-/// How a file compresses.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Packing {
     None,
@@ -363,7 +357,6 @@ impl Packing {
     }
 }
 
-/// How the sections of a file are read.
 #[derive(Debug)]
 struct Sections {
     order: Order,
@@ -371,7 +364,6 @@ struct Sections {
     credit: Credit,
 }
 
-/// What is in front of a section.
 struct SectionHeader {
     id: u16,
     bytes: u64,
@@ -383,7 +375,7 @@ impl Sections {
         Self { order, packing, credit: Credit::default() }
     }
 
-    /// Goes to the content of a section.
+    /// Reads the header of a section; the content follows.
     fn open<R: Read + Seek>(&self, from: &mut R, at: u64) -> Result<SectionHeader, ReadError> {
         // Beyond the largest possible place of a file a seek fails with a message that says nothing.
         let at = i64::try_from(at).map_err(|_| ReadError::Header)?.unsigned_abs();
@@ -398,7 +390,7 @@ impl Sections {
         take().ok_or(ReadError::Header)
     }
 
-    /// The content of a section with this number.
+    /// Content of the section at `at`, which must have this id.
     fn load<R: Read + Seek>(&mut self, from: &mut R, at: u64, id: u16) -> Result<Vec<u8>, ReadError> {
         let header = self.open(from, at)?;
         if header.id != id {

@@ -26,7 +26,7 @@ const UNCOUNTED_BYTES: u64 = 4;
 /// Events that are read before they are handed on.
 const EVENTS_A_STEP: usize = 1 << 16;
 
-/// What is left of a CPU's data.
+/// Unread data of one CPU.
 #[derive(Clone, Debug)]
 struct Cursor {
     cpu: u16,
@@ -36,11 +36,10 @@ struct Cursor {
     chunks: Option<u32>,
     known_ns: u64,
     has_events: bool,
-    /// So many events are missing behind `known_ns`.
+    /// Number of events that are missing after `known_ns`.
     missed: Option<u64>,
 }
 
-/// Events of one buffer.
 struct Reading {
     head: Head,
     page_bytes: usize,
@@ -51,7 +50,6 @@ struct Reading {
     order_of: BinaryHeap<Reverse<(u64, usize)>>,
 }
 
-/// A `trace.dat` that is being read.
 pub(crate) struct TraceDat<R> {
     from: R,
     reading: Reading,

@@ -16,12 +16,11 @@ const TIME_STAMP_BITS: u32 = 59;
 
 // Of the length of a page.
 const LENGTH: u64 = (1 << DELTA_BITS) - 1;
-/// Events in front of this page were lost.
+/// `RB_MISSED_EVENTS`: events before this page were lost.
 const MISSED: u64 = 1 << 31;
-/// How many is behind its records.
+/// `RB_MISSED_STORED`: their number follows the records.
 const MISSED_STORED: u64 = 1 << 30;
 
-/// Where the parts of a page are.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct PageLayout {
     order: Order,
@@ -30,7 +29,7 @@ pub(super) struct PageLayout {
     data_at: usize,
 }
 
-/// The records of a page that are left.
+/// Unread records of a page.
 pub(super) struct Page<'p> {
     records: Bytes<'p>,
     /// The time of the last record that was taken; before that, of the page, which is that of its first record, mostly.
@@ -40,14 +39,14 @@ pub(super) struct Page<'p> {
 }
 
 impl PageLayout {
-    /// Of the kernel's `events/header_page`.
+    /// Parses the kernel's `events/header_page`.
     pub(super) fn parse(text: &[u8], order: Order) -> Option<Self> {
         let format = Format::parse(&format!("name: page\n{}", String::from_utf8_lossy(text)))?;
         let data_at = format.field("data")?.offset;
         Some(Self { order, time: format.field("timestamp")?, length: format.field("commit")?, data_at })
     }
 
-    /// `None`: it is damaged.
+    /// Opens a page; `None` if it is damaged.
     pub(super) fn open<'p>(&self, page: &'p [u8]) -> Option<Page<'p>> {
         let length = self.length.number(page, self.order)?;
         let data = page.get(self.data_at..)?;

@@ -27,7 +27,7 @@ const LONGEST_WAIT: u32 = 512;
 const MAX_TRIES: usize = 512;
 /// Unexplained CPU time since the last scan for which another scan is worth its cost.
 const WORTH_A_RESCAN_NS: u64 = 20_000_000;
-/// Start times in /proc are cut to this.
+/// Start times in /proc are rounded down to this.
 const START_RESOLUTION_NS: u64 = 10_000_000;
 /// The kernel's id for "no user" (the overflow id of `user_namespaces(7)`).
 const UNKNOWN_UID: u32 = 65_534;
@@ -52,12 +52,10 @@ struct Sums {
     ran_ns: u64,
 }
 
-/// When to scan for hidden processes again.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 struct Rescan {
-    /// Passes until the next scan.
     left: u32,
-    /// Passes between the last two.
+    /// Passes between the last two scans.
     wait: u32,
     /// At the last scan; `None`: that was before the first pass.
     then: Option<Sums>,
@@ -66,7 +64,7 @@ struct Rescan {
 impl Rescan {
     const NEW: Self = Self { left: FIRST_WAIT, wait: FIRST_WAIT, then: None };
 
-    /// Whether it is time, after one more pass.
+    /// Counts a pass; returns whether the next scan is due.
     fn is_due(&mut self, now: Sums) -> bool {
         self.left = self.left.saturating_sub(1);
         // The first pass is the baseline: CPU time before it is not compared.
@@ -91,7 +89,6 @@ impl Rescan {
 }
 
 impl Hidden {
-    /// No hidden thread is known yet.
     pub(crate) fn open(proc_root: &Path) -> Result<Self, CollectError> {
         let chosen = if ProcIds::of(proc_root) == ProcIds::Hosts && shows_own_pids(proc_root) {
             Some(Chosen::open(proc_root, true)?)
@@ -219,7 +216,7 @@ impl Hidden {
     }
 }
 
-/// Whether any of its threads is.
+/// Whether any thread of this process is shown and not hidden.
 fn is_shown(shown: &[TaskRecord], pid: u32) -> bool {
     let is_own = |task: &TaskRecord| task.pid == pid && !task.has(HIDDEN);
     let at = shown.partition_point(|task| task.tid < pid);

@@ -32,7 +32,6 @@ impl Exits {
         empty_list(&mut self.list);
     }
 
-    /// Adds one with a settled record.
     pub(crate) fn push(&mut self, exit: &ExitEvent) {
         self.list.push(*exit);
     }
@@ -44,17 +43,14 @@ impl Exits {
         self.list.dedup_by_key(|exit| exit.task.key());
     }
 
-    /// The key of the nth.
     pub(crate) fn key_at(&self, at: usize) -> Option<ThreadKey> {
         self.list.get(at).map(|exit| exit.task.key())
     }
 
-    /// The threads that ended.
     pub(crate) fn tasks(&self) -> impl Iterator<Item = &TaskRecord> {
         self.list.iter().map(|exit| &exit.task)
     }
 
-    /// Whether this thread ended.
     pub(crate) fn contains(&self, key: ThreadKey) -> bool {
         self.list.binary_search_by_key(&key, |exit| exit.task.key()).is_ok()
     }
@@ -186,9 +182,9 @@ const IDLE_PASSES: u32 = 60;
 
 #[derive(Clone, Debug, Default)]
 struct Row {
-    /// Out of the probe, cumulative.
+    /// Sums of the probe, cumulative.
     lost: LostExits,
-    /// All that was shown under this name, settled.
+    /// Sums since the probe was loaded, as one settled record.
     settled: TaskRecord,
     /// Counters that were shown before the row was shown again.
     base: Counters,
@@ -200,7 +196,7 @@ struct Row {
 
 pub(crate) struct SummedExits {
     probe: MapHandle,
-    /// The empty name is all others'.
+    /// By name of the parent; the empty name: all other parents.
     rows: BTreeMap<[u8; 16], Row>,
     seen: u64,
     /// Rows that ever began: each gets a start of its own.

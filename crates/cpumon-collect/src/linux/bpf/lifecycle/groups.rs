@@ -11,12 +11,11 @@ use std::mem::take;
 use super::super::ring::events::GroupEvent;
 use crate::parse;
 
-/// Names of one round, bytes.
+/// Limit of the names that one round keeps, bytes.
 const MAX_BYTES: usize = 1 << 20;
 /// Memory of a name beside its text, with its entry in the map; approximate.
 const ENTRY_BYTES: usize = 100;
 
-/// A control group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Group {
     /// The path, as in /proc/PID/cgroup.
@@ -52,7 +51,6 @@ struct Round {
     bytes: usize,
 }
 
-/// Control groups by their numbers.
 #[derive(Default)]
 pub(crate) struct Groups {
     now: Round,
@@ -62,7 +60,6 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// Takes the names that arrived.
     pub(crate) fn learn(&mut self, new: &mut NewGroups) {
         self.has_overflown |= take(&mut new.has_overflown);
         new.bytes = 0;

@@ -45,7 +45,7 @@ impl Rename {
         task.migrations = task.migrations.saturating_sub(self.migrations);
     }
 
-    /// The thread at the moment of the exec.
+    /// Record of the thread at the moment of the exec.
     pub(crate) fn just_now(&self, exec: &ExecEvent) -> TaskRecord {
         let mut task = exec.task;
         self.put_on(&mut task);
@@ -78,7 +78,7 @@ impl Renames {
         }
     }
 
-    /// Puts the identity on one thread.
+    /// Gives `task` its new identity if the thread was renamed.
     pub(crate) fn put_on(&self, task: &mut TaskRecord) {
         if task.has(TAKEN_OVER) {
             return;

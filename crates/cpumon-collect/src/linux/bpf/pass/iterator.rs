@@ -15,7 +15,6 @@ use crate::CollectError;
 /// that brings no fewer reads.
 const READ_BYTES: usize = 64 << 10;
 
-/// Irregularities of a pass.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Oddities {
     /// Bytes that made no record, or a thread reported as unchanged that was not known.
@@ -153,7 +152,7 @@ impl<'a> Take<'a> {
         self.push_plain(task);
     }
 
-    /// A thread that rested since the last pass.
+    /// Repeats the record of a thread that was idle since the last pass.
     fn push_same(&mut self, tid: u32) {
         let Some(at) = self.known(tid) else {
             // The probe and this program disagree on the records that were sent: this pass is incomplete, and the next
@@ -193,7 +192,7 @@ impl<'a> Take<'a> {
         }
     }
 
-    /// Returns how many bytes it took.
+    /// Takes one record; returns its length in bytes.
     fn one(&mut self, bytes: &[u8]) -> Option<usize> {
         let head: SentHeader = read_plain(bytes)?;
         let rest = bytes.get(size_of::<SentHeader>()..)?;
@@ -221,7 +220,7 @@ impl<'a> Take<'a> {
         Some(size_of::<SentHeader>() + length)
     }
 
-    /// Where the thread is in the last pass.
+    /// Index of the thread's record in the last pass.
     fn known(&mut self, tid: u32) -> Option<usize> {
         let places = self.before.places();
         if places.is_empty() {

@@ -8,7 +8,7 @@ use std::ops::Deref;
 
 use super::records::TaskRecord;
 
-/// A place of the list.
+/// Ids of the record at this index, and how long it has not changed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) tid: u32,
@@ -60,7 +60,6 @@ impl Pass {
         self.records.get_mut(at)
     }
 
-    /// Both lists, to be filled.
     pub(crate) fn parts_mut(&mut self) -> (&mut Vec<TaskRecord>, &mut Vec<Place>) {
         (&mut self.records, &mut self.places)
     }
@@ -99,7 +98,7 @@ impl Pass {
         self.records_where(|tid, pid| tid == pid)
     }
 
-    /// The threads that lead no process.
+    /// Threads that are not the leader; with known places, one for each process.
     pub(crate) fn followers(&self) -> impl Iterator<Item = &TaskRecord> {
         let (mut last, is_known) = (None, !self.places.is_empty());
         // Where the places are known none is on its way out: one for each process is enough.

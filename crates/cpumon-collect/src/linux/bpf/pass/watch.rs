@@ -11,13 +11,12 @@ use super::super::tracker::Ready;
 use super::iterator::Oddities;
 use crate::{CollectError, SourceOptions};
 
-/// The state between passes.
 pub(crate) struct Watch {
     cpus: CpuAccounts,
     irqs: Option<IrqTimes>,
     /// Events after the last cut.
     later: Vec<Event>,
-    /// A buffer: the lists change places.
+    /// Buffer that is swapped with the list of events.
     spare: Vec<Event>,
     /// A buffer: threads that need no settling any more.
     done: Vec<ThreadKey>,

@@ -7,7 +7,6 @@ use std::mem::offset_of;
 
 use cpumon_model::{Counters, DELAY_BUCKETS};
 
-/// Works for the kernel only.
 pub(crate) const KERNEL_THREAD: u8 = 1;
 /// The leader ended, other threads of its process live on.
 pub(crate) const ENDED_LEADER: u8 = 2;
@@ -85,7 +84,7 @@ layouts! {
     ThreadTimes = 144 {
         /// `CLOCK_MONOTONIC`, as all instants here: begin of the open state.
         0 at_ns: u64,
-        /// Woken at; 0: not yet.
+        /// Time at which the thread was woken; 0: not yet.
         8 ready_ns: u64,
         16 run_ns: u64,
         24 voluntary_switches: u64,
@@ -93,9 +92,9 @@ layouts! {
         40 delay_wakeup_ns: u64,
         48 delay_preempt_ns: u64,
         56 blocked_ns: u64,
-        /// Since the cut of `longest_cut`.
+        /// Longest run delay since the cut of `longest_cut`.
         64 longest_delay_ns: u64,
-        /// Ran here last, or became ready here.
+        /// CPU on which the thread ran last or became runnable.
         72 cpu: u16,
         /// Reason of the open wait.
         74 reason: u16,
@@ -103,7 +102,7 @@ layouts! {
         77 flags: u8,
         78 reserved: u16,
         80 reasons: [u16; WAIT_SLOTS],
-        /// Lower half of its instant.
+        /// Lower 32 bits of the cut's time.
         92 longest_cut: u32,
         96 wait_ns: [u64; WAIT_SLOTS],
     }
@@ -122,19 +121,19 @@ layouts! {
         /// Threads of its process that had not begun to end.
         4 threads_left: u32,
         8 end_ns: u64,
-        /// The newest cut that was past; 0: none.
+        /// Time of the last cut before the event; 0: none.
         16 cut_ns: u64,
         24 task: TaskRecord,
         /// Number of the control group of a process whose last thread ended; 0: unknown, or threads are left.
         280 group: u64,
     }
 
-    /// A process became another program.
+    /// A process called exec.
     ExecEvent = 400 {
         0 kind: u32,
         4 old_tid: u32,
         8 at_ns: u64,
-        /// The newest cut that was past; 0: none.
+        /// Time of the last cut before the event; 0: none.
         16 cut_ns: u64,
         24 task: TaskRecord,
         280 name: [u8; EXEC_NAME_BYTES],
@@ -145,7 +144,7 @@ layouts! {
         0 exec: ExecEvent,
         /// Length of `arguments`; 0: they could not be read.
         400 bytes: u32,
-        /// There are more.
+        /// Whether there are more arguments.
         404 is_cut: u32,
         /// Each NUL-terminated.
         408 arguments: [u8; ARGUMENT_BYTES],
@@ -179,15 +178,15 @@ layouts! {
     RingDrops = 40 {
         0 exits: u64,
         8 execs: u64,
-        /// Threads on their way out.
+        /// Events of threads that began to end.
         16 endings: u64,
         /// Threads as of the cut, that ended while a pass was on.
         24 cuts: u64,
-        /// Names of control groups.
+        /// Events with names of control groups.
         32 groups: u64,
     }
 
-    /// How a CPU stood at the cut.
+    /// State and cumulative times of a CPU at the cut.
     #[derive(Default)]
     CpuAccount = 288 {
         0 since_ns: u64,
@@ -213,7 +212,7 @@ layouts! {
         281 mode: u8,
         282 irq_depth: u8,
         283 softirq: u8,
-        /// `tid` was not switched to by any event.
+        /// Whether no event reported the switch to `tid`.
         284 came_unseen: u32,
     }
 
@@ -224,7 +223,7 @@ layouts! {
         16 irq_ns: u64,
         /// Waits in this CPU's queue that ended on another CPU.
         24 pulled_ns: u64,
-        /// `shown` could not be read whole.
+        /// Whether `shown` could not be copied as a whole.
         32 is_torn: u32,
         36 reserved: u32,
         40 addresses: [u64; 3],
@@ -234,7 +233,7 @@ layouts! {
         928 clocks: [u64; 3],
         /// Switches to a thread whose wakeup time is unknown.
         952 unknown_wakeups: u64,
-        /// Waits in this CPU's queue that ended here.
+        /// Sum of the waits in this CPU's queue that ended here.
         960 waited_ns: u64,
         968 padding: [u64; 7],
     }
@@ -247,7 +246,7 @@ layouts! {
         12 refresh: u32,
         16 send_all: u32,
         20 cpus: u32,
-        /// Slots of `rests` less one.
+        /// Number of slots in `rests` minus 1.
         24 rest_mask: u32,
         /// The probe sends the names again that it sent in an earlier round.
         28 group_round: u32,

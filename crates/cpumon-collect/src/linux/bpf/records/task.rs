@@ -45,7 +45,7 @@ impl TaskRecord {
         }
     }
 
-    /// Reads one that the iterator sent without times.
+    /// Parses a record that the iterator sent without times.
     pub(crate) fn from_plain_bytes(bytes: &[u8]) -> Option<Self> {
         let mut whole = [0; size_of::<Self>()];
         whole.get_mut(..PLAIN_RECORD_BYTES)?.copy_from_slice(bytes.get(..PLAIN_RECORD_BYTES)?);
@@ -120,11 +120,11 @@ pub(crate) fn state_of(letter: TaskState) -> u32 {
 
 /// The letter of a state as /proc prints it (`task_state_array` in fs/proc/array.c).
 fn state_letter(state: u32) -> TaskState {
-    /// Uninterruptible, but not counted as load.
+    /// `TASK_IDLE`: uninterruptible, but not counted as load.
     const IDLE: u32 = 0x402;
     /// Waiting for a sleeping lock of a real-time kernel; frozen.
     const RTLOCK_OR_FROZEN: u32 = 0x1000 | 0x8000;
-    /// The bits that have a letter.
+    /// `TASK_REPORT`: the state bits that have a letter.
     const REPORTED: u32 = 0x7f;
     let letter = if state & IDLE == IDLE {
         b'I'

@@ -3,7 +3,6 @@
 use super::super::records::{ExecEvent, ExitEvent, GroupHeader, ScriptEvent, TaskRecord, read_plain};
 use crate::script::{Command, ExecScript};
 
-/// A record of the ring buffer.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     Exit(ExitEvent),
@@ -42,7 +41,7 @@ impl Event {
         }
     }
 
-    /// Holds its instant back to `boot_ns`.
+    /// Moves the event's time back to `boot_ns` if it is later.
     pub(crate) fn not_after(&mut self, boot_ns: u64) {
         let at_ns = match self {
             Self::Exit(exit) | Self::Ending(exit) | Self::Cut(exit) => &mut exit.end_ns,
@@ -67,10 +66,8 @@ fn script_of(event: &ScriptEvent) -> ExecScript {
     Command { executable: &executable, comm, cmdline, is_cut: event.is_cut != 0 }.at_exec()
 }
 
-/// Kind of the event.
 const EVENT_GROUP: u32 = 5;
 
-/// How a group is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupEvent {
     /// Id of the group, with its hierarchy in the highest bits (records.h: `HIERARCHY_SHIFT`).

@@ -111,7 +111,6 @@ struct Ring {
     stops: AtomicBool,
 }
 
-/// Size of the ring buffer for this machine.
 pub(crate) fn ring_bytes() -> u32 {
     let cpus = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let bytes = cpus.next_power_of_two().saturating_mul(RING_BYTES_PER_CPU);
@@ -207,7 +206,7 @@ fn refused(step: &str, error: &std::io::Error) -> CollectError {
     CollectError::BpfUnavailable { reason: format!("cannot {step}: {error}") }
 }
 
-/// Returns its size in bytes too.
+/// Returns the ring buffer and its size in bytes.
 fn open_ring(
     programs: &Programs,
     waiting: &Arc<Mutex<Waiting>>,
@@ -249,7 +248,6 @@ fn spawn_helper(ring: &Arc<Ring>) -> std::io::Result<JoinHandle<()>> {
     Ok(helper)
 }
 
-/// Waits for events and takes them.
 fn help(ring: &Ring, ring_fd: BorrowedFd<'_>) -> Result<(), CollectError> {
     let failed =
         |operation| move |error: rustix::io::Errno| CollectError::Bpf { operation, error: error.into() };

@@ -88,7 +88,7 @@ impl Control {
         cut
     }
 
-    /// The iterator is through.
+    /// Ends a pass, after the iterator.
     pub(crate) fn end(&mut self) {
         // The mask stays: renames, which the probe reports at any time, find the slot of a thread by it.
         // So does the round: groups are named at any time.

@@ -30,11 +30,10 @@ pub(crate) enum Mode {
 /// Data of a CPU that user space keeps from pass to pass.
 #[derive(Copy, Clone, Debug, Default)]
 struct CpuTotals {
-    /// /proc/stat when it was first seen.
+    /// Times in /proc/stat when the CPU was first seen.
     base: CpuTimes,
     first_cut_ns: u64,
     first: CpuAccount,
-    /// The account at the last cut.
     last: CpuAccount,
     /// Since it was first seen; each mode only grows.
     modes: [u64; 7],
@@ -43,11 +42,10 @@ struct CpuTotals {
     /// /proc/stat now: of guests, and of interrupts where they have no events.
     sampled: CpuTimes,
     queue: QueueTotals,
-    /// The thread of the open slice is known.
+    /// Whether the thread of the open slice is known.
     is_claimed: bool,
 }
 
-/// The accounts of all CPUs.
 pub(crate) struct CpuAccounts {
     entries: Shared<CpuEntry>,
     kept: BTreeMap<u32, CpuTotals>,
@@ -78,7 +76,7 @@ impl CpuAccounts {
         })
     }
 
-    /// How the CPU stood at the cut.
+    /// Account of the CPU at the cut; if it is torn, at the last cut.
     pub(crate) fn account(&self, cpu: u32) -> Option<CpuAccount> {
         let entry = self.entries.read(cpu as usize)?;
         // The CPU changed its account at every attempt to copy it: the last cut's values do not move, and the next cut makes up for it.
@@ -108,7 +106,7 @@ impl CpuAccounts {
         }
     }
 
-    /// Before the threads are gone through.
+    /// Begins a cut; call it before the threads are visited.
     pub(crate) fn begin(&mut self) {
         self.unseen.clear();
         self.running.clear();
@@ -213,7 +211,6 @@ impl CpuAccounts {
         self.missed
     }
 
-    /// The cut before this one.
     pub(crate) fn previous_cut_ns(&self) -> u64 {
         self.previous_cut_ns
     }
@@ -278,7 +275,7 @@ impl CpuTotals {
 /// Entries for lines; irqs.h: `IRQ_LINES`. The last is for all lines above.
 const LINES: usize = 1024;
 
-/// Entries behind the lines; irqs.h: `IRQ_TIMER` and on.
+/// Names of the entries after the lines; irqs.h: `IRQ_TIMER` and on.
 const LOCAL: [&str; 6] =
     ["local timer", "reschedule", "function call", "single function call", "irq work", "inter-processor"];
 

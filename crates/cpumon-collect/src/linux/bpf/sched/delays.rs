@@ -16,10 +16,9 @@ use crate::options::ThreadPattern;
 /// Threads that can be selected at the same time.
 const MAX_THREADS: usize = 256;
 
-/// The map of the slots.
+/// Name of the BPF map that has the slots.
 const SLOTS: &str = "delays";
 
-/// Slots that are mapped at first.
 const FIRST_SLOTS: usize = 64;
 
 /// delays.h: `DELAYS_*`.
@@ -58,7 +57,7 @@ pub(crate) struct DelayAccounts {
     selected: Vec<(ThreadKey, usize)>,
     round: u64,
     drops_before: u64,
-    /// Drops before the slots were there.
+    /// Drops that the probe counted before it had free slots.
     first_drops: u64,
     /// A warning was logged that a selected thread found no slot.
     has_warned: bool,
@@ -139,7 +138,7 @@ impl DelayAccounts {
         Ok(())
     }
 
-    /// Maps the slots up to this one.
+    /// Maps the slots up to `slot`, rounded up to a power of two.
     fn map_up_to(&mut self, slot: usize) -> Result<(), CollectError> {
         let all = self.all_slots.max_entries() as usize;
         let wanted = slot.saturating_add(1).checked_next_power_of_two().map_or(all, |slots| slots.min(all));

@@ -55,17 +55,14 @@ const NAMES_SCRIPTS: u32 = 0x4_0000;
 const VECTORS: [&str; 6] =
     ["local_timer", "reschedule", "call_function", "call_function_single", "irq_work", "ipi"];
 
-/// Options for loading.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) probes: Probes,
-    /// Size of the ring buffer of events.
     pub(crate) ring_bytes: u32,
-    /// Arguments of interpreters are read.
+    /// Whether the arguments of interpreters are read.
     pub(crate) script_names: bool,
 }
 
-/// The loaded and attached probe.
 pub(crate) struct Programs {
     pub(crate) object: Object,
     pub(crate) probes: Probes,
@@ -101,7 +98,7 @@ impl Programs {
         Ok(Self { object, probes, iterator, links })
     }
 
-    /// The iterator's link; once.
+    /// The iterator's link; fails if it was taken before.
     pub(crate) fn take_iterator(&mut self) -> Result<Link, CollectError> {
         self.iterator.take().ok_or_else(|| CollectError::BpfUnavailable {
             reason: format!("the probe `{PROBE}` holds no iterator"),
@@ -114,7 +111,6 @@ impl Programs {
         self.links.pop().expect("a program besides the iterator")
     }
 
-    /// A map by its name.
     pub(crate) fn map(&self, name: &str) -> Result<libbpf_rs::Map<'_>, CollectError> {
         self.object.maps().find(|map| map.name() == name).ok_or_else(|| CollectError::BpfUnavailable {
             reason: format!("the probe `{PROBE}` holds no map `{name}`"),
@@ -204,7 +200,7 @@ fn has_reachable_queues(btf: &Btf<'_>) -> bool {
     has_member(btf, "cfs_rq", "rq")
 }
 
-/// `CAN_CAST`, if this kernel can.
+/// `CAN_CAST` if this kernel has `bpf_rdonly_cast`, else 0.
 pub(crate) fn casts_of(btf: &Btf<'_>) -> u32 {
     if btf.type_by_name::<Func<'_>>(CAST).is_some() { CAN_CAST } else { 0 }
 }
@@ -268,7 +264,7 @@ pub(crate) fn possible_cpus() -> u32 {
 /// Bytes of a name that are compared.
 const NAME_BYTES: usize = 8;
 
-/// `struct interpreter`.
+/// execs.h: `struct interpreter`.
 #[repr(C)]
 struct InterpreterEntry {
     name: [u8; NAME_BYTES],
@@ -330,9 +326,8 @@ fn count_processes() -> usize {
 const SWITCH_NS: u64 = 120;
 const IRQ_NS: u64 = 600;
 
-/// Adds up the cost of the probes.
 pub(crate) struct ProbeCost {
-    /// Where the kernel reports each program's run time.
+    /// Files in /proc/self/fdinfo that report the run time of each program.
     infos: Vec<PathBuf>,
     estimated_ns: u64,
 }
@@ -347,7 +342,7 @@ impl ProbeCost {
         Self { infos: loaded.map(of_program).collect(), estimated_ns: 0 }
     }
 
-    /// Counts the events up to this snapshot.
+    /// Estimates the cost from the events that `snapshot` has counted.
     pub(crate) fn count(&mut self, snapshot: &Snapshot) {
         let switches: u64 = snapshot.cpus.iter().map(|cpu| cpu.sched.switches).sum();
         let interrupts: u64 = snapshot.irqs.iter().map(|irq| irq.count).sum();
@@ -390,7 +385,7 @@ mod refusal {
         }
     }
 
-    /// From here on none of these loads.
+    /// Until the result is dropped, loading any of these probes fails.
     pub(crate) fn refuse_loading(probes: Probes) -> Refusing {
         REFUSED.set(probes);
         Refusing

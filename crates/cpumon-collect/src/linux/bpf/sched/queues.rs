@@ -8,7 +8,7 @@ pub(crate) struct QueueTotals {
     /// Waits that are open at the cut, and how many.
     open_ns: u64,
     open: u32,
-    /// At the last cut.
+    /// Totals at the last cut.
     busy_ns: u64,
     waited_ns: u64,
     weight: u64,
@@ -16,7 +16,7 @@ pub(crate) struct QueueTotals {
 }
 
 impl QueueTotals {
-    /// Before the threads are gone through.
+    /// Begins a cut; call it before the threads are visited.
     pub(crate) fn begin(&mut self) {
         (self.open_ns, self.open) = (0, 0);
     }

@@ -20,9 +20,7 @@ pub(crate) enum TimesState {
 pub(crate) enum SentKind {
     /// The thread did not move since it was sent last.
     Same,
-    /// A record without times.
     Task,
-    /// A record with times.
     Times,
     /// A record whose times could not be read whole.
     Torn,
@@ -130,7 +128,6 @@ impl ThreadTimes {
         self.wait_ns[slot] = self.wait_ns[slot].saturating_add(waited);
     }
 
-    /// Converts to the model's times.
     pub(crate) fn to_sched(self, migrations: u32) -> SchedTimes {
         if self.flags & UNWATCHED != 0 {
             return SchedTimes::unwatched();
@@ -293,7 +290,7 @@ mod tests {
     const BLOCKED: u8 = 1;
     const READY: u8 = 2;
 
-    /// On x86-64.
+    /// Wait in `futex` on x86-64.
     const FUTEX: u16 = 0x10ca;
 
     fn asleep(at_ns: u64, reason: u16) -> ThreadTimes {

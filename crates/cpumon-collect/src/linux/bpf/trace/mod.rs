@@ -33,13 +33,11 @@ const MAX_RINGS: u32 = 64;
 const MAX_ALL_BYTES: u32 = 1 << 29;
 /// Minimum of each ring: slots.h leaves 1,024 slots free, and the kernel's smallest ring buffer is a page of the largest kind.
 const MIN_RING_BYTES: u32 = 1 << 18;
-/// An event.
 const SLOT_BYTES: u32 = 24;
 
 /// Programs for interrupts, besides those of vectors.h.
 const INTERRUPTS: [&str; 4] = ["on_irq_entry", "on_irq_exit", "on_softirq_entry", "on_softirq_exit"];
 
-/// What the ring buffers are emptied into.
 #[derive(Default)]
 struct Target {
     /// Who the tasks are.
@@ -313,7 +311,7 @@ impl OnlineCpus {
         cpus
     }
 
-    /// Begins a pass.
+    /// Begins a pass; returns the CPUs that came online or went offline.
     fn begin(&mut self) -> Changes {
         self.now_ns = now().mono_ns;
         let Some(online) = self.read() else { return Changes::default() };
@@ -322,7 +320,7 @@ impl OnlineCpus {
         changes
     }
 
-    /// The events of the pass were read.
+    /// Ends a pass, after its events were read.
     fn end(&mut self) {
         self.passed_ns = self.now_ns;
     }

@@ -101,7 +101,7 @@ layouts! {
         56 reserved: u64,
         64 first_lost_ns: u64,
         72 last_lost_ns: u64,
-        /// Since the recording began.
+        /// Events lost since the recording began.
         80 total_lost: u64,
         88 reserved_2: [u64; 5],
     }
@@ -110,7 +110,7 @@ layouts! {
 /// `ODD_ROUND`.
 const ODD_ROUND: u8 = 0x80;
 
-/// Where `kind` is, which is written last.
+/// Offset of `kind`, which the probe writes last.
 const KIND_AT: usize = offset_of!(EventRecord, kind);
 
 const WRITTEN_AT: usize = offset_of!(RingState, written);
@@ -237,7 +237,7 @@ impl Slots {
         malformed
     }
 
-    /// `None` as long as it is being written.
+    /// `None` while the probe writes the slot.
     fn slot(&self, ring: usize, number: u64) -> Option<[u8; SLOT_BYTES]> {
         let place = number & (self.per_ring - 1);
         let at = usize::try_from(ring as u64 * self.per_ring + place).ok()?;

@@ -21,7 +21,7 @@ struct Step {
 #[derive(Copy, Clone, Debug, PartialEq)]
 enum Fate {
     Arrives,
-    /// Summed by the probe.
+    /// The event is lost; the probe adds it to its sums.
     Lost,
     Doubled,
     /// It is in no list at the end of the second, and its event comes in the next one.

@@ -64,12 +64,10 @@ impl Tracker {
         &self.before
     }
 
-    /// The control groups that exits are in.
     pub(crate) fn groups(&mut self) -> &mut Groups {
         &mut self.groups
     }
 
-    /// Ready time by the last pass.
     pub(crate) fn ready(&self) -> Ready {
         self.ready
     }
@@ -170,7 +168,7 @@ impl Tracker {
         self.exits.push(&ExitEvent { task, ..*exit });
     }
 
-    /// For a thread that outlived its leader.
+    /// Start of a process whose leader ended before `task`.
     fn process_start(&self, earlier: Option<&TaskRecord>, task: &TaskRecord) -> u64 {
         let ending = || self.endings.iter().rev().find(|ending| ending.key() == task.key());
         let leader = || self.before.binary_search_by_key(&task.pid, |other| other.tid).ok();

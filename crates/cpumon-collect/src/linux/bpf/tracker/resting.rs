@@ -16,11 +16,11 @@ struct Host {
     pass: u64,
     /// Ascending by tid.
     threads: Vec<TaskRecord>,
-    /// Threads that have rested since they were sent.
+    /// Threads that have been idle since they were sent.
     rested: BTreeSet<u32>,
-    /// Ended, and their event is still to come.
+    /// Ended threads whose exit event has not arrived yet.
     on_their_way: Vec<TaskRecord>,
-    /// End right after the iterator passed by.
+    /// Threads that end right after the iterator visited them.
     ending: Vec<u32>,
     last_tid: u32,
 }
@@ -71,7 +71,7 @@ impl Host {
         self.rested.remove(&tid);
     }
 
-    /// A second passes. Returns the events.
+    /// Advances by one second; returns its events.
     fn go_on(&mut self) -> Vec<Event> {
         self.pass += 1;
         let end_ns = self.pass * SECOND;
@@ -149,7 +149,6 @@ fn plain(task: &TaskRecord) -> Vec<u8> {
     bytes
 }
 
-/// A tracker and its buffers.
 struct Side {
     tracker: Tracker,
     infos: InfoCache,
