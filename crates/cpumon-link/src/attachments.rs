@@ -146,40 +146,37 @@ impl Attachments {
 }
 
 /// What the thread that writes files and the one that sends them share.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct TraceRequests {
     /// Time from one file by request to the next.
     pause: Duration,
-    state: Mutex<RequestState>,
+    /// When a receiver asked last and was not refused.
+    asked: Mutex<Option<Instant>>,
+    is_wanted: AtomicBool,
     is_new: AtomicBool,
-}
-
-#[derive(Debug, Default)]
-struct RequestState {
-    asked: Option<Instant>,
-    is_wanted: bool,
 }
 
 impl TraceRequests {
     /// A receiver may ask for a file once in `pause`.
     #[must_use]
     pub fn new(pause: Duration) -> Self {
-        Self { pause, state: Mutex::default(), is_new: AtomicBool::new(false) }
+        Self { pause, ..Self::default() }
     }
 
     /// Notes a receiver's request for a file; `TooSoon` within `pause` after the last one.
     pub fn ask(&self) -> TraceAnswer {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.asked.is_some_and(|asked| asked.elapsed() < self.pause) {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if asked.is_some_and(|asked| asked.elapsed() < self.pause) {
             return TraceAnswer::TooSoon;
         }
-        *state = RequestState { asked: Some(Instant::now()), is_wanted: true };
+        *asked = Some(Instant::now());
+        self.is_wanted.store(true, Ordering::Relaxed);
         TraceAnswer::Writing
     }
 
     /// Whether one was asked for since the last call.
     pub fn take(&self) -> bool {
-        std::mem::take(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner).is_wanted)
+        self.is_wanted.swap(false, Ordering::Relaxed)
     }
 
     pub fn notify_new(&self) {
