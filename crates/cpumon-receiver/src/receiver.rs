@@ -16,7 +16,7 @@ use cpumon_link::receiving::{ReceiverOptions, UdpReceiver};
 use cpumon_model::{HostInfo, SourceKind};
 use cpumon_store::StoreOptions;
 
-use crate::connection::{DeviceListener, HANDSHAKE_TIME, ServerLimits, leave_address};
+use crate::connection::{DeviceListener, leave_address};
 use crate::datagrams::{self, KeyPlan, Receiving};
 use crate::demux::SourceRate;
 use crate::enrollment::Authority;
@@ -175,10 +175,8 @@ impl Receiver {
         let connections = match (&plan.tls, authority) {
             (Some(tls), Some(authority)) => {
                 let name = plan.discovery.then(hostname);
-                let limits = ServerLimits { handshake_time: HANDSHAKE_TIME, takes_requests: plan.discovery };
-                let sinks = sinks.clone();
                 let listener =
-                    DeviceListener::bind(tls.address, &authority, sinks, name.as_deref(), &stop, limits)?;
+                    DeviceListener::bind(tls.address, &authority, sinks.clone(), name.as_deref(), &stop)?;
                 leave_address(&tls.state, listener.server.address);
                 let _set_once = state.connections.set(Arc::clone(&listener.server));
                 Some(listener)
@@ -325,7 +323,7 @@ fn start_store(plan: &Plan) -> Result<Option<Arc<StoreHandle>>, ReceiverError> {
 fn open_authority(plan: &TlsPlan, store: Option<Arc<StoreHandle>>) -> Result<Arc<Authority>, ReceiverError> {
     let authority = Authority::open(&plan.state)?;
     Ok(Arc::new(match store {
-        Some(store) => authority.with_doubt_of_clock(move || store.clock_doubt()),
+        Some(store) => authority.with_doubt_of_clock(move || store.handle.status().clock_doubt),
         None => authority,
     }))
 }

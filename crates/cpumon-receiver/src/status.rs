@@ -42,7 +42,7 @@ impl State {
     /// Fingerprint of this receiver's key; `None` without discovery.
     #[must_use]
     pub fn discovery_key(&self) -> Option<String> {
-        self.connections.get().and_then(|server| server.discovery_key())
+        Some(self.connections.get()?.discovery.as_ref()?.status().key)
     }
 
     /// The receiver's status without its hosts.

@@ -53,7 +53,7 @@ impl DeviceServer {
         deadline: Instant,
     ) -> Result<Vec<u8>, End> {
         self.counts.note(|counts| counts.requests += 1);
-        if !self.limits.takes_requests {
+        if !self.takes_requests {
             let text = "it takes tokens only: `cpumon token` there prints the line to enter here";
             return Err(bye(ByeReason::NotLetIn, text));
         }

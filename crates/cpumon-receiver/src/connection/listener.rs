@@ -6,13 +6,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use cpumon_model::limits::{Limiter, Overflow, Places, Rate};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::CHECK_EVERY;
 use super::consent::new_tries;
-use super::server::{DeviceServer, DeviceTurns, ServerLimits};
+use super::server::{DeviceServer, DeviceTurns};
 use crate::ReceiverError;
 use crate::clock::mono_ns;
 use crate::counts::{Counts, MAX_SOURCES};
@@ -21,6 +22,7 @@ use crate::enrollment::{Authority, EnrollmentError};
 use crate::storing::Sink;
 
 const STACK_BYTES: usize = 1 << 20;
+const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 /// Connections at one time that have not shown a certificate yet.
 const MAX_STRANGERS: usize = 64;
 /// Handshakes of all sources together, and of one. A flood from many networks keeps newcomers out, and cuts no connection.
@@ -44,7 +46,6 @@ impl DeviceListener {
         sink: Sink,
         discovery_name: Option<&str>,
         stop: &Arc<AtomicBool>,
-        limits: ServerLimits,
     ) -> Result<Self, ReceiverError> {
         let config = Arc::new(authority.server_config().map_err(EnrollmentError::from)?);
         authority.requests.clear().map_err(EnrollmentError::from)?;
@@ -62,7 +63,8 @@ impl DeviceListener {
             config,
             authority: Arc::clone(authority),
             sink,
-            limits,
+            handshake_time: HANDSHAKE_TIME,
+            takes_requests: discovery_name.is_some(),
             stop: Arc::clone(stop),
             counts: Counts::default(),
             discovery: responder.as_ref().map(|one| Arc::clone(&one.stats)),

@@ -20,7 +20,7 @@ use cpumon_wire::connection::ByeReason;
 use crate::enrollment::EnrollmentError;
 
 pub use self::listener::{DeviceListener, leave_address};
-pub use self::server::{DeviceServer, ServerLimits};
+pub use self::server::DeviceServer;
 
 /// Why a device's connection is ended: for the program, and for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +33,6 @@ pub struct Refusal {
 /// connected again.
 type Watch<'a> = &'a mut dyn FnMut() -> Result<(), Refusal>;
 
-/// How long the handshake and the first message may take.
-pub const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 /// How often an idle thread checks whether it is to end, or its device was revoked.
 const CHECK_EVERY: Duration = Duration::from_millis(250);
 /// How long sending the last message may take.

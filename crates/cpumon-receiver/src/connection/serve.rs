@@ -37,7 +37,7 @@ const WORK: Duration = Duration::from_millis(25);
 impl DeviceServer {
     pub(super) fn serve(self: Arc<Self>, socket: TcpStream, address: SocketAddr, stranger: Place) {
         // One deadline for handshake and first message: sending a byte at a time does not prolong it.
-        let (source, deadline) = (address.ip().to_canonical(), Instant::now() + self.limits.handshake_time);
+        let (source, deadline) = (address.ip().to_canonical(), Instant::now() + self.handshake_time);
         let hello = ServerConnection::new(Arc::clone(&self.config))
             .map_err(TlsError::from)
             .and_then(|tls| Ok(Pipe::new(socket, tls.into())?))

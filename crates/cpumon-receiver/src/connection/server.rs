@@ -1,41 +1,40 @@
 //! [`DeviceServer`]: what all connections share, and what strangers and devices may cost. Every table is bounded, and everything that
-//! is refused is counted. [`DeviceTurns`]: the connections of one device are served one after another.
+//! is refused is counted. [`DeviceTurns`]: the connections of one device are served one after another. [`DeviceMemory`]: what is remembered of
+//! a host over all its connections, so that a new one counts and shows nothing twice.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use cpumon_model::HostId;
 use cpumon_model::limits::{Limiter, Places};
+use cpumon_model::{BootId, ClockWatch, HostClock, HostId, Interval, LossCounts, WRONG_BEYOND_NS};
 use cpumon_query::status;
+use cpumon_wire::spool::{Gap, GapReason};
 use rustls::ServerConfig;
 
-use super::session::DeviceMemory;
 use crate::counts::{Counts, Refusals};
 use crate::enrollment::Authority;
 use crate::lock;
 use crate::storing::Sink;
 
-/// What tests change.
-#[derive(Copy, Clone, Debug)]
-pub struct ServerLimits {
-    pub handshake_time: Duration,
-    /// Devices without a token may ask the user to be let in.
-    pub takes_requests: bool,
-}
+/// Holes of a host that are remembered, so that they are counted once.
+const MAX_GAPS: usize = 64;
 
 pub struct DeviceServer {
     pub address: SocketAddr,
     pub(super) config: Arc<ServerConfig>,
     pub(super) authority: Arc<Authority>,
     pub(super) sink: Sink,
-    pub(super) limits: ServerLimits,
+    /// How long the handshake and the first message may take.
+    pub(super) handshake_time: Duration,
+    /// Devices without a token may ask the user to be let in.
+    pub(super) takes_requests: bool,
     pub(super) stop: Arc<AtomicBool>,
     pub(super) counts: Counts<status::Connections>,
     /// `None`: this receiver does not answer devices that search.
-    pub(super) discovery: Option<Arc<Counts<status::Discovery>>>,
+    pub discovery: Option<Arc<Counts<status::Discovery>>>,
     pub(super) refusals: Mutex<Refusals<String>>,
     pub(super) strangers: Places,
     pub(super) turns: DeviceTurns,
@@ -60,11 +59,6 @@ impl DeviceServer {
         Arc::clone(lock(&self.hosts).entry(host).or_default())
     }
 
-    /// Fingerprint of this receiver's key; `None` without discovery.
-    pub fn discovery_key(&self) -> Option<String> {
-        self.discovery.as_ref().map(|counts| counts.status().key)
-    }
-
     pub fn status(&self) -> status::Connections {
         status::Connections {
             address: self.address.to_string(),
@@ -73,6 +67,56 @@ impl DeviceServer {
             refused_by: lock(&self.refusals).status(),
             ..self.counts.status()
         }
+    }
+}
+
+/// What is remembered of a host over all its connections.
+#[derive(Debug, Default)]
+pub(super) struct DeviceMemory {
+    /// What was counted since the receiver started.
+    pub(super) loss: LossCounts,
+    /// Comparisons of its clock with this one's, and what follows from them.
+    pub(super) watch: ClockWatch,
+    pub(super) clock: Option<HostClock>,
+    /// The newest interval that was shown: its boot, its end on the monotonic clock.
+    shown: Option<(BootId, u64)>,
+    /// The newest holes that were counted: begin, reason, snapshots. After a cut they come again.
+    gaps: VecDeque<(i64, GapReason, u64)>,
+    #[cfg(test)]
+    pub(super) observed: Arc<super::tests::Observed>,
+}
+
+impl DeviceMemory {
+    /// How far the wall clock is ahead, ns; 0 if no more than can be the network's doing.
+    pub(super) fn shift_ns(&self) -> i64 {
+        let offset_ns = self.clock.map_or(0, |clock| clock.offset_ns);
+        if offset_ns.saturating_abs() > WRONG_BEYOND_NS { offset_ns } else { 0 }
+    }
+
+    /// Counts a hole that the device reports, and one that was counted before as far as it grew.
+    pub(super) fn count_gap(&mut self, gap: &Gap) {
+        let key = (gap.begin_wall_ns, gap.reason);
+        // A hole that grows comes again with the same begin: only the growth is new.
+        if let Some(known) = self.gaps.iter_mut().find(|known| (known.0, known.1) == key) {
+            self.loss.snapshots_lost += gap.count().saturating_sub(known.2);
+            known.2 = known.2.max(gap.count());
+            return;
+        }
+        if self.gaps.len() >= MAX_GAPS {
+            self.gaps.pop_front();
+        }
+        self.gaps.push_back((key.0, key.1, gap.count()));
+        self.loss.snapshots_lost += gap.count();
+    }
+
+    /// Whether an interval is newer than what was shown; if so it counts as shown from now on.
+    pub(super) fn shows(&mut self, interval: &Interval) -> bool {
+        let is_old = |(boot, mono_ns)| boot == interval.boot && interval.end.mono_ns <= mono_ns;
+        if self.shown.is_some_and(is_old) {
+            return false;
+        }
+        self.shown = Some((interval.boot, interval.end.mono_ns));
+        true
     }
 }
 
@@ -168,5 +212,19 @@ mod tests {
         });
         drop(second);
         assert!(lock(&all.devices).is_empty());
+    }
+
+    #[test]
+    fn a_hole_that_comes_again_is_counted_once_and_grows() {
+        let mut memory = DeviceMemory::default();
+        let hole = |begin_wall_ns, last| Gap { first: 1, last, begin_wall_ns, ..Gap::default() };
+        for gap in [hole(5, 10), hole(5, 10), hole(5, 8), hole(5, 11), hole(90, 2)] {
+            memory.count_gap(&gap);
+        }
+        assert_eq!(memory.loss.snapshots_lost, 11 + 2);
+        for begin in 100..300 {
+            memory.count_gap(&hole(begin, 1));
+        }
+        assert_eq!(memory.gaps.len(), MAX_GAPS);
     }
 }

@@ -1,24 +1,19 @@
 //! [`DeviceSession`]: one connection of an enrolled device. The present goes to the hub and the store at once, the past to the store
-//! when that has space. [`DeviceMemory`] is what is remembered of a host over all its connections, so that a new connection counts and
-//! shows nothing twice.
+//! when that has space.
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use cpumon_model::limits::{Bucket, Rate};
-use cpumon_model::{
-    BootId, ClockEstimate, ClockExchange, ClockWatch, HostClock, HostId, HostStatus, Interval, LossCounts,
-    Trust, WRONG_BEYOND_NS,
-};
+use cpumon_model::{BootId, ClockEstimate, ClockExchange, ClockWatch, HostId, HostStatus, Trust};
 use cpumon_store::ReceiptRequest;
 use cpumon_wire::connection::{
     ATTACHMENT_VERSION, ByeReason, ChannelKind, ClockReport, Message, TraceAnswer,
 };
-use cpumon_wire::spool::{Gap, GapReason};
 
 use super::channel::{Receipts, RecordChannel, RecordOutcome};
+use super::server::DeviceMemory;
 use super::{End, Refusal, Watch, bye, refusal};
 use crate::demux::{MemoryLimits, Rejected};
 use crate::storing::Sink;
@@ -35,8 +30,6 @@ const MAX_WAITING_BYTES: usize = 2 << 20;
 const WORK_TIME: Duration = Duration::from_millis(20);
 /// A store that failed is asked after this long whether it works again.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
-/// Holes of a host that are remembered, so that they are counted once.
-const MAX_GAPS: usize = 64;
 /// Bytes that one device may send; more waits in its own socket.
 const BYTES: Rate = Rate { amount: 16 << 20, seconds: 1, burst_ms: 4_000 };
 /// Capacity that a buffer for records keeps, bytes.
@@ -366,59 +359,9 @@ impl DeviceSession {
     }
 }
 
-/// What is remembered of a host over all its connections.
-#[derive(Debug, Default)]
-pub(super) struct DeviceMemory {
-    /// What was counted since the receiver started.
-    loss: LossCounts,
-    /// Comparisons of its clock with this one's, and what follows from them.
-    watch: ClockWatch,
-    clock: Option<HostClock>,
-    /// The newest interval that was shown: its boot, its end on the monotonic clock.
-    shown: Option<(BootId, u64)>,
-    /// The newest holes that were counted: begin, reason, snapshots. After a cut they come again.
-    gaps: VecDeque<(i64, GapReason, u64)>,
-    #[cfg(test)]
-    pub(super) observed: Arc<super::tests::Observed>,
-}
-
-impl DeviceMemory {
-    /// How far the wall clock is ahead, ns; 0 if no more than can be the network's doing.
-    fn shift_ns(&self) -> i64 {
-        let offset_ns = self.clock.map_or(0, |clock| clock.offset_ns);
-        if offset_ns.saturating_abs() > WRONG_BEYOND_NS { offset_ns } else { 0 }
-    }
-
-    /// Counts a hole that the device reports, and one that was counted before as far as it grew.
-    fn count_gap(&mut self, gap: &Gap) {
-        let key = (gap.begin_wall_ns, gap.reason);
-        // A hole that grows comes again with the same begin: only the growth is new.
-        if let Some(known) = self.gaps.iter_mut().find(|known| (known.0, known.1) == key) {
-            self.loss.snapshots_lost += gap.count().saturating_sub(known.2);
-            known.2 = known.2.max(gap.count());
-            return;
-        }
-        if self.gaps.len() >= MAX_GAPS {
-            self.gaps.pop_front();
-        }
-        self.gaps.push_back((key.0, key.1, gap.count()));
-        self.loss.snapshots_lost += gap.count();
-    }
-
-    /// Whether an interval is newer than what was shown; if so it counts as shown from now on.
-    fn shows(&mut self, interval: &Interval) -> bool {
-        let is_old = |(boot, mono_ns)| boot == interval.boot && interval.end.mono_ns <= mono_ns;
-        if self.shown.is_some_and(is_old) {
-            return false;
-        }
-        self.shown = Some((interval.boot, interval.end.mono_ns));
-        true
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use cpumon_model::{CpuSample, CpuTimes, HostInfo, Snapshot};
+    use cpumon_model::{CpuSample, CpuTimes, HostInfo, Interval, Snapshot};
     use cpumon_query::status;
     use cpumon_wire::Datagrams;
     use cpumon_wire::spool::push_snapshot;
@@ -507,19 +450,5 @@ mod tests {
         });
         assert_eq!(refused.unwrap().reason, ByeReason::Protocol);
         assert!((MAX_WAITING_BYTES..MAX_WAITING_BYTES + 30_000).contains(&bytes));
-    }
-
-    #[test]
-    fn a_hole_that_comes_again_is_counted_once_and_grows() {
-        let mut memory = DeviceMemory::default();
-        let hole = |begin_wall_ns, last| Gap { first: 1, last, begin_wall_ns, ..Gap::default() };
-        for gap in [hole(5, 10), hole(5, 10), hole(5, 8), hole(5, 11), hole(90, 2)] {
-            memory.count_gap(&gap);
-        }
-        assert_eq!(memory.loss.snapshots_lost, 11 + 2);
-        for begin in 100..300 {
-            memory.count_gap(&hole(begin, 1));
-        }
-        assert_eq!(memory.gaps.len(), MAX_GAPS);
     }
 }

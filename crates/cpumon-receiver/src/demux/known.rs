@@ -31,7 +31,7 @@ pub(super) struct Known {
     /// A snapshot had every run-delay histogram, or reported that there are none: tasks missing in it had no delays.
     has_all_delays: bool,
     /// Rows of the snapshots before this one were lost, as far as is known.
-    lost_before: u64,
+    pub(super) lost_before: u64,
     pub(super) open_waits: OpenWaits,
     /// Rows of the snapshot at hand that were not known, ascending.
     fresh: Vec<usize>,
@@ -94,11 +94,6 @@ impl Known {
         // The next snapshot repeats these exits. They are older than the first snapshot, so none is charged.
         self.exits_sent.extend(first.exits.iter().map(|exit| exit.thread.key));
         self.take(first, limit)
-    }
-
-    /// Rows of snapshots before this one were lost.
-    pub(super) fn note_loss(&mut self, before: u64) {
-        self.lost_before = before;
     }
 
     /// Applies a snapshot: everything in it replaces what was known. It may take so many bytes in all. Returns how many rows

@@ -318,7 +318,7 @@ impl V2Host {
             self.flags = Flags::empty();
         }
         if !gather.fragments.is_complete() {
-            self.known.note_loss(gather.header.sequence.saturating_add(1));
+            self.known.lost_before = gather.header.sequence.saturating_add(1);
         }
         self.known.open_waits.exchange(&mut work.scratch.waits);
         // The old list of fragments goes into the spare snapshot, so that no memory is allocated for each
@@ -338,7 +338,7 @@ impl V2Host {
             if lost > 0 {
                 loss.snapshots_lost = loss.snapshots_lost.saturating_add(lost);
                 self.flags |= Flags::SPANS_LOSS;
-                self.known.note_loss(gather.header.sequence);
+                self.known.lost_before = gather.header.sequence;
             }
         }
         if gather.fragments.is_complete() {

@@ -16,7 +16,7 @@ use cpumon_model::{
 };
 use cpumon_query::history::ReaderPool;
 use cpumon_query::{DamageReport, HostRecord, Seek, seek, status};
-use cpumon_store::{ClockDoubt, QueueOptions, Reader, StoreOptions, StoreState, WriterHandle, WriterThread};
+use cpumon_store::{QueueOptions, Reader, StoreOptions, StoreState, WriterHandle, WriterThread};
 
 use crate::hub::Past;
 use crate::{ReceiverError, clock, lock};
@@ -26,7 +26,7 @@ use crate::{ReceiverError, clock, lock};
 pub struct StoreHandle {
     pub(crate) path: PathBuf,
     queue_capacity: u64,
-    pub(super) handle: WriterHandle,
+    pub(crate) handle: WriterHandle,
     thread: Mutex<Option<WriterThread>>,
     readers: ReaderPool,
 }
@@ -53,11 +53,6 @@ impl StoreHandle {
     pub fn clock_line(&self, host: HostId, boot: BootId) -> ClockLine {
         let line = self.readers.ask(|reader| reader.clock_line(host, boot));
         line.inspect_err(|error| log::warn!("{}", error.with_causes())).ok().flatten().unwrap_or_default()
-    }
-
-    /// Whether this machine's clock can be right, by what the store knows.
-    pub fn clock_doubt(&self) -> Option<ClockDoubt> {
-        self.handle.status().clock_doubt
     }
 
     pub fn status(&self) -> status::Store {

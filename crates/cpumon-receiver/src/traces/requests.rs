@@ -196,14 +196,8 @@ impl OwnTraces {
         recorder: Result<OnDemandRecorder, String>,
         flight: Option<(Arc<TraceRequests>, Duration)>,
     ) -> Self {
-        Self {
-            host,
-            dir,
-            recorder,
-            flight,
-            outcome: Mutex::default(),
-            rate: Mutex::new(Bucket::new(RECORDINGS)),
-        }
+        let (outcome, rate) = (Mutex::default(), Mutex::new(Bucket::new(RECORDINGS)));
+        Self { host, dir, recorder, flight, outcome, rate }
     }
 
     /// Begins a recording, and waits until it records.

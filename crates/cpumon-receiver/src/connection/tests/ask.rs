@@ -142,7 +142,7 @@ fn of_one_address_four_wait_and_without_requests_none_does() {
         running.authority.decide(&request.code.to_string(), Decision::Reject).unwrap();
     }
     assert!(devices.into_iter().all(|device| device.thread.join().unwrap().is_err()));
-    let closed = TestReceiver::start_with(|limits| limits.takes_requests = false);
+    let closed = TestReceiver::start_with(|server| server.takes_requests = false);
     let text = ask_receiver(&closed).thread.join().unwrap().unwrap_err().to_string();
     assert!(text.contains("cpumon token"), "{text}");
 }

@@ -30,7 +30,7 @@ use cpumon_wire::connection::{
 use cpumon_wire::spool::{Entry, decode_record};
 use tempfile::TempDir;
 
-use super::session::DeviceMemory;
+use super::server::DeviceMemory;
 use super::*;
 use crate::demux::Rejected;
 use crate::enrollment::{Authority, TokenScope};
@@ -89,7 +89,7 @@ impl TestReceiver {
         Self::start_at(dir, authority, address, |_| ())
     }
 
-    pub(super) fn start_with(change: impl Fn(&mut ServerLimits)) -> Self {
+    pub(super) fn start_with(change: impl Fn(&mut DeviceServer)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::open(dir.path()).unwrap();
         Self::start_at(dir, authority, "127.0.0.1:0".parse().unwrap(), change)
@@ -108,18 +108,18 @@ impl TestReceiver {
         dir: TempDir,
         authority: Authority,
         address: SocketAddr,
-        change: impl Fn(&mut ServerLimits),
+        change: impl Fn(&mut DeviceServer),
     ) -> Self {
         let authority = Arc::new(authority);
         let hub =
             Hub::new(HubOptions::default(), Box::new(|_, _| Ok(None)), Box::new(status::Status::default));
         let sink = Sink::new(Arc::new(hub), None, None, None);
+        let bind = || DeviceListener::bind(address, &authority, sink.clone(), None, &Arc::default());
+        let mut listener = eventually("the port is free", || bind().ok());
+        let changed = Arc::get_mut(&mut listener.server).unwrap();
         // So that a device that gets no CPU for a while is let in all the same.
-        let handshake_time = PATIENCE;
-        let mut limits = ServerLimits { handshake_time, takes_requests: true };
-        change(&mut limits);
-        let bind = || DeviceListener::bind(address, &authority, sink.clone(), None, &Arc::default(), limits);
-        let listener = eventually("the port is free", || bind().ok());
+        (changed.handshake_time, changed.takes_requests) = (PATIENCE, true);
+        change(changed);
         let (address, server) = (listener.server.address, Arc::clone(&listener.server));
         let got = Arc::clone(&server.memory_of(HostId(HOST)).lock().unwrap().observed);
         let thread = std::thread::spawn(move || listener.run());
@@ -448,7 +448,7 @@ fn strangers_with_garbage_old_tls_or_much_time_are_cut_off_and_counted() {
     let refusals = running.refusals(2);
     assert_eq!((refusals.len(), refusals[0].count, running.server.status().handshakes_failed), (1, 2, 2));
     // One byte of a good beginning, and then nothing.
-    let hasty = TestReceiver::start_with(|limits| limits.handshake_time = Duration::from_millis(700));
+    let hasty = TestReceiver::start_with(|server| server.handshake_time = Duration::from_millis(700));
     let mut slow = TcpStream::connect(hasty.address).unwrap();
     slow.write_all(&[22]).unwrap();
     assert!(ends(slow).is_empty());
