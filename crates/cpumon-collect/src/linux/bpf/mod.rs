@@ -42,6 +42,7 @@ use self::lifecycle::exits::SummedExits;
 use self::pass::Pass;
 use self::pass::iterator::{Oddities, TaskIterator};
 use self::pass::watch::Watch;
+use self::records::FIELDS;
 use self::ring::EventRing;
 use self::ring::events::Event;
 use self::sched::{Control, DelayAccounts, ProbeCost, Programs, Setup};
@@ -53,15 +54,6 @@ use super::host::{self, OwnUsage};
 use super::proc_ids::ProcIds;
 use super::procinfo::InfoCache;
 use crate::{CollectError, Source, SourceOptions};
-
-/// The counters that it has without any optional probe.
-const FIELDS: Fields = Fields::USER
-    .union(Fields::SYSTEM)
-    .union(Fields::RUN)
-    .union(Fields::RUN_DELAY)
-    .union(Fields::SWITCHES)
-    .union(Fields::CPUS)
-    .union(Fields::EXITS);
 
 /// Most passes before the first snapshot.
 const ADOPTING_PASSES: usize = 8;

@@ -275,7 +275,7 @@ impl ProcfsSource {
         (into.is_complete, into.irq_in_run_time) = (template.is_complete, template.irq_in_run_time);
         // Passes count from 1, snapshots from 0.
         into.sequence = self.reader.pass - 1;
-        into.fields = Fields::USER | Fields::SYSTEM | Fields::RUN | Fields::SWITCHES | Fields::CPUS;
+        into.fields = thread::FIELDS | Fields::CPUS;
         // Only schedstat has the run delay.
         into.fields.set(Fields::RUN_DELAY, self.reader.has_schedstat == Some(true));
         into.health.tasks_vanished = self.reader.vanished;

@@ -5,13 +5,17 @@
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 
-use cpumon_model::{Counters, ProcessKey, ThreadKey, ThreadSample};
+use cpumon_model::{Counters, Fields, ProcessKey, ThreadKey, ThreadSample};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::super::file;
 use crate::parse::{self, SchedStat, Stat};
 use crate::split::Split;
+
+/// What is read of every thread.
+pub(super) const FIELDS: Fields =
+    Fields::USER.union(Fields::SYSTEM).union(Fields::RUN).union(Fields::SWITCHES);
 
 /// A descriptor is kept when the thread was read, and had run, this many passes ago at most.
 const KEEP_WITHIN: u64 = 8;

@@ -5,7 +5,16 @@ pub(crate) mod task;
 
 use std::mem::offset_of;
 
-use cpumon_model::{Counters, DELAY_BUCKETS};
+use cpumon_model::{Counters, DELAY_BUCKETS, Fields};
+
+/// What is measured without any probe that can be switched off: what a [`TaskRecord`] counts, and CPUs.
+pub(crate) const FIELDS: Fields = Fields::USER
+    .union(Fields::SYSTEM)
+    .union(Fields::RUN)
+    .union(Fields::RUN_DELAY)
+    .union(Fields::SWITCHES)
+    .union(Fields::CPUS)
+    .union(Fields::EXITS);
 
 pub(crate) const KERNEL_THREAD: u8 = 1;
 /// The leader ended, other threads of its process live on.

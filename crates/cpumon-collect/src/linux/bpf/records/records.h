@@ -6,7 +6,14 @@
 #include "kernel.h"
 
 #define ASSERT_SIZE(type, bytes) _Static_assert(sizeof(struct type) == (bytes), #type)
-#define ASSERT_AT(type, field, bytes) _Static_assert(__builtin_offsetof(struct type, field) == (bytes), #type "." #field)
+// The size of a struct, and where its fields are: AT(field, bytes) for each.
+#define ASSERT_LAYOUT(type, bytes, fields) \
+	static inline __attribute__((unused)) void assert_##type(void) \
+	{ \
+		typedef struct type self; \
+		_Static_assert(sizeof(self) == (bytes) fields, #type); \
+	}
+#define AT(field, bytes) && __builtin_offsetof(self, field) == (bytes)
 
 // Bits of task_record.flags.
 #define RECORD_KERNEL_THREAD 1 // works for the kernel only (PF_KTHREAD)
@@ -34,27 +41,10 @@ struct task_record {
 	__u16 missed; // 0; for user space
 	__u32 migrations; // se.nr_migrations
 };
-ASSERT_SIZE(task_record, 112);
-ASSERT_AT(task_record, start_ns, 0);
-ASSERT_AT(task_record, process_start_ns, 8);
-ASSERT_AT(task_record, run_ns, 16);
-ASSERT_AT(task_record, utime_ns, 24);
-ASSERT_AT(task_record, stime_ns, 32);
-ASSERT_AT(task_record, run_delay_ns, 40);
-ASSERT_AT(task_record, voluntary_switches, 48);
-ASSERT_AT(task_record, involuntary_switches, 56);
-ASSERT_AT(task_record, tid, 64);
-ASSERT_AT(task_record, pid, 68);
-ASSERT_AT(task_record, parent_pid, 72);
-ASSERT_AT(task_record, uid, 76);
-ASSERT_AT(task_record, comm, 80);
-ASSERT_AT(task_record, state, 96);
-ASSERT_AT(task_record, cpu, 100);
-ASSERT_AT(task_record, priority, 102);
-ASSERT_AT(task_record, nice, 104);
-ASSERT_AT(task_record, flags, 105);
-ASSERT_AT(task_record, missed, 106);
-ASSERT_AT(task_record, migrations, 108);
+ASSERT_LAYOUT(task_record, 112, AT(start_ns, 0) AT(process_start_ns, 8) AT(run_ns, 16) AT(utime_ns, 24)
+	AT(stime_ns, 32) AT(run_delay_ns, 40) AT(voluntary_switches, 48) AT(involuntary_switches, 56) AT(tid, 64)
+	AT(pid, 68) AT(parent_pid, 72) AT(uid, 76) AT(comm, 80) AT(state, 96) AT(cpu, 100) AT(priority, 102)
+	AT(nice, 104) AT(flags, 105) AT(missed, 106) AT(migrations, 108));
 
 // A thread by its switches: cumulative times at one instant, and its state since `at_ns`. Zero where the switches are not
 // watched. Kept in task storage; counts continue from the kernel's own at first sight.
@@ -87,24 +77,10 @@ struct thread_times {
 	__u32 longest_cut; // lower half of its instant
 	__u64 wait_ns[WAIT_SLOTS]; // sums to blocked_ns
 };
-ASSERT_SIZE(thread_times, 144);
-ASSERT_AT(thread_times, at_ns, 0);
-ASSERT_AT(thread_times, ready_ns, 8);
-ASSERT_AT(thread_times, run_ns, 16);
-ASSERT_AT(thread_times, voluntary_switches, 24);
-ASSERT_AT(thread_times, involuntary_switches, 32);
-ASSERT_AT(thread_times, delay_wakeup_ns, 40);
-ASSERT_AT(thread_times, delay_preempt_ns, 48);
-ASSERT_AT(thread_times, blocked_ns, 56);
-ASSERT_AT(thread_times, longest_delay_ns, 64);
-ASSERT_AT(thread_times, cpu, 72);
-ASSERT_AT(thread_times, reason, 74);
-ASSERT_AT(thread_times, state, 76);
-ASSERT_AT(thread_times, flags, 77);
-ASSERT_AT(thread_times, reserved, 78);
-ASSERT_AT(thread_times, reasons, 80);
-ASSERT_AT(thread_times, longest_cut, 92);
-ASSERT_AT(thread_times, wait_ns, 96);
+ASSERT_LAYOUT(thread_times, 144, AT(at_ns, 0) AT(ready_ns, 8) AT(run_ns, 16) AT(voluntary_switches, 24)
+	AT(involuntary_switches, 32) AT(delay_wakeup_ns, 40) AT(delay_preempt_ns, 48) AT(blocked_ns, 56)
+	AT(longest_delay_ns, 64) AT(cpu, 72) AT(reason, 74) AT(state, 76) AT(flags, 77) AT(reserved, 78)
+	AT(reasons, 80) AT(longest_cut, 92) AT(wait_ns, 96));
 
 // Output of the iterator: a header, and the data that it announces.
 #define SENT_SAME 1 // nothing: the thread did not move since it was sent last
@@ -116,9 +92,7 @@ struct sent {
 	__u32 kind;
 	__u32 tid;
 };
-ASSERT_SIZE(sent, 8);
-ASSERT_AT(sent, kind, 0);
-ASSERT_AT(sent, tid, 4);
+ASSERT_LAYOUT(sent, 8, AT(kind, 0) AT(tid, 4));
 
 #define EVENT_EXIT 1
 #define EVENT_EXEC 2
@@ -141,14 +115,8 @@ struct exit_event {
 	struct thread_times times;
 	__u64 group; // EVENT_EXIT: the control group of a process whose last thread ended; 0: unknown
 };
-ASSERT_SIZE(exit_event, 288);
-ASSERT_AT(exit_event, kind, 0);
-ASSERT_AT(exit_event, threads_left, 4);
-ASSERT_AT(exit_event, end_ns, 8);
-ASSERT_AT(exit_event, cut_ns, 16);
-ASSERT_AT(exit_event, task, 24);
-ASSERT_AT(exit_event, times, 136);
-ASSERT_AT(exit_event, group, 280);
+ASSERT_LAYOUT(exit_event, 288, AT(kind, 0) AT(threads_left, 4) AT(end_ns, 8) AT(cut_ns, 16) AT(task, 24)
+	AT(times, 136) AT(group, 280));
 
 // A process became another program.
 struct exec_event {
@@ -160,14 +128,8 @@ struct exec_event {
 	struct thread_times times;
 	char name[EXEC_NAME_BYTES]; // base name of the executable, NUL-terminated
 };
-ASSERT_SIZE(exec_event, 400);
-ASSERT_AT(exec_event, kind, 0);
-ASSERT_AT(exec_event, old_tid, 4);
-ASSERT_AT(exec_event, at_ns, 8);
-ASSERT_AT(exec_event, cut_ns, 16);
-ASSERT_AT(exec_event, task, 24);
-ASSERT_AT(exec_event, times, 136);
-ASSERT_AT(exec_event, name, 280);
+ASSERT_LAYOUT(exec_event, 400, AT(kind, 0) AT(old_tid, 4) AT(at_ns, 8) AT(cut_ns, 16) AT(task, 24)
+	AT(times, 136) AT(name, 280));
 
 // The most that is read of the arguments of a program that may run a script.
 #define ARGUMENT_BYTES 256
@@ -179,11 +141,7 @@ struct script_event {
 	__u32 is_cut; // there are more
 	char arguments[ARGUMENT_BYTES]; // each NUL-terminated
 };
-ASSERT_SIZE(script_event, 664);
-ASSERT_AT(script_event, exec, 0);
-ASSERT_AT(script_event, bytes, 400);
-ASSERT_AT(script_event, is_cut, 404);
-ASSERT_AT(script_event, arguments, 408);
+ASSERT_LAYOUT(script_event, 664, AT(exec, 0) AT(bytes, 400) AT(is_cut, 404) AT(arguments, 408));
 
 // Hierarchies of control groups, in the order in which they are asked for a process's group. The number of a group is its id with the
 // hierarchy in the highest bits: each hierarchy counts for itself.
@@ -203,11 +161,7 @@ struct group_event {
 	__u64 group;
 	char names[GROUP_PATH_BYTES]; // from the group up to the root, which has none, each NUL-terminated
 };
-ASSERT_SIZE(group_event, 4112);
-ASSERT_AT(group_event, kind, 0);
-ASSERT_AT(group_event, bytes, 4);
-ASSERT_AT(group_event, group, 8);
-ASSERT_AT(group_event, names, 16);
+ASSERT_LAYOUT(group_event, 4112, AT(kind, 0) AT(bytes, 4) AT(group, 8) AT(names, 16));
 
 // Sums over the threads whose exit event did not fit.
 struct lost_exits {
@@ -220,15 +174,8 @@ struct lost_exits {
 	__u64 involuntary_switches;
 	__u64 execs; // exec events that did not fit
 };
-ASSERT_SIZE(lost_exits, 64);
-ASSERT_AT(lost_exits, count, 0);
-ASSERT_AT(lost_exits, run_ns, 8);
-ASSERT_AT(lost_exits, utime_ns, 16);
-ASSERT_AT(lost_exits, stime_ns, 24);
-ASSERT_AT(lost_exits, run_delay_ns, 32);
-ASSERT_AT(lost_exits, voluntary_switches, 40);
-ASSERT_AT(lost_exits, involuntary_switches, 48);
-ASSERT_AT(lost_exits, execs, 56);
+ASSERT_LAYOUT(lost_exits, 64, AT(count, 0) AT(run_ns, 8) AT(utime_ns, 16) AT(stime_ns, 24) AT(run_delay_ns, 32)
+	AT(voluntary_switches, 40) AT(involuntary_switches, 48) AT(execs, 56));
 
 // Events that did not fit the ring buffer, by kind. They are counted here whatever else is done about them: exits are
 // summed besides (struct lost_exits).
@@ -239,12 +186,7 @@ struct ring_drops {
 	__u64 cuts;
 	__u64 groups; // names of control groups
 };
-ASSERT_SIZE(ring_drops, 40);
-ASSERT_AT(ring_drops, exits, 0);
-ASSERT_AT(ring_drops, execs, 8);
-ASSERT_AT(ring_drops, endings, 16);
-ASSERT_AT(ring_drops, cuts, 24);
-ASSERT_AT(ring_drops, groups, 32);
+ASSERT_LAYOUT(ring_drops, 40, AT(exits, 0) AT(execs, 8) AT(endings, 16) AT(cuts, 24) AT(groups, 32));
 
 #define PF_KTHREAD 0x00200000
 #define DEFAULT_PRIO 120

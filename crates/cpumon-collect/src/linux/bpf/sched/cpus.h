@@ -42,26 +42,10 @@ struct cpu_times {
 	__u8 softirq; // kind + 1 while in one
 	__u32 came_unseen; // only at a cut: `tid` was not switched to by any event
 };
-ASSERT_SIZE(cpu_times, 288);
-ASSERT_AT(cpu_times, since_ns, 0);
-ASSERT_AT(cpu_times, mode_ns, 8);
-ASSERT_AT(cpu_times, slice_ns, 72);
-ASSERT_AT(cpu_times, slice_base_ns, 80);
-ASSERT_AT(cpu_times, slice_run_ns, 88);
-ASSERT_AT(cpu_times, steal_clock_ns, 96);
-ASSERT_AT(cpu_times, slice_exec_ns, 104);
-ASSERT_AT(cpu_times, busy_ns, 112);
-ASSERT_AT(cpu_times, switches, 120);
-ASSERT_AT(cpu_times, breaks, 128);
-ASSERT_AT(cpu_times, softirq_ns, 136);
-ASSERT_AT(cpu_times, queue_cut_ns, 264);
-ASSERT_AT(cpu_times, queue_max, 272);
-ASSERT_AT(cpu_times, tid, 276);
-ASSERT_AT(cpu_times, base, 280);
-ASSERT_AT(cpu_times, mode, 281);
-ASSERT_AT(cpu_times, irq_depth, 282);
-ASSERT_AT(cpu_times, softirq, 283);
-ASSERT_AT(cpu_times, came_unseen, 284);
+ASSERT_LAYOUT(cpu_times, 288, AT(since_ns, 0) AT(mode_ns, 8) AT(slice_ns, 72) AT(slice_base_ns, 80)
+	AT(slice_run_ns, 88) AT(steal_clock_ns, 96) AT(slice_exec_ns, 104) AT(busy_ns, 112) AT(switches, 120)
+	AT(breaks, 128) AT(softirq_ns, 136) AT(queue_cut_ns, 264) AT(queue_max, 272) AT(tid, 276) AT(base, 280)
+	AT(mode, 281) AT(irq_depth, 282) AT(softirq, 283) AT(came_unseen, 284));
 
 struct cpu {
 	__u64 changes; // odd while `now` changes
@@ -81,14 +65,8 @@ struct cpu {
 	__u64 waited_ns; // waits in this CPU's queue that ended here
 	__u64 padding[7];
 };
-ASSERT_SIZE(cpu, 1024);
-ASSERT_AT(cpu, changes, 0);
-ASSERT_AT(cpu, cut_ns, 8);
-ASSERT_AT(cpu, pulled_ns, 24);
-ASSERT_AT(cpu, is_torn, 32);
-ASSERT_AT(cpu, shown, 640);
-ASSERT_AT(cpu, unknown_wakeups, 952);
-ASSERT_AT(cpu, waited_ns, 960);
+ASSERT_LAYOUT(cpu, 1024, AT(changes, 0) AT(cut_ns, 8) AT(pulled_ns, 24) AT(is_torn, 32) AT(shown, 640)
+	AT(unknown_wakeups, 952) AT(waited_ns, 960));
 
 // user space sets the size before it loads this
 struct {

@@ -14,9 +14,7 @@ struct irq_times {
 	__u64 time_ns;
 	__u64 count;
 };
-ASSERT_SIZE(irq_times, 16);
-ASSERT_AT(irq_times, time_ns, 0);
-ASSERT_AT(irq_times, count, 8);
+ASSERT_LAYOUT(irq_times, 16, AT(time_ns, 0) AT(count, 8));
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -89,10 +89,7 @@ struct cpu_state {
 	__u64 total_lost; // since the recording began
 	__u64 reserved_2[5];
 };
-ASSERT_SIZE(cpu_state, 128);
-ASSERT_AT(cpu_state, lost, 40);
-ASSERT_AT(cpu_state, last_ns, 48);
-ASSERT_AT(cpu_state, first_lost_ns, 64);
+ASSERT_LAYOUT(cpu_state, 128, AT(lost, 40) AT(last_ns, 48) AT(first_lost_ns, 64));
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
