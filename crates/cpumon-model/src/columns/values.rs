@@ -114,23 +114,23 @@ macro_rules! rows {
 }
 
 rows! {
-    process Process ProcessInterval;
-    cpu Cpu CpuInterval;
-    irq Irq IrqInterval;
-    cgroup Cgroup CgroupInterval;
+    as_process Process ProcessInterval;
+    as_cpu Cpu CpuInterval;
+    as_irq Irq IrqInterval;
+    as_cgroup Cgroup CgroupInterval;
 }
 
 impl<'v> CellRow<'v> {
-    pub(super) fn thread(self) -> Option<&'v ThreadInterval> {
+    pub(super) fn as_thread(self) -> Option<&'v ThreadInterval> {
         if let Self::Thread(row) | Self::Wait(row, ..) = self { Some(row) } else { None }
     }
 
-    pub(super) fn wait(self) -> Option<(WaitReason, u64)> {
+    pub(super) fn as_wait(self) -> Option<(WaitReason, u64)> {
         if let Self::Wait(_, reason, ns) = self { Some((reason, ns)) } else { None }
     }
 
     pub(super) fn limiter(self) -> Option<&'v str> {
-        self.cgroup().filter(|row| row.limit.is_limited()).map(CgroupInterval::limiter)
+        self.as_cgroup().filter(|row| row.limit.is_limited()).map(CgroupInterval::limiter)
     }
 
     pub(super) fn task(self) -> Option<TaskCells<'v>> {
@@ -152,15 +152,17 @@ impl<'v> CellRow<'v> {
                 let (process, life, flags) = (ProcessKey::default(), Life::Alive, Flags::empty());
                 Some(TaskCells { process, start_ns: 0, life, flags, delta, sched })
             }
-            _ => self.thread().map(|row| cells!(row, row.process)),
+            _ => self.as_thread().map(|row| cells!(row, row.process)),
         }
     }
 
     /// The name of a process or thread. A v1 device names no thread.
     pub(super) fn name(self) -> Option<Cow<'v, str>> {
-        match self.process() {
+        match self.as_process() {
             Some(process) => Some(Cow::Borrowed(&process.info.name)),
-            None => self.thread().filter(|thread| !thread.comm.is_empty()).map(|row| row.comm.to_str_lossy()),
+            None => {
+                self.as_thread().filter(|thread| !thread.comm.is_empty()).map(|row| row.comm.to_str_lossy())
+            }
         }
     }
 
@@ -232,9 +234,9 @@ impl<'a> IntervalView<'a> {
 
     /// What the process is that a row is of.
     pub(super) fn info<'v>(&'v self, row: CellRow<'v>) -> Option<&'v ProcessInfo> {
-        match row.process() {
+        match row.as_process() {
             Some(process) => Some(&process.info),
-            None => self.interval.process(row.thread()?.process).map(|process| &*process.info),
+            None => Interval::process(self.interval, row.as_thread()?.process).map(|process| &*process.info),
         }
     }
 
@@ -279,7 +281,7 @@ impl<'a> IntervalView<'a> {
     }
 
     pub(super) fn pressure(&self, row: CellRow<'_>) -> Option<Pressure> {
-        row.cgroup().map_or(self.interval.pressure, |group| group.pressure)
+        row.as_cgroup().map_or(self.interval.pressure, |group| group.pressure)
     }
 
     /// `None`: a thread that was not selected has no count, not 0.
