@@ -1,4 +1,4 @@
-//! Errors of the agent's library: [`AgentError`], [`FlagsError`], [`DiscoverError`] and [`EnrollError`].
+//! Errors of the agent's library: [`AgentError`], [`FlagsError`], [`DiscoverError`], [`EnrollError`] and [`FlightError`].
 
 use std::io;
 
@@ -7,10 +7,9 @@ use cpumon_link::LinkError;
 use cpumon_link::group::GroupError;
 use cpumon_link::spool::SpoolError;
 use cpumon_link::tls::TlsError;
+use cpumon_trace::WriteError;
 use cpumon_wire::encrypted::{Exhausted, OVERHEAD_BYTES};
 use cpumon_wire::v2::MIN_DATAGRAM_BYTES;
-
-use crate::flight::FlightError;
 
 /// The agent ends after this many failed passes in a row: the error is not temporary.
 pub(crate) const MAX_FAILED_PASSES: u64 = 10;
@@ -161,4 +160,23 @@ pub enum EnrollError {
     /// The receiver cannot be reached or refuses this machine, or the key cannot be stored.
     #[error("cannot enroll")]
     Enroll(#[source] TlsError),
+}
+
+/// A flight recorder could not be started, or cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FlightError {
+    #[error("cannot use {dir} for --flight-dir")]
+    Dir {
+        dir: String,
+        #[source]
+        error: io::Error,
+    },
+    #[error("cannot record context switches for --flight-recorder")]
+    Record(#[from] CollectError),
+    #[error(transparent)]
+    Window(#[from] WriteError),
+    /// The system refuses a thread or a signal handler.
+    #[error("cannot start the flight recorder")]
+    Start(#[source] io::Error),
 }

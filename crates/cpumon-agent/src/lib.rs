@@ -43,10 +43,10 @@ pub use cpumon_collect::{
 };
 use cpumon_model::SourceKind;
 pub use enroll::{DiscoverArgs, EnrollArgs, enroll_here};
-pub use error::{AgentError, ConnectionError, DataMissing, DiscoverError, EnrollError, FlagsError};
-pub use flight::{
-    Flight, FlightArgs, FlightDisk, FlightError, FlightRule, FlightSettings, ParseFlightRuleError,
+pub use error::{
+    AgentError, ConnectionError, DataMissing, DiscoverError, EnrollError, FlagsError, FlightError,
 };
+pub use flight::{Flight, FlightArgs, FlightDisk, FlightRule, FlightSettings, ParseFlightRuleError};
 pub use on_demand::{LONGEST_RECORDING, OnDemandRecorder, RecordError, RecordingPhase, RecordingProgress};
 pub use platform::{EXAMPLES, Manager, ServiceCommand, Watch, default_state_dir, signals};
 pub use process::{Chain, Pulse, Signals, give_up_calls, in_domain, log_to_stderr};

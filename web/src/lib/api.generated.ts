@@ -72,7 +72,7 @@ export interface components {
         /** @description A value of a column (its kind and unit: /api/v1/columns). null: no data, which is not zero. */
         Cell: null | number | string;
         /**
-         * @description Cells of a heatmap.
+         * @description Which value the cells of a heatmap show.
          * @enum {string}
          */
         Cells: "mean" | "highest";
@@ -819,7 +819,7 @@ export interface components {
             intervals: number;
             /** @description Why: `queue full`, `store full`, `not stored`, `damaged`; of an imported log what its device says; `restart` for another boot or agent start; `no data`. */
             reason: string;
-            /** @description The device's own clock less that, ns. */
+            /** @description The device's own clock minus the receiver's time line, ns. */
             wall_shift_ns: components["schemas"]["Nanos"];
         };
         /** @description The holes in a host's time. */
@@ -3117,7 +3117,7 @@ export interface components {
             before?: string | null;
             /**
              * Format: int32
-             * @description The CPU it was on, or waited for.
+             * @description The CPU that the thread was on, or waited for.
              */
             cpu: number;
             /**
@@ -3285,10 +3285,7 @@ export interface components {
              * @description The longest wait for a CPU that the window has a part of, up to the window's end.
              */
             longest_delay_ns: number;
-            /**
-             * Format: int64
-             * @description Moves to another CPU.
-             */
+            /** Format: int64 */
             migrations: number;
             /**
              * Format: int64

@@ -15,16 +15,17 @@ use std::time::{Duration, Instant};
 
 pub use args::{FlightArgs, FlightSettings};
 pub(crate) use args::{flight_bytes, flight_length};
-use cpumon_collect::{CollectError, RetainedCapabilities, TraceRecorderOptions, now};
+use cpumon_collect::{RetainedCapabilities, TraceRecorderOptions, now};
 use cpumon_files::LockFile;
-use cpumon_link::attachments::{self, TraceRequests, Why, is_attachment, part_of};
+use cpumon_link::attachments::{self, TraceRequests, Why, part_of};
 use cpumon_model::{HostInfo, Interval};
 use cpumon_trace::{Compression, WindowLimits, WriteError};
-use ring::DiskRing;
 pub use ring::FlightDisk;
+use ring::{DiskRing, DiskWork, windows_in};
 use rule::Rules;
 pub use rule::{FlightRule, ParseFlightRuleError};
 
+use crate::error::FlightError;
 use crate::platform::{hurry, on_window_signal};
 use crate::recording::{RecordingOutput, SwitchRecording, attachment_in, confine_recorder, trace_header};
 
@@ -253,66 +254,10 @@ impl<'s> FlightWindows<'s> {
     }
 }
 
-/// Threads that wait for the disk, which must not delay the next pass.
-#[derive(Default)]
-struct DiskWork(Vec<JoinHandle<()>>);
-
-impl DiskWork {
-    fn spawn(&mut self, work: impl FnOnce() + Send + 'static) {
-        self.0.retain(|thread| !thread.is_finished());
-        match std::thread::Builder::new().name("flight-sync".to_owned()).spawn(work) {
-            Ok(thread) => self.0.push(thread),
-            Err(error) => log::warn!("flight recorder: no thread for the disk: {error}"),
-        }
-    }
-}
-
-impl Drop for DiskWork {
-    fn drop(&mut self) {
-        for thread in self.0.drain(..) {
-            // A panic of the thread loses only its window.
-            let _ = thread.join();
-        }
-    }
-}
-
-/// The windows of a directory that wait for a receiver and their bytes, the oldest first.
-fn windows_in(dir: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
-    let mut windows = Vec::new();
-    for entry in std::fs::read_dir(dir)? {
-        let entry = entry?;
-        if entry.file_name().to_str().is_some_and(is_attachment)
-            && let Ok(about) = entry.metadata()
-        {
-            windows.push((entry.path(), about.len()));
-        }
-    }
-    windows.sort_unstable();
-    Ok(windows)
-}
-
 /// Deletes the oldest windows, so that one more fits.
 fn make_space(dir: &Path, files: u32) -> io::Result<()> {
     let windows = windows_in(dir)?;
     let most = usize::try_from(files).unwrap_or(usize::MAX).saturating_sub(1);
     let surplus = windows.len().saturating_sub(most);
     windows.into_iter().take(surplus).try_for_each(|(path, _)| attachments::remove(&path))
-}
-
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum FlightError {
-    #[error("cannot use {dir} for --flight-dir")]
-    Dir {
-        dir: String,
-        #[source]
-        error: io::Error,
-    },
-    #[error("cannot record context switches for --flight-recorder")]
-    Record(#[from] CollectError),
-    #[error(transparent)]
-    Window(#[from] WriteError),
-    /// The system refuses a thread or a signal handler.
-    #[error("cannot start the flight recorder")]
-    Start(#[source] io::Error),
 }

@@ -6,13 +6,14 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use cpumon_collect::now;
-use cpumon_link::attachments::{self, TraceRequests, Why, part_of};
+use cpumon_link::attachments::{self, TraceRequests, Why, is_attachment, part_of};
 use cpumon_trace::{TraceWindow, WindowCopy, WriteError, segments};
 
-use super::{DiskWork, FlightError, windows_in};
+use crate::error::FlightError;
 use crate::recording::stamp;
 
 const BUFFER_BYTES: usize = 1 << 18;
@@ -371,6 +372,44 @@ fn copy(segments: Vec<File>, path: &Path) -> io::Result<()> {
 
 fn signed_ns(time: Duration) -> i64 {
     i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Threads that wait for the disk, which must not delay the next pass.
+#[derive(Default)]
+pub(super) struct DiskWork(Vec<JoinHandle<()>>);
+
+impl DiskWork {
+    pub(super) fn spawn(&mut self, work: impl FnOnce() + Send + 'static) {
+        self.0.retain(|thread| !thread.is_finished());
+        match std::thread::Builder::new().name("flight-sync".to_owned()).spawn(work) {
+            Ok(thread) => self.0.push(thread),
+            Err(error) => log::warn!("flight recorder: no thread for the disk: {error}"),
+        }
+    }
+}
+
+impl Drop for DiskWork {
+    fn drop(&mut self) {
+        for thread in self.0.drain(..) {
+            // A panic of the thread loses only its window.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The windows of a directory that wait for a receiver and their bytes, the oldest first.
+pub(super) fn windows_in(dir: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
+    let mut windows = Vec::new();
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_name().to_str().is_some_and(is_attachment)
+            && let Ok(about) = entry.metadata()
+        {
+            windows.push((entry.path(), about.len()));
+        }
+    }
+    windows.sort_unstable();
+    Ok(windows)
 }
 
 #[cfg(test)]

@@ -277,7 +277,8 @@ fn or_dash(ns: Option<u64>, unit: fn(u64) -> String) -> String {
 /// A column of ns, which people see in another unit.
 fn time_field<'f, R: 'f, N: Into<Option<u64>> + 'f>(
     name: &'static str,
-    (title, rank): (&'static str, u8),
+    title: &'static str,
+    rank: u8,
     unit: fn(u64) -> String,
     get: impl Fn(&R) -> N + Copy + 'f,
 ) -> Field<'f, R> {
@@ -293,8 +294,8 @@ fn longest_fields<'f, R: 'f>(
     let at_ns = move |row: &R| longest(row).map(|longest| longest.from_ns.saturating_sub(began_ns));
     let ns = move |row: &R| longest(row).map(|longest| longest.ns);
     [
-        time_field("delay_max_ns", ("MAX us", rank), micros, ns),
-        time_field("delay_max_at_ns", ("AT s", 3), seconds, at_ns),
+        time_field("delay_max_ns", "MAX us", rank, micros, ns),
+        time_field("delay_max_at_ns", "AT s", 3, seconds, at_ns),
         Field::count("delay_max_cpu", move |row| longest(row).map(|longest| u64::from(longest.cpu))),
     ]
 }

@@ -115,8 +115,8 @@ fn fields<'f>(file: &'f TraceFile<'_>) -> Vec<Field<'f, PathStep>> {
         move |step: &PathStep| format!("{:depth$}{}", "", thread(step).shown(), depth = step.depth * 2);
     let by = |step: &PathStep| Some(Who::of_waker(step.waker?, file));
     let mut fields = vec![
-        time_field("at_ns", ("AT s", 0), seconds, |step: &PathStep| file.since_begin(step.from_ns)),
-        time_field("length_ns", ("FOR ms", 0), millis, PathStep::ns),
+        time_field("at_ns", "AT s", 0, seconds, |step: &PathStep| file.since_begin(step.from_ns)),
+        time_field("length_ns", "FOR ms", 0, millis, PathStep::ns),
         Field::count("depth", |step: &PathStep| step.depth as u64),
         Field::shown("THREAD", 0, indented).left(),
         Field::shown("PID/TID", 0, move |step: &PathStep| thread(step).ids()).whole(),

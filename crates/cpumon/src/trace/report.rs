@@ -139,7 +139,7 @@ fn group_fields(by: ReportBy, scale: Scale) -> Vec<Field<'static, GroupRow>> {
     ];
     fields.extend(ids_title(by).map(|title| Field::shown(title, 0, move |row: &Row| who(row).ids()).whole()));
     fields.extend([
-        time_field("run_ns", ("RUN ms", 0), millis, |row: &Row| row.totals.run_ns),
+        time_field("run_ns", "RUN ms", 0, millis, |row: &Row| row.totals.run_ns),
         Field::real("run_pct", move |row: &Row| percent(row.totals.run_ns, scale.length_ns))
             .titled("RUN %", 1)
             .shows(move |row| share(row.totals.run_ns, scale.length_ns)),
@@ -152,8 +152,8 @@ fn group_fields(by: ReportBy, scale: Scale) -> Vec<Field<'static, GroupRow>> {
     ]);
     fields.extend([
         Field::count("delays", GroupRow::delays),
-        time_field("delay_p50_ns", ("p50 us", 5), micros, |row: &Row| row.delay_percentile_ns(50)),
-        time_field("delay_p99_ns", ("p99 us", 3), micros, |row: &Row| row.delay_percentile_ns(99)),
+        time_field("delay_p50_ns", "p50 us", 5, micros, |row: &Row| row.delay_percentile_ns(50)),
+        time_field("delay_p99_ns", "p99 us", 3, micros, |row: &Row| row.delay_percentile_ns(99)),
     ]);
     fields.extend(longest_fields(2, scale.began_ns, GroupRow::longest_delay));
     fields.extend([
@@ -162,7 +162,7 @@ fn group_fields(by: ReportBy, scale: Scale) -> Vec<Field<'static, GroupRow>> {
             .right()
             .shows(move |row| most(row.behind.first().map(|(name, ns)| (&**name, *ns)))),
         Field::count("behind_ns", |row: &Row| Some(row.behind.first()?.1)),
-        time_field("blocked_ns", ("BLOCKED ms", 3), millis, |row: &Row| row.blocked.total_ns()),
+        time_field("blocked_ns", "BLOCKED ms", 3, millis, |row: &Row| row.blocked.total_ns()),
         Field::text("blocked_most_for", |row: &Row| Some(row.blocked.longest()?.0.name()))
             .titled("MOST FOR ms", 4)
             .right()
@@ -177,7 +177,7 @@ fn group_fields(by: ReportBy, scale: Scale) -> Vec<Field<'static, GroupRow>> {
             .titled("PUSHED OFF", 6),
         Field::count("migrations", |row: &Row| row.totals.migrations).titled("MOVES", 6),
         Field::count("unknown_wakeups", |row: &Row| row.unknown_wakeups),
-        time_field("unknown_ns", ("UNKNOWN ms", 6), millis, |row: &Row| row.totals.unknown_ns),
+        time_field("unknown_ns", "UNKNOWN ms", 6, millis, |row: &Row| row.totals.unknown_ns),
         Field::text("kind", move |row: &Row| Some(who(row).kind.into())),
     ]);
     fields
@@ -190,11 +190,11 @@ fn cpu_fields(scale: Scale) -> Vec<Field<'static, CpuAccount>> {
         Field::count("cpu", |cpu: &Row| u64::from(cpu.cpu)).titled("CPU", 0).left(),
         Field::count("capacity_ns", CpuAccount::capacity_ns),
         Field::shown("RUN %", 0, |cpu: &Row| share(cpu.run_ns, cpu.capacity_ns())),
-        time_field("run_ns", ("RUN ms", 0), millis, |cpu: &Row| cpu.run_ns),
-        time_field("irq_ns", ("IRQ ms", 1), millis, move |cpu: &Row| taken(cpu.irq_ns)),
-        time_field("softirq_ns", ("SOFTIRQ ms", 1), millis, move |cpu: &Row| taken(cpu.softirq_ns)),
-        time_field("idle_ns", ("IDLE ms", 0), millis, |cpu: &Row| cpu.idle_ns),
-        time_field("unknown_ns", ("UNKNOWN ms", 0), millis, |cpu: &Row| cpu.unknown_ns),
+        time_field("run_ns", "RUN ms", 0, millis, |cpu: &Row| cpu.run_ns),
+        time_field("irq_ns", "IRQ ms", 1, millis, move |cpu: &Row| taken(cpu.irq_ns)),
+        time_field("softirq_ns", "SOFTIRQ ms", 1, millis, move |cpu: &Row| taken(cpu.softirq_ns)),
+        time_field("idle_ns", "IDLE ms", 0, millis, |cpu: &Row| cpu.idle_ns),
+        time_field("unknown_ns", "UNKNOWN ms", 0, millis, |cpu: &Row| cpu.unknown_ns),
         Field::real("run_pct", |cpu: &Row| percent(cpu.run_ns, cpu.capacity_ns())),
         Field::count("switches", |cpu: &Row| cpu.switches).titled("SWITCHES", 1),
         Field::count("holes", |cpu: &Row| cpu.holes).titled("HOLES", 2),

@@ -41,7 +41,7 @@ fn wait_fields<'f>(file: &'f TraceFile<'_>) -> Vec<Field<'f, LongWait>> {
     };
     let waited = |wait: &LongWait| format!("{}{}", millis(wait.ns), if wait.is_over { "" } else { "+" });
     let mut fields = vec![
-        time_field("at_ns", ("AT s", 1), seconds, |wait: &LongWait| file.since_begin(wait.from_ns)),
+        time_field("at_ns", "AT s", 1, seconds, |wait: &LongWait| file.since_begin(wait.from_ns)),
         Field::count("delay_ns", |wait: &LongWait| wait.ns),
         Field::count("cpu", |wait: &LongWait| u64::from(wait.cpu)).titled("CPU", 4),
         Field::shown("WAITED ms", 0, waited),
@@ -218,7 +218,7 @@ fn pair_fields<'f>(by: ReportBy, file: &'f TraceFile<'_>) -> Vec<Field<'f, Waker
             .titled("SAME CPU %", 4)
             .shows(|row| share(row.counts.runs_here, row.counts.runs)),
         Field::count("delay_ns", |row: &WakerRow| row.counts.delay_ns),
-        time_field("delay_mean_ns", ("MEAN us", 2), micros, |row: &WakerRow| {
+        time_field("delay_mean_ns", "MEAN us", 2, micros, |row: &WakerRow| {
             row.counts.delay_ns.checked_div(row.counts.runs)
         }),
     ]);

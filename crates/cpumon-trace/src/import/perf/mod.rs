@@ -158,7 +158,7 @@ impl<R: Read + Seek> PerfData<R> {
                 let size = bytes.u64().and_then(|size| usize::try_from(size).ok());
                 return Ok(self.begin_piece(8, Some(size.unwrap_or(usize::MAX))));
             }
-            _ => self.records.take(&mut self.header, (kind, &self.body), events, ending),
+            _ => self.records.take(&mut self.header, kind, &self.body, events, ending),
         }
         Ok(Ok(None))
     }
@@ -201,7 +201,7 @@ impl<R: Read + Seek> PerfData<R> {
             if record.kind == FINISHED_ROUND {
                 round = Some(records.end_round());
             } else {
-                records.take(header, (record.kind, body), events, ending);
+                records.take(header, record.kind, body, events, ending);
             }
             taken += HEADER_BYTES + record.body_bytes;
         }
@@ -275,14 +275,14 @@ impl Records {
     fn take(
         &mut self,
         header: &mut Header,
-        record: (u32, &[u8]),
+        kind: u32,
+        body: &[u8],
         events: &mut Vec<RawEvent>,
         ending: &mut Ending,
     ) {
-        let (kind, body) = record;
         let is_read = match kind {
             SAMPLE => self.sample(header, body, events),
-            COMM | FORK | LOST | LOST_SAMPLES => self.other(header, record, events, ending),
+            COMM | FORK | LOST | LOST_SAMPLES => self.other(header, kind, body, events, ending),
             _ => Some(()),
         };
         if is_read.is_none() {
@@ -314,7 +314,8 @@ impl Records {
     fn other(
         &mut self,
         header: &Header,
-        (kind, body): (u32, &[u8]),
+        kind: u32,
+        body: &[u8],
         events: &mut Vec<RawEvent>,
         ending: &mut Ending,
     ) -> Option<()> {
