@@ -1,10 +1,11 @@
-//! Cuts a range into what is read from sums and what is read from intervals. The parts share no interval: each interval counts in
-//! the part in which it ends, as in the store's sums.
+//! What is read for a question about a range. A picture with points is read at one resolution ([`Plan`]), which sums of a month
+//! need: it must not read a month of samples. What adds up is cut into parts of the best resolution each ([`Cut`]), which share
+//! no interval: each one counts in the part in which it ends, as in the store's sums.
 
 use cpumon_model::HostId;
-use cpumon_store::{Reader, Resolution, StoreError};
+use cpumon_store::{Reader, Resolution, StoreError, StoredReach};
 
-use crate::time::TimeRange;
+use crate::time::{PlotRange, TimeRange};
 
 const MINUTE_NS: i64 = 60_000_000_000;
 const HOUR_NS: i64 = 60 * MINUTE_NS;
@@ -14,6 +15,56 @@ const FINE_NS: i64 = 2 * HOUR_NS;
 const MINUTES_NS: i64 = 12 * HOUR_NS;
 /// The same for lines over time: hundreds of points of a week are minutes apart.
 const LINES_NS: i64 = 8 * 24 * HOUR_NS;
+
+/// How a range is walked.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// Only what ends after this; not before what the store holds.
+    pub(crate) since_ns: i64,
+    /// And not after this; not after what the store holds.
+    pub(crate) until_ns: i64,
+    /// Sums of this length; `None`: the intervals themselves.
+    pub(crate) resolution: Option<Resolution>,
+    /// Width of a point, ns; of sums a multiple of theirs.
+    pub(crate) width_ns: i64,
+}
+
+/// The coarsest resolution that is fine enough for points `wanted_ns` apart; a coarser one where finer data no longer reaches
+/// back to `since_ns`. `None`: the samples themselves.
+fn choose_resolution(wanted_ns: i64, since_ns: i64, reach: &StoredReach) -> Option<Resolution> {
+    let StoredReach { first_ns, minutes_ns, hours_ns, .. } = *reach;
+    let since_ns = since_ns.max(reach.oldest_ns.saturating_sub(1));
+    // Hours begin up to an hour before the first sample they sum: within that hour, all data reaches equally far.
+    let oldest = hours_ns.unwrap_or(i64::MAX).saturating_add(HOUR_NS).max(since_ns);
+    let reaches = |begin: Option<i64>| begin.is_some_and(|begin| begin <= oldest);
+    if hours_ns.is_some() && wanted_ns >= HOUR_NS {
+        Some(Resolution::Hour)
+    } else if wanted_ns >= MINUTE_NS && reaches(minutes_ns) {
+        Some(Resolution::Minute)
+    } else if hours_ns.is_none() || reaches(first_ns) {
+        None
+    } else if reaches(minutes_ns) {
+        Some(Resolution::Minute)
+    } else {
+        Some(Resolution::Hour)
+    }
+}
+
+impl Plan {
+    /// For a picture: over sums where its points are minutes or hours apart, or where nothing finer reaches back.
+    pub(crate) fn of(reach: &StoredReach, range: PlotRange) -> Self {
+        let points = i64::try_from(range.points).unwrap_or(i64::MAX).max(1);
+        // The points are those of the range that was asked for: it is what the picture shows.
+        let wanted_ns = (range.time().length_ns() / points).max(1);
+        let resolution = choose_resolution(wanted_ns, range.since_ns, reach);
+        let width_ns = resolution.map_or(wanted_ns, |resolution| {
+            let length_ns = resolution.length_ns();
+            (wanted_ns.saturating_add(length_ns - 1) / length_ns).max(1).saturating_mul(length_ns)
+        });
+        let since_ns = range.since_ns.max(reach.oldest_ns.saturating_sub(1));
+        Self { since_ns, until_ns: range.until_ns.min(reach.last_ns), resolution, width_ns }
+    }
+}
 
 /// A part of a range that is read at one resolution.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -127,19 +178,16 @@ pub(crate) fn cut_threads(asked: TimeRange, finest: Finest, without: &[TimeRange
 }
 
 impl Finest {
-    /// Of what is stored; `None`: there is nothing of this host.
-    pub(crate) fn of(past: &Reader, host: HostId, range: TimeRange) -> Result<Option<Self>, StoreError> {
-        let at =
-            |since_ns: i64| past.plan(host, TimeRange { since_ns, until_ns: since_ns.saturating_add(1) }, 1);
-        let ends = (at(range.since_ns)?, at(range.until_ns.saturating_sub(1))?);
-        Ok(ends.0.zip(ends.1).map(|(since, until)| Self { since: since.resolution, until: until.resolution }))
+    pub(crate) fn of(reach: &StoredReach, range: TimeRange) -> Self {
+        let at = |since_ns: i64| choose_resolution(1, since_ns, reach);
+        Self { since: at(range.since_ns), until: at(range.until_ns.saturating_sub(1)) }
     }
 }
 
 impl Cut {
     /// How a report, a sum and a comparison read a range of processes; `None`: there is nothing of this host.
     pub fn of(past: &Reader, host: HostId, range: TimeRange) -> Result<Option<Self>, StoreError> {
-        Ok(Finest::of(past, host, range)?.map(|finest| cut(range, finest)))
+        Ok(past.reach(host)?.map(|reach| cut(range, Finest::of(&reach, range))))
     }
 
     /// Reads the whole range as single intervals.
@@ -181,6 +229,42 @@ mod tests {
             .iter()
             .map(|span| (minutes(span.range.since_ns), minutes(span.range.until_ns), name(span)))
             .collect()
+    }
+
+    #[test]
+    fn a_plan_is_as_coarse_as_the_picture_allows() {
+        let s = |seconds: i64| seconds * 1_000_000_000;
+        let reach = StoredReach {
+            first_ns: Some(s(36_001)),
+            minutes_ns: Some(s(36_000)),
+            hours_ns: Some(s(36_000)),
+            oldest_ns: s(36_000),
+            last_ns: s(36_660),
+        };
+        let plan = |minutes: i64, points| {
+            let (since_ns, until_ns) = (s(36_000), s(36_000 + 60 * minutes));
+            Plan::of(&reach, PlotRange { since_ns, until_ns, points })
+        };
+        assert_eq!((plan(10, 100).resolution, plan(10, 100).width_ns), (None, s(6)));
+        assert_eq!((plan(10, 10).resolution, plan(10, 10).width_ns), (Some(Resolution::Minute), MINUTE_NS));
+        assert_eq!(plan(10, 4).width_ns, 3 * MINUTE_NS, "whole minutes");
+        assert_eq!(plan(60 * 24, 4).resolution, Some(Resolution::Hour));
+        assert_eq!(plan(60 * 24, 4).until_ns, s(36_660), "no further than what is stored");
+        // Samples are left of the last minute alone, minutes of the last two hours.
+        let old = StoredReach {
+            first_ns: Some(s(36_601)),
+            minutes_ns: Some(s(29_400)),
+            hours_ns: Some(0),
+            oldest_ns: 0,
+            ..reach
+        };
+        let at = |since_ns: i64| {
+            Plan::of(&old, PlotRange { since_ns, until_ns: since_ns + 1, points: 1 }).resolution
+        };
+        assert_eq!(
+            [s(36_610), s(30_000), s(7_200)].map(at),
+            [None, Some(Resolution::Minute), Some(Resolution::Hour)]
+        );
     }
 
     #[test]

@@ -61,8 +61,8 @@ pub use error::{Result, SqliteError, StoreError};
 pub use options::{QueueOptions, StoreOptions};
 pub use queue::{Queued, Receipt, ReceiptRequest, StoreState, StoreStatus, WriterHandle, WriterThread};
 pub use reader::{
-    BootSpan, Damage, DamageReport, Gap, GapFinder, HostRecord, Plan, ProcessFilter, Query, Reader, Segment,
-    StoredInterval, StoredProcess, SumRow, What,
+    BootSpan, Damage, DamageReport, Gap, GapFinder, HostRecord, ProcessFilter, Query, Reader, Segment,
+    StoredInterval, StoredProcess, StoredReach, SumRow, What,
 };
 pub use sums::{ActiveTimes, Resolution, RunQueue};
 pub use time::{ClockDoubt, TimeRange, wall_now_ns};

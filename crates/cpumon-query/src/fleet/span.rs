@@ -7,6 +7,7 @@ use super::host::{busy_of_ledger, busy_ratio};
 use super::order::known_first;
 use crate::history::buckets::{Buckets, Points, Share};
 use crate::history::{BucketTimes, History};
+use crate::spans::Plan;
 use crate::time::{Page, PlotRange};
 use crate::{QueryError, words};
 
@@ -187,7 +188,7 @@ fn read(history: &History, status: &HostStatus, grid: PlotRange) -> Result<Read,
     let plan = history.plan(status.info.host, grid)?;
     let width_ns = grid.time().length_ns() / i64::try_from(grid.points).unwrap_or(1).max(1);
     // Hours are split between points of minutes where only they are left, so the points take any span.
-    let points = cpumon_store::Plan { resolution: None, width_ns, ..plan };
+    let points = Plan { resolution: None, width_ns, ..plan };
     let mut building = Building::new(Buckets::new(grid, &points));
     let query = Query::new(status.info.host).what(What::Meta).range(plan.since_ns, plan.until_ns);
     history.for_each(&query, plan.resolution, &mut |span| building.add(span))?;

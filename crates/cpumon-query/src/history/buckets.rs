@@ -2,9 +2,10 @@
 //! value.
 
 use cpumon_model::IntervalView;
-use cpumon_store::{Plan, Resolution, Segment};
+use cpumon_store::{Resolution, Segment};
 
 use super::answers::BucketTimes;
+use crate::spans::Plan;
 use crate::time::{PlotRange, TimeRange};
 
 /// Evenly spaced points over a range.

@@ -8,11 +8,11 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use cpumon_model::{HostId, HostStatus, Interval, ProcessInfo, ProcessKey};
 use cpumon_store::{
-    DamageReport, Gap, GapFinder, HostRecord, Plan, Query, Reader, Resolution, Segment, StoreError, What,
+    DamageReport, Gap, GapFinder, HostRecord, Query, Reader, Resolution, Segment, StoreError, What,
 };
 use tokio::sync::Semaphore;
 
-use crate::spans::Finest;
+use crate::spans::{Finest, Plan};
 use crate::time::{Available, PlotRange, TimeRange};
 use crate::{Live, QueryError, Shown};
 
@@ -96,8 +96,10 @@ impl History {
 
     /// Whether anything of a range can be there: intervals or sums begin before its end, and end after its start.
     pub(crate) fn reaches(&self, host: HostId, range: TimeRange) -> Result<bool, QueryError> {
-        if let Some(plan) = self.ask_reader(|reader| reader.plan(host, range, 1))? {
-            return Ok(plan.is_some_and(|plan| plan.since_ns < plan.until_ns));
+        if let Some(reach) = self.ask_reader(|reader| reader.reach(host))? {
+            return Ok(reach.is_some_and(|reach| {
+                range.since_ns.max(reach.oldest_ns.saturating_sub(1)) < range.until_ns.min(reach.last_ns)
+            }));
         }
         let recent = self.recent(host, range.since_ns);
         Ok(recent.iter().any(|shown| shown.interval.begin.wall_ns < range.until_ns))
@@ -140,7 +142,7 @@ impl History {
     /// How to walk a range; without a store or without data, over intervals.
     pub(crate) fn plan(&self, host: HostId, range: PlotRange) -> Result<Plan, QueryError> {
         let PlotRange { since_ns, until_ns, points } = range;
-        let plan = self.ask(|reader| reader.plan(host, range.time(), points))?;
+        let plan = self.ask(|reader| reader.reach(host))?.map(|reach| Plan::of(&reach, range));
         if let Some(plan) = plan.filter(|plan| plan.resolution.is_some()) {
             return Ok(plan);
         }
@@ -325,7 +327,8 @@ impl History {
 
     /// The finest data at both ends of a range.
     pub(crate) fn finest(&self, host: HostId, range: TimeRange) -> Result<Finest, QueryError> {
-        Ok(self.ask(|reader| Finest::of(reader, host, range))?.unwrap_or_default())
+        let reach = self.ask(|reader| reader.reach(host))?;
+        Ok(reach.map_or_else(Finest::default, |reach| Finest::of(&reach, range)))
     }
 
     /// The end of the first interval of the store that ends after a time.

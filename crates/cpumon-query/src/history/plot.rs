@@ -2,12 +2,13 @@
 //! Series, lines and matrices are added up over one.
 
 use cpumon_model::HostId;
-use cpumon_store::{Gap, GapFinder, Plan, Query, Resolution, Segment, What};
+use cpumon_store::{Gap, GapFinder, Query, Resolution, Segment, What};
 
 use super::answers::BucketTimes;
 use super::buckets::{Buckets, Share};
 use super::past::{History, MAX_GAPS};
 use crate::QueryError;
+use crate::spans::Plan;
 use crate::time::{Available, PlotRange, TimeRange};
 
 /// Why there is nothing of the time before a host was recorded.

@@ -113,9 +113,9 @@ fn began_ns(task: TaskStart, span: &Segment<'_>, life: Life) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spans::Plan;
     use crate::time::PlotRange;
     use cpumon_model::{Interval, Moment};
-    use cpumon_store::Plan;
 
     const BOOT_NS: i64 = 1_000_000;
 

@@ -5,14 +5,14 @@
 use std::collections::HashMap;
 
 use cpumon_model::HostStatus;
-use cpumon_store::{Plan, ProcessFilter, Query, Resolution, What};
+use cpumon_store::{ProcessFilter, Query, Resolution, What};
 
 use super::answer::Peak;
 use super::sums::{Candidate, Group, Mark, RangeTally, Times, highest};
 use crate::QueryError;
 use crate::history::History;
 use crate::history::buckets::Buckets;
-use crate::spans::{Cut, Span, cut, cut_threads};
+use crate::spans::{Cut, Plan, Span, cut, cut_threads};
 use crate::tally::{GroupId, Grouping};
 use crate::time::{PlotRange, TimeRange};
 

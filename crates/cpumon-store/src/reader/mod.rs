@@ -29,7 +29,7 @@ pub(crate) use self::damage::SharedDamage;
 pub use self::damage::{Damage, DamageReport};
 pub use self::gaps::{Gap, GapFinder};
 pub use self::query::{BootSpan, HostRecord, ProcessFilter, Query, What};
-pub use self::segment::{Plan, Segment};
+pub use self::segment::{Segment, StoredReach};
 pub use self::sums::SumRow;
 pub use self::tasks::StoredProcess;
 pub(crate) use self::tasks::Task;

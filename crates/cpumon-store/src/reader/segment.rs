@@ -1,6 +1,6 @@
 //! A long range in few steps: [`Segment`]s are intervals as they are, or the sums of a minute or an hour as if each were one
-//! interval. The code that draws a chart of a day need not know which of the two it reads; a [`Plan`] says which, because a chart of a
-//! month must not read a month of samples.
+//! interval. The code that draws a chart of a day need not know which of the two it reads; who asks chooses by what is
+//! stored ([`StoredReach`]).
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -19,67 +19,38 @@ use super::query::{Query, What};
 use super::sums::{HostSums, SumRow, host_sums, read_counters, read_delays, read_waits};
 use crate::error::{At, Result};
 use crate::names::SqlComm;
-use crate::rows::{HostRow, find_row, signed, unsigned};
+use crate::rows::{HostRow, find_row, unsigned};
 use crate::sums::{BucketRange, Resolution, RunQueue, TASK_COLUMNS};
 use crate::time::TimeRange;
 
+/// How far the stored data of a host reaches, by its kind, ns since the epoch.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
-    /// Only what ends after this; not before what the store holds.
-    pub since_ns: i64,
-    /// And not after this; not after what the store holds.
-    pub until_ns: i64,
-    /// Sums of this length; `None`: the intervals themselves.
-    pub resolution: Option<Resolution>,
-    /// Width of a point, ns; of sums a multiple of theirs.
-    pub width_ns: i64,
-}
-
-/// The coarsest resolution that is fine enough for points `wanted_ns` apart; a coarser one where finer data no longer reaches
-/// back to `since`. `None`: the samples themselves. How far back data reaches, ns: the end of the oldest sample, the start of the oldest
-/// sum of a minute and of an hour.
-fn choose_resolution(
-    wanted_ns: i64,
-    since: i64,
-    [first, minutes, hours]: [Option<i64>; 3],
-) -> Option<Resolution> {
-    // Hours begin up to an hour before the first sample they sum: within that hour, all data reaches equally far.
-    let oldest = hours.unwrap_or(i64::MAX).saturating_add(Resolution::Hour.length_ns()).max(since);
-    let reaches = |begin: Option<i64>| begin.is_some_and(|begin| begin <= oldest);
-    if hours.is_some() && wanted_ns >= Resolution::Hour.length_ns() {
-        Some(Resolution::Hour)
-    } else if wanted_ns >= Resolution::Minute.length_ns() && reaches(minutes) {
-        Some(Resolution::Minute)
-    } else if hours.is_none() || reaches(first) {
-        None
-    } else if reaches(minutes) {
-        Some(Resolution::Minute)
-    } else {
-        Some(Resolution::Hour)
-    }
+pub struct StoredReach {
+    /// End of the oldest interval; `None`: only sums are left.
+    pub first_ns: Option<i64>,
+    /// Start of the oldest sum of a minute.
+    pub minutes_ns: Option<i64>,
+    /// Start of the oldest sum of an hour.
+    pub hours_ns: Option<i64>,
+    /// The earliest of these.
+    pub oldest_ns: i64,
+    /// End of the newest data.
+    pub last_ns: i64,
 }
 
 impl Reader {
-    /// How to walk a range for a picture of at most about `points` points: over sums where points are minutes or hours apart,
-    /// or where nothing finer reaches back. `None` if the store holds nothing of the host.
-    pub fn plan(&self, host: HostId, range: TimeRange, points: usize) -> Result<Option<Plan>> {
+    /// How far what is stored of a host reaches; `None` if nothing is.
+    pub fn reach(&self, host: HostId) -> Result<Option<StoredReach>> {
         let Some(host_row) = self.host_row(host)? else { return Ok(None) };
-        let (minutes, _) = self.sum_range(host_row, Resolution::Minute)?;
-        let (hours, last_hour) = self.sum_range(host_row, Resolution::Hour)?;
-        let (first, last) = self.host_span(host_row).at("find the time range", self.path())?;
-        let oldest = first.into_iter().chain(minutes).chain(hours).min();
-        let Some((oldest, last)) = oldest.zip(last.or(last_hour)) else { return Ok(None) };
-        let since = range.since_ns.max(oldest.saturating_sub(1));
-        let until = range.until_ns.min(last.max(oldest));
-        let points = signed(points).max(1);
-        // The points are those of the range that was asked for: it is what the picture shows.
-        let wanted_ns = (range.until_ns.saturating_sub(range.since_ns) / points).max(1);
-        let resolution = choose_resolution(wanted_ns, since, [first, minutes, hours]);
-        let width_ns = resolution.map_or(wanted_ns, |resolution| {
-            let length_ns = resolution.length_ns();
-            (wanted_ns.saturating_add(length_ns - 1) / length_ns).max(1).saturating_mul(length_ns)
-        });
-        Ok(Some(Plan { since_ns: since, until_ns: until, resolution, width_ns }))
+        let (minutes_ns, _) = self.sum_range(host_row, Resolution::Minute)?;
+        let (hours_ns, last_hour_ns) = self.sum_range(host_row, Resolution::Hour)?;
+        let (first_ns, last_ns) = self.host_span(host_row).at("find the time range", self.path())?;
+        let oldest_ns = first_ns.into_iter().chain(minutes_ns).chain(hours_ns).min();
+        let ends = oldest_ns.zip(last_ns.or(last_hour_ns));
+        Ok(ends.map(|(oldest_ns, last_ns)| {
+            let last_ns = last_ns.max(oldest_ns);
+            StoredReach { first_ns, minutes_ns, hours_ns, oldest_ns, last_ns }
+        }))
     }
 
     /// Start of the oldest sum of a host and end of the newest, ns.

@@ -176,7 +176,7 @@ fn segments_add_up_to_the_same_at_every_resolution() {
 }
 
 #[test]
-fn a_plan_is_as_coarse_as_the_picture_allows() {
+fn a_reader_knows_how_far_each_kind_of_data_reaches() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sqlite");
     let info = data::host(1);
@@ -186,14 +186,13 @@ fn a_plan_is_as_coarse_as_the_picture_allows() {
     }
     data::compact_all(&mut writer);
     let reader = Reader::open(&path).unwrap();
-    let range = |minutes| TimeRange::new(data::START_NS, data::START_NS + minutes * MINUTE_NS);
-    let plan = |minutes, points| reader.plan(info.host, range(minutes), points).unwrap().unwrap();
-    assert_eq!((plan(10, 100).resolution, plan(10, 100).width_ns), (None, 6 * data::SECOND_NS));
-    assert_eq!((plan(10, 10).resolution, plan(10, 10).width_ns), (Some(Resolution::Minute), MINUTE_NS));
-    assert_eq!(plan(10, 4).width_ns, 3 * MINUTE_NS, "whole minutes");
-    assert_eq!(plan(60 * 24, 4).resolution, Some(Resolution::Hour));
-    assert!(plan(60 * 24, 4).until_ns <= data::START_NS + 11 * MINUTE_NS, "no further than what is stored");
-    assert_eq!(reader.plan(data::host(9).host, range(1), 5).unwrap(), None);
+    let reach = reader.reach(info.host).unwrap().unwrap();
+    let begun = |length_ns: i64| Some(data::START_NS.div_euclid(length_ns) * length_ns);
+    assert_eq!((reach.minutes_ns, reach.hours_ns), (begun(MINUTE_NS), begun(60 * MINUTE_NS)));
+    assert!(reach.first_ns.is_some_and(|first_ns| first_ns > data::START_NS), "{reach:?}");
+    assert_eq!(Some(reach.oldest_ns), reach.hours_ns);
+    assert!((1..=11 * MINUTE_NS).contains(&(reach.last_ns - data::START_NS)), "{reach:?}");
+    assert_eq!(reader.reach(data::host(9).host).unwrap(), None);
 }
 
 /// Makes a process one that no event covers.
