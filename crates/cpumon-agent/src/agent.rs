@@ -116,13 +116,11 @@ impl Agent {
         })
     }
 
-    #[must_use]
     pub fn source_kind(&self) -> SourceKind {
         self.sampler.kind()
     }
 
     /// The capabilities that the main loop needs. The directory of a recording may belong to another user.
-    #[must_use]
     pub fn rights_to_keep(&self) -> RetainedCapabilities {
         let has_spool = self.settings.connection.as_ref().is_some_and(|wanted| wanted.spool.is_some());
         RetainedCapabilities {
@@ -136,7 +134,6 @@ impl Agent {
     }
 
     /// The system calls that the main loop needs.
-    #[must_use]
     pub fn calls_to_keep(&self) -> Calls {
         Calls {
             writes: self.recorder.is_some() || self.connection.is_some() || self.flight.is_some(),
@@ -160,13 +157,11 @@ impl Agent {
     }
 
     /// The pulse of the main loop, for the watchdog.
-    #[must_use]
     pub fn pulse(&self) -> &Pulse {
         &self.pulse
     }
 
     /// Log line at the start: source, interval and targets.
-    #[must_use]
     pub fn start_line(&self) -> String {
         let info = self.sampler.info();
         let protocol = match &self.group {
@@ -300,25 +295,21 @@ impl Agent {
         Ok(true)
     }
 
-    #[must_use]
     pub fn totals(&self) -> &Totals {
         &self.totals
     }
 
     /// The datagrams of the last step.
-    #[must_use]
     pub fn datagrams(&self) -> &Datagrams {
         &self.datagrams
     }
 
-    #[must_use]
     pub fn last_pass_ns(&self) -> u64 {
         self.sampler.last_interval().pass_ns
     }
 
     /// Threads in the last step's frames because they ran, and threads that were only repeated (version 2). Without datagrams,
     /// those of the recording or of the TLS connection.
-    #[must_use]
     pub fn threads_sent(&self) -> (u64, u64) {
         match (&self.sender, &self.recorder, &self.connection) {
             (None, Some(recorder), _) => recorder.threads_recorded(),

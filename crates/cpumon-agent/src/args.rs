@@ -287,7 +287,6 @@ impl AgentArgs {
     }
 
     /// The level of messages that `-v` and `-q` ask for.
-    #[must_use]
     pub fn log_level(&self) -> log::LevelFilter {
         match (self.quiet, self.verbose) {
             (true, _) => log::LevelFilter::Warn,

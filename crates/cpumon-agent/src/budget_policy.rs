@@ -39,7 +39,6 @@ const LEAST_RATIO: f64 = 1.0 / 16.0;
 pub struct CpuShare(f64);
 
 impl CpuShare {
-    #[must_use]
     pub fn ratio(self) -> f64 {
         self.0
     }
@@ -101,7 +100,6 @@ pub struct BudgetPolicy {
 
 impl BudgetPolicy {
     /// Starts with all wanted probes.
-    #[must_use]
     pub fn new(limit: CpuShare, wanted: Probes) -> Self {
         Self {
             limit,
@@ -119,7 +117,6 @@ impl BudgetPolicy {
     }
 
     /// How many of the wanted intervals lie between two snapshots.
-    #[must_use]
     pub fn stretch(&self) -> u32 {
         self.stretch
     }
@@ -164,12 +161,10 @@ impl BudgetPolicy {
     }
 
     /// The probes that are on.
-    #[must_use]
     pub fn probes(&self) -> Probes {
         self.now
     }
 
-    #[must_use]
     pub fn limit(&self) -> CpuShare {
         self.limit
     }

@@ -180,14 +180,12 @@ impl OnDemandRecorder {
         is_recording
     }
 
-    #[must_use]
     pub fn progress(&self) -> RecordingProgress {
         let state = self.shared.lock();
         RecordingProgress { left: state.left(), ..state.progress.clone() }
     }
 
     /// The file of a complete recording and its reason, once.
-    #[must_use]
     pub fn take_complete(&self) -> Option<(PathBuf, Why)> {
         self.shared.lock().complete.take()
     }

@@ -36,13 +36,11 @@ impl Signals {
     }
 
     /// Set once the process is to end.
-    #[must_use]
     pub fn stop(&self) -> &AtomicBool {
         &self.stop
     }
 
     /// 0 ok, 1 failed, 3 finished but data is missing, 130 interrupted. Prints an error with its causes on standard error.
-    #[must_use]
     pub fn exit_code(&self, program: &str, result: &Result<(), AgentError>) -> ExitCode {
         let code = match result {
             Err(error) => {
@@ -118,7 +116,6 @@ impl Pulse {
         self.0.store(cpumon_collect::now().mono_ns.saturating_add(within_ns), Ordering::Relaxed);
     }
 
-    #[must_use]
     pub fn is_alive(&self) -> bool {
         cpumon_collect::now().mono_ns <= self.0.load(Ordering::Relaxed)
     }
@@ -151,7 +148,6 @@ pub fn in_domain<T: Send>(
 }
 
 /// Blocks the system calls that this process no longer needs. Returns the filter as text. A kernel without seccomp is only logged.
-#[must_use]
 pub fn give_up_calls(calls: Calls) -> String {
     confine_calls(calls).unwrap_or_else(|error| {
         log::warn!("cannot give up system calls: {error}");

@@ -144,19 +144,16 @@ impl SwitchRecording {
     }
 
     /// Events that did not fit in the ring buffers.
-    #[must_use]
     pub fn lost(&self) -> u64 {
         self.recorder.lost()
     }
 
     /// As [`TraceRecorder::malformed`].
-    #[must_use]
     pub fn malformed(&self) -> u64 {
         self.recorder.malformed()
     }
 
     /// What the file has; a window has none.
-    #[must_use]
     pub fn counts(&self) -> WrittenCounts {
         match &self.output {
             RecordingOutput::File(file) => file.counts(),
@@ -173,7 +170,6 @@ impl SwitchRecording {
     }
 
     /// Whether a copy of the window is being written.
-    #[must_use]
     pub fn is_copying(&self) -> bool {
         self.copy.is_some()
     }
@@ -230,7 +226,6 @@ pub(crate) fn confine_recorder(recorder: &str, dir: &Path, keep: RetainedCapabil
 }
 
 /// Of a trace of this machine that begins then.
-#[must_use]
 pub fn trace_header(info: &HostInfo, began: Moment) -> FileHeader {
     FileHeader {
         boot: info.boot,

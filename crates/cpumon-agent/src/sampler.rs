@@ -85,7 +85,6 @@ impl Sampler {
     }
 
     /// With a source of the caller's own (a simulation, a test).
-    #[must_use]
     pub fn from_source(
         source: Box<dyn Source + Send>,
         kind: SourceKind,
@@ -166,7 +165,6 @@ impl Sampler {
     }
 
     /// Time between two snapshots now: longer than asked for where nothing else holds the CPU budget.
-    #[must_use]
     pub fn interval(&self) -> Duration {
         self.schedule.interval()
     }
@@ -205,18 +203,15 @@ impl Sampler {
         Ok(Some((&self.info, self.last_step())))
     }
 
-    #[must_use]
     pub fn last_interval(&self) -> &Interval {
         &self.interval
     }
 
-    #[must_use]
     pub fn kind(&self) -> SourceKind {
         self.kind
     }
 
     /// This machine, with the reason why this source was chosen.
-    #[must_use]
     pub fn info(&self) -> &HostInfo {
         &self.info
     }

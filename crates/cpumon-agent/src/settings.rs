@@ -109,7 +109,6 @@ fn directory(dir: PathBuf, args: &AgentArgs) -> RecordingSettings {
 }
 
 impl Settings {
-    #[must_use]
     pub fn interval(&self) -> Duration {
         self.sampler.source.interval
     }

@@ -89,18 +89,15 @@ pub fn parse_receiver_address(text: &str) -> Result<String, String> {
 const NEVER_EMPTY: &str = "CPUMON_GROUP_KEY";
 
 /// Whether an environment variable is set and not empty.
-#[must_use]
 pub fn is_set(name: &OsStr) -> bool {
     std::env::var_os(name).is_some_and(|value| !value.is_empty())
 }
 
-#[must_use]
 pub fn is_flag(arg: &Arg) -> bool {
     matches!(arg.get_action(), ArgAction::SetTrue)
 }
 
 /// Reads the argument from the variable of a former name (a hidden alias), if that variable is set and the current one is not.
-#[must_use]
 pub fn with_old_variable(arg: Arg) -> Arg {
     // The variable of the current name wins.
     if arg.get_env().is_none_or(is_set) {
@@ -115,13 +112,11 @@ pub fn with_old_variable(arg: Arg) -> Arg {
 }
 
 /// Flags take more words from their variables than `true` and `false`.
-#[must_use]
 pub fn with_yes_and_no(arg: Arg) -> Arg {
     if is_flag(&arg) { arg.value_parser(FalseyValueParser::new()) } else { arg }
 }
 
 /// The argument without its variable if that says nothing: it is empty, or says no of a flag, which then contradicts nothing.
-#[must_use]
 pub fn without_unset_variable(arg: Arg) -> Arg {
     let Some(name) = arg.get_env() else { return arg };
     // If the variable is not set, the help still shows its name.
@@ -135,13 +130,11 @@ pub fn without_unset_variable(arg: Arg) -> Arg {
 }
 
 /// Environment variable of a flag: `--spool-bytes` is `CPUMON_SPOOL_BYTES`.
-#[must_use]
 pub fn variable_of(long: &str) -> String {
     format!("CPUMON_{}", long.to_ascii_uppercase().replace('-', "_"))
 }
 
 /// A command and its subcommands, for a command line to be parsed with the variables as they are set.
-#[must_use]
 pub fn with_variables(command: Command) -> Command {
     let counted = |arg| without_unset_variable(with_yes_and_no(with_old_variable(arg)));
     command.mut_args(counted).mut_subcommands(with_variables)

@@ -44,7 +44,6 @@ impl ClockReader {
         match *self {}
     }
 
-    #[must_use]
     pub fn tick_ns(&self) -> u64 {
         match *self {}
     }
@@ -69,12 +68,10 @@ impl TraceRecorder {
         match *self {}
     }
 
-    #[must_use]
     pub fn lost(&self) -> u64 {
         match *self {}
     }
 
-    #[must_use]
     pub fn malformed(&self) -> u64 {
         match *self {}
     }

@@ -30,12 +30,10 @@ pub struct Diagnosis {
 
 impl Diagnosis {
     /// Whether no check is `Missing` or `Unknown`.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         !self.checks.iter().any(|check| matches!(check.state, CheckState::Missing | CheckState::Unknown))
     }
 
-    #[must_use]
     pub fn count(&self, state: CheckState) -> usize {
         self.checks.iter().filter(|check| check.state == state).count()
     }
@@ -106,7 +104,6 @@ pub enum Topic {
 
 impl Topic {
     /// The stable name, as in JSON output.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Probes => "probes",
@@ -130,7 +127,6 @@ pub enum CheckState {
 
 impl CheckState {
     /// The stable name, as in JSON output.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Available => "available",

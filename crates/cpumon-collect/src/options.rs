@@ -179,7 +179,6 @@ impl std::fmt::Display for ThreadPattern {
 }
 
 impl ThreadPattern {
-    #[must_use]
     pub fn matches(&self, tid: u32, name: &Comm) -> bool {
         // A thread may have a number for a name, so both are tried.
         self.text.parse() == Ok(tid) || is_match(self.text.as_bytes(), name.as_bytes())

@@ -36,7 +36,6 @@ impl Stat {
     /// `PF_KTHREAD` of include/linux/sched.h; the same since Linux 2.6.
     const PF_KTHREAD: u32 = 0x0020_0000;
 
-    #[must_use]
     pub fn is_kernel(&self) -> bool {
         self.flags & Self::PF_KTHREAD != 0
     }
@@ -66,7 +65,6 @@ pub struct Status {
 
 /// Number and name of a line of /proc/interrupts: the number, a count for each CPU, the controller, the name of each
 /// handler. `None` for lines that are not numbered.
-#[must_use]
 pub fn irq_name(line: &[u8]) -> Option<(u32, &[u8])> {
     let line = line.trim_ascii();
     let colon = line.iter().position(|&byte| byte == b':')?;
@@ -81,7 +79,6 @@ pub fn irq_name(line: &[u8]) -> Option<(u32, &[u8])> {
 }
 
 /// A decimal number that is all of `digits` and fits.
-#[must_use]
 pub fn parse_u64(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
@@ -104,7 +101,6 @@ fn parse_u32(digits: &[u8]) -> Option<u32> {
 }
 
 /// /proc/PID/stat. The name may hold anything, `)` and newlines too, so it ends at the last `)`.
-#[must_use]
 pub fn parse_stat(bytes: &[u8]) -> Option<Stat> {
     let open = bytes.iter().position(|&b| b == b'(')?;
     let close = bytes.iter().rposition(|&b| b == b')').filter(|&close| close > open)?;
@@ -129,7 +125,6 @@ pub fn parse_stat(bytes: &[u8]) -> Option<Stat> {
 }
 
 /// Parses /proc/PID/task/TID/schedstat: three numbers and a newline.
-#[must_use]
 pub fn parse_schedstat(bytes: &[u8]) -> Option<SchedStat> {
     let line = bytes.strip_suffix(b"\n")?;
     let mut fields = line.split(|&b| b == b' ');
@@ -140,7 +135,6 @@ pub fn parse_schedstat(bytes: &[u8]) -> Option<SchedStat> {
 }
 
 /// /proc/PID/task/TID/status. The kernel writes both switch counters last; without them (a cut file) it is `None`.
-#[must_use]
 pub fn parse_status(bytes: &[u8]) -> Option<Status> {
     // The counters are found from the end: that is short, and a name cannot forge them.
     let value = |name: &[u8]| {
@@ -156,7 +150,6 @@ pub fn parse_status(bytes: &[u8]) -> Option<Status> {
 }
 
 /// The real user id out of a status file.
-#[must_use]
 pub fn parse_uid(bytes: &[u8]) -> Option<u32> {
     let ids = bytes.split(|&b| b == b'\n').find_map(|line| line.strip_prefix(b"Uid:"))?;
     ids.split(u8::is_ascii_whitespace).find(|id| !id.is_empty()).and_then(parse_u32)
@@ -193,7 +186,6 @@ pub fn parse_cpu_stat(
 
 /// /proc/PID/cgroup (cgroups(7)): of the v2 path, the path under the v1 `cpu` controller, and that under systemd's own v1 hierarchy the
 /// one that says most ([`CgroupNames::rank`]); the first of those that say as much. `None` if there is no such line.
-#[must_use]
 pub fn parse_cgroup(bytes: &[u8]) -> Option<&[u8]> {
     let mut found: [Option<&[u8]>; 3] = [None; 3];
     for line in bytes.split(|&b| b == b'\n') {
@@ -223,7 +215,6 @@ pub fn parse_cgroup(bytes: &[u8]) -> Option<&[u8]> {
 
 /// The container or systemd unit that a cgroup path names; empty if none. Containers come as their id's first 12 digits,
 /// the way their tools print it.
-#[must_use]
 pub fn container_name(path: &str) -> String {
     CgroupNames::of(path).container_or_service().into_owned()
 }

@@ -90,13 +90,11 @@ pub struct Schedule {
 
 impl Schedule {
     /// Starts now. An interval outside of 100 ms to 1 h is moved to the nearer end.
-    #[must_use]
     pub fn new(interval: Duration) -> Self {
         let interval = interval.clamp(MIN_INTERVAL, MAX_INTERVAL);
         Self { interval, due: Instant::now(), late: 0, skipped: 0 }
     }
 
-    #[must_use]
     pub fn interval(&self) -> Duration {
         self.interval
     }

@@ -14,7 +14,6 @@ pub(crate) struct Split {
 impl Split {
     /// The split of `run_ns` in the proportion `user : system` (ticks or ns, as long as both are the same), not falling
     /// behind this one in either part. A run time that fell starts over.
-    #[must_use]
     pub(crate) fn advance(self, user: u64, system: u64, run_ns: u64) -> Self {
         // A run time below the old split starts over: the old parts do not fit into it.
         let before =

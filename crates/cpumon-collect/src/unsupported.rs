@@ -30,14 +30,12 @@ pub fn read_cycles(_into: &mut crate::nt::CycleSnapshot) -> Result<(), CollectEr
 }
 
 /// One finding: this machine cannot be measured.
-#[must_use]
 pub fn diagnose(_options: &DoctorOptions) -> Diagnosis {
     let check = Check::new(Topic::Probes, "source", "measuring this machine");
     Diagnosis { checks: vec![check.missing(CollectError::Unsupported.to_string(), "")] }
 }
 
 /// Now. The monotonic clock counts from when it was first asked.
-#[must_use]
 pub fn now() -> Moment {
     static FIRST: OnceLock<Instant> = OnceLock::new();
     let passed = FIRST.get_or_init(Instant::now).elapsed();

@@ -39,7 +39,6 @@ pub struct LineTimes {
 
 impl ThreadAccount {
     /// Without user and system time, which no event splits. What interrupts took is not in the run time.
-    #[must_use]
     pub fn counters(&self) -> Counters {
         Counters {
             run_ns: self.run_ns.saturating_sub(self.irq_ns),
@@ -51,7 +50,6 @@ impl ThreadAccount {
     }
 
     /// The scheduler's times, with the reason of the wait that is still open.
-    #[must_use]
     pub fn sched(&self) -> SchedTimes {
         let open_wait = match self.state {
             Some(ThreadState::Blocked(reason)) => reason,
@@ -61,7 +59,6 @@ impl ThreadAccount {
     }
 
     /// What it is in, as a letter of proc(5).
-    #[must_use]
     pub fn letter(&self) -> TaskState {
         TaskState(match self.state {
             Some(ThreadState::Blocked(WaitReason::DISK)) => b'D',
@@ -89,7 +86,6 @@ pub struct Accounts {
 
 impl Accounts {
     /// The account of a thread; `None`: no event named it.
-    #[must_use]
     pub fn thread(&self, task: TraceTask) -> Option<&ThreadAccount> {
         self.threads.get(*self.slots.get(&task)?)
     }
@@ -109,7 +105,6 @@ impl Accounts {
     }
 
     /// The sums of a CPU, if any event or span named it.
-    #[must_use]
     pub fn find_cpu(&self, cpu: u16) -> Option<&CpuSample> {
         self.cpus.get(&cpu)
     }

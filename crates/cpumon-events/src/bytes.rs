@@ -18,7 +18,6 @@ pub enum Order {
 
 impl Order {
     /// A number of so many bytes, at most eight.
-    #[must_use]
     pub fn number(self, bytes: &[u8]) -> u64 {
         let add = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
         match self {
@@ -36,7 +35,6 @@ pub struct Bytes<'b> {
 }
 
 impl<'b> Bytes<'b> {
-    #[must_use]
     pub fn new(rest: &'b [u8], order: Order) -> Self {
         Self { rest, order }
     }
@@ -81,7 +79,6 @@ impl<'b> Bytes<'b> {
 }
 
 /// The first bytes of `text`, up to a zero, and at least one zero behind them.
-#[must_use]
 pub fn name<const N: usize>(text: &[u8]) -> [u8; N] {
     let mut name = [0; N];
     let text = up_to_zero(text);
@@ -91,7 +88,6 @@ pub fn name<const N: usize>(text: &[u8]) -> [u8; N] {
 }
 
 /// The bytes before the first zero; all bytes if there is none.
-#[must_use]
 pub fn up_to_zero(text: &[u8]) -> &[u8] {
     text.split(|byte| *byte == 0).next().unwrap_or_default()
 }

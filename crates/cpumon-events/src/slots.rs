@@ -40,12 +40,10 @@ impl<T: Default> Slots<T> {
     }
 
     /// Memory of the list with places for so many threads, without what these refer to.
-    #[must_use]
     pub fn bytes(&self, threads: usize) -> usize {
         self.0.capacity().max(threads) * size_of::<T>()
     }
 
-    #[must_use]
     pub fn get(&self, slot: usize) -> Option<&T> {
         self.0.get(slot)
     }
@@ -55,7 +53,6 @@ impl<T: Default> Slots<T> {
     }
 
     /// Places so far.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.0.len()
     }
@@ -74,7 +71,6 @@ pub struct Numbers {
 
 impl Numbers {
     #[inline]
-    #[must_use]
     pub fn get(&self, number: u32) -> Option<usize> {
         match self.list.get(number as usize) {
             Some(&slot) => (slot != NONE).then_some(slot as usize),

@@ -18,12 +18,10 @@ pub enum ThreadState {
 }
 
 impl ThreadState {
-    #[must_use]
     pub const fn is_ready(self) -> bool {
         matches!(self, Self::ReadyWoken | Self::ReadyPreempted)
     }
 
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
@@ -36,7 +34,6 @@ impl ThreadState {
     }
 
     /// The wait reason of a blocked thread; `None` in any other state.
-    #[must_use]
     pub const fn reason(self) -> Option<WaitReason> {
         if let Self::Blocked(reason) = self { Some(reason) } else { None }
     }
@@ -68,7 +65,6 @@ pub enum CpuState {
 
 impl CpuState {
     /// That of these which belongs to the state.
-    #[must_use]
     pub fn pick<T>(self, unknown: T, idle: T, run: T) -> T {
         match self {
             Self::Unknown => unknown,
@@ -169,7 +165,6 @@ impl RecentWakers {
     }
 
     /// Who woke the thread that has been ready since then; `None` in any other state. A wakeup on the way to sleep comes before.
-    #[must_use]
     pub fn of(&self, span: &ThreadSpan) -> Option<TraceTask> {
         let LatestWakeups(wakeups) =
             self.0.get(span.slot).filter(|_| span.state == ThreadState::ReadyWoken)?;
@@ -177,7 +172,6 @@ impl RecentWakers {
     }
 
     /// Memory, bytes, if there are this many threads.
-    #[must_use]
     pub fn bytes(&self, threads: usize) -> usize {
         self.0.bytes(threads)
     }

@@ -81,25 +81,21 @@ impl<S: SpanSink> Tracker<S> {
     }
 
     /// The place of a thread, if any event named it.
-    #[must_use]
     pub fn slot_of(&self, task: TraceTask) -> Option<usize> {
         self.threads.find(task)
     }
 
     /// Memory of the threads with what the sink holds, bytes, if there are so many.
-    #[must_use]
     pub fn bytes(&self, threads: usize) -> usize {
         Threads::bytes(threads) + self.sink.bytes(threads)
     }
 
     /// Threads that events named so far and that are followed.
-    #[must_use]
     pub fn threads(&self) -> usize {
         self.threads.len()
     }
 
     /// How often an event named a thread that is not followed, because there are too many. The CPUs' times have them all the same.
-    #[must_use]
     pub fn unfollowed(&self) -> u64 {
         self.threads.unfollowed()
     }

@@ -48,7 +48,6 @@ const PERF_INFO: Provider =
 
 /// The kind of an event that names its provider and opcode, as the events of programs do, and all of a live session. 0, which is no kind
 /// that is read, for providers that are not the kernel's.
-#[must_use]
 pub fn hook_of(provider: &Provider, opcode: u8) -> Hook {
     let group = match *provider {
         PROCESS => 0x03,
@@ -252,14 +251,12 @@ impl TickClock {
     const MAX_TICKS_A_SECOND: u64 = 18_000_000_000;
 
     /// `zero`: ticks at 0 ns. `None`: no clock has such a frequency.
-    #[must_use]
     pub fn new(ticks_a_second: u64, zero: u64) -> Option<Self> {
         let is_possible = (1..=Self::MAX_TICKS_A_SECOND).contains(&ticks_a_second);
         is_possible.then_some(Self { ticks_a_second, zero })
     }
 
     /// ns since the zero; 0 in front of it.
-    #[must_use]
     pub fn ns(&self, ticks: u64) -> u64 {
         let since = ticks.saturating_sub(self.zero);
         let whole_ns = (since / self.ticks_a_second).saturating_mul(NS_A_SECOND);

@@ -106,7 +106,6 @@ fn runs_as_formula(text: &str) -> bool {
 }
 
 /// Whether a spreadsheet would run `text` as a formula.
-#[must_use]
 pub(crate) fn is_formula(text: &str) -> bool {
     text.starts_with(['=', '+', '-', '@', '\t', '\r'])
 }

@@ -55,7 +55,6 @@ pub enum ExportError {
 
 impl ExportError {
     /// Whether the reader of the output closed its pipe (as `head` does), which should end a program without a message.
-    #[must_use]
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Write(source) | Self::File { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
     }

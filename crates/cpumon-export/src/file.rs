@@ -35,7 +35,6 @@ impl OutputFile {
     }
 
     /// Whether a path is written directly: a rename would replace a device or a pipe by a file.
-    #[must_use]
     pub fn is_special(path: &Path) -> bool {
         std::fs::metadata(path).is_ok_and(|meta| !meta.is_file())
     }
@@ -64,7 +63,6 @@ impl OutputFile {
     }
 
     /// Path of the file that is written until [`OutputFile::finish`]; `None` for a device or a pipe.
-    #[must_use]
     pub fn temporary(&self) -> Option<&Path> {
         self.temporary.as_deref()
     }
@@ -89,7 +87,6 @@ impl OutputFile {
     }
 
     /// Adds the path to an error of the [`Write`] implementation.
-    #[must_use]
     pub fn with_path(&self, error: ExportError) -> ExportError {
         match error {
             ExportError::Write(source) => failed("write", &self.path)(source),

@@ -36,7 +36,6 @@ pub enum QueryPart {
 
 impl QueryPart {
     /// Kinds of export that have this part.
-    #[must_use]
     pub const fn kinds(self) -> &'static [Kind] {
         match self {
             Self::GroupBy => &[Kind::Pivot, Kind::Compare],
@@ -48,7 +47,6 @@ impl QueryPart {
     }
 
     /// Whether the original's layouts leave it to the user: their pivot has user time by name, and their threads are active.
-    #[must_use]
     pub const fn is_in_legacy(self) -> bool {
         matches!(self, Self::Process | Self::Interval)
     }
@@ -177,7 +175,6 @@ impl Report {
     }
 
     /// Reads it from the end of a download: the length of the file before it, and the report. `None`: there is none.
-    #[must_use]
     pub fn behind(bytes: &[u8]) -> Option<(usize, Self)> {
         let (rest, length) = bytes.split_last_chunk()?;
         let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;

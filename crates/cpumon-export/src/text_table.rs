@@ -16,7 +16,6 @@ pub struct TextTable {
 }
 
 impl TextTable {
-    #[must_use]
     pub fn new(heading: &[&str]) -> Self {
         Self { rows: vec![heading.iter().map(ToString::to_string).collect()], right_from: usize::MAX }
     }

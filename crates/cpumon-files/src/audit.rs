@@ -49,7 +49,6 @@ pub enum AuditEvent {
 }
 
 impl AuditEvent {
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::TokenMade => "token made",
@@ -104,7 +103,6 @@ impl Limited {
 
 impl AuditLog {
     /// The log in a state directory, which is made with the first entry.
-    #[must_use]
     pub fn in_dir(dir: &Path) -> Self {
         Self {
             dir: dir.to_owned(),
@@ -144,7 +142,6 @@ impl AuditLog {
     }
 
     /// The entries' files, the older ones first. Some or all may be missing.
-    #[must_use]
     pub fn files(&self) -> [PathBuf; 6] {
         [old(DONE), DONE.into(), old(REFUSED), REFUSED.into(), old(EXPORTED), EXPORTED.into()]
             .map(|name| self.dir.join(name))

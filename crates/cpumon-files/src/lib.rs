@@ -43,7 +43,6 @@ pub fn remove(path: &Path) -> io::Result<()> {
 }
 
 /// The disk, the quota or the file-size limit is exhausted, in contrast to a disk that fails.
-#[must_use]
 pub fn is_no_space(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)

@@ -50,7 +50,6 @@ pub struct Owner {
 
 impl Owner {
     /// Owner and group of an existing file or directory.
-    #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
         path.metadata().ok().map(|meta| Self { uid: meta.uid(), gid: meta.gid() })
     }
@@ -271,19 +270,16 @@ pub fn sync_dir(dir: &Path) -> io::Result<()> {
 }
 
 /// Whether this process has every right to files: root.
-#[must_use]
 pub fn is_privileged() -> bool {
     rustix::process::geteuid().is_root()
 }
 
 /// The user who runs this process as `uid N`, for the audit log.
-#[must_use]
 pub fn this_user() -> String {
     format!("uid {}", rustix::process::getuid().as_raw())
 }
 
 /// The mode of an existing file that users other than its owner can open; `None` if they cannot, or there is no such file.
-#[must_use]
 pub fn readable_by_others(path: &Path) -> Option<u32> {
     let mode = path.metadata().ok()?.mode() & 0o777;
     let directory = directory_of(path).metadata().ok()?.mode();

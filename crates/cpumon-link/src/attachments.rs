@@ -27,13 +27,11 @@ const LOCK: &str = "flight.lock";
 const WHY_BYTES: u64 = 1024;
 
 /// Whether a name is one of a file to send.
-#[must_use]
 pub fn is_attachment(name: &str) -> bool {
     name.starts_with(PREFIX) && name.ends_with(SUFFIX)
 }
 
 /// The name under which the file is written before it is complete.
-#[must_use]
 pub fn part_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(PART);
@@ -104,13 +102,11 @@ pub struct Attachments {
 
 impl Attachments {
     /// Those of a directory, of which none was refused so far.
-    #[must_use]
     pub fn new(dir: PathBuf) -> Self {
         Self { dir, refused: HashSet::new(), postponed: None }
     }
 
     /// The oldest that waits; after one that was put off, the next one behind it, and after the last the oldest again.
-    #[must_use]
     pub fn next(&self) -> Option<PathBuf> {
         let names =
             fs::read_dir(&self.dir).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -134,7 +130,6 @@ impl Attachments {
     }
 
     /// What a file is about; without a reason for a file that has none.
-    #[must_use]
     pub fn why(path: &Path) -> Why {
         let mut text = String::new();
         let read = File::open(path.with_extension(&WHY_SUFFIX[1..]))
@@ -158,7 +153,6 @@ pub struct TraceRequests {
 
 impl TraceRequests {
     /// A receiver may ask for a file once in `pause`.
-    #[must_use]
     pub fn new(pause: Duration) -> Self {
         Self { pause, ..Self::default() }
     }

@@ -65,7 +65,6 @@ pub struct RamBacklog {
 
 impl RamBacklog {
     /// An empty backlog of about `max_bytes` at most. `id` must be random: it identifies the numbering.
-    #[must_use]
     pub fn new(id: [u8; 16], max_bytes: usize) -> Self {
         Self {
             id,

@@ -21,7 +21,6 @@ pub const GROUPS: [IpAddr; 2] =
 const TTL: u8 = 255;
 
 /// The groups of multicast DNS on these interfaces; none named: on all but loopback.
-#[must_use]
 pub fn groups(interfaces: &[String]) -> Vec<Target> {
     let target = |group| Target::Multicast { group, port: PORT, ttl: TTL, interfaces: interfaces.to_vec() };
     GROUPS.map(target).to_vec()
@@ -80,7 +79,6 @@ pub struct Ignored {
 
 impl Ignored {
     /// Answers that no well-behaved receiver on the subnet sends.
-    #[must_use]
     pub fn suspicious(&self) -> u64 {
         self.malformed + self.stale + self.too_many
     }

@@ -79,7 +79,6 @@ impl UdpSender {
         self.pace = pace;
     }
 
-    #[must_use]
     pub fn stats(&self) -> &SendStats {
         &self.stats
     }

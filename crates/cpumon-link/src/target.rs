@@ -42,7 +42,6 @@ pub struct ParseTargetError {
 }
 
 impl Target {
-    #[must_use]
     pub fn broadcast(port: u16) -> Self {
         Self::Broadcast { port, interfaces: Vec::new() }
     }
@@ -60,7 +59,6 @@ impl Target {
     }
 
     /// Which kind of target an address is: 255.255.255.255 means broadcast, a group means multicast on the link.
-    #[must_use]
     pub fn from_address(address: SocketAddr) -> Self {
         match address.ip() {
             IpAddr::V4(Ipv4Addr::BROADCAST) => Self::broadcast(address.port()),

@@ -31,7 +31,6 @@ pub enum CpuLimit {
 
 impl CpuLimit {
     /// From a quota per period, both in the same unit. No period: unknown.
-    #[must_use]
     pub fn of_quota(quota: u64, period: u64) -> Self {
         let millionths = u128::from(quota).saturating_mul(1_000_000).checked_div(u128::from(period));
         millionths.map_or(Self::Unknown, |parts| {
@@ -40,7 +39,6 @@ impl CpuLimit {
     }
 
     /// The number that means it on the wire and in the store.
-    #[must_use]
     pub fn code(self) -> u64 {
         match self {
             Self::Unknown => 0,
@@ -50,7 +48,6 @@ impl CpuLimit {
     }
 
     /// The inverse of [`CpuLimit::code`].
-    #[must_use]
     pub fn from_code(code: u64) -> Self {
         match code {
             0 => Self::Unknown,
@@ -60,13 +57,11 @@ impl CpuLimit {
     }
 
     /// In CPUs; `None`: unlimited or unknown.
-    #[must_use]
     pub fn cpus(self) -> Option<f64> {
         if let Self::Millionths(parts) = self { Some(parts as f64 / 1e6) } else { None }
     }
 
     /// Whether there is a limit.
-    #[must_use]
     pub fn is_limited(self) -> bool {
         matches!(self, Self::Millionths(_))
     }
@@ -136,7 +131,6 @@ macro_rules! growing {
     ($type:ident: $($counter:ident)+) => {
         impl $type {
             /// Growth since `earlier`; `None` if a counter fell.
-            #[must_use]
             pub fn since(self, earlier: Self) -> Option<Self> {
                 Some(Self { $($counter: self.$counter.checked_sub(earlier.$counter)?,)+ })
             }
@@ -154,7 +148,6 @@ growing!(Pressure: some_ns full_ns);
 
 impl Throttle {
     /// Share of the periods in which the quota was used up, percent; `None` without a period.
-    #[must_use]
     pub fn percent(self) -> Option<f64> {
         (self.periods > 0).then(|| self.throttled_periods as f64 * 100.0 / self.periods as f64)
     }
@@ -169,7 +162,6 @@ fn limiter(path: &str, bytes: u16) -> &str {
 
 impl CgroupInterval {
     /// The growth since `earlier`, the same group before. Without that nothing is known but the limit.
-    #[must_use]
     pub fn between(earlier: Option<&CgroupSample>, cur: &CgroupSample) -> Self {
         // Another group on the path has the tightest limit now: its counters are no continuation.
         let is_same = earlier.is_some_and(|earlier| earlier.limiter() == cur.limiter());
@@ -197,7 +189,6 @@ impl CgroupInterval {
     }
 
     /// Whether it shows nothing: no limit, as is known, and nothing waited.
-    #[must_use]
     pub fn is_zero(&self) -> bool {
         self.limit == CpuLimit::Unlimited
             && self.throttle.unwrap_or_default() == Throttle::default()
@@ -205,7 +196,6 @@ impl CgroupInterval {
     }
 
     /// Path of the group that has the limit.
-    #[must_use]
     pub fn limiter(&self) -> &str {
         limiter(&self.path, self.limiter_bytes)
     }

@@ -16,7 +16,6 @@ pub struct CgroupNames<'a> {
 
 impl<'a> CgroupNames<'a> {
     /// The names in a path: of several containers or units one inside the other, the innermost.
-    #[must_use]
     pub fn of(path: &'a str) -> Self {
         let mut found = Self::default();
         let (mut parent, mut above) = ("", "");
@@ -41,7 +40,6 @@ impl<'a> CgroupNames<'a> {
     }
 
     /// How much a path says, to compare those of several hierarchies: a container is more than a unit, and a unit more than a path.
-    #[must_use]
     pub fn rank(path: &str) -> u8 {
         let names = CgroupNames::of(path);
         let says =
@@ -50,26 +48,22 @@ impl<'a> CgroupNames<'a> {
     }
 
     /// systemd unit: a service or a scope.
-    #[must_use]
     pub fn service(&self) -> Cow<'a, str> {
         unescape(self.service)
     }
 
     /// Container: its name (LXC, nspawn), or the first digits of its id.
-    #[must_use]
     pub fn container(&self) -> Cow<'a, str> {
         unescape(self.container)
     }
 
     /// Kubernetes pod: its uid, which is all that a cgroup has; of Podman the first digits of its id.
-    #[must_use]
     pub fn pod(&self) -> Cow<'a, str> {
         // In names of slices a dash separates levels, so a uid has underscores there.
         if self.pod.contains('_') { self.pod.replace('_', "-").into() } else { self.pod.into() }
     }
 
     /// The container; without one, the systemd unit.
-    #[must_use]
     pub fn container_or_service(&self) -> Cow<'a, str> {
         if self.container.is_empty() { self.service() } else { self.container() }
     }
@@ -187,7 +181,6 @@ fn unescape(name: &str) -> Cow<'_, str> {
 }
 
 /// Whether a text is the name of a systemd unit (`systemd.unit(5)`) and not of a container: both are in the same field.
-#[must_use]
 pub fn is_unit(text: &str) -> bool {
     [".service", ".scope", ".slice", ".socket", ".mount", ".swap"].iter().any(|end| text.ends_with(end))
 }

@@ -34,7 +34,6 @@ pub struct ClockEstimate {
 
 impl ClockEstimate {
     /// By exchanges of time: `boot` compares the device's time since boot with the receiver's wall clock.
-    #[must_use]
     pub fn measured(boot: &HostClock) -> Self {
         let round_trip_ns = signed(boot.round_trip_ns);
         Self {
@@ -48,7 +47,6 @@ impl ClockEstimate {
 
     /// Of a boot that is over, or a device that does not report its time since boot: it was off then as it is now. `None`: it is not
     /// off, so nothing is known against its stamps.
-    #[must_use]
     pub fn as_off_now(clock: &HostClock, end: &Moment) -> Option<Self> {
         let round_trip_ns = signed(clock.round_trip_ns);
         let wrong_beyond_ns = WRONG_BEYOND_NS.max(round_trip_ns);
@@ -105,13 +103,11 @@ pub struct ClockLine {
 
 impl ClockLine {
     /// As it was kept: pieces in order, and the latest end that was stored.
-    #[must_use]
     pub fn recall(pieces: Vec<ClockPiece>, newest_boot_ns: Option<i64>) -> Self {
         Self { pieces, newest_boot_ns }
     }
 
     /// Whether nothing that ends then or later was placed.
-    #[must_use]
     pub fn is_newest(&self, end: &Moment) -> bool {
         self.newest_boot_ns.is_none_or(|newest| boot_of(end) > newest)
     }

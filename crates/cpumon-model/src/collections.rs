@@ -143,7 +143,6 @@ struct UsedValue<V> {
 
 impl<K: Eq + Hash, V, S: BuildHasher + Default> Recent<K, V, S> {
     /// Empty; of at most `max` entries, at least one.
-    #[must_use]
     pub fn new(max: usize) -> Self {
         Self { entries: HashMap::default(), max: max.max(1), uses: 0 }
     }
@@ -212,13 +211,11 @@ impl<K: Eq + Hash, V, S: BuildHasher + Default> Recent<K, V, S> {
     }
 
     /// Number of entries.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Whether there are no entries.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

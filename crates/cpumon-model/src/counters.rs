@@ -77,7 +77,6 @@ macro_rules! counters {
 
         impl Counters {
             /// What was added since `earlier`; `None` if any counter fell (a counter reset, or another task under the same key).
-            #[must_use]
             pub fn since(&self, earlier: &Self) -> Option<Delta> {
                 let sub = |now: u64, then: u64| i64::try_from(now.checked_sub(then)?).ok();
                 Some(Delta { $($counter: sub(self.$counter, earlier.$counter)?,)+ })
@@ -101,14 +100,12 @@ macro_rules! counters {
 
             /// The counters in the order of [`Delta::NAMES`].
             #[inline]
-            #[must_use]
             pub fn to_array(self) -> [i64; Self::NAMES.len()] {
                 [$(self.$counter),+]
             }
 
             /// From the counters in the order of [`Delta::NAMES`].
             #[inline]
-            #[must_use]
             pub fn from_array([$($counter),+]: [i64; Self::NAMES.len()]) -> Self {
                 Self { $($counter),+ }
             }
@@ -161,7 +158,6 @@ impl AddAssign<&Delta> for Delta {
 
 impl Delta {
     /// Whether nothing happened: the task was idle all through.
-    #[must_use]
     pub fn is_zero(&self) -> bool {
         *self == Self::default()
     }
@@ -264,7 +260,6 @@ impl Waits {
     }
 
     /// The time of one reason.
-    #[must_use]
     pub fn of(&self, reason: WaitReason) -> u64 {
         self.slot_of(reason).filter(|_| reason.is_some()).map_or(0, |slot| self.ns[slot])
     }
@@ -275,19 +270,16 @@ impl Waits {
     }
 
     /// Whether there is none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()
     }
 
     /// The sum over all reasons.
-    #[must_use]
     pub fn total_ns(&self) -> u64 {
         self.ns.iter().fold(0, |sum, ns| sum.saturating_add(*ns))
     }
 
     /// The reason with the most time; the smaller number of equal ones.
-    #[must_use]
     pub fn longest(&self) -> Option<(WaitReason, u64)> {
         self.iter().max_by_key(|(reason, ns)| (*ns, std::cmp::Reverse(*reason)))
     }
@@ -388,7 +380,6 @@ macro_rules! event_counters {
         impl SchedTimes {
             /// What was added since `earlier`, and whether a counter fell; that one counts 0. Blocked time may fall by the length
             /// of a collection pass: an open wait is counted up to the pass, and the thread may have woken meanwhile.
-            #[must_use]
             pub fn since(&self, earlier: &Self) -> (SchedDelta, bool) {
                 let fell = $(!$may_fall && self.$counter < earlier.$counter)||+;
                 let mut waits = self.waits.since(&earlier.waits);
@@ -429,7 +420,6 @@ event_counters! {
 
 impl SchedDelta {
     /// The longest single run delay, ns; `None`: there was none, or it is not measured.
-    #[must_use]
     pub fn longest_ns(&self) -> Option<u64> {
         u64::try_from(self.longest_delay_ns).ok().filter(|&ns| ns > 0)
     }
@@ -437,13 +427,11 @@ impl SchedDelta {
 
 impl SchedTimes {
     /// Times of a thread that no event reports: nothing is known.
-    #[must_use]
     pub fn unwatched() -> Self {
         Self { open_wait: WaitReason::UNWATCHED, ..Self::default() }
     }
 
     /// Whether the scheduler's events report the thread.
-    #[must_use]
     pub fn is_watched(&self) -> bool {
         self.open_wait != WaitReason::UNWATCHED
     }

@@ -89,7 +89,6 @@ impl CpuTimes {
     pub const MAX_NS: u64 = 1 << 60;
     /// From an array in /proc/stat's order. A mode that could not be read, or is more than [`Self::MAX_NS`], is no data: it stays as
     /// it was, so that an interval has none of it. Returns those modes, bit *n* for mode *n*, too.
-    #[must_use]
     pub fn bounded(modes: [Option<u64>; 10], before: Self) -> (Self, u16) {
         let before = before.to_array();
         let is_odd = |mode: usize| modes[mode].is_none_or(|ns| ns > Self::MAX_NS);
@@ -101,13 +100,11 @@ impl CpuTimes {
 
     /// user + nice + system + idle + iowait + irq + softirq + steal (guest is inside user). Saturates: times may come from
     /// a made-up datagram.
-    #[must_use]
     pub fn total_ns(&self) -> u64 {
         [self.idle_ns, self.iowait_ns, self.steal_ns].into_iter().fold(self.busy_ns(), u64::saturating_add)
     }
 
     /// Everything but idle, iowait and steal.
-    #[must_use]
     pub fn busy_ns(&self) -> u64 {
         [self.nice_ns, self.system_ns, self.irq_ns, self.softirq_ns]
             .into_iter()
@@ -123,13 +120,11 @@ macro_rules! modes {
             pub const MODES: [&'static str; 10] = [$($name),+];
 
             /// The modes as an array in /proc/stat's order.
-            #[must_use]
             pub fn to_array(self) -> [u64; 10] {
                 [$(self.$field),+]
             }
 
             /// From an array in /proc/stat's order.
-            #[must_use]
             pub fn from_array(modes: [u64; 10]) -> Self {
                 let [$($field),+] = modes;
                 Self { $($field),+ }
@@ -145,7 +140,6 @@ modes! {
 
 impl CpuSched {
     /// What was added since `earlier`, and whether a count fell; that one counts 0.
-    #[must_use]
     pub fn since(&self, earlier: &Self) -> (Self, bool) {
         let mut fell = false;
         let mut grown = |now: u64, then: u64| {
@@ -168,7 +162,6 @@ impl CpuSched {
     }
 
     /// Mean length of the run queue over `duration_ns`; `None` without a length.
-    #[must_use]
     pub fn run_queue_mean(&self, duration_ns: u64) -> Option<f64> {
         (duration_ns > 0).then(|| self.run_queue_ns as f64 / duration_ns as f64)
     }
@@ -190,7 +183,6 @@ impl std::ops::AddAssign<&CpuSched> for CpuSched {
 
 impl CpuInterval {
     /// What happened on one CPU between two samples.
-    #[must_use]
     pub fn between(prev: &CpuSample, cur: &CpuSample) -> Self {
         let (before, mut modes) = (prev.times.to_array(), cur.times.to_array());
         let mut went_back = false;
@@ -204,7 +196,6 @@ impl CpuInterval {
     }
 
     /// The CPU's own balance: its length less everything that was measured. Negative when more was accounted than there was.
-    #[must_use]
     pub fn unattributed_ns(&self, duration_ns: u64) -> i64 {
         signed(duration_ns).saturating_sub(signed(self.times.total_ns()))
     }
@@ -234,7 +225,6 @@ pub struct IrqInterval {
 impl IrqInterval {
     /// What was added since `earlier`. A line that a complete snapshot had not began in between; what an incomplete one
     /// did not report is not known, so it counts 0, as does a counter that fell.
-    #[must_use]
     pub fn between(earlier: Option<&IrqSample>, cur: &IrqSample, is_complete: bool) -> Self {
         // Compared with itself, a line whose earlier count is not known comes to 0.
         let unknown = if is_complete { (0, 0) } else { (cur.time_ns, cur.count) };
@@ -248,7 +238,6 @@ impl IrqInterval {
     }
 
     /// Whether the line was not handled at all.
-    #[must_use]
     pub fn is_zero(&self) -> bool {
         self.time_ns == 0 && self.count == 0
     }

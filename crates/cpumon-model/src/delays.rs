@@ -22,7 +22,6 @@ const MAX_VALUE_POWER: u32 = 34;
 pub const DELAY_BUCKETS: usize = ((MAX_VALUE_POWER - GROUPING_POWER + 1) as usize) << GROUPING_POWER;
 
 /// The bucket of a delay, ns; beyond 17 s it is the last.
-#[must_use]
 pub fn delay_bucket(ns: u64) -> u8 {
     let ns = ns.min((1 << MAX_VALUE_POWER) - 1);
     // `| 1`: 0 has no logarithm. Below 16 ns the shift is 0 and each value has a bucket of its own.
@@ -31,7 +30,6 @@ pub fn delay_bucket(ns: u64) -> u8 {
 }
 
 /// The delays of a bucket, ns.
-#[must_use]
 pub fn delay_range_ns(bucket: u8) -> RangeInclusive<u64> {
     let low = |bucket: u64| {
         let (group, part) = (bucket >> GROUPING_POWER, bucket & ((1 << GROUPING_POWER) - 1));
@@ -78,7 +76,6 @@ impl LongestDelay {
     }
 
     /// The longest, ns.
-    #[must_use]
     pub fn ns(self) -> Option<u64> {
         (!self.is_unknown && self.longest_ns > 0).then_some(self.longest_ns)
     }
@@ -117,26 +114,22 @@ impl DelayHistogram {
     }
 
     /// Buckets with their counts, ascending.
-    #[must_use]
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u8, u64)> + Clone + '_ {
         self.buckets.iter().copied()
     }
 
     /// The count of a bucket.
-    #[must_use]
     pub fn count(&self, bucket: u8) -> u64 {
         let at = self.buckets.binary_search_by_key(&bucket, |row| row.0);
         at.map_or(0, |at| self.buckets[at].1)
     }
 
     /// Number of delays in all buckets together.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.iter().fold(0, |sum, (_, count)| sum.saturating_add(count))
     }
 
     /// Whether no delay was counted.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.buckets.is_empty()
     }
@@ -155,7 +148,6 @@ impl DelayHistogram {
 
     /// The upper end of the bucket in which the delay of this rank lies, ns: so many percent were no longer. `longest_ns`, where
     /// it is known, is exact and caps that end: no percentile is above the longest delay. `None` where nothing was counted.
-    #[must_use]
     pub fn percentile_ns(&self, percent: u32, longest_ns: Option<u64>) -> Option<u64> {
         // In 128 bits: a sum of 64-bit counts times 100 overflows 64.
         let total: u128 = self.iter().map(|(_, count)| u128::from(count)).sum();
@@ -175,7 +167,6 @@ impl DelayHistogram {
     }
 
     /// The least and the most that all delays can come to, ns.
-    #[must_use]
     pub fn sum_ns(&self) -> RangeInclusive<u64> {
         let sum = |end: fn(&RangeInclusive<u64>) -> u64| {
             let parts = self.iter().map(|(bucket, count)| end(&delay_range_ns(bucket)).saturating_mul(count));
@@ -204,7 +195,6 @@ impl FromIterator<(u8, u64)> for DelayHistogram {
 }
 
 /// The histogram of one owner in an ascending list.
-#[must_use]
 pub fn find_delays(list: &[Delays], of: DelayOf) -> Option<&DelayHistogram> {
     let at = list.binary_search_by_key(&of, |row| row.of).ok()?;
     list.get(at).map(|row| &*row.histogram)

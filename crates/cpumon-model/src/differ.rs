@@ -36,7 +36,6 @@ pub enum Rows {
 
 impl Interval {
     /// What happened between `prev` and `cur`. Both must be sorted ([`Snapshot::sort`]).
-    #[must_use]
     pub fn between(prev: &Snapshot, cur: &Snapshot) -> Self {
         let mut interval = Self::default();
         interval.fill(prev, cur);

@@ -25,7 +25,6 @@ impl GroupLimits {
     };
 
     /// Of these groups, all of one interval; `None` without any.
-    #[must_use]
     pub fn of_rows<'a>(rows: impl IntoIterator<Item = &'a CgroupInterval>) -> Option<Self> {
         let mut sum: Option<Self> = None;
         let mut limiters = HashSet::new();
@@ -63,14 +62,12 @@ pub struct LimitFinder<'a> {
 
 impl<'a> LimitFinder<'a> {
     /// Allocates only where a group has a limit or waited.
-    #[must_use]
     pub fn new(interval: &'a Interval) -> Self {
         let rows = interval.cgroups.iter().map(|row| (&*row.path, row)).collect();
         Self { rows, knows_others: interval.knows_limits() }
     }
 
     /// Limits of tasks in the groups with these paths, which may repeat. `None`: nothing is known of any of them.
-    #[must_use]
     pub fn of<'p>(&self, paths: impl IntoIterator<Item = &'p str>) -> Option<GroupLimits> {
         let mut found: Vec<&CgroupInterval> = Vec::new();
         for path in paths {
@@ -86,13 +83,11 @@ impl<'a> LimitFinder<'a> {
 
 impl Interval {
     /// Whether some control group has a limit.
-    #[must_use]
     pub fn has_limits(&self) -> bool {
         self.cgroups.iter().any(|row| row.limit.is_limited())
     }
 
     /// Limits that were reached: a row of each group that has such a limit, most throttled time first.
-    #[must_use]
     pub fn throttled(&self) -> Vec<&CgroupInterval> {
         let was_throttled = |row: &&CgroupInterval| {
             row.limit.is_limited() && row.throttle.is_some_and(|one| one.throttled_periods > 0)

@@ -47,13 +47,11 @@ impl HostInfo {
     }
 
     /// [`PROCESSES_ARE_HIDDEN`], if the agent says so.
-    #[must_use]
     pub fn hidden_processes(&self) -> Option<&'static str> {
         self.source_reason.contains(PROCESSES_ARE_HIDDEN).then_some(PROCESSES_ARE_HIDDEN)
     }
 
     /// Whether it runs Windows, by the name of its system: sums in a store do not name the source that measured.
-    #[must_use]
     pub fn is_windows(&self) -> bool {
         self.kernel.starts_with("Windows ")
     }
@@ -86,25 +84,21 @@ impl Trust {
     ];
 
     /// How far a host's name is believed: of several hosts with one name, the highest is meant.
-    #[must_use]
     pub fn rank(self) -> u8 {
         Self::TABLE.iter().find(|row| row.0 == self).map_or(0, |row| row.1)
     }
 
     /// Whether anyone vouches for the sender. What all others use is limited, together: they can be as many as they like.
-    #[must_use]
     pub fn is_trusted(self) -> bool {
         self != Self::Unauthenticated
     }
 
     /// The stable name (API, store).
-    #[must_use]
     pub fn name(self) -> &'static str {
         Self::TABLE.iter().find(|row| row.0 == self).map_or("unauthenticated", |row| row.2)
     }
 
     /// From its stable name; anything else is [`Trust::Unauthenticated`].
-    #[must_use]
     pub fn from_name(name: &str) -> Self {
         Self::TABLE.iter().find(|row| row.2 == name).map_or(Self::Unauthenticated, |row| row.0)
     }
@@ -137,7 +131,6 @@ pub struct LossCounts {
 
 impl HostStatus {
     /// The device's wall clock less the receiver's, ns: by exchanges, else as its newest interval arrived, the way included.
-    #[must_use]
     pub fn clock_offset_ns(&self) -> i64 {
         let arrived = || self.last.wall_ns.saturating_sub(self.received_wall_ns);
         self.clock.map_or_else(arrived, |clock| clock.offset_ns)
@@ -199,7 +192,6 @@ impl<'a> HostRef<'a> {
     }
 
     /// Whether the text means this host.
-    #[must_use]
     pub fn is(self, info: &HostInfo, trust: Trust) -> bool {
         match self {
             Self::Id(id) => info.host == id,
@@ -242,19 +234,16 @@ impl Terms {
     };
 
     /// What the host that this source measures calls it.
-    #[must_use]
     pub const fn of(source: SourceKind) -> Self {
         if source.is_windows() { Self::WINDOWS } else { Self::LINUX }
     }
 
     /// What this host calls it, where what is shown may be sums, which have no source.
-    #[must_use]
     pub fn of_host(info: &HostInfo) -> Self {
         if info.is_windows() { Self::WINDOWS } else { Self::LINUX }
     }
 
     /// The term for a CPU mode or a line of the ledger, by the name of its column; `None`: every system calls it the same.
-    #[must_use]
     pub fn of_column(&self, name: &str) -> Option<&Term> {
         match name {
             "irq_ns" | "ledger_irq_ns" => Some(&self.irq),

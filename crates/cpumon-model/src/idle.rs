@@ -12,7 +12,6 @@ use crate::{
 
 impl IdleProcess {
     /// Memory, bytes: its place in a list, and its texts.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + bytes_of_info(&self.info)
     }
@@ -30,7 +29,6 @@ impl IdleProcess {
     }
 
     /// Its row in an interval in which it did nothing.
-    #[must_use]
     pub fn row(&self) -> ProcessInterval {
         let row = ProcessInterval::new(self.key, self.parent_pid, Arc::clone(&self.info));
         ProcessInterval { thread_rows: self.thread_rows, ..row }
@@ -40,13 +38,11 @@ impl IdleProcess {
 impl Interval {
     /// Whether all processes that are there at its end have a row or are listed as idle. Others may be, too: their end was lost.
     /// v1 devices list some processes and not others.
-    #[must_use]
     pub fn knows_all_processes(&self) -> bool {
         self.known_processes().is_some_and(|known| known >= u64::from(self.process_count))
     }
 
     /// Whether these are all processes that are there, and no others.
-    #[must_use]
     pub fn knows_processes_exactly(&self) -> bool {
         self.known_processes() == Some(self.process_count.into())
     }
@@ -78,7 +74,6 @@ impl Interval {
 
     /// Whether a process without a row did nothing. After a loss it may have done something that a later interval has, unless the
     /// receiver follows by its waits what each thread does.
-    #[must_use]
     pub fn is_idle_without_row(&self) -> bool {
         self.fields.contains(Fields::SCHED | Fields::WAITS)
             || !self.flags.intersects(Flags::PARTIAL | Flags::SPANS_LOSS | Flags::RESTART)
@@ -235,7 +230,6 @@ impl OpenWaits {
     }
 
     /// Memory that it takes, bytes; buffers that others use too are left out.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         self.groups.capacity() * size_of::<Count>()
     }

@@ -89,7 +89,6 @@ impl Comm {
     pub const MAX_BYTES: usize = 15;
 
     /// Takes bytes up to the first NUL, at most 15 of them.
-    #[must_use]
     pub fn new(raw: &[u8]) -> Self {
         let len =
             raw.iter().take(Self::MAX_BYTES).position(|&b| b == 0).unwrap_or(raw.len().min(Self::MAX_BYTES));
@@ -100,19 +99,16 @@ impl Comm {
     }
 
     /// The bytes, without a terminator.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 
     /// As text; invalid UTF-8 becomes U+FFFD. Hostile: escape it with [`crate::escape`] before a terminal sees it.
-    #[must_use]
     pub fn to_str_lossy(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(self.as_bytes())
     }
 
     /// Whether there is no name.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -229,7 +229,6 @@ impl ThreadInterval {
     }
 
     /// The thread if it waits at the interval's end.
-    #[must_use]
     pub fn resting(&self) -> Option<Resting> {
         let is_unwatched = self.flags.contains(Flags::UNWATCHED);
         let reason = if is_unwatched { WaitReason::UNWATCHED } else { self.sched.open_wait };
@@ -237,7 +236,6 @@ impl ThreadInterval {
     }
 
     /// The row of a thread that waited throughout an interval of this length.
-    #[must_use]
     pub fn of_resting(thread: &Resting, length_ns: u64) -> Self {
         let row = thread_like!(Self, thread, ..Self::default());
         if thread.reason == WaitReason::UNWATCHED {
@@ -269,38 +267,32 @@ impl ProcessInterval {
 
 impl Interval {
     /// Its end as the device's own wall clock stood, ns since the UNIX epoch.
-    #[must_use]
     pub fn device_end_wall_ns(&self) -> i64 {
         self.end.wall_ns.saturating_add(self.wall_shift_ns)
     }
 
     /// Measured length, ns. Rates divide by this.
-    #[must_use]
     pub fn duration_ns(&self) -> u64 {
         self.end.mono_ns.saturating_sub(self.begin.mono_ns)
     }
 
     /// The time in which its run time was measured, at least; see [`Ledger::measured_in_ns`].
-    #[must_use]
     pub fn measured_in_ns(&self) -> u64 {
         self.ledger.measured_in_ns(self.duration_ns())
     }
 
     /// Utilization of `run_ns` with 100 = one CPU (`%CPU`). `None` for an interval without length.
-    #[must_use]
     pub fn cpu_pct(&self, run_ns: i64) -> Option<f64> {
         let duration_ns = self.duration_ns();
         (duration_ns > 0).then(|| run_ns as f64 * 100.0 / duration_ns as f64)
     }
 
     /// Utilization of `run_ns` with 100 = all CPUs (`%host`). `None` if length or CPUs are unknown.
-    #[must_use]
     pub fn host_pct(&self, run_ns: i64) -> Option<f64> {
         (self.ledger.capacity_ns > 0).then(|| run_ns as f64 * 100.0 / self.ledger.capacity_ns as f64)
     }
 
     /// What the scheduler's events report of all CPUs together: sums, and the longest of the run queues.
-    #[must_use]
     pub fn cpu_sched(&self) -> CpuSched {
         let mut sum = CpuSched::default();
         for cpu in &self.cpus {
@@ -310,7 +302,6 @@ impl Interval {
     }
 
     /// Mean number of tasks running or ready over the interval, on all CPUs together. `None` where that is not measured, or not known.
-    #[must_use]
     pub fn run_queue_mean(&self) -> Option<f64> {
         let is_known = self.fields.contains(Fields::SCHED) && !self.flags.contains(Flags::RUN_QUEUE_UNKNOWN);
         let mean = || self.cpu_sched().run_queue_mean(self.duration_ns());
@@ -318,19 +309,16 @@ impl Interval {
     }
 
     /// The run delays of one owner that ended in the interval; `None` if there were none, or none are measured.
-    #[must_use]
     pub fn delays_of(&self, of: DelayOf) -> Option<&DelayHistogram> {
         find_delays(&self.delays, of)
     }
 
     /// The longest single run delay of all processes, ns, where it is known.
-    #[must_use]
     pub fn longest_delay_ns(&self) -> Option<u64> {
         self.processes.iter().filter_map(|row| row.sched.longest_ns()).max()
     }
 
     /// The run delays of all CPUs together.
-    #[must_use]
     pub fn cpu_delays(&self) -> DelayHistogram {
         let mut sum = DelayHistogram::default();
         // Owners ascend, and CPUs are the first kind of them.
@@ -341,26 +329,22 @@ impl Interval {
     }
 
     /// The row of a control group; `None`: it has no limit and did not wait, or nothing is known of it ([`Interval::knows_limits`]).
-    #[must_use]
     pub fn cgroup(&self, path: &str) -> Option<&CgroupInterval> {
         self.cgroups.iter().find(|row| *row.path == *path)
     }
 
     /// Whether a control group without a row has no limit.
-    #[must_use]
     pub fn knows_limits(&self) -> bool {
         self.fields.contains(Fields::CGROUPS) && self.cgroups_left_out == 0
     }
 
     /// The process row with this key.
-    #[must_use]
     pub fn process(&self, key: ProcessKey) -> Option<&ProcessInterval> {
         self.processes.binary_search_by_key(&key, |row| row.key).ok().and_then(|at| self.processes.get(at))
     }
 }
 
 /// Names of [`Flags`] joined by `|`; empty if none.
-#[must_use]
 pub fn flag_names(flags: Flags) -> String {
     let mut names = String::new();
     for (name, _) in flags.iter_names() {
@@ -374,7 +358,6 @@ pub fn flag_names(flags: Flags) -> String {
 
 impl Life {
     /// By whether it began inside, and ended.
-    #[must_use]
     pub fn of(is_born: bool, has_ended: bool) -> Self {
         match (is_born, has_ended) {
             (false, false) => Self::Alive,
@@ -391,19 +374,16 @@ impl Life {
     }
 
     /// Whether it began inside.
-    #[must_use]
     pub fn is_born(self) -> bool {
         matches!(self, Self::Born | Self::BornEnded)
     }
 
     /// Whether it ended inside.
-    #[must_use]
     pub fn has_ended(self) -> bool {
         matches!(self, Self::Ended | Self::BornEnded)
     }
 
     /// The name in exports and SQL.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Alive => "alive",
@@ -437,7 +417,6 @@ pub struct Resting {
 
 impl Resting {
     /// The thread of a sample; `None` if it does not wait.
-    #[must_use]
     pub fn of_sample(thread: &ThreadSample) -> Option<Self> {
         let reason = thread.sched.open_wait;
         reason.is_some().then_some(thread_like!(Self, thread, reason))

@@ -28,13 +28,11 @@ pub struct Ledger {
 
 impl Ledger {
     /// capacity − (threads + exited + irq + softirq + steal + idle). Negative when more was booked than there was.
-    #[must_use]
     pub fn unattributed_ns(&self) -> i64 {
         self.capacity_ns.saturating_sub(self.accounted_ns())
     }
 
     /// The sum of all lines but `unattributed`.
-    #[must_use]
     pub fn accounted_ns(&self) -> i64 {
         [self.threads_ns, self.exited_ns, self.irq_ns, self.softirq_ns, self.steal_ns, self.idle_ns]
             .iter()
@@ -44,7 +42,6 @@ impl Ledger {
     /// The time in which the run time of an interval was measured, ns, at least: its length, or longer where its threads ran more than
     /// its CPUs can in that time. Such an interval has run time from before its start: a pass takes time, and threads that a late
     /// pass read first ran on while it read the others. The highest rates divide by this.
-    #[must_use]
     pub fn measured_in_ns(&self, length_ns: u64) -> u64 {
         let run_ns = self.threads_ns.saturating_add(self.exited_ns);
         if self.capacity_ns <= 0 || run_ns <= self.capacity_ns {
@@ -57,7 +54,6 @@ impl Ledger {
     }
 
     /// unattributed ÷ capacity; 0 for an empty interval.
-    #[must_use]
     pub fn unattributed_ratio(&self) -> f64 {
         if self.capacity_ns == 0 { 0.0 } else { self.unattributed_ns() as f64 / self.capacity_ns as f64 }
     }

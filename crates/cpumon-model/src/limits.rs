@@ -90,7 +90,6 @@ pub struct Bucket {
 
 impl Bucket {
     /// A full bucket: nothing is used yet.
-    #[must_use]
     pub fn new(rate: Rate) -> Self {
         Self { rate, full_at_ns: 0 }
     }
@@ -119,7 +118,6 @@ impl Bucket {
     }
 
     /// Whether anything is left.
-    #[must_use]
     pub fn has_left(&self, now_ns: u64) -> bool {
         self.full_at_ns < now_ns.saturating_add(self.rate.burst_ns())
     }
@@ -149,7 +147,6 @@ pub struct SourceTable<const N: usize> {
 
 impl<const N: usize> SourceTable<N> {
     /// A table without sources.
-    #[must_use]
     pub fn new(rates: [Rate; N], max_sources: usize, overflow: Overflow) -> Self {
         let sources = HashMap::new();
         Self { rates, sources, max_sources, overflow, others: [0; N], next_sweep_ns: 0 }
@@ -217,7 +214,6 @@ pub struct Limiter {
 
 impl Limiter {
     /// A limiter whose rates are unused.
-    #[must_use]
     pub fn new(all: Rate, of_source: Rate, max_sources: usize, overflow: Overflow) -> Self {
         Self { all: Bucket::new(all), of_source: SourceTable::new([of_source], max_sources, overflow) }
     }
@@ -271,7 +267,6 @@ pub struct Place {
 
 impl Places {
     /// Takes a place; `None` if the source has `most_of_source`, or all together have `most`.
-    #[must_use]
     pub fn enter(&self, source: impl Into<Source>, most_of_source: usize, most: usize) -> Option<Place> {
         let (source, mut taken) = (source.into(), self.lock());
         let of_source = taken.get(&source).copied().unwrap_or(0);
@@ -283,7 +278,6 @@ impl Places {
     }
 
     /// Number of places that all sources together have taken.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.lock().values().sum()
     }

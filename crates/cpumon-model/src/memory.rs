@@ -18,7 +18,6 @@ pub const DELAY_BUCKET_BYTES: usize = size_of::<(u8, u64)>();
 pub const INFO_BYTES: usize = size_of::<ProcessInfo>() + 64;
 
 /// Memory of a process's description with its texts, bytes.
-#[must_use]
 pub fn bytes_of_info(info: &ProcessInfo) -> usize {
     let texts = [
         &info.name,
@@ -34,7 +33,6 @@ pub fn bytes_of_info(info: &ProcessInfo) -> usize {
 }
 
 /// Memory of a histogram, bytes: its place in the list, the shared part, and the buckets.
-#[must_use]
 pub fn bytes_of_delays(row: &Delays) -> usize {
     size_of::<Delays>() + HISTOGRAM_BYTES + row.histogram.iter().count() * DELAY_BUCKET_BYTES
 }
@@ -44,7 +42,6 @@ fn bytes_of_cgroup(row: &CgroupInterval) -> usize {
 }
 
 /// Memory of an interval's rows, bytes, without the descriptions of its processes, which intervals share.
-#[must_use]
 pub fn bytes_of_rows(interval: &Interval) -> usize {
     size_of::<Interval>()
         + interval.threads.len() * size_of::<ThreadInterval>()

@@ -14,7 +14,6 @@ impl TraceTask {
     pub const UNKNOWN: Self = Self(u32::MAX);
 
     /// Whether it is a thread that has an account of its own.
-    #[must_use]
     pub const fn is_thread(self) -> bool {
         self.0 != Self::IDLE.0 && self.0 != Self::UNKNOWN.0
     }

@@ -50,13 +50,11 @@ pub enum SourceKind {
 
 impl SourceKind {
     /// Whether it reports the users of processes. What a v1 device sends has none, and no trace.
-    #[must_use]
     pub fn has_users(self) -> bool {
         !matches!(self, Self::V1 | Self::Legacy | Self::Trace)
     }
 
     /// Whether it measures Windows: such a host has no nice values, and its own words ([`crate::Terms`]).
-    #[must_use]
     pub const fn is_windows(self) -> bool {
         matches!(self, Self::Nt | Self::Toolhelp)
     }
@@ -75,25 +73,21 @@ impl SourceKind {
     ];
 
     /// The stable number used on the wire and in the store.
-    #[must_use]
     pub fn code(self) -> u8 {
         Self::TABLE.iter().find(|row| row.0 == self).map_or(0, |row| row.1)
     }
 
     /// The kind of a stable number; unknown numbers (a newer sender) are [`SourceKind::Unknown`].
-    #[must_use]
     pub fn from_code(code: u8) -> Self {
         Self::TABLE.iter().find(|row| row.1 == code).map_or(Self::Unknown, |row| row.0)
     }
 
     /// The kind of a name that people see; unknown names (a newer sender) are [`SourceKind::Unknown`].
-    #[must_use]
     pub fn from_name(name: &str) -> Self {
         Self::TABLE.iter().find(|row| row.2 == name).map_or(Self::Unknown, |row| row.0)
     }
 
     /// The name people see.
-    #[must_use]
     pub fn name(self) -> &'static str {
         Self::TABLE.iter().find(|row| row.0 == self).map_or("unknown", |row| row.2)
     }
@@ -113,7 +107,6 @@ impl Default for TaskState {
 
 impl TaskState {
     /// The letter; anything that is not an ASCII letter is `?`.
-    #[must_use]
     pub fn letter(self) -> char {
         if self.0.is_ascii_alphabetic() { char::from(self.0) } else { '?' }
     }
@@ -188,7 +181,6 @@ pub struct ProcessInfo {
 
 impl ProcessInfo {
     /// Windows' priority class that has this base priority; a base priority of no class as a number.
-    #[must_use]
     pub fn priority_class(&self) -> Option<Cow<'static, str>> {
         Some(match self.base_priority? {
             4 => "idle".into(),
@@ -202,19 +194,16 @@ impl ProcessInfo {
     }
 
     /// Base name of the executable, as far as it is known.
-    #[must_use]
     pub fn executable(&self) -> &str {
         if self.interpreter.is_empty() { &self.name } else { &self.interpreter }
     }
 
     /// What groups by program go by: the name; of a kernel thread that of its family (`kworker/0:1-events` is `kworker`).
-    #[must_use]
     pub fn program(&self) -> &str {
         if self.is_kernel { self.name.split('/').next().unwrap_or(&self.name) } else { &self.name }
     }
 
     /// The systemd unit that the cgroup path names, in a container too; of hosts that send no path, what they call it.
-    #[must_use]
     pub fn service(&self) -> Cow<'_, str> {
         if self.cgroup.is_empty() && is_unit(&self.container) {
             return (&*self.container).into();
@@ -223,7 +212,6 @@ impl ProcessInfo {
     }
 
     /// Name of the user. Uid 0 is root on every host, also in data of agents that send no names.
-    #[must_use]
     pub fn user_name(&self) -> Option<&str> {
         match (&*self.user, self.uid) {
             ("", 0) => Some("root"),
@@ -233,7 +221,6 @@ impl ProcessInfo {
     }
 
     /// The user in one text that differs between users of several hosts: `root`, `ann (1000)`, or the id where no name is known.
-    #[must_use]
     pub fn user_label(&self) -> Cow<'_, str> {
         match self.user_name() {
             Some("root") if self.uid == 0 => "root".into(),

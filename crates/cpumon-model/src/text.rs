@@ -8,20 +8,17 @@ use std::fmt::{self, Write};
 pub struct Escaped<'a>(&'a str);
 
 /// Wraps `text` so that its `Display` is safe on a terminal: `\n`, `\t`, `\x1b`, `\u{202e}` are spelled out.
-#[must_use]
 pub fn escape(text: &str) -> Escaped<'_> {
     Escaped(text)
 }
 
 /// An error and its causes on one line, for logs and for texts that are stored.
-#[must_use]
 pub fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// A text whose numbers have separators: `(49,000 others)`. What may hold other digits, such as a name, does not belong in it.
-#[must_use]
 pub fn with_separators(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for (at, c) in text.char_indices() {

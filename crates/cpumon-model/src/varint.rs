@@ -51,14 +51,12 @@ fn take_long(bytes: &mut &[u8]) -> Option<u64> {
 
 /// A signed number as an unsigned one: 0, −1, 1, −2, … become 0, 1, 2, 3, …
 #[inline]
-#[must_use]
 pub fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)).cast_unsigned()
 }
 
 /// The inverse of [`zigzag`].
 #[inline]
-#[must_use]
 pub fn unzigzag(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }

@@ -56,26 +56,22 @@ impl WaitReason {
     pub const UNWATCHED: Self = Self(3 << 12);
 
     /// In the system call with this number of ours; a number beyond 4095 is [`WaitReason::OTHER`].
-    #[must_use]
     pub const fn syscall(number: u16) -> Self {
         if number <= NUMBER { Self(SYSCALL | number) } else { Self::OTHER }
     }
 
     /// In a system call that our table does not know, by the machine's own number; beyond 4095 it is
     /// [`WaitReason::OTHER`].
-    #[must_use]
     pub const fn unknown_syscall(number: u16) -> Self {
         if number <= NUMBER { Self(UNKNOWN_SYSCALL | number) } else { Self::OTHER }
     }
 
     /// What the Windows kernel calls this number of `KWAIT_REASON`.
-    #[must_use]
     pub const fn windows(number: u8) -> Self {
         Self(WINDOWS | number as u16)
     }
 
     /// As a number that is small for those that occur: frames and stores keep it.
-    #[must_use]
     pub const fn code(self) -> u64 {
         match self.0 {
             plain @ 0..8 => plain as u64,
@@ -85,7 +81,6 @@ impl WaitReason {
     }
 
     /// The reason of a [`WaitReason::code`]; what is none is [`WaitReason::OTHER`].
-    #[must_use]
     pub fn from_code(code: u64) -> Self {
         match u16::try_from(code) {
             Ok(plain @ 0..8) => Self(plain),
@@ -96,13 +91,11 @@ impl WaitReason {
     }
 
     /// Whether the thread waits for anything.
-    #[must_use]
     pub const fn is_some(self) -> bool {
         self.0 != 0
     }
 
     /// The name people see: `futex`, `disk`, `syscall 999`. Empty for [`WaitReason::NONE`].
-    #[must_use]
     pub fn name(self) -> Cow<'static, str> {
         let plain = match self {
             Self::NONE => "",
@@ -189,7 +182,6 @@ pub fn wait_words() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// What the name of a wait reason means in words; `None` where the name is clear by itself.
-#[must_use]
 pub fn wait_in_words(name: &str) -> Option<&'static str> {
     // A screen asks for each of its cells.
     static BY_NAME: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| wait_words().collect());
@@ -198,14 +190,12 @@ pub fn wait_in_words(name: &str) -> Option<&'static str> {
 
 impl WaitReason {
     /// In words: `lock` of `futex`; the name where it is clear by itself.
-    #[must_use]
     pub fn words(self) -> Cow<'static, str> {
         let name = self.name();
         wait_in_words(&name).map_or(name, Cow::Borrowed)
     }
 
     /// Words and name of the reason: `lock (futex)`.
-    #[must_use]
     pub fn words_and_name(self) -> Cow<'static, str> {
         let name = self.name();
         match wait_in_words(&name) {
@@ -280,7 +270,6 @@ const SECOND: &[&str] = &[
 ];
 
 /// Name of a system call by its x86-64 number; `None` if it is not known.
-#[must_use]
 pub fn syscall_name(number: u16) -> Option<&'static str> {
     let name = match number.checked_sub(SECOND_FROM) {
         Some(at) => SECOND.get(usize::from(at)),
@@ -290,7 +279,6 @@ pub fn syscall_name(number: u16) -> Option<&'static str> {
 }
 
 /// Our number of a system call. A search of the whole list: for tables made once.
-#[must_use]
 pub fn syscall_number(name: &str) -> Option<u16> {
     let first = (0_u16..).zip(FIRST);
     let second = (SECOND_FROM..).zip(SECOND);

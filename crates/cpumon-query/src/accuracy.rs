@@ -32,20 +32,17 @@ pub struct ThreadAccuracy {
 
 impl ThreadAccuracy {
     /// Error of the tick sampler against the switches, ns.
-    #[must_use]
     pub fn tick_error_ns(&self) -> i64 {
         self.tick_ns - self.switch_ns
     }
 
     /// Error of the scheduler's clock against the switches, ns.
-    #[must_use]
     pub fn clock_error_ns(&self) -> i64 {
         self.clock_ns - self.switch_ns
     }
 }
 
 /// An error in percent of what the switches say; `None` if there is nothing to compare with.
-#[must_use]
 pub fn percent(error_ns: i64, switch_ns: i64) -> Option<f64> {
     (switch_ns > 0).then(|| error_ns as f64 * 100.0 / switch_ns as f64)
 }
@@ -107,7 +104,6 @@ impl AccuracyMeter {
     }
 
     /// The comparisons of all threads that ran, the largest error of the tick sampler first. `tick_ns`: length of a clock tick.
-    #[must_use]
     pub fn finish(&self, tick_ns: i64, wanted: impl Fn(&ThreadAccuracy) -> bool) -> Vec<ThreadAccuracy> {
         let all = self.threads.values().map(|span| span.compare(tick_ns));
         let mut found: Vec<ThreadAccuracy> = all
@@ -150,7 +146,6 @@ fn between(first: &ClockReading, last: &ClockReading) -> ThreadAccuracy {
 }
 
 /// Sums over all rows.
-#[must_use]
 pub fn summary(rows: &[ThreadAccuracy]) -> Summary {
     let sums = rows.iter().fold(Summary::default(), |sum, row| Summary {
         threads: sum.threads + 1,

@@ -14,7 +14,6 @@ pub struct ChoiceError {
 
 impl ChoiceError {
     /// The error for `text`, which is not one of `choices`.
-    #[must_use]
     pub fn new(what: &'static str, text: &str, choices: &[&str]) -> Self {
         Self { what, text: text.chars().take(64).collect(), choices: choices.join(", ") }
     }
@@ -33,7 +32,6 @@ macro_rules! named {
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
             /// The word that users write for the variant.
-            #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
             }

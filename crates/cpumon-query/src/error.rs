@@ -181,7 +181,6 @@ pub enum QueryError {
 
 impl QueryError {
     /// Whether another question would be answered: the question is wrong, not the data.
-    #[must_use]
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
@@ -203,7 +202,6 @@ impl QueryError {
     }
 
     /// The same text with moments as `clock` writes them; without it they are in UTC.
-    #[must_use]
     pub fn with_clock(&self, clock: &dyn Fn(i64) -> String) -> String {
         match self {
             Self::WhichProcess { process, count, newest } => which_process(process, *count, newest, clock),
@@ -215,7 +213,6 @@ impl QueryError {
     }
 
     /// What to do about it, as a sentence.
-    #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::AmbiguousHost { .. } => Some("Use an id."),

@@ -113,7 +113,6 @@ impl<'f, R> Field<'f, R> {
     }
 
     /// Its name, with its unit, and what its values are; `None`: only people see it.
-    #[must_use]
     pub fn column(&self) -> Option<(&'static str, Kind)> {
         let kind = match self.get.as_ref()? {
             Get::Int(_) => Kind::Integer,
@@ -134,7 +133,6 @@ impl<'f, R> Field<'f, R> {
     }
 
     /// How tables show the column; `None` if they do not.
-    #[must_use]
     pub fn heading(&self) -> Option<&Shown<'f, R>> {
         self.shown.as_ref()
     }

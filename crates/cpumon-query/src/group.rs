@@ -26,7 +26,6 @@ pub const OTHERS: &str = "(other)";
 const NONE: &str = "(none)";
 
 /// The name of a group. Of processes one by one it is their name alone.
-#[must_use]
 pub fn group_name(by: GroupBy, source: SourceKind, info: &ProcessInfo) -> Cow<'_, str> {
     match by {
         GroupBy::Name | GroupBy::Process => (&*info.name).into(),

@@ -27,7 +27,6 @@ pub struct Named<T>(pub Vec<(Cow<'static, str>, T)>);
 
 impl<T> Named<T> {
     /// The value of this name.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&T> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
@@ -124,7 +123,6 @@ pub struct TraceList {
 }
 
 /// A time in ms, for drawing.
-#[must_use]
 pub fn to_ms(wall_ns: i64) -> f64 {
     // Microseconds are whole numbers below 2^53 until the year 2255.
     (wall_ns / 1000) as f64 / 1000.0
@@ -150,7 +148,6 @@ pub(crate) mod resolution {
 }
 
 /// `interval`, `minute` or `hour`.
-#[must_use]
 pub fn resolution_name(resolution: Option<Resolution>) -> &'static str {
     resolution.map_or("interval", Resolution::name)
 }

@@ -15,7 +15,6 @@ pub enum TaskKey {
 
 impl TaskKey {
     /// The pid or tid.
-    #[must_use]
     pub fn number(self) -> u32 {
         match self {
             Self::Process(key) => key.pid,
@@ -24,7 +23,6 @@ impl TaskKey {
     }
 
     /// Start of the task, ns since boot.
-    #[must_use]
     pub fn start_ns(self) -> u64 {
         match self {
             Self::Process(key) => key.start_ns,

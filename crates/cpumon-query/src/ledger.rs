@@ -53,7 +53,6 @@ impl LedgerLines {
     }
 
     /// Share of the capacity that is not attributed; negative if more was attributed than there was.
-    #[must_use]
     pub fn ratio(&self) -> f64 {
         if self.capacity_ns == 0 { 0.0 } else { self.unattributed_ns as f64 / self.capacity_ns as f64 }
     }
@@ -140,7 +139,6 @@ pub(crate) fn ledger(
 
 impl LedgerSum {
     /// Nothing added yet; `worst_count`: how many of the worst intervals are listed.
-    #[must_use]
     pub fn new(host: &str, worst_count: usize) -> Self {
         Self {
             host: host.to_owned(),
@@ -206,19 +204,16 @@ impl LedgerSum {
     }
 
     /// Whether switch events were measured in all intervals.
-    #[must_use]
     pub fn has_sched(&self) -> bool {
         self.fields.contains(Fields::SCHED)
     }
 
     /// irq and softirq are inside the threads' run time, in some of the intervals at least.
-    #[must_use]
     pub fn irq_in_run_time(&self) -> bool {
         self.sum.irq_in_run_time
     }
 
     /// Lines of the whole host.
-    #[must_use]
     pub fn total(&self) -> LedgerLines {
         LedgerLines::of(&self.sum, self.has_sched())
     }

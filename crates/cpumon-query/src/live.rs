@@ -116,7 +116,6 @@ impl Bell {
     }
 
     /// A new listener; it counts what rang before as received.
-    #[must_use]
     pub fn listen(&self) -> watch::Receiver<u64> {
         self.0.subscribe()
     }

@@ -206,7 +206,6 @@ impl Cut {
     }
 
     /// Coarsest resolution that is read; `None` if only intervals are.
-    #[must_use]
     pub fn coarsest(&self) -> Option<Resolution> {
         self.spans
             .iter()

@@ -36,7 +36,6 @@ fn place<'r, K: Hash + Eq, R: Clone>(
 
 impl IntervalSum {
     /// A sum of one interval.
-    #[must_use]
     pub fn new(first: &Interval) -> Self {
         let empty = Interval {
             processes: Vec::new(),
@@ -53,7 +52,6 @@ impl IntervalSum {
     }
 
     /// Whether `next` goes on where the sum ends: the same boot and source, no restart.
-    #[must_use]
     pub fn continues(&self, next: &Interval) -> bool {
         next.boot == self.total.boot
             && next.source == self.total.source
@@ -147,7 +145,6 @@ impl IntervalSum {
     }
 
     /// The sum, its rows in order of their keys, those of control groups by path.
-    #[must_use]
     pub fn finish(mut self) -> Interval {
         self.total.processes.sort_by_key(|row| row.key);
         self.total.threads.sort_by_key(|row| row.key);

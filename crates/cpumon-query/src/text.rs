@@ -22,14 +22,12 @@ impl Default for Screen {
 }
 
 /// A name that is safe to show. One without a visible character is shown as `(no name)`.
-#[must_use]
 pub fn name_text(name: &str) -> String {
     let name = escape(name).to_string();
     if name.trim().is_empty() { "(no name)".to_owned() } else { name }
 }
 
 /// A number with so many digits behind the point; `-` without data. What rounds to zero has no sign.
-#[must_use]
 pub fn decimal(value: impl Into<Option<f64>>, digits: usize) -> String {
     let Some(value) = value.into() else { return "-".to_owned() };
     let text = format!("{value:.digits$}");
@@ -38,7 +36,6 @@ pub fn decimal(value: impl Into<Option<f64>>, digits: usize) -> String {
 }
 
 /// [`decimal`], with a plus where it is above zero.
-#[must_use]
 pub fn signed(value: Option<f64>, digits: usize) -> String {
     let text = decimal(value, digits);
     let is_above = value.is_some_and(|value| value > 0.0) && text.chars().any(|c| matches!(c, '1'..='9'));
@@ -46,20 +43,17 @@ pub fn signed(value: Option<f64>, digits: usize) -> String {
 }
 
 /// A time in seconds, to the millisecond; `-` without data.
-#[must_use]
 pub fn seconds(ns: impl Into<Option<i64>>) -> String {
     decimal(ns.into().map(|ns| ns as f64 / 1e9), 3)
 }
 
 /// A block for each value, the highest one for the largest of them; a space where there is none.
-#[must_use]
 pub fn spark(values: &[Option<f64>], is_ascii: bool) -> String {
     let highest = values.iter().flatten().copied().fold(0.0, f64::max);
     spark_of(values, highest, is_ascii)
 }
 
 /// As [`spark`], with the highest block for the value `highest`.
-#[must_use]
 pub fn spark_of(values: &[Option<f64>], highest: f64, is_ascii: bool) -> String {
     let blocks = if is_ascii { ASCII_BLOCKS } else { BLOCKS };
     let block = |value: f64| {

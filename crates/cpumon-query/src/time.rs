@@ -20,7 +20,6 @@ pub struct PlotRange {
 
 impl PlotRange {
     /// The range without its points.
-    #[must_use]
     pub fn time(self) -> TimeRange {
         TimeRange { since_ns: self.since_ns, until_ns: self.until_ns }
     }

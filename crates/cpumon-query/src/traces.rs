@@ -149,7 +149,6 @@ pub struct Timelines {
 
 impl Timelines {
     /// Of these traces, with so much memory for each.
-    #[must_use]
     pub fn new(traces: Arc<dyn Traces>, bytes: usize) -> Self {
         Self { traces, bytes, entries: Mutex::default(), changed: Condvar::new() }
     }

@@ -3,7 +3,6 @@
 pub use cpumon_agent::now;
 
 /// Now on the wall clock, ns since the UNIX epoch.
-#[must_use]
 pub fn wall_ns() -> i64 {
     now().wall_ns
 }
@@ -13,7 +12,6 @@ pub(crate) fn mono_ns() -> u64 {
 }
 
 /// Now on the wall clock, s since the UNIX epoch.
-#[must_use]
 pub fn wall_s() -> u64 {
     u64::try_from(wall_ns() / 1_000_000_000).unwrap_or(0)
 }

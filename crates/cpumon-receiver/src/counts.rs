@@ -25,7 +25,6 @@ impl<T: Clone> Counts<T> {
         change(&mut lock(&self.0))
     }
 
-    #[must_use]
     pub fn status(&self) -> T {
         self.note(|counts| counts.clone())
     }

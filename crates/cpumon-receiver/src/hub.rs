@@ -110,7 +110,6 @@ pub(crate) fn is_undescribed(info: &HostInfo) -> bool {
 
 impl Hub {
     /// An empty hub. `past` answers for moments that are out of memory, `status` for the receiver.
-    #[must_use]
     pub fn new(options: HubOptions, past: Past, status: Statuses) -> Self {
         let (stored, bell) = (HashMap::new(), Bell::default());
         Self { options, inner: Mutex::default(), stored, bell, past, status, requests: None, own: None }
@@ -232,13 +231,11 @@ impl Hub {
     }
 
     /// Memory of all intervals and lists of processes, bytes.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         lock(&self.inner).hosts.values().map(Host::bytes).sum()
     }
 
     /// The intervals of a host with a serial above `after`, oldest first.
-    #[must_use]
     pub fn after_serial(&self, host: HostId, after: u64) -> Vec<Shown> {
         lock(&self.inner).recent(host).filter(|shown| shown.serial > after).cloned().collect()
     }

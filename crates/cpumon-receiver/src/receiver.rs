@@ -244,13 +244,11 @@ impl Receiver {
         Ok(())
     }
 
-    #[must_use]
     pub fn store_path(&self) -> Option<&Path> {
         self.store.as_ref().map(|store| store.path.as_path())
     }
 
     /// Whether some thread ended on its own: a receiver that is half dead must not seem alive.
-    #[must_use]
     pub fn has_failed(&self) -> bool {
         self.threads.iter().any(|(_, thread)| thread.is_finished())
     }

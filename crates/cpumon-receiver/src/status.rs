@@ -34,19 +34,16 @@ impl State {
     }
 
     /// The address of the TLS listener, if there is one.
-    #[must_use]
     pub fn tls_address(&self) -> Option<SocketAddr> {
         self.connections.get().map(|server| server.address)
     }
 
     /// Fingerprint of this receiver's key; `None` without discovery.
-    #[must_use]
     pub fn discovery_key(&self) -> Option<String> {
         Some(self.connections.get()?.discovery.as_ref()?.status().key)
     }
 
     /// The receiver's status without its hosts.
-    #[must_use]
     pub fn status(&self) -> status::Status {
         let no_store = || status::Store { state: status::StoreState::None, ..status::Store::default() };
         status::Status {

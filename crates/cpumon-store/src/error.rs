@@ -100,7 +100,6 @@ pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 impl StoreError {
     /// Whether there is no space: the disk is full, a quota or `max_page_count` is reached, or it cannot be written (an I/O
     /// error). Such an error ends when space is freed.
-    #[must_use]
     pub fn is_no_space(&self) -> bool {
         match self {
             Self::Sqlite { source, .. } => matches!(
@@ -118,7 +117,6 @@ impl StoreError {
     }
 
     /// The error and its causes on one line, for logs and for texts that are stored.
-    #[must_use]
     pub fn with_causes(&self) -> String {
         cpumon_model::with_causes(self)
     }

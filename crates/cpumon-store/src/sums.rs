@@ -26,7 +26,6 @@ impl Resolution {
     /// Both, the finer one first.
     pub(crate) const ALL: [Self; 2] = [Self::Minute, Self::Hour];
 
-    #[must_use]
     pub fn length_ns(self) -> i64 {
         match self {
             Self::Minute => 60 * PER_SECOND,
@@ -35,7 +34,6 @@ impl Resolution {
     }
 
     /// `minute` or `hour`: name of the column and end of the tables' names.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Minute => "minute",
@@ -125,7 +123,6 @@ pub struct RunQueue {
 
 impl RunQueue {
     /// Of one interval; `None` where context switches were not measured, or some of its events were lost.
-    #[must_use]
     pub fn of(interval: &Interval) -> Option<Self> {
         let is_known =
             interval.fields.contains(Fields::SCHED) && !interval.flags.contains(Flags::RUN_QUEUE_UNKNOWN);

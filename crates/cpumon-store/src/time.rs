@@ -25,26 +25,22 @@ impl TimeRange {
     pub const ALL: Self = Self { since_ns: i64::MIN, until_ns: i64::MAX };
 
     /// From `since_ns` (exclusive) to `until_ns` (inclusive).
-    #[must_use]
     pub const fn new(since_ns: i64, until_ns: i64) -> Self {
         Self { since_ns, until_ns }
     }
 
     /// Its length, ns.
-    #[must_use]
     pub const fn length_ns(&self) -> i64 {
         self.until_ns.saturating_sub(self.since_ns)
     }
 
     /// Whether an interval that ends at `end_ns` is in the range.
-    #[must_use]
     pub const fn contains(&self, end_ns: i64) -> bool {
         end_ns > self.since_ns && end_ns <= self.until_ns
     }
 }
 
 /// Nanoseconds since the UNIX epoch on this machine's clock.
-#[must_use]
 pub fn wall_now_ns() -> i64 {
     ns_of(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }

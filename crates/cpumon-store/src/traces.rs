@@ -68,13 +68,11 @@ pub struct TraceRecord {
 }
 
 /// The directory of the trace files of a store.
-#[must_use]
 pub fn traces_dir(store: &Path) -> PathBuf {
     sibling(store, ".traces")
 }
 
 /// The file of a trace.
-#[must_use]
 pub fn trace_file(store: &Path, id: i64) -> PathBuf {
     traces_dir(store).join(format!("{id}.trace"))
 }

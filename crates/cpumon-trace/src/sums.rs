@@ -71,13 +71,11 @@ impl ThreadTotals {
     }
 
     /// In interrupts of both kinds, ns.
-    #[must_use]
     pub fn interrupts_ns(&self) -> u64 {
         self.irq_ns.saturating_add(self.softirq_ns)
     }
 
     /// Ready in any way, ns.
-    #[must_use]
     pub fn ready_ns(&self) -> u64 {
         self.ready_woken_ns.saturating_add(self.ready_preempted_ns)
     }
@@ -104,7 +102,6 @@ pub struct CpuAccount {
 
 impl CpuAccount {
     /// Sum of all times, ns.
-    #[must_use]
     pub fn capacity_ns(&self) -> u64 {
         let known_ns = self.idle_ns.saturating_add(self.run_ns).saturating_add(self.unknown_ns);
         known_ns.saturating_add(self.irq_ns).saturating_add(self.softirq_ns)
@@ -126,7 +123,6 @@ impl CpuAccount {
         }
     }
 
-    #[must_use]
     pub fn sum(all: &[Self]) -> Self {
         all.iter().fold(Self::default(), |mut sum, cpu| {
             sum.merge(cpu);

@@ -132,7 +132,6 @@ impl Tasks {
     }
 
     /// Who this is; `None` for idle and for what the trace does not name.
-    #[must_use]
     pub fn find(&self, task: TraceTask) -> Option<TaskNames<'_>> {
         let identity = self.identities.get(&task)?;
         let executable = self.programs.get(&identity.process).map(|program| &program.name);
@@ -163,7 +162,6 @@ impl Tasks {
     }
 
     /// The path of a control group from its hierarchy's root on; `None` if the trace does not name it.
-    #[must_use]
     pub fn group_path(&self, group: u64) -> Option<String> {
         let mut parts = Vec::new();
         let mut at = self.groups.get(&group)?;
@@ -181,7 +179,6 @@ impl Tasks {
     }
 
     /// Identities and names of groups that were left out, because there are too many.
-    #[must_use]
     pub fn left_out(&self) -> u64 {
         self.left_out
     }

@@ -120,7 +120,6 @@ pub struct HistoryPoint {
 
 impl HistoryPoint {
     /// The whole host, or one of its tasks, in an interval.
-    #[must_use]
     pub fn of(interval: &Interval, of: Subject) -> Self {
         let host = Self::of_host(interval);
         let delta = match of {
@@ -134,7 +133,6 @@ impl HistoryPoint {
         Self { run_ns: delta.map_or(0, |delta| delta.run_ns), ..host }
     }
 
-    #[must_use]
     pub fn of_host(interval: &Interval) -> Self {
         Self {
             begin_wall_ns: interval.begin.wall_ns,

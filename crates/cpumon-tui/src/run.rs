@@ -54,7 +54,6 @@ fn variable(name: &str) -> Option<String> {
 }
 
 /// Whether a terminal of this locale shows more than ASCII.
-#[must_use]
 pub fn is_utf8_locale() -> bool {
     // POSIX: the first of these that is set and not empty decides.
     let locale = variable("LC_ALL").or_else(|| variable("LC_CTYPE")).or_else(|| variable("LANG"));

@@ -53,7 +53,6 @@ pub struct Columns {
 
 impl Columns {
     /// Names at the left, numbers at the right; numbers without any data are left out.
-    #[must_use]
     pub fn new<R>(fields: &[Field<'_, R>], rows: &[R]) -> Self {
         let shown = fields.iter().filter_map(|field| Some(Column::new(field, field.heading()?, rows)));
         let mut columns: Vec<Column> =
@@ -64,7 +63,6 @@ impl Columns {
 
     /// The titles, and a line a row, of the columns that fit into `total` columns of the terminal; a line that cannot be
     /// narrower is longer. `mark` ends a name that is cut.
-    #[must_use]
     pub fn lines(&self, total: usize, mark: char) -> Vec<String> {
         let wanted: Vec<WantedColumn> = self.columns.iter().map(Column::wanted).collect();
         let widths = fit_columns(&wanted, total);

@@ -224,7 +224,6 @@ pub(crate) fn total(ns: i64) -> String {
 }
 
 /// How long ago, for people: `12 s`, `3 min`, `2 h`, `5 d`.
-#[must_use]
 pub fn ago(seconds: u64) -> String {
     match seconds {
         0..=119 => format!("{seconds} s"),

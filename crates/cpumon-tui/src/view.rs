@@ -40,7 +40,6 @@ pub struct UserFilter {
 
 impl UserFilter {
     /// `1000` and `ann (1000)` are the user with this id, `ann` is the one that the host calls so. `root` is 0 on every host.
-    #[must_use]
     pub fn new(text: &str) -> Self {
         let in_parentheses = text.rsplit_once(" (").and_then(|(_, rest)| rest.strip_suffix(')'));
         let by_id = || in_parentheses.unwrap_or(text).parse().ok();
@@ -48,13 +47,11 @@ impl UserFilter {
     }
 
     /// The text as typed.
-    #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
     /// The id, if it was given by its id.
-    #[must_use]
     pub fn uid(&self) -> Option<u32> {
         self.uid
     }

@@ -84,13 +84,11 @@ impl HttpServer {
     }
 
     /// Where it listens, with the port that was picked.
-    #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
     /// Stops this server from any thread, also before it runs.
-    #[must_use]
     pub fn shutdown(&self) -> Shutdown {
         self.shutdown.clone()
     }

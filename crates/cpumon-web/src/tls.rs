@@ -79,7 +79,6 @@ impl Tls {
     }
 
     /// Those of `names` (host names or addresses; others are left out) that the certificate does not cover: browsers refuse it there.
-    #[must_use]
     pub fn names_missing<'n>(&self, names: &'n [String]) -> Vec<&'n str> {
         let Ok(certificate) = EndEntityCert::try_from(&self.certificate) else { return Vec::new() };
         let is_for = |name: &str| {
@@ -90,7 +89,6 @@ impl Tls {
     }
 
     /// SHA-256 of the certificate, as browsers show it.
-    #[must_use]
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }

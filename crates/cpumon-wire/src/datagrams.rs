@@ -15,7 +15,6 @@ pub struct Datagrams {
 
 impl Datagrams {
     /// Without buffers; they are allocated as datagrams are added.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -35,25 +34,21 @@ impl Datagrams {
     }
 
     /// The datagrams, in the order in which to send them.
-    #[must_use]
     pub fn as_slice(&self) -> &[Vec<u8>] {
         self.buffers.get(..self.used).unwrap_or_default()
     }
 
     /// Number of datagrams.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.used
     }
 
     /// Whether there are no datagrams.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.used == 0
     }
 
     /// Sum of the lengths of all datagrams, bytes.
-    #[must_use]
     pub fn byte_count(&self) -> usize {
         self.as_slice().iter().map(Vec::len).sum()
     }

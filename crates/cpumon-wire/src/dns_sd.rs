@@ -74,7 +74,6 @@ pub enum ReplyTo {
 }
 
 /// The query of a device: who offers [`SERVICE`]? The answer repeats `id`.
-#[must_use]
 pub fn browse(id: u16) -> Vec<u8> {
     let mut packet = Packet::new_query(id);
     let name = Name::new_unchecked(SERVICE);
@@ -113,7 +112,6 @@ pub fn read_query(datagram: &[u8], port: u16, instance: &Instance) -> Result<Opt
 }
 
 /// Encodes the answer of a receiver.
-#[must_use]
 pub fn answer(instance: &Instance, reply_to: ReplyTo) -> Vec<u8> {
     let (id, most_ttl_s) = match reply_to {
         ReplyTo::Resolver { id } => (id, LEGACY_TTL_S),
@@ -129,13 +127,11 @@ pub fn answer(instance: &Instance, reply_to: ReplyTo) -> Vec<u8> {
 }
 
 /// What a receiver multicasts when it starts, so that browsers that run already list it.
-#[must_use]
 pub fn announcement(instance: &Instance) -> Vec<u8> {
     answer(instance, ReplyTo::Group)
 }
 
 /// What a receiver multicasts when it stops, so that browsers forget it at once.
-#[must_use]
 pub fn goodbye(instance: &Instance) -> Vec<u8> {
     message(instance, 0, 0).build_bytes_vec_compressed().unwrap_or_default()
 }

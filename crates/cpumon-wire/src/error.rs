@@ -68,13 +68,11 @@ pub struct DecodeError {
 
 impl DecodeError {
     /// An error at a byte offset.
-    #[must_use]
     pub fn new(offset: usize, reason: Reason) -> Self {
         Self { offset, reason, column: None }
     }
 
     /// What is wrong, without the place: the same for all datagrams with the same fault.
-    #[must_use]
     pub fn fault(&self) -> String {
         match self.column.map(|id| (id, properties(id).called)) {
             Some((id, Some(name))) => format!("{name} (column {id}): {}", self.reason),
@@ -84,7 +82,6 @@ impl DecodeError {
     }
 
     /// The error with its column set.
-    #[must_use]
     pub(crate) fn in_column(self, id: u8) -> Self {
         Self { column: Some(id), ..self }
     }

@@ -127,7 +127,6 @@ fn one_of<T: Clone + Send + Sync + 'static>(words: &'static [Word<T>]) -> impl T
 }
 
 /// The definition, each flag with its variable (`--retain-days` is `CPUMON_RETAIN_DAYS`), each page with its examples.
-#[must_use]
 pub fn command() -> clap::Command {
     variables::add_to(definition(), None)
 }

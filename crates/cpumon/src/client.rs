@@ -131,7 +131,6 @@ impl Client {
         Ok(Self { agent: config.into(), base: base.to_owned(), authorization, silence })
     }
 
-    #[must_use]
     pub fn url(&self) -> &str {
         &self.base
     }

@@ -42,7 +42,6 @@ impl fmt::Display for Usage {
 impl Error for Usage {}
 
 /// The exit code of a result. Prints the error on standard error.
-#[must_use]
 pub fn finish(result: &anyhow::Result<Outcome>) -> ExitCode {
     let code = code_of(result, has_lost_reader);
     if let (Err(error), true) = (result, code != 0) {
@@ -153,13 +152,11 @@ impl Signals {
     }
 
     /// Set when the command must stop.
-    #[must_use]
     pub(crate) fn stop(&self) -> &Arc<AtomicBool> {
         &self.stop
     }
 
     /// The outcome of a command that runs until it is stopped: *interrupted* by Ctrl-C, *done* by a service manager.
-    #[must_use]
     pub(crate) fn outcome(&self) -> Outcome {
         if self.interrupted.load(Ordering::Relaxed) { Outcome::Interrupted } else { Outcome::Done }
     }

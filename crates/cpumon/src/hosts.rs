@@ -302,7 +302,6 @@ fn in_two<'f, 'l: 'f>(
 }
 
 /// ` (2 bad_seal, 1 plain)`
-#[must_use]
 pub fn show_kinds(kinds: &BTreeMap<String, u64>) -> String {
     let shown: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} {}", escape(kind))).collect();
     if shown.is_empty() { String::new() } else { format!(" ({})", shown.join(", ")) }

@@ -42,20 +42,17 @@ impl KnownHosts {
     }
 
     /// Whether the host has reported since the receiver started.
-    #[must_use]
     pub fn is_reporting(&self, host: HostId) -> bool {
         self.reporting.iter().any(|known| known.info.host == host)
     }
 
     /// How long ago its newest interval arrived, by the receiver's clock.
-    #[must_use]
     pub fn age(&self, host: &HostStatus) -> Duration {
         let since = self.read.map_or(Duration::ZERO, |read| read.elapsed());
         let age_ns = self.now_ns.saturating_sub(host.received_wall_ns).max(0);
         Duration::from_nanos(age_ns.unsigned_abs()).saturating_add(since)
     }
 
-    #[must_use]
     pub fn is_silent(&self, host: &HostStatus) -> bool {
         let age_ns = i64::try_from(self.age(host).as_nanos()).unwrap_or(i64::MAX);
         !self.is_reporting(host.info.host)

@@ -169,7 +169,6 @@ impl ProgressLine {
 }
 
 /// Standard output, buffered; its writer must flush it.
-#[must_use]
 pub(crate) fn stdout() -> BufWriter<Box<dyn Write>> {
     let out = io::stdout().lock();
     let to: Box<dyn Write> = if out.is_terminal() { Box::new(ForTerminal::new(out)) } else { Box::new(out) };

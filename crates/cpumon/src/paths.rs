@@ -64,19 +64,16 @@ impl Surroundings {
 }
 
 /// Path of the store to write: `given`, else the default.
-#[must_use]
 pub fn store_for_writing(given: Option<&Path>) -> PathBuf {
     given.map_or_else(|| Surroundings::of_process().for_writing(), Path::to_owned)
 }
 
 /// The store to read: `given`, else that of `CPUMON_STORE`, else the user's own, else the service's.
-#[must_use]
 pub fn store_for_reading(given: Option<&Path>) -> PathBuf {
     given.map_or_else(|| Surroundings::of_process().for_reading(Path::exists), Path::to_owned)
 }
 
 /// The directory with the receiver's identity and enrolled hosts: `given`, else beside its store.
-#[must_use]
 pub fn state_dir(given: Option<&Path>, store: Option<&Path>) -> PathBuf {
     given.map_or_else(
         || {
@@ -89,13 +86,11 @@ pub fn state_dir(given: Option<&Path>, store: Option<&Path>) -> PathBuf {
 }
 
 /// The file of group keys: `given`, else in the receiver's state directory.
-#[must_use]
 pub fn key_file(given: Option<&Path>, state_dir: &Path) -> PathBuf {
     given.map_or_else(|| state_dir.join("group.keys"), Path::to_owned)
 }
 
 /// Adds the remedy to an error of opening a store.
-#[must_use]
 pub fn explain(error: StoreError) -> anyhow::Error {
     match error {
         StoreError::Missing { .. } => {

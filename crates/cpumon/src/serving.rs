@@ -19,7 +19,6 @@ use crate::access::{in_state_directory, tokens};
 use crate::cli::{MeasureArgs, RetentionArgs, WebArgs};
 use crate::exit::Usage;
 
-#[must_use]
 pub fn store_options(retention: &RetentionArgs) -> StoreOptions {
     let (day, usual) = (Duration::from_hours(24), StoreOptions::default());
     let max_age = (retention.retain_days > 0).then(|| day.saturating_mul(retention.retain_days));
@@ -33,7 +32,6 @@ pub fn store_options(retention: &RetentionArgs) -> StoreOptions {
 }
 
 /// The sampler's options; `probes` is the default of --probes.
-#[must_use]
 pub fn sampler_options(measure: &MeasureArgs, probes: Probes) -> SamplerOptions {
     let source = measure.source.source_options(measure.interval, probes);
     SamplerOptions { source, max_cpu: measure.max_cpu, ..SamplerOptions::default() }
@@ -135,13 +133,11 @@ impl Serving {
         Ok(Self { receiver, http_url: format!("{scheme}://{address}"), access })
     }
 
-    #[must_use]
     pub fn receiver(&self) -> &Receiver {
         &self.receiver
     }
 
     /// The settings of the receiver for people, a line each.
-    #[must_use]
     pub fn start_lines(&self) -> Vec<String> {
         let state = &self.receiver.state;
         let status = state.status();
@@ -176,13 +172,11 @@ impl Serving {
         lines
     }
 
-    #[must_use]
     pub fn http_url(&self) -> &str {
         &self.http_url
     }
 
     /// One line for programs, with the addresses that it listens on.
-    #[must_use]
     pub fn ready_line(&self) -> String {
         let state = &self.receiver.state;
         let (status, tls) = (state.status(), state.tls_address());

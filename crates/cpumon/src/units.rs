@@ -42,7 +42,6 @@ pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// Bytes for people: `1.5 GB`.
-#[must_use]
 pub fn show_bytes(bytes: u64) -> String {
     [("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)]
         .iter()

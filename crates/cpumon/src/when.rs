@@ -88,7 +88,6 @@ fn read(text: &str, now: &Zoned) -> Result<Option<Timestamp>, String> {
 }
 
 /// Whether a text means a distance from now (`1h`, `3m ago`) or a day relative to today.
-#[must_use]
 pub fn counts_from_now(text: &str) -> bool {
     let text = text.trim();
     ["now", "ago", "today", "yesterday"].iter().any(|word| text.contains(word))
@@ -197,19 +196,16 @@ fn with_zone(text: &str) -> Result<Option<Timestamp>, String> {
 }
 
 /// A moment with this machine's UTC offset, to the second, for messages.
-#[must_use]
 pub fn show(wall_ns: i64) -> String {
     show_in(wall_ns, TimeZone::system())
 }
 
 /// A moment in UTC, to the second, as the command line takes it: `2026-11-20T14:05:30Z`.
-#[must_use]
 pub fn show_utc(wall_ns: i64) -> String {
     formatted(wall_ns, TimeZone::UTC, "%Y-%m-%dT%H:%M:%SZ")
 }
 
 /// A moment on this machine's clock, to the second, for tables: `14:05:30`, or `2026-11-20 14:05:30` with its day.
-#[must_use]
 pub fn show_clock(wall_ns: i64, with_day: bool) -> String {
     let form = if with_day { "%Y-%m-%d %H:%M:%S" } else { "%H:%M:%S" };
     formatted(wall_ns, TimeZone::system(), form)

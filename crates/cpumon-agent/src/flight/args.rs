@@ -74,7 +74,6 @@ impl FlightArgs {
     }
 
     /// The requested settings, in memory, with windows in `dir`; `None`: no flight recorder.
-    #[must_use]
     pub fn settings(&self, dir: PathBuf, files: u32) -> Option<FlightSettings> {
         let (length, memory, rules) = (self.flight_recorder?, self.flight_memory, self.flight_when.clone());
         Some(FlightSettings { length, memory, dir, files, rules, disk: None })

@@ -108,7 +108,6 @@ impl Flight {
     }
 
     /// Through which a receiver asks for windows, and learns of new ones.
-    #[must_use]
     pub fn requests(&self) -> Arc<TraceRequests> {
         Arc::clone(&self.shared.requests)
     }

@@ -25,7 +25,6 @@ pub struct Manager {
 
 impl Manager {
     /// Reads `NOTIFY_SOCKET` and `WATCHDOG_USEC`. Without a manager every report does nothing.
-    #[must_use]
     pub fn find() -> Self {
         let text = |name| std::env::var(name).ok();
         let socket = std::env::var_os("NOTIFY_SOCKET").and_then(|name| {

@@ -72,7 +72,6 @@ pub(crate) fn hurry() {
 
 /// The directory of identities if the user names none: systemd's state directory, `/var/lib/cpumon-agent/identities` for
 /// root, `~/.local/state/cpumon-agent/identities` for others.
-#[must_use]
 pub fn default_state_dir() -> PathBuf {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(listed) = variable("STATE_DIRECTORY") {
@@ -90,7 +89,6 @@ pub fn default_state_dir() -> PathBuf {
 
 /// Local time less UTC at a moment (ns since the UNIX epoch), seconds, by the system's time zone (`TZ`, /etc/localtime);
 /// 0 if the system does not know it. Only v1 datagrams need it, they carry local time without a zone.
-#[must_use]
 #[expect(unsafe_code, reason = "localtime_r(3) has no safe wrapper in the standard library")]
 pub fn utc_offset_s(wall_ns: i64) -> i32 {
     // A `time_t`, whose name is deprecated for musl.
@@ -107,7 +105,6 @@ pub fn utc_offset_s(wall_ns: i64) -> i32 {
 pub enum ServiceCommand {}
 
 impl ServiceCommand {
-    #[must_use]
     pub fn run(&self, _program: &'static str) -> ExitCode {
         match *self {}
     }

@@ -82,7 +82,6 @@ enum Step {
 impl ServiceCommand {
     /// Carries out the command. Installs the logger, because the service's messages go to another place than those of the
     /// other commands.
-    #[must_use]
     pub fn run(&self, program: &'static str) -> ExitCode {
         let is_service = matches!(self, Self::Service(ServiceArgs { step: Step::Run(_) }));
         if !is_service {

@@ -15,7 +15,6 @@ const EPOCH: i64 = 116_444_736_000_000_000;
 
 /// Local time less UTC at a moment (ns since the UNIX epoch), seconds, by the system's time zone and its rules of that year;
 /// 0 if the system does not know it.
-#[must_use]
 pub fn utc_offset_s(wall_ns: i64) -> i32 {
     let ticks = (wall_ns / 100).saturating_add(EPOCH);
     local(ticks)

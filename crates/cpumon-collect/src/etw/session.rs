@@ -112,7 +112,6 @@ pub struct Session {
 
 impl Session {
     /// A session that began at this tick, on a machine with this many CPUs.
-    #[must_use]
     pub fn new(clock: TickClock, began_ticks: u64, cpu_count: u16) -> Self {
         let began_ns = clock.ns(began_ticks);
         let mut tracker = Tracker::new(began_ns, Accounts::default());
@@ -180,12 +179,10 @@ impl Session {
     }
 
     /// The time of the newest event: all earlier events have come, except those that a CPU still buffers.
-    #[must_use]
     pub fn newest_ns(&self) -> u64 {
         self.newest_ns
     }
 
-    #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
     }

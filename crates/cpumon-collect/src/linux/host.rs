@@ -133,7 +133,6 @@ impl OwnUsage {
 }
 
 /// Now, on the three clocks of this machine; read one after the other, within a microsecond.
-#[must_use]
 pub fn now() -> Moment {
     let ns = |clock: ClockId| {
         let time = clock_gettime(clock);

@@ -41,7 +41,6 @@ pub struct CycleSnapshot {
 }
 
 impl CycleSnapshot {
-    #[must_use]
     pub const fn new() -> Self {
         Self { stamp: 0, mono_ns: 0, cpus: Vec::new(), processes: Vec::new() }
     }
@@ -87,7 +86,6 @@ pub struct CycleRow {
 
 impl CycleRow {
     /// Error of the tick count; positive if ticks counted too much.
-    #[must_use]
     pub fn error_ns(&self) -> i64 {
         self.tick_ns.saturating_sub(self.cycle_ns)
     }
@@ -169,7 +167,6 @@ impl CycleComparison {
 
     /// CPU time that the ticks gave to the wrong process or to none. Surplus of one process is missing in another one, so
     /// it is the sum of the errors of one sign, the larger one.
-    #[must_use]
     pub fn misplaced_ns(&self) -> u64 {
         let of_sign = |is_more: bool| {
             let errors = self.rows.iter().map(CycleRow::error_ns).filter(|error| (*error > 0) == is_more);
@@ -179,7 +176,6 @@ impl CycleComparison {
     }
 
     /// CPU time of all processes, by ticks and by cycles.
-    #[must_use]
     pub fn sums_ns(&self) -> (i64, i64) {
         self.rows.iter().fold((0, 0), |(ticks, cycles), row| {
             (row.tick_ns.saturating_add(ticks), row.cycle_ns.saturating_add(cycles))

@@ -77,7 +77,6 @@ impl ThreadNames {
 const MAX_BYTES: usize = 4_096;
 
 /// The arguments without secrets, joined by spaces; `raw` is the whole text in UTF-16.
-#[must_use]
 pub fn scrubbed_command_line(raw: &[u8]) -> String {
     let mut line = String::new();
     push_text(raw.get(..MAX_BYTES * 2).unwrap_or(raw), &mut line);

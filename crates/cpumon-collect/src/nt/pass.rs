@@ -24,7 +24,6 @@ pub struct Base(pub u64);
 
 impl Base {
     /// ns from the base to a time since 1601; an earlier one is 0, which is "not known".
-    #[must_use]
     pub fn ns_since(self, time: u64) -> u64 {
         ns(time.saturating_sub(self.0))
     }
@@ -49,7 +48,6 @@ pub struct ProcessRow {
 }
 
 /// `number`, if it is a base priority: 0 to 31.
-#[must_use]
 pub fn priority(number: i32) -> Option<u8> {
     u8::try_from(number).ok().filter(|number| *number <= 31)
 }
@@ -135,7 +133,6 @@ pub struct Passes {
 }
 
 impl Passes {
-    #[must_use]
     pub fn new(base: Base) -> Self {
         let none = Counters::default();
         Self {

@@ -107,7 +107,6 @@ impl Products {
 
 /// Whether a path `C:\\…` names the same file for every function of Windows. The older ones drop spaces and dots at the end of a name, and take
 /// some names for devices, with any extension.
-#[must_use]
 pub fn is_plain_path(path: &[u16]) -> bool {
     let Some(rest) = path.get(3..) else { return false };
     rest.split(|unit| *unit == u16::from(b'\\')).all(|name| {
@@ -128,7 +127,6 @@ fn is_device(name: &str) -> bool {
 }
 
 /// The text of a version resource up to its first 0, without spaces at its ends, as many whole characters as a name may have.
-#[must_use]
 pub fn product_text(bytes: &[u8]) -> String {
     let mut whole = String::new();
     let end = bytes.as_chunks::<2>().0.iter().position(|unit| *unit == [0, 0]);

@@ -81,7 +81,6 @@ pub struct ThreadRecord {
 }
 
 impl<'a> ProcessRecord<'a> {
-    #[must_use]
     pub fn threads(&self) -> impl ExactSizeIterator<Item = ThreadRecord> + 'a {
         self.threads.chunks_exact(THREAD_BYTES).map(|bytes| read_thread(bytes).unwrap_or_default())
     }
@@ -112,7 +111,6 @@ pub struct Processes<'a> {
 
 impl<'a> Processes<'a> {
     /// `bytes` must be exactly the system's output at `address`.
-    #[must_use]
     pub fn new(bytes: &'a [u8], address: u64) -> Self {
         Self { bytes, address, next: Some(0) }
     }
@@ -198,7 +196,6 @@ fn characters(bytes: &[u8]) -> impl Iterator<Item = char> {
 }
 
 /// Decodes a text; invalid UTF-16 becomes U+FFFD.
-#[must_use]
 pub fn text(bytes: &[u8]) -> String {
     characters(bytes).collect()
 }
@@ -208,7 +205,6 @@ pub(super) fn push_text(bytes: &[u8], into: &mut String) {
 }
 
 /// The beginning of the text that fits a thread's name, in whole characters.
-#[must_use]
 pub fn name_of_thread(bytes: &[u8]) -> Comm {
     let (mut name, mut length) = ([0; Comm::MAX_BYTES], 0);
     for character in characters(bytes) {
@@ -219,7 +215,6 @@ pub fn name_of_thread(bytes: &[u8]) -> Comm {
 }
 
 /// The text of a `UNICODE_STRING` at the start of `bytes`, which the system wrote at `address`. `None`: the text is not inside them.
-#[must_use]
 pub fn counted_text(bytes: &[u8], address: u64) -> Option<&[u8]> {
     let length = usize::from(u16::from_le_bytes(part(bytes, 0)?));
     if length == 0 {

@@ -287,7 +287,6 @@ fn known(name: &[u8]) -> Name<'_> {
 }
 
 /// Whether the whole word may be the path of a file.
-#[must_use]
 pub fn is_path(word: &[u8]) -> bool {
     word.iter().all(|&b| is_plain(b)) && !word.starts_with(b"-")
 }

@@ -49,26 +49,22 @@ pub fn executables() -> impl Iterator<Item = &'static str> {
     interpreter_names().chain(WITH_SHELL)
 }
 
-#[must_use]
 pub fn is_interpreter(executable: &str) -> bool {
     interpreter_of(executable).is_some()
 }
 
 /// Whether it has long command lines before the name that counts.
-#[must_use]
 pub fn has_long_options(executable: &str) -> bool {
     interpreter_of(executable).is_some_and(Interpreter::is_java)
 }
 
 /// Whether the command line can hold the name of a script: of any other process it need not be read.
-#[must_use]
 pub fn may_run_script(executable: &str, comm: Comm) -> bool {
     is_interpreter(executable) || Comm::new(executable.as_bytes()) != comm
 }
 
 impl Command<'_> {
     /// The script in the arguments that were read at an exec.
-    #[must_use]
     pub fn at_exec(&self) -> ExecScript {
         match self.script(|| None) {
             Some(name) => ExecScript::Named(name.into()),
@@ -79,7 +75,6 @@ impl Command<'_> {
 
     /// Base name of the script, `None` if it is not known that one is run. `directory` gives the base name of the working directory,
     /// for `node .`.
-    #[must_use]
     pub fn script(&self, directory: impl FnOnce() -> Option<String>) -> Option<String> {
         let by_options = || match interpreter_of(self.executable) {
             Some(interpreter) => self.of_interpreter(interpreter, directory),

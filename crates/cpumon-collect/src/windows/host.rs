@@ -66,7 +66,6 @@ fn read_base() -> Option<Base> {
 }
 
 /// Now. Start times are on the clock that people set, in its coarse steps, so the time since the start is taken from the same.
-#[must_use]
 pub fn now() -> Moment {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Moment {

@@ -76,7 +76,6 @@ pub fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectError> {
 }
 
 /// Whether the kernel answers. Everything else in the checks of Linux does not exist here.
-#[must_use]
 pub fn diagnose(options: &DoctorOptions) -> Diagnosis {
     let check = Check::new(Topic::Probes, "nt", "all processes and threads with one call");
     let check = match measure::WindowsSource::open(Method::Nt, Probes::empty(), &SourceOptions::default()) {

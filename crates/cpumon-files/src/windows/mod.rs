@@ -17,7 +17,6 @@ pub struct Owner(());
 
 impl Owner {
     /// `None`: files need not be given to their directory's owner, because its access list admits the owner.
-    #[must_use]
     pub fn of(_path: &Path) -> Option<Self> {
         None
     }
@@ -189,7 +188,6 @@ pub fn open_private(path: &Path) -> io::Result<File> {
 }
 
 /// None: Windows has no modes. An access list that lets others read a spool was given to its directory.
-#[must_use]
 pub fn readable_by_others(_path: &Path) -> Option<u32> {
     None
 }
@@ -216,13 +214,11 @@ pub fn sync_dir(_dir: &Path) -> io::Result<()> {
 }
 
 /// Whether this process has the rights of an administrator, or is a service of the system.
-#[must_use]
 pub fn is_privileged() -> bool {
     security::is_elevated().unwrap_or(false)
 }
 
 /// The user who runs this process as `sid S-…`, or `unknown`.
-#[must_use]
 pub fn this_user() -> String {
     security::this_user().map_or_else(|_| "unknown".to_owned(), |sid| format!("sid {sid}"))
 }

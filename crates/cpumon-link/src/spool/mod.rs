@@ -53,7 +53,6 @@ impl SpoolOptions {
     pub const DEFAULT_EVERY: Duration = Duration::from_secs(10);
 
     /// A spool of the usual size, written every ten seconds, with a snapshot each second.
-    #[must_use]
     pub fn new(dir: PathBuf) -> Self {
         Self {
             dir,

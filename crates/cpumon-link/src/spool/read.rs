@@ -51,18 +51,15 @@ impl SpoolReader {
         Ok(Self { dir: dir.into(), files })
     }
 
-    #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    #[must_use]
     pub fn segment_count(&self) -> usize {
         self.files.len()
     }
 
     /// A segment's header; `None` if it cannot be read.
-    #[must_use]
     pub fn header(&self, segment: usize) -> Option<SegmentHeader> {
         segment::header_of(&self.files.get(segment)?.path)
     }

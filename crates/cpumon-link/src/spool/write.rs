@@ -53,7 +53,6 @@ pub struct Spool {
 
 impl Spool {
     /// Whether the next snapshot must be full: a segment begins with it, or the one before was lost.
-    #[must_use]
     pub fn wants_full(&self) -> bool {
         !self.is_open || self.lost.is_some()
     }
@@ -100,13 +99,11 @@ impl Spool {
         since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    #[must_use]
     pub fn status(&self) -> &SpoolStatus {
         &self.status
     }
 
     /// Writes what is pending, waits for the disk, and returns the final counts.
-    #[must_use]
     pub fn close(mut self) -> SpoolStatus {
         self.finish();
         self.status.clone()
@@ -369,7 +366,6 @@ impl Spool {
     }
 
     /// How long what was accepted may stay in memory; `None`: until the end.
-    #[must_use]
     pub fn longest_wait(&self) -> Option<Duration> {
         match self.options.sync {
             SyncPolicy::Always => Some(Duration::ZERO),

@@ -15,12 +15,10 @@ use super::TlsError;
 pub const RECEIVER_NAME: &str = "receiver.cpumon.internal";
 
 /// TLS algorithms of both sides, implemented by ring.
-#[must_use]
 pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-#[must_use]
 pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     let mut hash = Sha256::default();
     hash.update(bytes);
@@ -41,7 +39,6 @@ impl Sha256 {
         self.0.update(bytes);
     }
 
-    #[must_use]
     pub fn finish(self) -> [u8; 32] {
         let mut hash = [0; 32];
         hash.copy_from_slice(self.0.finish().as_ref());

@@ -180,13 +180,11 @@ impl Transcript<'_> {
     }
 
     /// The hash by which the device is bound to its nonce before it knows the receiver's.
-    #[must_use]
     pub fn commitment(&self, device_nonce: &[u8; 32]) -> [u8; 32] {
         self.hash(b"cpumon commitment 1\0", &[device_nonce])
     }
 
     /// The code that both sides show.
-    #[must_use]
     pub fn code(&self, device_nonce: &[u8; 32], receiver_nonce: &[u8; 32]) -> Code {
         let hash = self.hash(b"cpumon code 2\0", &[device_nonce, receiver_nonce]);
         let number = hash.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
@@ -195,7 +193,6 @@ impl Transcript<'_> {
 }
 
 /// What people compare of a receiver's key: the first half of its pin, 32 digits.
-#[must_use]
 pub fn fingerprint(pin: &[u8; 32]) -> String {
     hex::encode(&pin[..16])
 }

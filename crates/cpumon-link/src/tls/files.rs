@@ -102,13 +102,11 @@ pub fn list_hex<const N: usize>(dir: &Path) -> Result<Vec<([u8; N], PathBuf)>, T
 }
 
 /// The value of `name: value` in a text of such lines.
-#[must_use]
 pub fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }
 
 /// Bytes from hexadecimal digits; `None` if they are not `N` bytes.
-#[must_use]
 pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     hex::decode_to_slice(text, &mut bytes).ok().map(|()| bytes)

@@ -126,7 +126,6 @@ impl DeviceIdentity {
         Ok(all)
     }
 
-    #[must_use]
     pub fn pin(&self) -> [u8; 32] {
         self.pin
     }
@@ -242,7 +241,6 @@ impl DeviceIdentity {
     }
 
     /// Where the receiver was when it enrolled this device, and the file.
-    #[must_use]
     pub fn place(&self) -> (&str, &Path) {
         (&self.address, &self.path)
     }

@@ -47,7 +47,6 @@ impl Uplink {
     }
 
     /// Whether the next snapshot must be a full one.
-    #[must_use]
     pub fn wants_full(&self) -> bool {
         self.shared.full_wanted.load(Ordering::Relaxed) || self.shared.backlog().wants_full()
     }
@@ -65,7 +64,6 @@ impl Uplink {
         number
     }
 
-    #[must_use]
     pub fn status(&self) -> UplinkStatus {
         // One lock after the other: no thread ever holds both, so they cannot block one another.
         let status = self.shared.status().clone();
@@ -82,7 +80,6 @@ impl Uplink {
     }
 
     /// Waits until every snapshot is acknowledged; false if that took longer than `timeout`.
-    #[must_use]
     pub fn drain(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         while self.shared.backlog().waiting().0 > 0 {

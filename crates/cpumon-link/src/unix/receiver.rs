@@ -185,7 +185,6 @@ impl UdpReceiver {
     }
 
     /// Errors that the sockets reported instead of a datagram.
-    #[must_use]
     pub fn receive_errors(&self) -> u64 {
         self.receive_errors
     }
@@ -209,7 +208,6 @@ impl UdpReceiver {
 
     /// The smallest receive buffer that the kernel granted, bytes (it counts its own overhead too). Less than asked for
     /// means: raise `net.core.rmem_max`, or run with `CAP_NET_ADMIN`.
-    #[must_use]
     pub fn buffer_bytes(&self) -> usize {
         self.sockets
             .iter()
@@ -315,7 +313,6 @@ pub struct GroupSender {
 
 impl GroupSender {
     /// Sends to the multicast DNS groups on every interface but loopback.
-    #[must_use]
     pub fn new(now: Instant) -> Self {
         Self { destinations: Destinations::new(&groups(&[]), now) }
     }

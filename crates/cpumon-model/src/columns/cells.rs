@@ -9,7 +9,6 @@ use crate::{
 };
 
 /// Which percentile of the run delays a column shows, if it is one of those; 100 is the highest.
-#[must_use]
 pub fn delay_percent(id: ColumnId) -> Option<u32> {
     Some(match id {
         ColumnId::RunDelayP50Ns => 50,
@@ -35,13 +34,11 @@ fn table_of(row: CellRow<'_>) -> Tables {
 
 impl IntervalView<'_> {
     /// Value of one column of a process row.
-    #[must_use]
     pub fn process<'v>(&'v self, row: &'v ProcessInterval, id: ColumnId) -> Value<'v> {
         self.cell(CellRow::Process(row), id)
     }
 
     /// A cell of several processes together; only what is measured of each of them.
-    #[must_use]
     pub fn group<'v>(&'v self, delta: &'v Delta, sched: &'v SchedDelta, id: ColumnId) -> Value<'v> {
         if !id.column().is_measured_of_tasks() {
             return Value::Null;
@@ -50,7 +47,6 @@ impl IntervalView<'_> {
     }
 
     /// The number in [`IntervalView::group`], measured or not, to sort by; 0 of what is no number.
-    #[must_use]
     pub fn weight(&self, delta: &Delta, sched: &SchedDelta, id: ColumnId) -> i64 {
         match (id.column().value)(self, CellRow::Group(delta, sched)) {
             Some(Value::Int(number)) => number,
@@ -59,13 +55,11 @@ impl IntervalView<'_> {
     }
 
     /// Value of one column of a thread row.
-    #[must_use]
     pub fn thread<'v>(&'v self, row: &'v ThreadInterval, id: ColumnId) -> Value<'v> {
         self.cell(CellRow::Thread(row), id)
     }
 
     /// A cell of the table of waits: one reason of one thread.
-    #[must_use]
     pub fn wait<'v>(
         &'v self,
         row: &'v ThreadInterval,
@@ -77,25 +71,21 @@ impl IntervalView<'_> {
     }
 
     /// A cell of the CPU table.
-    #[must_use]
     pub fn cpu<'v>(&'v self, row: &'v CpuInterval, id: ColumnId) -> Value<'v> {
         self.cell(CellRow::Cpu(row), id)
     }
 
     /// Value of one column of an interrupt line's row.
-    #[must_use]
     pub fn irq<'v>(&'v self, row: &'v IrqInterval, id: ColumnId) -> Value<'v> {
         self.cell(CellRow::Irq(row), id)
     }
 
     /// Value of one column of a control group's row.
-    #[must_use]
     pub fn cgroup<'v>(&'v self, row: &'v CgroupInterval, id: ColumnId) -> Value<'v> {
         self.cell(CellRow::Cgroup(row), id)
     }
 
     /// A cell of the host's interval: the ledger, the CPU modes of all CPUs together, health.
-    #[must_use]
     pub fn host(&self, id: ColumnId) -> Value<'_> {
         self.cell(CellRow::Host, id)
     }

@@ -256,7 +256,6 @@ columns! { |view, row|
 
 impl ColumnId {
     /// Its column.
-    #[must_use]
     pub fn column(self) -> &'static Column {
         &COLUMNS[self as usize]
     }
@@ -264,7 +263,6 @@ impl ColumnId {
 
 impl Column {
     /// Whether it is measured of each process and thread, and so of a group of them: their counters, and what they waited for.
-    #[must_use]
     pub fn is_measured_of_tasks(&self) -> bool {
         let is_of_tasks = self.tables.contains(Tables::PROCESS_INTERVAL | Tables::THREAD_INTERVAL);
         is_of_tasks && self.kind != Kind::Real && !(self.needs - Fields::HISTOGRAMS).is_empty()
@@ -277,7 +275,6 @@ pub fn columns(table: Tables) -> impl Iterator<Item = &'static Column> {
 }
 
 /// The column of this name in a table; `None` if the table has none.
-#[must_use]
 pub fn column(table: Tables, name: &str) -> Option<&'static Column> {
     columns(table).find(|column| column.name == name)
 }

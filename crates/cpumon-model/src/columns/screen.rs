@@ -40,7 +40,6 @@ pub enum Format {
 
 impl Format {
     /// The name in the generated TypeScript.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Share => "share",
@@ -97,19 +96,16 @@ pub struct ScreenColumn {
 
 impl ScreenColumn {
     /// The stored column that `source` names; `None` if there is no `source`.
-    #[must_use]
     pub fn stored(&self) -> Option<&'static Column> {
         self.source.map(ColumnId::column)
     }
 
     /// The counters a source must measure for the column to have data.
-    #[must_use]
     pub fn needs(&self) -> Fields {
         self.stored().map_or(Fields::empty(), |column| column.needs)
     }
 
     /// Meaning, in one or two sentences.
-    #[must_use]
     pub fn help(&self) -> String {
         match self.stored() {
             Some(column) if self.own_help.is_empty() => [column.help, self.format.help()].concat(),

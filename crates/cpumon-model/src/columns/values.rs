@@ -25,7 +25,6 @@ pub enum Value<'a> {
 
 impl Value<'_> {
     /// The value with its text copied, so that it borrows nothing.
-    #[must_use]
     pub fn into_owned(self) -> Value<'static> {
         match self {
             Self::Null => Value::Null,
@@ -36,7 +35,6 @@ impl Value<'_> {
     }
 
     /// A count; beyond `i64` it sticks at the top.
-    #[must_use]
     pub fn count(value: u64) -> Self {
         Self::Int(signed(value))
     }
@@ -198,7 +196,6 @@ pub struct IntervalView<'a> {
 
 impl<'a> IntervalView<'a> {
     /// View of an interval of the host with the name `host`.
-    #[must_use]
     pub fn new(host: &'a str, interval: &'a Interval) -> Self {
         let boot = if interval.boot == BootId::default() { String::new() } else { interval.boot.to_string() };
         Self {
@@ -212,7 +209,6 @@ impl<'a> IntervalView<'a> {
     }
 
     /// The interval whose rows the cells are read from.
-    #[must_use]
     pub fn interval(&self) -> &'a Interval {
         self.interval
     }

@@ -212,7 +212,6 @@ pub(super) fn find_thread<'a>(rows: &'a [ThreadSample], row: &ThreadInterval) ->
 }
 
 /// Tasks that began at or after this, ns since boot, began in the interval after the snapshot that began at `begin`.
-#[must_use]
 pub fn born_from_ns(begin: Moment) -> u64 {
     // From the start of the earlier pass: it may have missed a thread that began while it ran.
     begin.boot_ns.saturating_sub(START_RESOLUTION_NS)

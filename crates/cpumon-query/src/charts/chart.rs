@@ -103,7 +103,6 @@ pub struct HeatmapRow {
 
 impl HeatmapRow {
     /// The values that are drawn.
-    #[must_use]
     pub fn drawn(&self, cells: Cells) -> &[Option<f64>] {
         match cells {
             Cells::Mean => &self.values,

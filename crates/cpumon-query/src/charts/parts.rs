@@ -19,7 +19,6 @@ pub struct Part {
 
 impl Part {
     /// Label in the terms of the host's operating system.
-    #[must_use]
     pub fn label_in(&self, terms: &Terms) -> &str {
         terms.of_column(&self.column).map_or(&self.label, |term| term.label)
     }
@@ -69,7 +68,6 @@ pub struct ChartParts {
 pub const CHARTS_JSON: &str = include_str!("../../../../web/src/charts.json");
 
 /// Parts and points of charts.
-#[must_use]
 pub fn chart_parts() -> &'static ChartParts {
     static PARTS: OnceLock<ChartParts> = OnceLock::new();
     PARTS.get_or_init(|| {

@@ -97,13 +97,11 @@ pub struct ChartQuery {
 
 impl ChartQuery {
     /// A view with every option at its default.
-    #[must_use]
     pub fn new(view: View) -> Self {
         Self { view, ..Self::default() }
     }
 
     /// The grouping: a landscape's rows are names, the areas of [`View::Who`] are programs, as the page shows them.
-    #[must_use]
     pub fn by(&self) -> ReportBy {
         self.by.unwrap_or(if self.view == View::Who { ReportBy::Program } else { ReportBy::Name })
     }

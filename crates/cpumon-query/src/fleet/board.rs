@@ -152,7 +152,6 @@ fn add_stored(hosts: &mut Vec<FleetHost>, stored: &[HostRecord], now_ns: i64) {
 }
 
 /// The busiest processes of each host that reports, the busiest of all first.
-#[must_use]
 pub fn top(hosts: &[FleetHost]) -> Vec<TopProcess<'_>> {
     let reporting = hosts.iter().filter(|host| host.state == HostState::Reporting);
     let mut all: Vec<TopProcess<'_>> = reporting

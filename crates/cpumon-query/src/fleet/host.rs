@@ -215,7 +215,6 @@ impl Sums {
 }
 
 /// Share of all CPUs that was busy; `None` if the CPUs are not known.
-#[must_use]
 pub fn busy_ratio(interval: &Interval) -> Option<f64> {
     if interval.cpus.is_empty() { None } else { busy_of_ledger(&interval.ledger) }
 }
@@ -252,7 +251,6 @@ named! {
 
 impl HostState {
     /// The state of a host whose newest interval arrived so long ago.
-    #[must_use]
     pub fn of(age_ns: i64, interval_ns: u64) -> Self {
         let (age_ns, interval_ns) = (age_ns as f64, interval_ns as f64);
         if age_ns <= (interval_ns * LATE_INTERVALS).max(LATE_NS as f64) {
@@ -266,7 +264,6 @@ impl HostState {
 }
 
 /// Time since a host's last interval arrived, ns.
-#[must_use]
 pub fn age_ns(host: &HostStatus, now_ns: i64) -> i64 {
     now_ns.saturating_sub(host.received_wall_ns).max(0)
 }
@@ -291,7 +288,6 @@ named! {
 
 impl FleetHost {
     /// What is odd about it, the heaviest first. Of a host that does not report, only that: what its last minute lacked is long past.
-    #[must_use]
     pub fn oddities(&self) -> Vec<Oddity> {
         match self.state {
             HostState::Silent => return vec![Oddity::Silent],
@@ -319,7 +315,6 @@ impl FleetHost {
     }
 
     /// The names of what is odd, joined by commas; empty if nothing is.
-    #[must_use]
     pub fn health(&self) -> String {
         self.oddities().iter().map(|oddity| oddity.name()).collect::<Vec<_>>().join(", ")
     }

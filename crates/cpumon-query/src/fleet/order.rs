@@ -56,7 +56,6 @@ pub struct FleetQuery {
 
 impl FleetQuery {
     /// Every host, by name.
-    #[must_use]
     pub fn all() -> Self {
         let page = Page { offset: 0, limit: usize::MAX };
         Self { search: String::new(), sort: HostOrder::Name, is_reverse: false, page }

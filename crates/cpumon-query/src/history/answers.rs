@@ -37,7 +37,6 @@ impl BucketTimes {
     }
 
     /// Whether anything was measured in the range.
-    #[must_use]
     pub fn is_covered(&self) -> bool {
         self.covered_ns.iter().any(|ns| *ns > 0)
     }

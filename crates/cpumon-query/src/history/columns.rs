@@ -48,7 +48,6 @@ pub fn process_columns() -> impl Iterator<Item = &'static Column> {
 }
 
 /// Whether values of a column add up over time: ns, and counts of what happened.
-#[must_use]
 pub fn summable(column: &Column) -> bool {
     // The agent's own time counts from its start; the longest wait has another reason in each interval.
     let is_other = matches!(column.id, ColumnId::OwnCpuNs | ColumnId::WaitNs);

@@ -58,7 +58,6 @@ impl History {
     }
 
     /// Whether the client that asked went away.
-    #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
@@ -303,7 +302,6 @@ impl History {
 
     /// What of the store could not be read so far, by this and by other readers of its pool that are idle. Answers were given without
     /// it.
-    #[must_use]
     pub fn damage(&self) -> DamageReport {
         let mut damage = self.pool.damage();
         damage.merge(self.reader.as_ref().map(Reader::damage).unwrap_or_default());
@@ -369,7 +367,6 @@ pub struct ReaderPool {
 
 impl ReaderPool {
     /// A pool of readers of the file `store`; with `None` nothing is stored.
-    #[must_use]
     pub fn new(store: Option<PathBuf>) -> Self {
         let turns = Arc::new(Semaphore::new(MAX_AT_ONCE));
         Self { store, idle: Mutex::default(), damage: Mutex::default(), turns }
@@ -405,7 +402,6 @@ impl ReaderPool {
     }
 
     /// What readers could not read that are idle or closed.
-    #[must_use]
     pub fn damage(&self) -> DamageReport {
         let mut damage = locked(&self.damage).clone();
         for reader in locked(&self.idle).iter() {

@@ -24,7 +24,6 @@ pub struct NamedProcess {
 }
 
 /// Process rows of a name added up, most run time first.
-#[must_use]
 pub fn by_name(interval: &Interval) -> Vec<NamedProcess> {
     let mut places: HashMap<&str, usize> = HashMap::new();
     let mut rows: Vec<NamedProcess> = Vec::new();

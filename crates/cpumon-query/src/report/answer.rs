@@ -47,7 +47,6 @@ named! {
 
 impl RowKind {
     /// One group, and not what is left over.
-    #[must_use]
     pub fn is_group(self) -> bool {
         matches!(self, Self::Group | Self::Short)
     }
@@ -129,7 +128,6 @@ pub struct ReportRow {
 
 impl ReportRow {
     /// Which row of its grouping it is: its kind, and the key of its process and thread, or its name.
-    #[must_use]
     pub fn id(&self) -> String {
         let mut id = match (self.pid, &self.process_start_ns) {
             (Some(pid), Some(Nanos(start_ns))) => format!("{}:{pid}-{start_ns}", self.kind.name()),

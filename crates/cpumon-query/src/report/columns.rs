@@ -60,7 +60,6 @@ fn line(row: &ReportRow, part: Option<&HostPart>, screen: Screen) -> String {
 
 impl Report {
     /// Columns of the report.
-    #[must_use]
     pub fn fields(&self, screen: Screen) -> Vec<Field<'_, ReportRow>> {
         let (by, sort, compares) = (self.query.by, self.query.sort, self.before.is_some());
         let with_day = self.range.length_ns() > DAY_NS;
@@ -215,7 +214,6 @@ fn change_fields() -> [ReportField<'static>; 6] {
 
 impl Found {
     /// Columns of search results.
-    #[must_use]
     pub fn fields(screen: Screen) -> [Field<'static, Self>; 10] {
         let clock = move |ns: Option<crate::json::Nanos>| {
             ns.map_or_else(|| "-".to_owned(), |ns| (screen.clock)(ns.0, true))

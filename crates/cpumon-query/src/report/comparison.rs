@@ -57,7 +57,6 @@ pub struct Change<'c> {
 
 impl Comparison {
     /// A comparison without data.
-    #[must_use]
     pub fn new(by: GroupBy) -> Self {
         let side = || Summed { tally: RangeTally::timeless(), resolution: None };
         Self { grouping: Grouping::By(by.into()), sides: [side(), side()], rows: Vec::new() }
@@ -75,7 +74,6 @@ impl Comparison {
     }
 
     /// Groups that were met when there were too many already; an upper bound.
-    #[must_use]
     pub fn folded(&self) -> u64 {
         self.sides.iter().map(|side| side.tally.tally.folded).fold(0, u64::saturating_add)
     }
@@ -97,13 +95,11 @@ impl Comparison {
     }
 
     /// The rows in the order of [`Comparison::sort`].
-    #[must_use]
     pub fn rows(&self) -> impl ExactSizeIterator<Item = Change<'_>> {
         self.rows.iter().map(|row| Change { sides: &self.sides, row: *row })
     }
 
     /// Measured time of a side, ns; 0: it holds no data.
-    #[must_use]
     pub fn measured_ns(&self, side: Side) -> u64 {
         self.sides[side as usize].tally.covered_ns
     }
@@ -186,7 +182,6 @@ impl Change<'_> {
     }
 
     /// Columns of a row of the comparison.
-    #[must_use]
     pub fn fields() -> [Field<'static, Self>; 17] {
         use Side::{After, Before};
         type Part = fn(&Delta) -> i64;

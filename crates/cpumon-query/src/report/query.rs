@@ -39,7 +39,6 @@ words! {
 
 impl ReportBy {
     /// The same group of processes in a pivot or a comparison; `None` of threads and hosts, which are no groups of processes.
-    #[must_use]
     pub fn group(self) -> Option<GroupBy> {
         Some(match self {
             Self::Program => GroupBy::Program,
@@ -74,7 +73,6 @@ pub enum CompareWith {
 
 impl CompareWith {
     /// The range that a report of the range `of` is compared with.
-    #[must_use]
     pub fn range(self, of: TimeRange) -> TimeRange {
         let earlier = |by_ns: i64| TimeRange {
             since_ns: of.since_ns.saturating_sub(by_ns),

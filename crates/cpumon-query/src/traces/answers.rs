@@ -143,7 +143,6 @@ fn sentence(mut clause: String) -> String {
 
 impl TraceHead {
     /// Describes a timeline.
-    #[must_use]
     pub fn new(timeline: &Timeline) -> Self {
         let (from_ns, until_ns) = timeline.covers();
         let header = &timeline.header;
@@ -205,7 +204,6 @@ impl TraceThreads {
 
 impl TraceThreadPage {
     /// A thread with its blocked time and its antagonists.
-    #[must_use]
     pub fn new(timeline: &Timeline, row: &ThreadRow, sums: &WindowSums, behind: &Behind) -> Self {
         Self {
             row: TraceThreadRow::new(timeline, row),
@@ -217,7 +215,6 @@ impl TraceThreadPage {
 
 impl TraceSums {
     /// What an area of this many threads adds up to.
-    #[must_use]
     pub fn new(
         timeline: &Timeline,
         threads: usize,
@@ -241,7 +238,6 @@ impl TraceSums {
 
 impl TraceDelays {
     /// A page of `delays`.
-    #[must_use]
     pub fn new(delays: Delays, page: Page) -> Self {
         let total = delays.by.len();
         let all_ns = delays.by.iter().fold(0_u64, |sum, delay| sum.saturating_add(delay.ns));

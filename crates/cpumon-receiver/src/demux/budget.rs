@@ -96,7 +96,6 @@ impl MemoryLimits {
     /// For an enrolled device, and for files that the user names: about 466,000 threads.
     pub const ENROLLED: Self = Self::one_host(256 << 20);
 
-    #[must_use]
     pub const fn one_host(bytes: usize) -> Self {
         Self { host: bytes, source: bytes, all: bytes, per_sent_byte: usize::MAX }
     }

@@ -63,7 +63,6 @@ pub struct Demux {
 }
 
 impl Demux {
-    #[must_use]
     pub fn new(options: DemuxOptions) -> Self {
         Self {
             options,
@@ -135,13 +134,11 @@ impl Demux {
     }
 
     /// The full last known state of a v2 host: live threads with cumulative counters. `None` for v1 hosts.
-    #[must_use]
     pub fn snapshot(&self, host: HostId) -> Option<&Snapshot> {
         // Plain datagrams that claim the id of a host that encrypts never answer for it.
         [&self.encrypted, &self.plain].into_iter().find_map(|table| table.hosts.get(&host)?.snapshot())
     }
 
-    #[must_use]
     pub fn tables(&self) -> status::Tables {
         status::Tables {
             plain_hosts: self.plain.hosts.len() as u64,
@@ -153,7 +150,6 @@ impl Demux {
     }
 
     /// Memory for the known data of all hosts, bytes.
-    #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.plain.budget.held + self.encrypted.budget.held
     }
@@ -162,7 +158,6 @@ impl Demux {
         [&self.plain, &self.encrypted].into_iter().flat_map(|table| table.hosts.values())
     }
 
-    #[must_use]
     pub fn totals(&self) -> DemuxTotals {
         let over = |host: &V2Host| host.rows_over_limit;
         DemuxTotals {

@@ -62,7 +62,6 @@ cpumon_query::named! {
 
 impl Rejected {
     /// Why, without the place in the datagram: the same for all with the same fault.
-    #[must_use]
     pub fn fault(&self) -> String {
         match self {
             Self::Decode(error) => error.fault(),
@@ -71,12 +70,10 @@ impl Rejected {
     }
 
     /// Whether only a later version of cpumon can read it.
-    #[must_use]
     pub fn needs_newer_version(&self) -> bool {
         matches!(self, Self::Decode(error) if error.reason == Reason::UnknownVersion)
     }
 
-    #[must_use]
     pub fn kind(&self) -> RejectKind {
         match self {
             Self::Decode(_) | Self::Decrypt(DecryptError::Malformed(_)) => RejectKind::Malformed,
@@ -96,7 +93,6 @@ impl Rejected {
 pub struct RejectCounts([u64; RejectKind::ALL.len()]);
 
 impl RejectCounts {
-    #[must_use]
     pub fn of(&self, kind: RejectKind) -> u64 {
         self.0[kind as usize]
     }

@@ -54,7 +54,6 @@ impl Sink {
     }
 
     /// Takes names of tasks from the store until agents repeat them. `hosts`: those of the store.
-    #[must_use]
     pub fn with_names_of_tasks(self, hosts: &[HostRecord]) -> Self {
         let earlier = self.store.as_ref().map(|store| Earlier::read(&store.path, hosts)).unwrap_or_default();
         Self { earlier: Arc::new(earlier), ..self }

@@ -159,7 +159,6 @@ const REASON: &str = "recorded by a user";
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Where the recorders of this machine write, below the shelf of a store.
-#[must_use]
 pub fn own_traces_dir(store: &Path) -> PathBuf {
     traces_dir(store).join("own")
 }

@@ -358,7 +358,6 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
-    #[must_use]
     pub fn is_sound(&self) -> bool {
         self.pages.is_empty() && self.damage.is_empty() && self.lost.is_empty()
     }

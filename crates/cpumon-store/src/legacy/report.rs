@@ -86,13 +86,11 @@ pub struct ImportReport {
 
 impl ImportReport {
     /// Whether every row of the file was taken over.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         // The first six are the rows that were left out.
         self.odd.table()[..6].iter().all(|(count, _)| *count == 0)
     }
 
-    #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let names: Vec<_> = self.hosts.iter().take(8).map(|host| escape(&host.name).to_string()).collect();
         let more = if self.hosts.len() > 8 { ", …" } else { "" };
@@ -174,7 +172,6 @@ pub enum Schema {
 }
 
 impl Schema {
-    #[must_use]
     pub fn year(self) -> u16 {
         match self {
             Self::Y2012 => 2012,

@@ -23,7 +23,6 @@ pub enum StoreState {
 
 impl StoreState {
     /// The stable name (API, `cpumon status --json`).
-    #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::Ok => "ok",

@@ -46,13 +46,11 @@ impl WriterThread {
         Ok(Self { handle: WriterHandle { queue: shared }, thread: Some(thread) })
     }
 
-    #[must_use]
     pub fn handle(&self) -> WriterHandle {
         self.handle.clone()
     }
 
     /// Stores what waits, ends the thread, gives the final counts.
-    #[must_use]
     pub fn stop(mut self) -> StoreStatus {
         self.join();
         self.handle.status()
@@ -91,7 +89,6 @@ impl WriterHandle {
 
     /// [`WriterHandle::try_put`] of an interval that its sender stores until `receipt` is notified. `false`: there is no space
     /// now; nothing is counted, and nothing is notified.
-    #[must_use]
     pub fn try_put_with_receipt(
         &self,
         info: &HostInfo,
@@ -105,7 +102,6 @@ impl WriterHandle {
     }
 
     /// [`WriterHandle::try_put_with_receipt`] of a hole that the device reports.
-    #[must_use]
     pub fn try_put_gap(&self, info: &HostInfo, trust: Trust, gap: Gap, receipt: ReceiptRequest) -> bool {
         let nothing = Interval { host: info.host, boot: info.boot, ..Interval::default() };
         let (gap, receipt) = (Some(gap), Some(receipt));
@@ -115,25 +111,21 @@ impl WriterHandle {
 
     /// Whether trusted hosts use less than half of what they have to themselves. Only then is old data taken in: it must not take
     /// the space of new data.
-    #[must_use]
     pub fn has_ample_space(&self) -> bool {
         self.queue.has_ample_space()
     }
 
     /// Counts since the thread was started, and what waits in the queue now.
-    #[must_use]
     pub fn status(&self) -> StoreStatus {
         self.queue.status()
     }
 
     /// Intervals of a host that were thrown away since the thread was started ([`LossCounts::store_dropped`]).
-    #[must_use]
     pub fn dropped(&self, host: HostId) -> u64 {
         self.queue.dropped(host)
     }
 
     /// Waits until everything put before is committed or dropped; `false` if that took longer than `timeout`.
-    #[must_use]
     pub fn flush(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         let mut inner = self.queue.lock();

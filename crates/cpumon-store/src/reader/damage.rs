@@ -55,7 +55,6 @@ pub(crate) type SharedDamage = Arc<Mutex<DamageReport>>;
 
 impl DamageReport {
     /// Whether everything could be read.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.holes.is_empty() && self.more == 0 && self.nameless == 0
     }

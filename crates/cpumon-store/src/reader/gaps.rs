@@ -60,13 +60,11 @@ struct Begin {
 
 impl GapFinder {
     /// `recorded`: what [`Reader::losses`](crate::Reader::losses) returns for the same range. At most `limit` holes are returned.
-    #[must_use]
     pub fn new(recorded: Vec<Gap>, limit: usize) -> Self {
         Self { recorded, found: Vec::new(), limit, first: None, last_end_ns: None }
     }
 
     /// Whether as many holes were found as are returned.
-    #[must_use]
     pub fn is_full(&self) -> bool {
         self.recorded.len() + self.found.len() >= self.limit
     }
@@ -128,7 +126,6 @@ impl GapFinder {
     }
 
     /// All holes, in order.
-    #[must_use]
     pub fn finish(self) -> Vec<Gap> {
         let mut gaps = self.recorded;
         gaps.extend(self.found);

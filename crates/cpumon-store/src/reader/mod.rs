@@ -47,7 +47,6 @@ pub struct Reader {
 }
 
 impl Reader {
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -65,7 +64,6 @@ impl Reader {
     }
 
     /// What could not be read since this reader was opened. Answers were given without it.
-    #[must_use]
     pub fn damage(&self) -> DamageReport {
         self.cursor.borrow().damage_report()
     }

@@ -45,7 +45,6 @@ pub enum ProcessFilter {
 
 impl ProcessFilter {
     /// Whether a process passes.
-    #[must_use]
     pub fn matches(&self, key: ProcessKey, info: &ProcessInfo) -> bool {
         match self {
             Self::All => true,
@@ -82,7 +81,6 @@ pub struct Query {
 
 impl Query {
     /// Everything of a host.
-    #[must_use]
     pub fn new(host: HostId) -> Self {
         Self {
             host,
@@ -160,7 +158,6 @@ pub struct HostRecord {
 
 impl HostRecord {
     /// The host as it was at the end of what is stored of it.
-    #[must_use]
     pub fn status(self) -> HostStatus {
         let last_ns = self.last_wall_ns.unwrap_or(0);
         let last = Moment { wall_ns: last_ns, ..Moment::default() };

@@ -252,13 +252,11 @@ impl Reader {
 
 impl<'a> Segment<'a> {
     /// From the start of the interval or bucket to its end, on the wall clock.
-    #[must_use]
     pub fn time(&self) -> TimeRange {
         TimeRange::new(self.interval.begin.wall_ns, self.interval.end.wall_ns)
     }
 
     /// A segment that is a single interval.
-    #[must_use]
     pub fn of(interval: &'a Interval) -> Self {
         Self { interval, max_busy_ppm: None, run_queue: RunQueue::of(interval), processes: &[], threads: &[] }
     }

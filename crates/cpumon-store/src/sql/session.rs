@@ -97,13 +97,11 @@ impl Sql {
         Ok(Self { connection, path: path.to_owned(), refusal, damage })
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// What the virtual tables could not read since this session was opened. Answers were given without it.
-    #[must_use]
     pub fn damage(&self) -> DamageReport {
         self.damage.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

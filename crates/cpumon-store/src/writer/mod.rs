@@ -90,7 +90,6 @@ impl Writer {
         Ok(Self { session, options: options.clone(), parts, losses: Losses::default(), age, _lock: lock })
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.session.path()
     }
@@ -127,7 +126,6 @@ impl Writer {
     }
 
     /// Whether this machine's clock can be right, when it was read last.
-    #[must_use]
     pub fn clock_doubt(&self) -> Option<ClockDoubt> {
         self.age.doubt()
     }

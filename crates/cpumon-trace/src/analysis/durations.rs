@@ -53,7 +53,6 @@ impl Durations {
         self.longest.raise(other.longest);
     }
 
-    #[must_use]
     pub fn percentile_ns(&self, percent: u32) -> Option<u64> {
         self.histogram.percentile_ns(percent, Some(self.longest.ns))
     }

@@ -58,19 +58,16 @@ pub struct GroupRow {
 
 impl GroupRow {
     /// The longest single wait for a CPU, if there was any.
-    #[must_use]
     pub fn longest_delay(&self) -> Option<LongestDelay> {
         (self.longest.ns > 0 || !self.histogram.is_empty()).then_some(self.longest)
     }
 
     /// So many percent of the waits for a CPU were no longer, ns.
-    #[must_use]
     pub fn delay_percentile_ns(&self, percent: u32) -> Option<u64> {
         self.histogram.percentile_ns(percent, Some(self.longest.ns))
     }
 
     /// Number of waits for a CPU.
-    #[must_use]
     pub fn delays(&self) -> u64 {
         self.histogram.total()
     }
@@ -105,7 +102,6 @@ fn shown(name: &str) -> Box<str> {
 }
 
 /// In which row a task is, and that row's name.
-#[must_use]
 pub fn group_of(task: TraceTask, by: ReportBy, tasks: &Tasks) -> (GroupKey, Box<str>) {
     match key_of(task, by, tasks) {
         GroupKey::Thread(thread, process) => (
@@ -180,7 +176,6 @@ impl<'r> Groups<'r> {
     }
 
     /// Number of rows.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.order.len()
     }
@@ -227,13 +222,11 @@ impl<'r> Groups<'r> {
 
 impl Report {
     /// The rows. Threads that neither ran nor waited in the range have none.
-    #[must_use]
     pub fn groups<'r>(&'r self, by: ReportBy, tasks: &'r Tasks) -> Groups<'r> {
         Groups::new(self, by, tasks)
     }
 
     /// All rows at once, of a trace with few threads.
-    #[must_use]
     pub fn rows(&self, by: ReportBy, tasks: &Tasks) -> Vec<GroupRow> {
         self.groups(by, tasks).iter().collect()
     }

@@ -76,7 +76,6 @@ impl TraceHistory {
     }
 
     /// The path of a thread back from a time to the begin of the range, the latest step first; at most so many steps.
-    #[must_use]
     pub fn path(&self, task: TraceTask, at_ns: u64, most: usize) -> Vec<PathStep> {
         let Some(slot) = self.slot(task) else { return Vec::new() };
         let mut walk =
@@ -233,7 +232,6 @@ pub struct PathStep {
 
 impl PathStep {
     /// Length of the step, ns.
-    #[must_use]
     pub fn ns(&self) -> u64 {
         self.until_ns - self.from_ns
     }

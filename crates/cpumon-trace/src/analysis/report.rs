@@ -95,7 +95,6 @@ pub fn analyse(reader: &mut impl TraceSource, range: TraceRange) -> Result<(Repo
 
 impl Report {
     /// An empty report of a trace that began at this time on its clock.
-    #[must_use]
     pub fn new(began_ns: u64, range: TraceRange) -> Self {
         Self { range: range.on_clock(began_ns), ..Self::default() }
     }
@@ -109,7 +108,6 @@ impl Report {
         self.cpus.at(cpu.into()).get_or_insert(CpuAccount { cpu, ..CpuAccount::default() })
     }
 
-    #[must_use]
     pub fn totals(&self) -> Totals {
         let length_ns = self.range.until_ns.saturating_sub(self.range.from_ns);
         let all: Vec<_> = self.cpus().collect();

@@ -135,14 +135,12 @@ impl Series {
         Self { range, every_ns: every_ns.max(1), has_threads, ..Self::default() }
     }
 
-    #[must_use]
     pub fn intervals(&self) -> u32 {
         let length_ns = self.range.until_ns - self.range.from_ns;
         u32::try_from(length_ns.div_ceil(self.every_ns)).unwrap_or(u32::MAX)
     }
 
     /// Begin of an interval on the trace's clock, and its length: the last may be shorter.
-    #[must_use]
     pub fn interval(&self, number: u32) -> (u64, u64) {
         let from_ns = self.range.from_ns + u64::from(number) * self.every_ns;
         (from_ns, self.every_ns.min(self.range.until_ns.saturating_sub(from_ns)))
@@ -154,7 +152,6 @@ impl Series {
     }
 
     /// Rows by run time, longest first.
-    #[must_use]
     pub fn rows(&self, by: ReportBy, tasks: &Tasks) -> Vec<SeriesRow> {
         let mut places: HashMap<GroupKey, usize, FixedState> = HashMap::default();
         let mut rows: Vec<SeriesRow> = Vec::new();

@@ -118,7 +118,6 @@ impl Wakers {
     }
 
     /// Rows by number of wakeups, greatest first.
-    #[must_use]
     pub fn rows(&self, by: ReportBy, tasks: &Tasks) -> Vec<WakerRow> {
         let mut places: HashMap<(WakerKey, GroupKey), usize, FixedState> = HashMap::default();
         let mut rows: Vec<WakerRow> = Vec::new();

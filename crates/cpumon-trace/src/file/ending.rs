@@ -30,7 +30,6 @@ pub struct Ending {
 }
 
 impl Ending {
-    #[must_use]
     pub fn is_whole(&self) -> bool {
         self.ended_ns.is_some()
             && self.damaged_at.is_none()
@@ -42,7 +41,6 @@ impl Ending {
     }
 
     /// What the trace lacks, a clause each. `marked`: lost events whose span is known.
-    #[must_use]
     pub fn problems(&self, marked: u64) -> Vec<String> {
         let mut all = Vec::new();
         let damaged_at = self.damaged_at.unwrap_or(0);

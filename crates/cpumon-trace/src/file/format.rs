@@ -54,7 +54,6 @@ impl FileHeader {
     }
 
     #[doc(hidden)]
-    #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         self.encode(VERSION)
     }
@@ -377,7 +376,6 @@ impl<R: Read> Input<R> {
 
 /// A chunk with a right checksum and any payload, for fuzzers: as it is, or what is in columns where it announces such.
 #[doc(hidden)]
-#[must_use]
 pub fn chunk_of(kind: u8, cpu: u16, count: u32, payload: &[u8], is_columns: bool) -> Vec<u8> {
     let announced = is_columns.then(|| announced_bytes(payload)).flatten();
     let announced = announced.and_then(|bytes| usize::try_from(bytes).ok());

@@ -21,7 +21,6 @@ pub struct Segment {
     pub bytes: u64,
 }
 
-#[must_use]
 pub fn name_of(recording: &str, number: u32) -> String {
     format!("{PREFIX}{recording}-{number:0DIGITS$}{SUFFIX}")
 }

@@ -129,7 +129,6 @@ impl TraceWindow {
     }
 
     /// From when to when the window reaches, ns on the trace's clock.
-    #[must_use]
     pub fn span_ns(&self) -> (u64, u64) {
         (self.periods.front().map_or(self.closed_ns, |first| first.from_ns), self.closed_ns)
     }
@@ -184,7 +183,6 @@ impl TraceWindow {
     }
 
     /// Bytes of the oldest part, which a copy that has all before it writes next.
-    #[must_use]
     pub fn next_bytes(&self) -> Option<u64> {
         self.periods.front().map(|first| first.bytes as u64)
     }
@@ -254,12 +252,10 @@ pub struct WindowCopy<W: Write> {
 
 impl<W: Write> WindowCopy<W> {
     /// It has all events before this time, ns on the trace's clock.
-    #[must_use]
     pub fn until_ns(&self) -> u64 {
         self.until_ns
     }
 
-    #[must_use]
     pub fn counts(&self) -> WrittenCounts {
         self.file.counts()
     }

@@ -182,7 +182,6 @@ impl<W: Write> TraceWriter<W> {
         self.check()
     }
 
-    #[must_use]
     pub fn counts(&self) -> WrittenCounts {
         self.counts
     }

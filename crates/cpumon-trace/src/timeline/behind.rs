@@ -79,13 +79,11 @@ impl WaitSums<u32> {
 
 impl Timeline {
     /// Whom a thread waited behind in a window: what its CPU ran meanwhile.
-    #[must_use]
     pub fn behind_thread(&self, place: u32, from_ns: u64, until_ns: u64) -> Behind {
         self.behind_threads(&[place], from_ns, until_ns)
     }
 
     /// The same of several threads together.
-    #[must_use]
     pub fn behind_threads(&self, places: &[u32], from_ns: u64, until_ns: u64) -> Behind {
         let (from_ns, until_ns) = self.clip(from_ns, until_ns);
         let mut sums = WaitSums::default();
@@ -107,7 +105,6 @@ impl Timeline {
     }
 
     /// Who ran while any threads waited for that CPU: each ns counts once for each of them.
-    #[must_use]
     pub fn culprits(&self, from_ns: u64, until_ns: u64, cpus: &dyn Fn(u16) -> bool) -> Behind {
         let (from_ns, until_ns) = self.clip(from_ns, until_ns);
         let mut sums = WaitSums::default();
@@ -358,7 +355,6 @@ impl<'t> Walk<'t> {
 
 impl Timeline {
     /// Which programs ran while others waited for their CPUs. `cpus` says whose waits count; without `threads` those of all.
-    #[must_use]
     pub fn delays(
         &self,
         from_ns: u64,

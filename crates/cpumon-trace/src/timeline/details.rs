@@ -74,14 +74,12 @@ pub struct TraceSlice {
 }
 
 impl Timeline {
-    #[must_use]
     pub fn who_at(&self, cpu: u16, at_ns: u64) -> Option<CpuWho> {
         let line = &self.cpu(cpu)?.parts.line;
         Some(who(line.parts[line.at(at_ns)?].who))
     }
 
     /// The state of a thread at a time; `None`: it does not exist then.
-    #[must_use]
     pub fn slice(&self, place: u32, at_ns: u64) -> Option<TraceSlice> {
         let thread = self.thread(place)?;
         let at = thread.at(at_ns)?;

@@ -88,13 +88,11 @@ pub struct Timeline {
 
 impl Timeline {
     /// The part that the index has.
-    #[must_use]
     pub fn covers(&self) -> (u64, u64) {
         (self.from_ns, self.until_ns)
     }
 
     /// Whether the index ends before the trace, because its memory was used up.
-    #[must_use]
     pub fn is_cut(&self) -> bool {
         self.until_ns < self.length_ns
     }

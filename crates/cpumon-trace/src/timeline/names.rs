@@ -71,7 +71,6 @@ pub struct TraceBehind {
 
 impl CpuWho {
     /// Number of the thread, or of what is none, as in [`TraceThread::thread`].
-    #[must_use]
     pub fn number(self) -> i64 {
         match self {
             Self::Thread(thread) => thread.into(),
@@ -89,7 +88,6 @@ impl Timeline {
     }
 
     /// Who a thread is; `None`: no thread has this place.
-    #[must_use]
     pub fn names(&self, place: u32) -> Option<ThreadNames<'_>> {
         self.tasks_of.get(usize::try_from(place).ok()?).map(|task| self.names_of(*task))
     }
@@ -104,7 +102,6 @@ impl Timeline {
     }
 
     /// Who has a CPU, by name.
-    #[must_use]
     pub fn named(&self, who: CpuWho) -> TraceThread {
         let (names, otherwise) = match who {
             CpuWho::Thread(place) => (self.names(place), "unknown"),
@@ -124,7 +121,6 @@ impl Timeline {
     }
 
     /// The first 20 antagonists, by name.
-    #[must_use]
     pub fn named_behind(&self, behind: &Behind) -> TraceBehind {
         let by = behind.by.iter().take(SHOWN);
         TraceBehind {

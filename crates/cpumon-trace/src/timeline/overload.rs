@@ -157,7 +157,6 @@ impl OverloadSums {
 
 impl Timeline {
     /// Idle time of a window in which threads waited elsewhere.
-    #[must_use]
     pub fn overload(&self, from_ns: u64, until_ns: u64) -> Overload {
         let (from_ns, until_ns) = self.clip(from_ns, until_ns);
         let sums = self.overload.get_or_init(|| OverloadSums::of(self));

@@ -21,7 +21,6 @@ pub struct ThreadRow {
 
 impl Timeline {
     /// Threads that exist in the window, by place.
-    #[must_use]
     pub fn thread_rows(&self, from_ns: u64, until_ns: u64) -> Vec<ThreadRow> {
         let (from_ns, until_ns) = self.clip(from_ns, until_ns);
         let mut rows: Vec<ThreadRow> = (0..self.threads.len())
@@ -143,7 +142,6 @@ impl Timeline {
     }
 
     /// Adds up a window. `rows` are [`Timeline::thread_rows`] of it, those that count.
-    #[must_use]
     pub fn sums(
         &self,
         from_ns: u64,

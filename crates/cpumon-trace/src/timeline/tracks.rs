@@ -130,7 +130,6 @@ fn share(ns: u64, of_ns: u64) -> u16 {
 
 impl Timeline {
     /// What is drawn of these CPUs and threads, and of all CPUs together if `has_all`.
-    #[must_use]
     pub fn tracks(&self, buckets: Buckets, cpus: &[u16], threads: &[u32], has_all: bool) -> TraceTracks {
         let mut reasons = Vec::new();
         let cpus: Vec<_> = cpus.iter().filter_map(|cpu| self.cpu_track(*cpu, buckets)).collect();
@@ -151,7 +150,6 @@ impl Timeline {
     }
 
     /// What a CPU did; `None`: it has no events.
-    #[must_use]
     pub fn cpu_track(&self, number: u16, buckets: Buckets) -> Option<TraceCpuTrack> {
         let Cpu { parts, queue } = self.cpu(number)?;
         let line = &parts.line;
@@ -186,7 +184,6 @@ impl Timeline {
     }
 
     /// What a thread was in; `None`: there is no such thread. Reasons that are not in the list yet are added.
-    #[must_use]
     pub fn thread_track(
         &self,
         place: u32,

@@ -65,7 +65,6 @@ pub struct App {
 }
 
 impl App {
-    #[must_use]
     pub fn new(options: &Options) -> Self {
         let view = View {
             cmdline: options.command_lines == CommandLines::Read,
@@ -247,13 +246,11 @@ impl App {
     }
 
     /// The end of the interval on screen, ns since the UNIX epoch.
-    #[must_use]
     pub fn shown_wall_ns(&self) -> Option<i64> {
         self.shown.as_ref().map(|interval| interval.end.wall_ns)
     }
 
     /// The end of the newest interval, ns since the UNIX epoch.
-    #[must_use]
     pub fn newest_wall_ns(&self) -> Option<i64> {
         self.newest.as_ref().map(|interval| interval.end.wall_ns)
     }

@@ -13,7 +13,6 @@ use crate::text::safe;
 impl App {
     /// The past that the plot lacks: its subject and its time. Ask [`Feed::history`](crate::Feed::history) for it once
     /// the selection has not moved for a moment.
-    #[must_use]
     pub fn history_wanted(&self) -> Option<(Subject, Range<i64>)> {
         let of = self.subject_of_plot()?;
         let window = self.plot_window()?;
@@ -43,7 +42,6 @@ impl App {
     }
 
     /// The past whose traces are to be marked: ask [`Feed::answers`](crate::Feed::answers) for it. `again`: the known ones are old.
-    #[must_use]
     pub fn traces_wanted(&self, again: bool) -> Option<Range<i64>> {
         // A live window moves with each interval, so its traces are requested only for the past.
         let window = self.plot_window().filter(|_| self.clock == Clock::Past)?;

@@ -101,7 +101,6 @@ impl App {
     }
 
     /// A report by the grouping that is on screen.
-    #[must_use]
     pub fn report_query(&self, wall_ns: Range<i64>) -> ReportQuery {
         ReportQuery {
             since_ns: Some(wall_ns.start),

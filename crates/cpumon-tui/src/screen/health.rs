@@ -87,7 +87,6 @@ pub(crate) fn own_cost(app: &App, shown: &Interval) -> Option<String> {
 }
 
 /// Events per second that the probes handled: switches and interrupts. `None` if the source has no probes.
-#[must_use]
 pub fn events_per_sec(shown: &Interval) -> Option<f64> {
     let is_known = shown.fields.contains(Fields::SCHED) && shown.duration_ns() > 0;
     let interrupts = shown.irqs.iter().map(|irq| irq.count).fold(0, u64::saturating_add);
@@ -136,7 +135,6 @@ pub(crate) fn losses_now(app: &App, shown: &Interval) -> Vec<String> {
 
 /// Losses of an agent since its start, in the words of the header: first those that cost data, then those that are normal
 /// or made up for.
-#[must_use]
 pub fn losses_of_agent(health: &SourceHealth) -> [Vec<String>; 2] {
     [false, true].map(|is_normal| {
         losses(&LossCounts::default(), health, |kind| (kind == LossKind::Normal) == is_normal)

@@ -21,7 +21,6 @@ const MAX_HEAD: usize = 3;
 const SHOWN_HOSTS: usize = 4;
 
 /// Measured time and range, a sentence per host. `show` writes moments.
-#[must_use]
 pub fn report_head(report: &Report, show: fn(i64) -> String) -> Vec<String> {
     let hosts = report.hosts.iter().take(SHOWN_HOSTS).map(|part| {
         format!(
@@ -45,7 +44,6 @@ pub fn report_head(report: &Report, show: fn(i64) -> String) -> Vec<String> {
 }
 
 /// Notes on the meaning of columns, and on missing data.
-#[must_use]
 pub fn report_notes(report: &Report) -> Vec<Cow<'_, str>> {
     let mut notes: Vec<Cow<'_, str>> = Vec::new();
     let has_groups = report.rows.iter().any(|row| row.kind.is_group());

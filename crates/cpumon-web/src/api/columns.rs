@@ -39,7 +39,6 @@ pub struct ColumnHelp {
 
 impl Columns {
     /// Every column of the tables that the page shows.
-    #[must_use]
     pub fn all() -> Self {
         let shown = |column: &&Column| TABLES.iter().any(|(table, _)| column.tables.contains(*table));
         Self { columns: COLUMNS.iter().filter(shown).map(ColumnHelp::of).collect() }

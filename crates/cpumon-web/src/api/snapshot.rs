@@ -144,7 +144,6 @@ fn names<F: bitflags::Flags>(flags: &F) -> Vec<String> {
 
 impl SnapshotBase {
     /// The interval, with a page of process rows by run time.
-    #[must_use]
     pub fn new(host: &HostStatus, number: u64, interval: &Interval, page: Page) -> Self {
         let view = IntervalView::new(&host.info.hostname, interval);
         Self {

@@ -84,7 +84,6 @@ impl TableColumn {
 }
 
 impl Table {
-    #[must_use]
     pub fn new(rows: usize, total: usize) -> Self {
         Self { rows, total, columns: Named::default() }
     }

@@ -80,7 +80,6 @@ impl TokenEntry {
     }
 
     /// Whether a token is this one. Slow on purpose (argon2id, RFC 9106).
-    #[must_use]
     pub fn verify(&self, token: &str) -> bool {
         PasswordHash::new(&self.hash)
             .is_ok_and(|hash| Argon2::default().verify_password(token.as_bytes(), &hash).is_ok())
@@ -91,12 +90,10 @@ impl TokenEntry {
 pub struct TokenFile(PathBuf);
 
 impl TokenFile {
-    #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }

@@ -123,13 +123,11 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(traces::export))
 }
 
-#[must_use]
 pub fn openapi() -> Document {
     description::added(described().split_for_parts().1)
 }
 
 /// The description of the API as indented JSON, for programs that make types from it. A line feed ends it.
-#[must_use]
 pub fn openapi_json() -> String {
     // The document has text keys and finite numbers only: nothing can fail.
     serde_json::to_string_pretty(&openapi()).unwrap_or_default() + "\n"

@@ -93,7 +93,6 @@ impl Decryptor {
     }
 
     /// Whether an encrypted datagram ever spoke for this host: then no other may.
-    #[must_use]
     pub fn knows(&self, host: HostId) -> bool {
         self.known.contains_key(&host)
     }
@@ -104,7 +103,6 @@ impl Decryptor {
     }
 
     /// Number of datagrams decrypted so far.
-    #[must_use]
     pub fn decrypted(&self) -> u64 {
         self.decrypted
     }
@@ -148,7 +146,6 @@ impl Decryptor {
     }
 
     /// The host of the agent start that a datagram names, which may not be true: a stranger can name it too.
-    #[must_use]
     pub fn claimed_host(&self, datagram: &[u8]) -> Option<HostId> {
         let header = Header::decode(datagram).ok()?;
         self.sessions.get(&header.session).map(|session| session.host)
@@ -311,7 +308,6 @@ const TITLE: &str = "cpumon sealed 1";
 
 impl Decryptor {
     /// The text to store, which [`Decryptor::recall`] reads after a restart.
-    #[must_use]
     pub fn memory(&self) -> String {
         let mut text = format!("{TITLE}\n");
         let mut sessions: Vec<_> = self.sessions.iter().collect();

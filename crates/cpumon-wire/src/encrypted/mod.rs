@@ -105,7 +105,6 @@ pub struct GroupKey {
 
 impl GroupKey {
     /// A key made of 256 random bits.
-    #[must_use]
     pub fn new(secret: [u8; 32]) -> Self {
         let mut hash = digest::Context::new(&digest::SHA256);
         hash.update(ID_LABEL);
@@ -115,13 +114,11 @@ impl GroupKey {
     }
 
     /// The name of the key, which may be public.
-    #[must_use]
     pub fn id(&self) -> KeyId {
         self.id
     }
 
     /// What must stay secret, to write it into a key file.
-    #[must_use]
     pub fn secret(&self) -> &[u8; 32] {
         &self.secret
     }
@@ -174,7 +171,6 @@ pub struct Encryptor {
 
 impl Encryptor {
     /// `started_boot_ns`: now on `CLOCK_BOOTTIME`; `random`: 128 bits of the operating system, never used before.
-    #[must_use]
     pub fn new(key: &GroupKey, started_boot_ns: u64, random: [u8; 16]) -> Self {
         let session = SessionId { key: key.id(), started_boot_ns, random };
         Self { key: key.of(&session), session, next: 0 }

@@ -66,7 +66,6 @@ impl SegmentHeader {
     }
 
     /// Reads a header; says where the records begin. `None`: these bytes are not a segment's, or damaged.
-    #[must_use]
     pub fn decode(segment: &[u8]) -> Option<(Self, usize)> {
         let mut fields = Fields { rest: segment };
         if fields.take()? != SEGMENT_MAGIC || fields.u16()? != VERSION {
@@ -144,27 +143,23 @@ impl<'a> Records<'a> {
     }
 
     /// Begins behind a header that cannot be read: what the records say of their numbers can still be counted.
-    #[must_use]
     pub fn without_header(segment: &'a [u8]) -> Self {
         // The length in a damaged header cannot be trusted, so the header is taken to be as long as ours.
         Self { at: SEGMENT_HEADER_BYTES, ..Self::within(segment) }
     }
 
     /// A piece of a segment that begins with a record; it has no header.
-    #[must_use]
     pub fn within(piece: &'a [u8]) -> Self {
         let header = SegmentHeader::default();
         Self { header, bytes: piece, at: 0, newest: None, has_ended: false }
     }
 
     /// The segment's header.
-    #[must_use]
     pub fn header(&self) -> &SegmentHeader {
         &self.header
     }
 
     /// Where the next record begins, or where the sound ones end.
-    #[must_use]
     pub fn offset(&self) -> usize {
         self.at
     }
@@ -204,7 +199,6 @@ impl<'a> Records<'a> {
 
     /// Behind a damaged head: the greatest number that records there had, as far as their own heads can be made out. For counting
     /// only. A name may be a copy of a head, so no number is believed that so many bytes could not hold.
-    #[must_use]
     pub fn greatest_behind(&self) -> u64 {
         let newest = self.newest.unwrap_or(0);
         let rest = self.bytes.get(self.at..).unwrap_or_default();
@@ -254,7 +248,6 @@ pub struct State {
 
 impl State {
     /// The slot's bytes and their offset in the file.
-    #[must_use]
     pub fn slot(&self) -> (u64, Vec<u8>) {
         let mut out = Vec::with_capacity(STATE_SLOT_BYTES);
         out.extend_from_slice(&STATE_MAGIC);
@@ -273,7 +266,6 @@ impl State {
     }
 
     /// The newer of the two slots that are sound; `None` if neither is.
-    #[must_use]
     pub fn decode(file: &[u8]) -> Option<Self> {
         // A torn write damages one slot only; the other one has the state before.
         let slots = file.as_chunks::<STATE_SLOT_BYTES>().0.iter().take(2);

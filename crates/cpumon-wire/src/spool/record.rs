@@ -45,19 +45,16 @@ impl GapReason {
     ];
 
     /// Number of the reason in a gap record.
-    #[must_use]
     pub fn code(self) -> u8 {
         Self::TABLE.iter().find(|row| row.0 == self).map_or(0, |row| row.1)
     }
 
     /// The reason of a number; numbers that are not known here are [`GapReason::Unknown`].
-    #[must_use]
     pub fn from_code(code: u8) -> Self {
         Self::TABLE.iter().find(|row| row.1 == code).map_or(Self::Unknown, |row| row.0)
     }
 
     /// The reason in words.
-    #[must_use]
     pub fn words(self) -> &'static str {
         Self::TABLE.iter().find(|row| row.0 == self).map_or("not kept", |row| row.2)
     }
@@ -84,7 +81,6 @@ in_order!(Gap { reason, first, last, begin_wall_ns, end_wall_ns });
 
 impl Gap {
     /// Number of missing snapshots.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.last.saturating_add(1).saturating_sub(self.first)
     }
@@ -104,7 +100,6 @@ pub struct SnapshotRecord<'a> {
 
 impl<'a> SnapshotRecord<'a> {
     /// The v2 frames of the snapshot, in the order in which they were written.
-    #[must_use]
     pub fn frames(&self) -> Frames<'a> {
         Frames::of(self.payload)
     }
@@ -288,7 +283,6 @@ pub fn push_gap(out: &mut Vec<u8>, gap: &Gap) {
 }
 
 /// Reads a single record, as in a message of a connection; `None` if it is damaged, or not all of the bytes.
-#[must_use]
 pub fn decode_record(bytes: &[u8]) -> Option<Entry<'_>> {
     let head = Head::decode(bytes)?;
     let payload = bytes.get(RECORD_HEADER_BYTES..).filter(|payload| payload.len() == head.length)?;

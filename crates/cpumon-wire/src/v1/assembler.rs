@@ -95,7 +95,6 @@ pub struct Assembler {
 
 impl Assembler {
     /// For the datagrams of one sender, whose intervals get the id `host`.
-    #[must_use]
     pub fn new(host: HostId, limits: AssemblerLimits) -> Self {
         let interval = Interval {
             host,
@@ -120,7 +119,6 @@ impl Assembler {
     }
 
     /// Memory of the assembler, bytes.
-    #[must_use]
     pub fn held(&self) -> usize {
         self.bytes + self.info_bytes
     }
@@ -142,7 +140,6 @@ impl Assembler {
     }
 
     /// Counts of all sets so far.
-    #[must_use]
     pub fn counts(&self) -> SetCounts {
         self.counts
     }

@@ -76,7 +76,6 @@ pub struct ThreadEntry {
 /// A wall-clock time as v1 ticks in local time.
 ///
 /// `utc_offset_s`: local time less UTC, seconds. Times longer than ticks can hold saturate.
-#[must_use]
 pub fn ticks_from_wall(wall_ns: i64, utc_offset_s: i32) -> i64 {
     wall_ns
         .div_euclid(100)

@@ -117,7 +117,6 @@ impl Default for SetEncoder {
 
 impl SetEncoder {
     /// `max_datagram`: bytes; raised to what one process with one thread needs, at most [`MAX_ORIGINAL_DATAGRAM`].
-    #[must_use]
     pub fn new(max_datagram: usize) -> Self {
         let smallest = PROCESS_BYTES + MAX_NAME_BYTES + THREAD_BYTES;
         Self {

@@ -117,7 +117,6 @@ impl Pass<'_> {
 
 impl Encoder {
     /// An encoder for one agent start, from its first snapshot.
-    #[must_use]
     pub fn new(options: EncoderOptions) -> Self {
         let options = EncoderOptions {
             max_datagram: options.max_datagram.clamp(MIN_DATAGRAM_BYTES, MAX_DATAGRAM),
@@ -153,7 +152,6 @@ impl Encoder {
     }
 
     /// The options in use, after they were limited.
-    #[must_use]
     pub fn options(&self) -> &EncoderOptions {
         &self.options
     }
@@ -202,7 +200,6 @@ impl Encoder {
     }
 
     /// Whether the next snapshot holds every task.
-    #[must_use]
     pub fn is_next_full(&self) -> bool {
         self.full_left > 0
     }

@@ -124,7 +124,6 @@ macro_rules! info_texts {
 
         impl Frame {
             /// Decodes a process info that was sent.
-            #[must_use]
             pub fn info(&self, text: &InfoText) -> ProcessInfo {
                 let &InfoText { uid, is_kernel, session, base_priority, .. } = text;
                 let cmdline = self.text(text.cmdline).into();
@@ -134,7 +133,6 @@ macro_rules! info_texts {
             }
 
             /// Whether a process info that was sent is this one. Allocates nothing.
-            #[must_use]
             pub fn is_info(&self, text: &InfoText, info: &ProcessInfo) -> bool {
                 text.uid == info.uid
                     && text.is_kernel == info.is_kernel
@@ -144,7 +142,6 @@ macro_rules! info_texts {
             }
 
             /// Length of the texts of a process info that was sent, bytes: as long as [`Frame::info`] makes them, or a few more.
-            #[must_use]
             pub fn info_bytes(&self, text: &InfoText) -> usize {
                 let short = [$(text.$text),+].map(|span| (span.len as usize).min(MAX_TEXT_BYTES));
                 text.cmdline.len as usize + short.iter().sum::<usize>()
@@ -209,13 +206,11 @@ impl Frame {
     }
 
     /// Name of an interrupt line; `None` if it was not sent.
-    #[must_use]
     pub fn irq_name(&self, row: &IrqRow) -> Option<&str> {
         row.name.map(|name| self.short(name))
     }
 
     /// The path of a control group.
-    #[must_use]
     pub fn cgroup_path(&self, about: &AboutCgroup) -> &str {
         self.short(about.path)
     }

@@ -126,7 +126,6 @@ impl Header {
 }
 
 /// The machine that a frame speaks for; `None` if the bytes do not begin with a header.
-#[must_use]
 pub fn host_of(frame: &[u8]) -> Option<HostId> {
     Header::decode(frame).ok().map(|(header, _)| header.host)
 }

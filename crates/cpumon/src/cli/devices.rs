@@ -74,7 +74,6 @@ pub enum KeyAction {
 
 impl KeyAction {
     /// Output format, for commands that print rows.
-    #[must_use]
     pub fn format(&self) -> Option<&FormatArgs> {
         if let Self::List(format) = self { Some(format) } else { None }
     }
@@ -99,7 +98,6 @@ pub enum HostsCommand {
 
 impl HostsCommand {
     /// Output format, for commands that print rows.
-    #[must_use]
     pub fn format(&self) -> Option<&FormatArgs> {
         match self {
             Self::Enrolled(args) | Self::Pending(args) => Some(&args.format),

@@ -221,7 +221,6 @@ cpumon completions
 ";
 
 /// The examples of a command, by its path without the program's name (`hosts revoke`).
-#[must_use]
 pub fn of(path: &str) -> Vec<Example> {
     let page = format!("cpumon {path}");
     let below = EXAMPLES.lines().skip_while(|line| *line != page.trim_end()).skip(1);
@@ -233,7 +232,6 @@ pub fn of(path: &str) -> Vec<Example> {
 }
 
 /// Adds the examples to the help of the program and of each command.
-#[must_use]
 pub fn add_to(root: Command) -> Command {
     let after = format!("{}\n\n{VARIABLES}\nExit codes: {EXIT_CODES}", section(&of("")));
     with_examples(root.after_help(after), "")

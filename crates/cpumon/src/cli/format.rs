@@ -24,7 +24,6 @@ pub enum Format {
 
 impl Format {
     /// The format of a file name's ending.
-    #[must_use]
     pub fn of_file(path: &Path) -> Option<Self> {
         match path.extension()?.to_string_lossy().to_ascii_lowercase().as_str() {
             "csv" => Some(Self::Csv),
@@ -36,7 +35,6 @@ impl Format {
     }
 
     /// The format for rows; `None`: a table for people.
-    #[must_use]
     pub fn file(self) -> Option<cpumon_export::Format> {
         match self {
             Self::Table => None,
@@ -64,7 +62,6 @@ pub struct FormatArgs {
 
 impl FormatArgs {
     /// The wanted format: the given one, else that of the file's ending, else a table.
-    #[must_use]
     pub fn get(&self) -> Format {
         let of_file = || Format::of_file(self.output.as_deref()?);
         if self.json { Format::Json } else { self.format.or_else(of_file).unwrap_or(Format::Table) }
@@ -84,7 +81,6 @@ pub(super) static ROWS: [Word<Format>; 4] = [
 ];
 
 /// The file that `--output` names; `None` is standard output, which `-` names too.
-#[must_use]
 pub fn file_of(output: Option<&Path>) -> Option<&Path> {
     output.filter(|path| *path != Path::new("-"))
 }

@@ -121,7 +121,6 @@ static BATCH: [Word<BatchFormat>; 4] = [
 
 impl TopArgs {
     /// Format and file of the batch output. `-o text` and `-o json` were formats until version 0.1 and still are.
-    #[must_use]
     pub fn batch_output(&self) -> (BatchFormat, Option<&Path>) {
         let format = if self.json { Some(BatchFormat::Json) } else { self.format };
         match file_of(self.output.as_deref()).map(|path| (path.to_str(), path)) {
@@ -175,7 +174,6 @@ pub struct HostsArgs {
 
 impl HostsArgs {
     /// Whether the list of the page's table is wanted, which the receiver filters and sorts.
-    #[must_use]
     pub fn wants_fleet(&self) -> bool {
         self.search.is_some() || self.sort.is_some() || self.reverse || self.busiest
     }

@@ -39,7 +39,6 @@ pub struct SourceArgs {
 
 impl SourceArgs {
     /// Options of the source; `probes` is the default of --probes.
-    #[must_use]
     pub fn source_options(&self, interval: Duration, probes: Probes) -> SourceOptions {
         SourceOptions {
             choice: self.source,
@@ -150,7 +149,6 @@ pub enum LoginTokenAction {
 
 impl LoginTokenAction {
     /// Output format, for commands that print rows.
-    #[must_use]
     pub fn format(&self) -> Option<&FormatArgs> {
         if let Self::List(format) = self { Some(format) } else { None }
     }

@@ -33,7 +33,6 @@ pub struct StoreArgs {
 
 impl StoreArgs {
     /// The path of the store: the given one or the default.
-    #[must_use]
     pub fn path(&self) -> PathBuf {
         store_for_reading(self.store.as_deref())
     }
@@ -98,7 +97,6 @@ impl RangeArgs {
     }
 
     /// Whether at least one end is given.
-    #[must_use]
     pub fn is_given(&self) -> bool {
         self.since.is_some() || self.until.is_some()
     }

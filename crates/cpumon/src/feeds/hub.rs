@@ -20,7 +20,6 @@ pub struct HubFeed {
 
 impl HubFeed {
     /// Shows this machine first, or else the first host by name.
-    #[must_use]
     pub fn new(hub: Arc<Hub>, page_url: String) -> Self {
         Self { hub, page_url, selected: None, handed_out: 0 }
     }

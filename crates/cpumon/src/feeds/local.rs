@@ -33,7 +33,6 @@ struct Inner {
 impl LocalFeed {
     /// The data that the source cannot see, and why: it is procfs although BPF would be used where it is permitted, or
     /// /proc hides processes. `None` otherwise.
-    #[must_use]
     pub fn what_is_missing(&self) -> Option<String> {
         let info = &self.shared.lock().status.info;
         let is_missing =

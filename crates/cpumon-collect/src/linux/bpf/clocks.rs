@@ -69,7 +69,6 @@ impl ClockReader {
     }
 
     /// Length of a clock tick, ns: the interval between two samples. The coarse clock moves once a tick.
-    #[must_use]
     pub fn tick_ns(&self) -> u64 {
         let tick = clock_getres(ClockId::MonotonicCoarse);
         tick.tv_sec.unsigned_abs().saturating_mul(1_000_000_000).saturating_add(tick.tv_nsec.unsigned_abs())

@@ -12,7 +12,6 @@ use crate::{Diagnosis, DoctorOptions};
 
 /// Determines what cpumon can measure on this machine, why, and how to get the rest. Needs no privileges; without
 /// [`DoctorOptions::load`] it only reads files.
-#[must_use]
 pub fn diagnose(options: &DoctorOptions) -> Diagnosis {
     let rights = rights::Rights::read(options);
     let release = rights::Release::read(options);

@@ -136,13 +136,11 @@ impl TraceRecorder {
 
     /// Events that did not fit the buffers, since the recording began. Each is part of a
     /// [`Lost`](cpumon_model::SchedEventKind::Lost) event, too.
-    #[must_use]
     pub fn lost(&self) -> u64 {
         (0..self.cpus).filter_map(|cpu| self.state(cpu)).map(|state| state.total_lost).sum()
     }
 
     /// Records that could not be read. Always 0, unless loader and program do not belong together.
-    #[must_use]
     pub fn malformed(&self) -> u64 {
         self.target.borrow().malformed
     }
