@@ -24,6 +24,8 @@ import tempfile
 import time
 
 TEST = re.compile(r"^test (?P<name>\S+)(?: - should panic)? \.\.\. (?P<result>ok|FAILED|ignored.*?)(?: <(?P<seconds>[0-9.]+)s>)?$", re.M)
+# What a program prints beside its tests may cut a test's line in two; this one is whole.
+PASSED = re.compile(r"^test result: .*?(\d+) passed;", re.M)
 SEED = re.compile(r"^.*\b(?:seed|SEED)\b.*$", re.M)
 # Up to the advice on backtraces.
 PANIC = re.compile(r"panicked at .*:\n(?P<words>.*(?:\n(?!note: |\n).*){0,3})")
@@ -165,7 +167,8 @@ def run_all(chosen, arguments, is_quiet):
             program, (status, output, seconds) = running[done], done.result()
             results = list(program.tests(output))
             bad = [name for name, result, _ in results if result == "FAILED"]
-            passed += sum(result == "ok" for _, result, _ in results)
+            counted = PASSED.search(output)
+            passed += int(counted[1]) if counted else sum(result == "ok" for _, result, _ in results)
             times += [(took, program.name, name) for name, _, took in results if took]
             if status != 0 and not bad:
                 bad = [f"{program.name} (exit status {status})"]
