@@ -36,7 +36,7 @@ fn build(
     shown: ShownRows<'_>,
     add: impl Fn(&mut Tally<CellSums>, &PlotSpan<'_>) + Sync,
 ) -> Result<Matrix, QueryError> {
-    // There are no sums of threads.
+    // Threads have sums of hours alone, which are too long for a picture: their intervals are read.
     let empty = Plot::new(history, query.host, range, query.what == What::Threads)?;
     let query = query.clone().without_sched();
     let read = |history: &History, part: TimeRange| {
