@@ -1,4 +1,4 @@
-//! What is read for a question about a range. A picture with points is read at one resolution ([`Plan`]), which sums of a month
+//! What is read for a question about a range. A picture with points is read at one resolution (`Plan`), which sums of a month
 //! need: it must not read a month of samples. What adds up is cut into parts of the best resolution each ([`Cut`]), which share
 //! no interval: each one counts in the part in which it ends, as in the store's sums.
 
