@@ -49,7 +49,7 @@ RUNNING = set()
 
 
 def finish(command, seconds, **options):
-    """Runs a command to its end, for so many seconds at most: its exit status, output and time."""
+    """Runs a command for `seconds` at most: its exit status, output and time."""
     begin = time.monotonic()
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                start_new_session=True, **options)
@@ -147,7 +147,7 @@ def rank(program):
 
 @contextlib.contextmanager
 def ended_with(pool):
-    """Ended from outside, programs that run are ended, and no other begins."""
+    """Ends the running programs, and starts no other, when the script is ended from outside."""
     try:
         yield
     except BaseException:

@@ -1,5 +1,5 @@
 //! [`SwitchRecording`]: every context switch of this machine, read from the kernel's ring buffers at a pace at which none is lost, into a file or
-//! into memory of which copies are written. `cpumon trace record`, the flight recorder and recordings on request use it.
+//! into memory that is copied to files. `cpumon trace record`, the flight recorder and recordings on request use it.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -31,9 +31,9 @@ const BUSY_FILL: f64 = 0.2;
 
 /// Where a recording goes.
 pub enum RecordingOutput {
-    /// All of it into a file.
+    /// The whole recording goes to a file.
     File(Box<TraceWriter<BufWriter<File>>>),
-    /// The last part into memory.
+    /// The last part stays in memory.
     Window(Box<TraceWindow>),
 }
 
@@ -74,7 +74,7 @@ impl RecordingOutput {
 /// A recording under way.
 pub struct SwitchRecording {
     recorder: TraceRecorder,
-    /// What it has so far.
+    /// The output so far.
     pub output: RecordingOutput,
     /// A copy of the window that is being written.
     copy: Option<(WindowCopy<BufWriter<File>>, PathBuf)>,
@@ -153,7 +153,7 @@ impl SwitchRecording {
         self.recorder.malformed()
     }
 
-    /// What the file has; a window has none.
+    /// Counts of the file; a window has none.
     pub fn counts(&self) -> WrittenCounts {
         match &self.output {
             RecordingOutput::File(file) => file.counts(),
@@ -186,7 +186,7 @@ impl SwitchRecording {
         Ok(())
     }
 
-    /// Writes more of the copy, for some milliseconds. Returns what it has and where once it is complete.
+    /// Writes more of the copy, for some milliseconds. Returns its counts and its path once it is complete.
     ///
     /// # Errors
     /// The file cannot be written, or not fast enough: it is removed.
@@ -213,7 +213,7 @@ impl SwitchRecording {
     }
 }
 
-/// Gives up what a thread that records needs no more; it writes to one directory. `recorder`: its name. Returns its sandbox.
+/// Drops the capabilities and files that a recording thread does not need; it writes to `dir`. Returns a description of its sandbox.
 pub(crate) fn confine_recorder(recorder: &str, dir: &Path, keep: RetainedCapabilities) -> String {
     if let Err(error) = drop_capabilities(SourceKind::Unknown, keep) {
         log::warn!("the {recorder} cannot give up capabilities: {error}");
@@ -225,7 +225,7 @@ pub(crate) fn confine_recorder(recorder: &str, dir: &Path, keep: RetainedCapabil
     })
 }
 
-/// Of a trace of this machine that begins then.
+/// The header of a trace of this machine that begins at `began`.
 pub fn trace_header(info: &HostInfo, began: Moment) -> FileHeader {
     FileHeader {
         boot: info.boot,

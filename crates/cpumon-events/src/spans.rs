@@ -142,7 +142,7 @@ pub trait SpanSink {
 /// Wakeups of a thread that are remembered: it may be woken again before it runs.
 const WAKEUPS: usize = 4;
 
-/// When a thread was woken last and by whom, the latest first.
+/// The last wakeups of a thread and their wakers, the latest first.
 #[derive(Debug)]
 struct LatestWakeups([(u64, TraceTask); WAKEUPS]);
 

@@ -48,7 +48,7 @@ pub(super) struct Written {
 }
 
 impl Segment {
-    /// A segment of which so many bytes are in its file; without any there is no file.
+    /// A segment and how many bytes of it are in its file; at 0 there is no file.
     pub(super) fn new(path: PathBuf, first: u64, written: u64) -> Self {
         Self {
             path,

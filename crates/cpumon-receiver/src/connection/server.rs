@@ -70,7 +70,7 @@ impl DeviceServer {
     }
 }
 
-/// What is remembered of a host over all its connections.
+/// The state of a host that outlives its connections.
 #[derive(Debug, Default)]
 pub(super) struct DeviceMemory {
     /// What was counted since the receiver started.

@@ -13,7 +13,7 @@ use super::super::file;
 use crate::parse::{self, SchedStat, Stat};
 use crate::split::Split;
 
-/// What is read of every thread.
+/// The values that a pass reads for each thread.
 pub(super) const FIELDS: Fields =
     Fields::USER.union(Fields::SYSTEM).union(Fields::RUN).union(Fields::SWITCHES);
 
