@@ -4,7 +4,6 @@
 
 use std::borrow::Borrow;
 use std::io::Write;
-use std::ops::ControlFlow;
 
 use cpumon_model::{
     Column, ColumnId, Fields, Interval, IntervalView, Kind as ValueKind, Tables, ThreadInterval, Value,
@@ -272,11 +271,11 @@ fn add_range(
     let mut intervals = 0;
     for Span { range, resolution } in cut.spans {
         let query = query.clone().range(range.since_ns, range.until_ns);
-        reader.for_each_segment(&query, resolution, &mut |span| {
-            comparison.add(side, span);
+        let mut segments = reader.segments(&query, resolution)?;
+        while let Some(segment) = segments.read()? {
+            comparison.add(side, &segment);
             intervals += 1;
-            ControlFlow::Continue(())
-        })?;
+        }
     }
     Ok(intervals)
 }

@@ -1,11 +1,9 @@
 //! Reads the intervals of an export from the store, one at a time, filtered and added up as the query says: into windows, e.g. of a minute,
 //! whose sums are exact. Reports progress.
 
-use std::ops::ControlFlow;
-
 use cpumon_model::{HostId, Interval};
 use cpumon_query::IntervalSum;
-use cpumon_store::{HostRecord, ProcessFilter, Query, Reader, What};
+use cpumon_store::{HostRecord, ProcessFilter, Query, Reader, StoredInterval, What};
 
 use crate::{ExportError, ExportQuery, Progress, Report};
 
@@ -95,23 +93,16 @@ impl<'a> Source<'a> {
             Query::new(host.info.host).range(since_ns, until_ns).what(what).filter(self.filter.clone());
         let query = Query { resting: !self.only_active, ..query };
         let mut resampler = self.query.interval_ns.map(Resampler::new);
-        // The store's walk has errors of its own only, so an error of `visit` is carried past it.
-        let mut failed = None;
-        self.reader.for_each_interval(&query, &mut |interval| {
+        let mut intervals = self.reader.intervals(&query)?;
+        while let Some(StoredInterval { interval, .. }) = intervals.read()? {
             self.count(host, interval, counter);
-            let visited = match &mut resampler {
-                Some(resampler) => resampler.push(interval, &mut |merged| visit(merged, &mut counter.report)),
-                None => visit(interval, &mut counter.report),
-            };
-            match visited {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => {
-                    failed = Some(error);
-                    ControlFlow::Break(())
+            match &mut resampler {
+                Some(resampler) => {
+                    resampler.push(interval, &mut |merged| visit(merged, &mut counter.report))?;
                 }
+                None => visit(interval, &mut counter.report)?,
             }
-        })?;
-        failed.map_or(Ok(()), Err)?;
+        }
         if let Some(resampler) = resampler {
             resampler.finish(&mut |merged| visit(merged, &mut counter.report))?;
         }

@@ -131,7 +131,10 @@ pub(crate) fn ledger(
         let mut sum = LedgerSum::new(&host.info.hostname, worst);
         sum.hidden = host.info.hidden_processes().map(ToString::to_string);
         let query = Query::new(host.info.host).range(range.since_ns, range.until_ns).what(What::Meta);
-        history.for_each(&query, None, &mut |span| sum.add(span.interval))?;
+        let mut segments = history.segments(&query, None)?;
+        while let Some(segment) = segments.read()? {
+            sum.add(segment.interval);
+        }
         Ok(sum)
     };
     hosts.iter().map(of_host).collect()

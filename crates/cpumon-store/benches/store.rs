@@ -9,7 +9,6 @@
 #[expect(dead_code, reason = "shared with the tests, which use more of it")]
 mod data;
 
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -252,12 +251,10 @@ fn read_back(path: &Path, info: &HostInfo, count: u32) {
         median(5, || {
             let query = Query::new(info.host).what(What::Processes).filter(filter.clone());
             let mut segments = 0;
-            reader
-                .for_each_segment(&query, resolution, &mut |_| {
-                    segments += 1;
-                    ControlFlow::Continue(())
-                })
-                .expect("segments");
+            let mut reading = reader.segments(&query, resolution).expect("segments");
+            while reading.read().expect("segments").is_some() {
+                segments += 1;
+            }
             assert!(segments > 0);
         })
     };
@@ -267,12 +264,11 @@ fn read_back(path: &Path, info: &HostInfo, count: u32) {
         median(3, || {
             let mut rows = 0_usize;
             let query = Query::new(info.host).what(what);
-            reader
-                .for_each_interval(&query, &mut |interval| {
-                    rows += interval.processes.len() + interval.threads.len();
-                    ControlFlow::Continue(())
-                })
-                .expect("intervals");
+            let mut reading = reader.intervals(&query).expect("intervals");
+            while let Some(stored) = reading.read().expect("intervals") {
+                let interval = &stored.interval;
+                rows += interval.processes.len() + interval.threads.len();
+            }
             std::hint::black_box(rows);
         })
     };

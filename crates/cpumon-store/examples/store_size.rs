@@ -5,7 +5,6 @@
 //! commit each, measured, then compacted and measured again.
 
 use std::error::Error;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,28 +13,17 @@ use cpumon_store::{Query, Reader, StoreOptions, Writer};
 /// Puts the intervals of all hosts again; names are merged as they come, nothing is compacted.
 fn put_again(from: &Reader, minutes: i64, into: &mut Writer) -> Result<(), Box<dyn Error>> {
     for host in from.hosts()? {
-        let mut failed = None;
         let begin = host.first_wall_ns.unwrap_or(0);
         let until = begin.saturating_add(minutes.saturating_mul(60_000_000_000));
-        from.for_each_stored(
-            &Query::new(host.info.host).range(i64::MIN, until).without_resting(),
-            &mut |stored| {
-                let info = cpumon_model::HostInfo { boot: stored.interval.boot, ..host.info.clone() };
-                let loss = stored.loss.as_ref();
-                let done = into
-                    .put_received(&info, host.trust, loss, &stored.interval, stored.received_wall_ns)
-                    .and_then(|_| into.commit())
-                    .and_then(|()| into.maintain_at(Duration::from_secs(1), stored.received_wall_ns));
-                match done {
-                    Ok(()) => ControlFlow::Continue(()),
-                    Err(error) => {
-                        failed = Some(error);
-                        ControlFlow::Break(())
-                    }
-                }
-            },
-        )?;
-        failed.map_or(Ok(()), Err)?;
+        let query = Query::new(host.info.host).range(i64::MIN, until).without_resting();
+        let mut intervals = from.intervals(&query)?;
+        while let Some(stored) = intervals.read()? {
+            let info = cpumon_model::HostInfo { boot: stored.interval.boot, ..host.info.clone() };
+            let loss = stored.loss.as_ref();
+            into.put_received(&info, host.trust, loss, &stored.interval, stored.received_wall_ns)?;
+            into.commit()?;
+            into.maintain_at(Duration::from_secs(1), stored.received_wall_ns)?;
+        }
     }
     Ok(())
 }

@@ -21,12 +21,10 @@
 //!
 //! let mut reader = Reader::open(&path)?;
 //! let host = reader.find_host("kitchen")?.info.host;
-//! let mut seen = 0;
-//! reader.for_each_interval(&Query::new(host), &mut |_interval| {
-//!     seen += 1;
-//!     std::ops::ControlFlow::Continue(())
-//! })?;
-//! assert_eq!(seen, 1);
+//! let mut intervals = reader.intervals(&Query::new(host))?;
+//! let stored = intervals.read()?.expect("one interval");
+//! assert_eq!(stored.interval.end.wall_ns, 5_000_000_000);
+//! assert!(intervals.read()?.is_none());
 //! # Ok(())
 //! # }
 //! ```
@@ -61,8 +59,8 @@ pub use error::{Result, SqliteError, StoreError};
 pub use options::{QueueOptions, StoreOptions};
 pub use queue::{Queued, Receipt, ReceiptRequest, StoreState, StoreStatus, WriterHandle, WriterThread};
 pub use reader::{
-    BootSpan, Damage, DamageReport, Gap, GapFinder, HostRecord, ProcessFilter, Query, Reader, Segment,
-    StoredInterval, StoredProcess, StoredReach, SumRow, What,
+    BootSpan, Damage, DamageReport, Gap, GapFinder, HostRecord, IntervalReader, ProcessFilter, Query, Reader,
+    Segment, SegmentReader, StoredInterval, StoredProcess, StoredReach, SumRow, What,
 };
 pub use sums::{ActiveTimes, Resolution, RunQueue};
 pub use time::{ClockDoubt, TimeRange, wall_now_ns};

@@ -191,7 +191,10 @@ fn read(history: &History, status: &HostStatus, grid: PlotRange) -> Result<Read,
     let points = Plan { resolution: None, width_ns, ..plan };
     let mut building = Building::new(Buckets::new(grid, &points));
     let query = Query::new(status.info.host).what(What::Meta).range(plan.since_ns, plan.until_ns);
-    history.for_each(&query, plan.resolution, &mut |span| building.add(span))?;
+    let mut segments = history.segments(&query, plan.resolution)?;
+    while let Some(segment) = segments.read()? {
+        building.add(&segment);
+    }
     let times = building.buckets.times();
     Ok(Read { host: building.finish(status.clone()), times, resolution: plan.resolution })
 }

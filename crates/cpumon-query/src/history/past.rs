@@ -1,14 +1,15 @@
 //! [`History`]: the past of a receiver. It reads the store if there is one, else the intervals in memory, and answers the same
 //! questions for both. A caller that went away is not read for. Reading blocks, so [`ReaderPool`] has turns for it, and keeps readers open.
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::vec;
 
-use cpumon_model::{HostId, HostStatus, Interval, ProcessInfo, ProcessKey};
+use cpumon_model::{HostId, HostStatus, ProcessInfo, ProcessKey};
 use cpumon_store::{
-    DamageReport, Gap, GapFinder, HostRecord, Query, Reader, Resolution, Segment, StoreError, What,
+    DamageReport, Gap, GapFinder, HostRecord, Query, Reader, Resolution, Segment, SegmentReader, StoreError,
+    What,
 };
 use tokio::sync::Semaphore;
 
@@ -59,6 +60,7 @@ impl History {
 
     /// Whether the client that asked went away.
     pub fn is_cancelled(&self) -> bool {
+        // The flag guards no other data and one interval more does no harm, so relaxed is enough.
         self.cancelled.load(Ordering::Relaxed)
     }
 
@@ -166,48 +168,27 @@ impl History {
         if plan.until_ns < range.until_ns {
             return Ok(plan);
         }
-        let mut until_ns = plan.until_ns;
-        let mut first = |interval: &Interval| {
-            if interval.begin.wall_ns < range.until_ns {
-                until_ns = interval.end.wall_ns;
-            }
-            ControlFlow::Break(())
-        };
         let after = Query::new(host).range(range.until_ns, i64::MAX).what(What::Meta).without_sched();
-        if self.ask_reader(|reader| reader.for_each_interval(&after, &mut first))?.is_none()
-            && let Some(shown) = self.recent(host, range.until_ns).first()
-        {
-            let _ = first(&shown.interval);
-        }
-        Ok(Plan { until_ns, ..plan })
+        let next = match self.segments(&after, None)?.read()? {
+            Some(next) if next.time().since_ns < range.until_ns => next.time().until_ns,
+            _ => plan.until_ns,
+        };
+        Ok(Plan { until_ns: next, ..plan })
     }
 
-    /// Visits each span of the range in order of time.
-    pub(crate) fn for_each(
+    /// Reads the segments of a range in order of time.
+    pub(crate) fn segments(
         &self,
         query: &Query,
         resolution: Option<Resolution>,
-        visit: &mut dyn FnMut(&Segment<'_>),
-    ) -> Result<(), QueryError> {
-        let mut visit = |span: &Segment<'_>| {
-            visit(span);
-            // The flag guards no other data and one interval more does no harm, so relaxed is enough.
-            if self.cancelled.load(Ordering::Relaxed) {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        };
-        if self.ask_reader(|reader| reader.for_each_segment(query, resolution, &mut visit))?.is_some() {
-            return Ok(());
+    ) -> Result<HistorySegments<'_>, QueryError> {
+        let stored = self.reader.as_ref().map(|reader| reader.segments(query, resolution)).transpose()?;
+        let mut recent = Vec::new();
+        if stored.is_none() {
+            recent = self.recent(query.host, query.since_ns);
+            recent.retain(|shown| shown.interval.end.wall_ns <= query.until_ns);
         }
-        for shown in self.recent(query.host, query.since_ns) {
-            if shown.interval.end.wall_ns <= query.until_ns && visit(&Segment::of(&shown.interval)).is_break()
-            {
-                break;
-            }
-        }
-        Ok(())
+        Ok(HistorySegments { history: self, stored, recent: recent.into_iter(), shown: None })
     }
 
     /// In how many parts a range is worth reading: one a CPU, none shorter than a few minutes, and one where there is no file.
@@ -296,7 +277,10 @@ impl History {
         }
         let mut finder = GapFinder::new(Vec::new(), limit);
         let query = Query::new(host).range(range.since_ns, range.until_ns).what(What::Meta);
-        self.for_each(&query, None, &mut |span| finder.see(span.interval))?;
+        let mut segments = self.segments(&query, None)?;
+        while let Some(segment) = segments.read()? {
+            finder.see(segment.interval);
+        }
         Ok(finder.finish())
     }
 
@@ -331,14 +315,32 @@ impl History {
 
     /// The end of the first interval of the store that ends after a time.
     pub(crate) fn end_after(&self, host: HostId, wall_ns: i64) -> Result<Option<i64>, QueryError> {
-        let mut end_ns = None;
         let query = Query::new(host).range(wall_ns, i64::MAX).what(What::Meta);
-        let mut first = |interval: &Interval| {
-            end_ns = Some(interval.end.wall_ns);
-            ControlFlow::Break(())
-        };
-        self.ask_reader(|reader| reader.for_each_interval(&query, &mut first))?;
-        Ok(end_ns)
+        let first = self.ask(|reader| reader.first_in(&query))?;
+        Ok(first.map(|stored| stored.interval.end.wall_ns))
+    }
+}
+
+/// The segments of a range, read one after the other.
+pub(crate) struct HistorySegments<'h> {
+    history: &'h History,
+    stored: Option<SegmentReader<'h>>,
+    /// Without a store: the intervals in memory that come next, and the one at hand.
+    recent: vec::IntoIter<Shown>,
+    shown: Option<Shown>,
+}
+
+impl HistorySegments<'_> {
+    /// The next segment; `None` behind the last one, and once the client that asked went away.
+    pub(crate) fn read(&mut self) -> Result<Option<Segment<'_>>, QueryError> {
+        if self.history.is_cancelled() {
+            return Ok(None);
+        }
+        if let Some(stored) = &mut self.stored {
+            return Ok(stored.read()?);
+        }
+        self.shown = self.recent.next();
+        Ok(self.shown.as_ref().map(|shown| Segment::of(&shown.interval)))
     }
 }
 

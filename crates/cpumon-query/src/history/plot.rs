@@ -67,12 +67,14 @@ impl Plot {
         add: &mut dyn FnMut(&Self, &Segment<'_>),
     ) -> Result<(), QueryError> {
         let (query, resolution) = (query.clone().range(part.since_ns, part.until_ns), self.plan.resolution);
-        history.for_each(&query, resolution, &mut |span| {
-            self.buckets.cover(span, &mut self.shares);
+        let mut segments = history.segments(&query, resolution)?;
+        while let Some(span) = segments.read()? {
+            self.buckets.cover(&span, &mut self.shares);
             self.gaps.see(span.interval);
-            self.short_holes.see(span);
-            add(self, span);
-        })
+            self.short_holes.see(&span);
+            add(self, &span);
+        }
+        Ok(())
     }
 
     /// Adds a later part that another reader read. Only intervals are read in parts, so `later` has no holes within sums.
@@ -172,7 +174,10 @@ impl ShortHoles {
         if resolution == Some(Resolution::Hour) {
             for range in self.incomplete {
                 let query = Query::new(host).range(range.since_ns, range.until_ns).what(What::Meta);
-                history.for_each(&query, Some(Resolution::Minute), &mut |span| minutes.see(span))?;
+                let mut segments = history.segments(&query, Some(Resolution::Minute))?;
+                while let Some(minute) = segments.read()? {
+                    minutes.see(&minute);
+                }
             }
         } else {
             minutes = self;
@@ -184,7 +189,10 @@ impl ShortHoles {
             let (since_ns, until_ns) =
                 (range.since_ns.saturating_sub(margin_ns), range.until_ns.saturating_add(margin_ns));
             let query = Query::new(host).range(since_ns, until_ns).what(What::Meta);
-            history.for_each(&query, None, &mut |span| finder.see(span.interval))?;
+            let mut segments = history.segments(&query, None)?;
+            while let Some(segment) = segments.read()? {
+                finder.see(segment.interval);
+            }
             *gaps = finder.finish();
         }
         Ok(())

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use cpumon_model::{CpuTimes, Fields, HostStatus, Interval, ProcessInterval};
-use cpumon_store::{Gap, GapFinder, Query, What};
+use cpumon_store::{Gap, GapFinder, Query, Segment, What};
 
 use super::answers::{BucketTimes, RangeSum};
 use super::buckets::Buckets;
@@ -55,10 +55,13 @@ pub fn sum(
     let mut sum: Option<IntervalSum> = None;
     for Span { range, resolution } in &cut.spans {
         let query = Query::new(host.info.host).range(range.since_ns, range.until_ns).what(what);
-        history.for_each(&query, *resolution, &mut |span| match &mut sum {
-            Some(sum) => sum.add(span.interval),
-            None => sum = Some(IntervalSum::new(span.interval)),
-        })?;
+        let mut segments = history.segments(&query, *resolution)?;
+        while let Some(Segment { interval, .. }) = segments.read()? {
+            match &mut sum {
+                Some(sum) => sum.add(interval),
+                None => sum = Some(IntervalSum::new(interval)),
+            }
+        }
     }
     Ok(RangeSum { resolution: cut.coarsest(), interval: sum.map(IntervalSum::finish).unwrap_or_default() })
 }
@@ -116,9 +119,10 @@ pub fn cpus(history: &History, host: &HostStatus, range: TimeRange) -> Result<Cp
     let (mut each, mut intervals, mut unknown_ns) = (BTreeMap::<u32, CpuSum>::new(), 0_u64, None);
     let mut shares = Vec::new();
     let query = Query::new(id).range(plan.since_ns, plan.until_ns).what(What::Meta);
-    history.for_each(&query, None, &mut |span| {
-        buckets.cover(span, &mut shares);
-        let interval = span.interval;
+    let mut segments = history.segments(&query, None)?;
+    while let Some(segment) = segments.read()? {
+        buckets.cover(&segment, &mut shares);
+        let interval = segment.interval;
         gaps.see(interval);
         intervals += 1;
         // An interval at the edge counts only by what of it lies within the range.
@@ -134,7 +138,7 @@ pub fn cpus(history: &History, host: &HostStatus, range: TimeRange) -> Result<Cp
                 unknown_ns = Some(unknown_ns.unwrap_or(0_u64).saturating_add(more));
             }
         }
-    })?;
+    }
     Ok(Cpus {
         each,
         intervals,

@@ -385,18 +385,21 @@ impl Lives<'_> {
         // The sums of minutes find the minute, so intervals of one minute are read instead of sixty.
         if self.resolution == Resolution::Hour {
             let query = self.query(key, bucket).without_sched();
-            self.history.for_each(&query, Some(Resolution::Minute), &mut |span| {
-                if !span.interval.processes.is_empty() {
-                    minute = span.time();
+            let mut segments = self.history.segments(&query, Some(Resolution::Minute))?;
+            while let Some(segment) = segments.read()? {
+                if !segment.interval.processes.is_empty() {
+                    minute = segment.time();
                 }
-            })?;
+            }
         }
         let query = self.query(key, minute).without_sched();
-        self.history.for_each(&query, None, &mut |span| {
-            for row in &span.interval.processes {
-                see(span.interval.end, row.life);
+        let mut segments = self.history.segments(&query, None)?;
+        while let Some(Segment { interval, .. }) = segments.read()? {
+            for row in &interval.processes {
+                see(interval.end, row.life);
             }
-        })
+        }
+        Ok(())
     }
 
     /// Adds what a process did that is not named in sums.
@@ -412,13 +415,15 @@ impl Lives<'_> {
         let until_ns = end_ns.saturating_add(SLACK_NS).min(self.range.until_ns);
         let (selections, mut shares) = ([Selection::Process(key)], Vec::new());
         let mut alone = Tally::of_groups(std::mem::take(&mut group.sums), [group.of()]);
-        self.history.for_each(&self.query(key, TimeRange { since_ns, until_ns }), None, &mut |span| {
-            if !span.interval.processes.is_empty() {
+        let query = self.query(key, TimeRange { since_ns, until_ns });
+        let mut segments = self.history.segments(&query, None)?;
+        while let Some(segment) = segments.read()? {
+            if !segment.interval.processes.is_empty() {
                 // Not `cover`: the sums counted this time as measured already.
-                buckets.place_of(span, &mut shares);
-                add_span(&mut alone, &LineSpan::new(buckets, &shares, span), &selections);
+                buckets.place_of(&segment, &mut shares);
+                add_span(&mut alone, &LineSpan::new(buckets, &shares, &segment), &selections);
             }
-        })?;
+        }
         if let Some(line) = alone.groups.pop() {
             *group = line;
         }

@@ -119,7 +119,10 @@ pub fn compare(
         for Span { range, resolution } in cut.spans {
             let query =
                 Query::new(host.info.host).range(range.since_ns, range.until_ns).what(What::Processes);
-            history.for_each(&query, resolution, &mut |span| comparison.add(side, span))?;
+            let mut segments = history.segments(&query, resolution)?;
+            while let Some(segment) = segments.read()? {
+                comparison.add(side, &segment);
+            }
         }
     }
     comparison.sort();

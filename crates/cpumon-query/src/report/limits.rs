@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use cpumon_model::{CgroupInterval, Fields, GroupLimits, Interval, ProcessInfo, SourceKind};
-use cpumon_store::{Query, Reader, What};
+use cpumon_store::{Query, Reader, Segment, What};
 
 use super::query::ReportBy;
 use super::rows::HostTally;
@@ -85,11 +85,12 @@ pub(super) fn of_host(
     for span in &one.cut.spans {
         let query = Query::new(one.host.info.host).what(What::Meta).without_resting().without_sched();
         let query = query.range(span.range.since_ns, span.range.until_ns);
-        history.for_each(&query, span.resolution, &mut |segment| {
-            is_measured |= segment.interval.fields.contains(Fields::CGROUPS);
-            segment.interval.cgroups.iter().for_each(|row| rows.note(row));
-            limits.add(segment.interval, &rows.names);
-        })?;
+        let mut segments = history.segments(&query, span.resolution)?;
+        while let Some(Segment { interval, .. }) = segments.read()? {
+            is_measured |= interval.fields.contains(Fields::CGROUPS);
+            interval.cgroups.iter().for_each(|row| rows.note(row));
+            limits.add(interval, &rows.names);
+        }
     }
     Ok(is_measured.then_some(limits))
 }

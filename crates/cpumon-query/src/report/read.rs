@@ -54,9 +54,10 @@ pub(super) fn read(
         }
         let query = query.clone().range(since_ns, until_ns);
         let of_sums = span.resolution.unwrap_or(Resolution::Minute);
-        history.for_each(&query, span.resolution, &mut |segment| {
-            tally.add(segment, of_sums, grouping, name);
-        })?;
+        let mut segments = history.segments(&query, span.resolution)?;
+        while let Some(segment) = segments.read()? {
+            tally.add(&segment, of_sums, grouping, name);
+        }
         Ok(tally)
     })?;
     for later in made {

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use cpumon_model::{
@@ -457,11 +456,11 @@ fn stored(intervals: &[Interval]) -> Vec<Interval> {
     writer.commit().unwrap();
     writer.compact_host(HOST).unwrap();
     let mut read = Vec::new();
-    let visit = &mut |one: &Interval| {
-        read.push(one.clone());
-        ControlFlow::Continue(())
-    };
-    Reader::open(&path).unwrap().for_each_interval(&Query::new(HOST), visit).unwrap();
+    let reader = Reader::open(&path).unwrap();
+    let mut reading = reader.intervals(&Query::new(HOST)).unwrap();
+    while let Some(stored) = reading.read().unwrap() {
+        read.push(stored.interval.clone());
+    }
     read
 }
 

@@ -404,16 +404,12 @@ fn store(dir: &Path, chunks: &[Made]) -> PathBuf {
 
 fn walk(reader: &Reader, most: usize) -> Vec<i64> {
     let mut found = Vec::new();
-    reader
-        .for_each_interval(&Query::new(HOST), &mut |interval| {
-            found.push(interval.end.wall_ns);
-            if found.len() < most {
-                std::ops::ControlFlow::Continue(())
-            } else {
-                std::ops::ControlFlow::Break(())
-            }
-        })
-        .unwrap();
+    let mut reading = reader.intervals(&Query::new(HOST)).unwrap();
+    while found.len() < most
+        && let Some(stored) = reading.read().unwrap()
+    {
+        found.push(stored.interval.end.wall_ns);
+    }
     found
 }
 

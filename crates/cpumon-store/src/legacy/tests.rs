@@ -347,13 +347,12 @@ fn into_a_store_and_out_again_nothing_is_lost() {
     let host = reader.find_host("device").unwrap();
     assert_eq!(host.trust, Trust::Imported);
     let mut stored = Vec::new();
-    let keep = &mut |interval: &Interval| {
+    let mut reading = reader.intervals(&crate::Query::new(host.info.host)).unwrap();
+    while let Some(crate::StoredInterval { interval, .. }) = reading.read().unwrap() {
         let order = reader.legacy_order(interval.host, interval.end.wall_ns).unwrap().unwrap();
         assert_eq!(order.process_idx.len(), interval.processes.len());
         stored.push(interval.clone());
-        std::ops::ControlFlow::Continue(())
-    };
-    reader.for_each_interval(&crate::Query::new(host.info.host), keep).unwrap();
+    }
     let read = |(_, interval): &(_, Interval)| Interval { trust: Some(Trust::Imported), ..interval.clone() };
     assert!(stored.into_iter().eq(imported.iter().map(read)), "idle rows included");
 }

@@ -1,10 +1,8 @@
 //! Reads the intervals of a host in order of time, in any range with bounded memory. The range is read in windows, each in
-//! one short transaction. So compaction in between neither hides nor doubles an interval, and a slow callback does not keep
+//! one short transaction. So compaction in between neither hides nor doubles an interval, and a slow caller does not keep
 //! the write-ahead log from being reused.
 
-use std::ops::ControlFlow;
-
-use cpumon_model::{HostId, Interval};
+use cpumon_model::HostId;
 use rusqlite::{Connection, params};
 
 use super::build::{self, HostKey, Names, PackedRows};
@@ -17,14 +15,11 @@ use crate::codec::sched::SchedRows;
 use crate::codec::{PackedInterval, blob, host};
 use crate::error::is_damage;
 use crate::fresh::{self, FreshKey, FreshRow};
-use crate::rows::{BootRow, HostRow, find_row, first, value};
+use crate::rows::{BootRow, HostRow, value};
 use crate::time::TimeRange;
 
 /// Fresh intervals in one window.
 const WINDOW_INTERVALS: u32 = 64;
-
-/// Takes an interval; `Break` ends the walk.
-pub(crate) type Visit<'a> = &'a mut dyn FnMut(&StoredInterval) -> ControlFlow<()>;
 
 /// Chunks of one window that are merged by time; more (a clock set back again and again) are given one after the other, and so are those that
 /// are not in memory together.
@@ -67,6 +62,23 @@ struct Position {
     at: usize,
 }
 
+/// How far a walk through the intervals of a query is. They come in order of their ends.
+#[derive(Debug)]
+pub(super) struct IntervalWalk {
+    host: HostRow,
+    query: Query,
+    /// Whether compacted intervals are left out, because the caller reads their sums in the same transaction.
+    is_fresh: bool,
+    /// The window at hand.
+    window: TimeRange,
+    /// The first of its chunks that is not listed in the positions yet.
+    next_chunk: usize,
+    /// The first position that was not read.
+    next: usize,
+    /// The last interval that was given.
+    given: Option<Found>,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct IntervalCursor {
     pub(crate) names: Names,
@@ -93,115 +105,98 @@ impl IntervalCursor {
         *self = Self { names, chunks, damage, ..Self::default() };
     }
 
-    /// Calls `visit` for each interval of the query, in order of its end.
-    pub(crate) fn run(
+    /// A walk through the intervals of a query.
+    pub(super) fn walk(
         &mut self,
         connection: &Connection,
         host: HostRow,
-        query: &Query,
-        visit: Visit<'_>,
-    ) -> Result<(), ReadError> {
+        query: Query,
+    ) -> Result<IntervalWalk, ReadError> {
         // At a list of the threads that wait; from there to the range intervals are only followed.
-        let mut after_ns = self.resting.begin_of_walk(connection, host, query)?;
-        while let Some(window_end) = self.load_window(connection, host, query, after_ns)? {
-            let range = TimeRange::new(after_ns, window_end);
-            let (mut begin, all) = (0, self.chunk_spans.len());
-            // At least one round: a window of fresh intervals alone has no chunks.
-            loop {
-                let end = all.min(begin + MAX_MERGED);
-                begin = self.find_positions(connection, query, range, begin..end)?;
-                if self.emit(connection, host, query, visit)?.is_break() {
-                    return Ok(());
-                }
-                if begin >= all {
-                    break;
-                }
-            }
-            after_ns = window_end;
-        }
-        Ok(())
+        let after_ns = self.resting.begin_of_walk(connection, host, &query)?;
+        Ok(self.walk_from(after_ns, host, query, false))
     }
 
-    /// Follows who rests up to the first fresh interval of the query, for [`IntervalCursor::run_fresh`]. Outside of a transaction.
-    pub(crate) fn follow_to_fresh(
-        &mut self,
-        connection: &Connection,
-        host: HostRow,
-        query: &Query,
-    ) -> Result<(), ReadError> {
-        let text = "SELECT begin_wall_ns FROM interval WHERE host_id = ?1 AND end_wall_ns > ?2
-                    ORDER BY end_wall_ns LIMIT 1";
-        let begin: Option<i64> = find_row(connection, text, params![host, query.since_ns], first)?;
-        let Some(begin) = begin.filter(|_| resting::is_wanted(query)) else { return Ok(()) };
-        self.run(connection, host, &query.clone().range(begin, begin), &mut |_| ControlFlow::Continue(()))
+    /// A walk through the fresh intervals of a query, inside of the caller's transaction. Threads that rest are followed from where the
+    /// last walk ended.
+    pub(super) fn walk_fresh(&mut self, host: HostRow, query: Query) -> IntervalWalk {
+        self.walk_from(query.since_ns, host, query, true)
     }
 
-    /// Calls `visit` for each fresh interval of the query, inside the caller's transaction.
-    pub(crate) fn run_fresh(
-        &mut self,
-        connection: &Connection,
-        host: HostRow,
-        query: &Query,
-        visit: &mut dyn FnMut(&Interval),
-    ) -> Result<(), ReadError> {
-        let mut after_ns = query.since_ns;
+    fn walk_from(&mut self, after_ns: i64, host: HostRow, query: Query, is_fresh: bool) -> IntervalWalk {
+        self.positions.clear();
         self.chunk_spans.clear();
-        while let Some(end) = fresh::end_of_some(connection, host, after_ns, WINDOW_INTERVALS)? {
-            let range = TimeRange::new(after_ns, end.min(query.until_ns));
-            if range.until_ns <= range.since_ns {
-                break;
-            }
-            self.read_fresh(connection, host, query, range)?;
-            let _no_chunks = self.find_positions(connection, query, range, 0..0)?;
-            let mut visit_one = |stored: &StoredInterval| {
-                visit(&stored.interval);
-                ControlFlow::Continue(())
-            };
-            // `visit_one` never breaks: the caller stops by doing nothing.
-            let _ = self.emit(connection, host, query, &mut visit_one)?;
-            after_ns = range.until_ns;
-        }
-        Ok(())
+        let window = TimeRange::new(after_ns, after_ns);
+        IntervalWalk { host, query, is_fresh, window, next_chunk: 0, next: 0, given: None }
     }
 
-    /// Reads the next window after `after_ns`; gives its end, or `None` if there is nothing more.
-    fn load_window(
+    /// Reads the next interval of a walk into [`IntervalCursor::stored`]; `false` at the end.
+    pub(super) fn advance(
         &mut self,
         connection: &Connection,
-        host: HostRow,
-        query: &Query,
-        after_ns: i64,
-    ) -> Result<Option<i64>, ReadError> {
-        let transaction = connection.unchecked_transaction()?;
+        walk: &mut IntervalWalk,
+    ) -> Result<bool, ReadError> {
+        self.leave(walk, true);
+        loop {
+            while let Some(&position) = self.positions.get(walk.next) {
+                walk.next += 1;
+                if self.read_at(connection, walk, position)? {
+                    return Ok(true);
+                }
+            }
+            let is_window_read = walk.next_chunk >= self.chunk_spans.len();
+            if is_window_read && !self.load_window(connection, walk)? {
+                return Ok(false);
+            }
+            self.find_positions(connection, walk)?;
+        }
+    }
+
+    /// Goes on behind the interval that was given last. `is_taken`: else the walk ended before it, and the next one may begin with it.
+    pub(super) fn leave(&mut self, walk: &mut IntervalWalk, is_taken: bool) {
+        if let Some(Found { boot, row, .. }) = walk.given.take()
+            && resting::is_wanted(&walk.query)
+        {
+            self.resting.leave(walk.host, &walk.query, At { boot, row: &row }, is_taken);
+        }
+    }
+
+    /// The interval that was read last.
+    pub(super) fn stored(&self) -> &StoredInterval {
+        &self.stored
+    }
+
+    /// Reads the next window of a walk; `false` if there is nothing more.
+    fn load_window(&mut self, connection: &Connection, walk: &mut IntervalWalk) -> Result<bool, ReadError> {
+        let (host, query, after_ns) = (walk.host, &walk.query, walk.window.until_ns);
+        let transaction = (!walk.is_fresh).then(|| connection.unchecked_transaction()).transpose()?;
         let fresh_end = fresh::end_of_some(connection, host, after_ns, WINDOW_INTERVALS)?;
-        let chunk_end = chunks::end_of_next(connection, host, after_ns)?;
+        let chunk_end = if walk.is_fresh { None } else { chunks::end_of_next(connection, host, after_ns)? };
         // The nearer end: a window has at most some fresh intervals, and few chunks besides the one that ends there.
         let nearest = fresh_end.into_iter().chain(chunk_end).min();
         let Some(window_end) = nearest.map(|end| end.min(query.until_ns)).filter(|&end| end > after_ns)
         else {
-            return Ok(None);
+            return Ok(false);
         };
-        let range = TimeRange::new(after_ns, window_end);
-        self.read_fresh(connection, host, query, range)?;
-        self.chunk_spans = chunks::in_range(connection, host, range)?;
-        // Chunks are never changed: with the first ones read here, only retention can take a later one away.
-        for &span in self.chunk_spans.iter().take(MAX_MERGED) {
-            if let Err(error) = self.chunks.load(connection, &mut self.names, span, query) {
-                self.damage.note_chunk(connection, query, span, error)?;
+        (walk.window, walk.next_chunk) = (TimeRange::new(after_ns, window_end), 0);
+        self.read_fresh(connection, walk)?;
+        if let Some(transaction) = transaction {
+            self.chunk_spans = chunks::in_range(connection, host, walk.window)?;
+            // Chunks are never changed: with the first ones read here, only retention can take a later one away.
+            for &span in self.chunk_spans.iter().take(MAX_MERGED) {
+                if let Err(error) = self.chunks.load(connection, &mut self.names, span, query) {
+                    self.damage.note_chunk(connection, query, span, error)?;
+                }
             }
+            transaction.commit()?;
         }
-        transaction.commit()?;
-        Ok(Some(window_end))
+        Ok(true)
     }
 
     /// Reads the fresh intervals and the lists of a window, and passes over those that are damaged.
-    fn read_fresh(
-        &mut self,
-        connection: &Connection,
-        host: HostRow,
-        query: &Query,
-        range: TimeRange,
-    ) -> Result<(), ReadError> {
+    fn read_fresh(&mut self, connection: &Connection, walk: &IntervalWalk) -> Result<(), ReadError> {
+        let IntervalWalk { host, query, window, .. } = walk;
+        let (host, range) = (*host, *window);
         self.lists =
             if resting::is_wanted(query) { resting::lists_in(connection, host, range)? } else { Vec::new() };
         let (with_samples, damage) = (query.what > What::Meta, &mut self.damage);
@@ -217,15 +212,11 @@ impl IntervalCursor {
         Ok(())
     }
 
-    /// Lists the intervals of a window in order: those of some of its chunks, and with the first of them the fresh ones. Gives the number of the
-    /// next chunk: the last ones are left for the next round where all together are large.
-    fn find_positions(
-        &mut self,
-        connection: &Connection,
-        query: &Query,
-        range: TimeRange,
-        chunks: std::ops::Range<usize>,
-    ) -> Result<usize, ReadError> {
+    /// Lists the next intervals of a window in order: those of some of its chunks, and with the first of them the fresh ones. The last
+    /// chunks are left for the next round where all together are large.
+    fn find_positions(&mut self, connection: &Connection, walk: &mut IntervalWalk) -> Result<(), ReadError> {
+        let (query, first, range) = (&walk.query, walk.next_chunk, walk.window);
+        (walk.next, walk.next_chunk) = (0, self.chunk_spans.len().min(first + MAX_MERGED));
         self.positions.clear();
         let position = |row: &MetaRow, chunk, at| Position {
             end_wall_ns: row[meta::END_WALL],
@@ -233,17 +224,18 @@ impl IntervalCursor {
             chunk,
             at,
         };
-        if chunks.start == 0 {
+        if first == 0 {
             self.positions
                 .extend(self.fresh.iter().enumerate().map(|(at, row)| position(&row.meta, None, at)));
         }
-        let (mut number, mut bytes) = (chunks.start, 0);
-        while number < chunks.end {
-            let Some(&span) = self.chunk_spans.get(number) else { break };
+        let mut bytes = 0;
+        for number in first..walk.next_chunk {
+            let span = self.chunk_spans[number];
             match self.chunks.load(connection, &mut self.names, span, query) {
                 Ok(loaded) => {
                     bytes += loaded.chunk.held_bytes();
-                    if bytes > MAX_HELD_BYTES && number > chunks.start {
+                    if bytes > MAX_HELD_BYTES && number > first {
+                        walk.next_chunk = number;
                         break;
                     }
                     let rows = loaded.chunk.metas.iter().enumerate();
@@ -254,50 +246,44 @@ impl IntervalCursor {
                 Err(error) if error.is_gone() => {}
                 Err(error) => self.damage.note_chunk(connection, query, span, error)?,
             }
-            number += 1;
         }
         // Chunks overlap where intervals came late, and fresh ones may be older than compacted ones.
         self.positions.sort_unstable();
-        Ok(number)
+        Ok(())
     }
 
-    /// Calls `visit` for each listed interval of the range that can be read; those before the range are only followed.
-    fn emit(
+    /// Reads the interval at a position; `false` if it is damaged, or before the range and only followed.
+    fn read_at(
         &mut self,
         connection: &Connection,
-        host: HostRow,
-        query: &Query,
-        visit: Visit<'_>,
-    ) -> Result<ControlFlow<()>, ReadError> {
-        for number in 0..self.positions.len() {
-            let position = self.positions[number];
-            let is_inside = position.end_wall_ns > query.since_ns;
-            let span = position.chunk.and_then(|chunk| self.chunk_spans.get(chunk).copied());
-            let found = match span {
-                Some(span) => self.find_compacted(connection, query, span, position.at),
-                None => self.find_fresh(query, position.at),
-            };
-            let filled = found.and_then(|found| {
-                self.fill(connection, query, &found, is_inside)?;
-                Ok(found)
-            });
-            let found = match filled {
-                Ok(found) => found,
-                Err(error) => {
-                    let key = FreshKey { end_wall_ns: position.end_wall_ns, sequence: position.sequence };
-                    self.damage.note_interval(query, span.map(|span| span.id), key, error)?;
-                    continue;
+        walk: &mut IntervalWalk,
+        position: Position,
+    ) -> Result<bool, ReadError> {
+        let query = &walk.query;
+        let is_inside = position.end_wall_ns > query.since_ns;
+        let span = position.chunk.and_then(|chunk| self.chunk_spans.get(chunk).copied());
+        let found = match span {
+            Some(span) => self.find_compacted(connection, query, span, position.at),
+            None => self.find_fresh(query, position.at),
+        };
+        let filled = found.and_then(|found| {
+            self.fill(connection, query, &found, is_inside)?;
+            Ok(found)
+        });
+        match filled {
+            Ok(found) => {
+                walk.given = Some(found);
+                if !is_inside {
+                    self.leave(walk, true);
                 }
-            };
-            let flow = if is_inside { visit(&self.stored) } else { ControlFlow::Continue(()) };
-            if resting::is_wanted(query) {
-                self.resting.leave(host, query, At { boot: found.boot, row: &found.row }, flow.is_continue());
+                Ok(is_inside)
             }
-            if flow.is_break() {
-                return Ok(flow);
+            Err(error) => {
+                let key = FreshKey { end_wall_ns: position.end_wall_ns, sequence: position.sequence };
+                self.damage.note_interval(query, span.map(|span| span.id), key, error)?;
+                Ok(false)
             }
         }
-        Ok(ControlFlow::Continue(()))
     }
 
     /// Decodes an interval of a chunk.
@@ -379,6 +365,7 @@ impl IntervalCursor {
     }
 }
 
+#[derive(Debug)]
 struct Found {
     boot: BootRow,
     row: MetaRow,

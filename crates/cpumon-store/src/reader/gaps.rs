@@ -1,7 +1,5 @@
 //! Which of a host's time is missing: the holes that are recorded, and those between intervals that nothing explains.
 
-use std::ops::ControlFlow;
-
 use cpumon_model::{Flags, HostId, Interval};
 use rusqlite::params;
 
@@ -143,10 +141,13 @@ impl Reader {
         let recorded = self.recorded_gaps(host_row, range, limit).at("list gaps", self.path())?;
         let mut finder = GapFinder::new(recorded, limit);
         let query = Query::new(host).range(range.since_ns, range.until_ns).what(What::Meta);
-        self.for_each_interval(&query, &mut |interval| {
-            finder.see(interval);
-            if finder.is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
+        let mut intervals = self.intervals(&query)?;
+        while !finder.is_full()
+            && let Some(stored) = intervals.read()?
+        {
+            finder.see(&stored.interval);
+        }
+        drop(intervals);
         let mut gaps = finder.finish();
         let cursor = self.cursor.borrow();
         for hole in cursor.damage_of(host).filter(|hole| range.contains(hole.last_end_wall_ns)) {

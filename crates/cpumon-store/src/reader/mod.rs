@@ -15,7 +15,6 @@ mod tasks;
 
 use std::cell::RefCell;
 use std::fmt::Write;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -23,13 +22,13 @@ use cpumon_model::{HostId, Interval};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use self::cursor::IntervalCursor;
+use self::cursor::{IntervalCursor, IntervalWalk};
 use self::damage::ReadError;
 pub(crate) use self::damage::SharedDamage;
 pub use self::damage::{Damage, DamageReport};
 pub use self::gaps::{Gap, GapFinder};
 pub use self::query::{BootSpan, HostRecord, ProcessFilter, Query, What};
-pub use self::segment::{Segment, StoredReach};
+pub use self::segment::{Segment, SegmentReader, StoredReach};
 pub use self::sums::SumRow;
 pub use self::tasks::StoredProcess;
 pub(crate) use self::tasks::Task;
@@ -42,7 +41,7 @@ use crate::schema;
 pub struct Reader {
     path: PathBuf,
     pub(crate) connection: Connection,
-    /// Reused buffers and names; taken out while a query runs, so that its callback may start another query.
+    /// Reused buffers and names; taken out while a query runs, so that another one may start meanwhile.
     cursor: RefCell<IntervalCursor>,
 }
 
@@ -68,13 +67,18 @@ impl Reader {
         self.cursor.borrow().damage_report()
     }
 
-    /// Runs a query with the buffers. They are taken, so that its callback may start another one.
+    /// Runs a query with the buffers.
     fn with_cursor<T>(&self, run: impl FnOnce(&mut IntervalCursor) -> T) -> T {
         let mut cursor = self.cursor.take();
         let done = run(&mut cursor);
-        let of_callback = self.cursor.replace(cursor);
-        self.cursor.borrow_mut().merge_damage(of_callback);
+        self.give_back(cursor);
         done
+    }
+
+    /// Takes the buffers back for the next query, with what was damaged.
+    fn give_back(&self, cursor: IntervalCursor) {
+        let meanwhile = self.cursor.replace(cursor);
+        self.cursor.borrow_mut().merge_damage(meanwhile);
     }
 
     fn host_row(&self, host: HostId) -> Result<Option<HostRow>> {
@@ -93,28 +97,21 @@ impl Reader {
         }
     }
 
-    /// Calls `visit` for each interval of the query in order of its end, until it breaks. Memory is bounded for any
-    /// range, because one buffer is reused. Rows are the active ones; `thread_rows` of a process counts its idle threads too.
+    /// Reads the intervals of a query in order of their ends. Memory is bounded for any range, because one buffer is reused. Rows are the
+    /// active ones; `thread_rows` of a process counts its idle threads too.
     ///
     /// # Errors
-    /// If the store cannot be read or a row of it is damaged.
-    pub fn for_each_interval(
-        &self,
-        query: &Query,
-        visit: &mut dyn FnMut(&Interval) -> ControlFlow<()>,
-    ) -> Result<()> {
-        self.for_each_stored(query, &mut |stored| visit(&stored.interval))
-    }
-
-    /// [`Reader::for_each_interval`] with receipt times and losses.
-    pub fn for_each_stored(
-        &self,
-        query: &Query,
-        visit: &mut dyn FnMut(&StoredInterval) -> ControlFlow<()>,
-    ) -> Result<()> {
-        let Some(host_id) = self.host_row(query.host)? else { return Ok(()) };
-        self.with_cursor(|cursor| cursor.run(&self.connection, host_id, query, visit))
-            .map_err(|error| self.read_error(error))
+    /// If the store cannot be read.
+    pub fn intervals(&self, query: &Query) -> Result<IntervalReader<'_>> {
+        let Some(host) = self.host_row(query.host)? else { return Ok(IntervalReader::new(self, None)) };
+        let mut cursor = self.cursor.take();
+        match cursor.walk(&self.connection, host, query.clone()) {
+            Ok(walk) => Ok(IntervalReader::new(self, Some((cursor, walk)))),
+            Err(error) => {
+                self.give_back(cursor);
+                Err(self.read_error(error))
+            }
+        }
     }
 
     /// The interval of a host that covers `wall_ns` (begin < `wall_ns` ≤ end); `None` in a gap.
@@ -143,13 +140,51 @@ impl Reader {
         Ok(self.first_in(&Query::new(host).range(end.saturating_sub(1), end))?.map(|stored| stored.interval))
     }
 
-    fn first_in(&self, query: &Query) -> Result<Option<StoredInterval>> {
-        let mut found = None;
-        self.for_each_stored(query, &mut |stored| {
-            found = Some(stored.clone());
-            ControlFlow::Break(())
-        })?;
-        Ok(found)
+    /// The first interval of a query, with receipt time and losses.
+    pub fn first_in(&self, query: &Query) -> Result<Option<StoredInterval>> {
+        Ok(self.intervals(query)?.read()?.cloned())
+    }
+}
+
+/// The intervals of a query, read one after the other.
+#[derive(Debug)]
+pub struct IntervalReader<'r> {
+    reader: &'r Reader,
+    /// The reader's buffers and the position; `None` at the end, and where nothing is stored of the host.
+    walking: Option<(IntervalCursor, IntervalWalk)>,
+}
+
+impl<'r> IntervalReader<'r> {
+    fn new(reader: &'r Reader, walking: Option<(IntervalCursor, IntervalWalk)>) -> Self {
+        Self { reader, walking }
+    }
+
+    /// The next interval, with receipt time and losses; `None` behind the last one. What is damaged is left out ([`Reader::damage`]).
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn read(&mut self) -> Result<Option<&StoredInterval>> {
+        if let Some((cursor, walk)) = &mut self.walking {
+            let is_there = cursor.advance(&self.reader.connection, walk);
+            if !is_there.map_err(|error| self.reader.read_error(error))? {
+                self.end();
+            }
+        }
+        Ok(self.walking.as_ref().map(|(cursor, _)| cursor.stored()))
+    }
+
+    /// Gives the buffers back. An interval that was read last counts as not read: the next walk may begin with it.
+    fn end(&mut self) {
+        if let Some((mut cursor, mut walk)) = self.walking.take() {
+            cursor.leave(&mut walk, false);
+            self.reader.give_back(cursor);
+        }
+    }
+}
+
+impl Drop for IntervalReader<'_> {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -2,25 +2,24 @@
 //! interval. The code that draws a chart of a day need not know which of the two it reads; who asks chooses by what is
 //! stored ([`StoredReach`]).
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use cpumon_model::{
     BootId, DelayHistogram, DelayOf, Delays, Fields, HostId, Interval, Life, Moment, ProcessInterval,
     ProcessKey, SchedDelta, ThreadInterval, ThreadKey, Waits,
 };
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Row, Transaction, params};
 
-use super::Reader;
-use super::build::ProcessThen;
-use super::cursor::IntervalCursor;
+use super::build::{Names, ProcessThen};
 use super::damage::ReadError;
 use super::query::{Query, What};
+use super::resting;
 use super::sums::{HostSums, SumRow, host_sums, read_counters, read_delays, read_waits};
+use super::{IntervalReader, Reader};
 use crate::error::{At, Result};
 use crate::names::SqlComm;
-use crate::rows::{HostRow, find_row, unsigned};
-use crate::sums::{BucketRange, Resolution, RunQueue, TASK_COLUMNS};
+use crate::rows::{HostRow, find_row, first, unsigned};
+use crate::sums::{Resolution, RunQueue, TASK_COLUMNS};
 use crate::time::TimeRange;
 
 /// How far the stored data of a host reaches, by its kind, ns since the epoch.
@@ -81,16 +80,16 @@ pub struct Segment<'a> {
     pub threads: &'a [SumRow],
 }
 
-/// Takes a segment; `Break` ends the walk.
-type Visit<'a> = &'a mut dyn FnMut(&Segment<'_>) -> ControlFlow<()>;
-
 /// A bucket as an interval, its rows being collected.
+#[derive(Debug)]
 struct Bucket {
     length_ns: i64,
     /// Histograms are the larger part of a row: they are decoded only where they are wanted.
     with_delays: bool,
     with_waits: bool,
     interval: Interval,
+    max_busy_ppm: i64,
+    run_queue: Option<RunQueue>,
     processes: Vec<SumRow>,
     threads: Vec<SumRow>,
     /// Rows of `process` of the process rows, ascending.
@@ -107,6 +106,8 @@ impl Bucket {
             with_delays: query.sched,
             with_waits: query.sched && query.sum_details,
             interval,
+            max_busy_ppm: 0,
+            run_queue: None,
             processes: Vec::new(),
             threads: Vec::new(),
             ids: Vec::new(),
@@ -114,7 +115,7 @@ impl Bucket {
         }
     }
 
-    fn begin(&mut self, row: &HostSums) {
+    fn begin(&mut self, row: HostSums) {
         let begin_ns = row.bucket.saturating_mul(self.length_ns);
         self.interval.begin = Moment { wall_ns: begin_ns, ..Moment::default() };
         // The bucket's length on the wall clock, but the measured time on the monotonic one: rates divide by the latter, and a
@@ -131,7 +132,8 @@ impl Bucket {
         self.interval.fields.set(Fields::HISTOGRAMS, run_delays.is_some());
         self.add_delays(DelayOf::Cpu(0), run_delays);
         self.interval.fields.set(Fields::CGROUPS, row.cgroups.is_some());
-        row.cgroups.clone().unwrap_or_default().give(&mut self.interval);
+        row.cgroups.unwrap_or_default().give(&mut self.interval);
+        (self.max_busy_ppm, self.run_queue) = (row.max_busy_ppm, row.run_queue);
         self.processes.clear();
         self.ids.clear();
         self.waits = [0; 2];
@@ -173,16 +175,16 @@ impl Bucket {
             key: process.key,
             parent_pid: process.parent_pid,
             info: Arc::clone(&process.info),
-            delta: read_counters(row, 2)?,
+            delta: read_counters(row, 1)?,
             ..ProcessInterval::default()
         });
-        let sum = SumRow::read(row, 8, self.interval.begin.wall_ns, boot)?;
+        let sum = SumRow::read(row, 7, self.interval.begin.wall_ns, boot)?;
         self.processes.push(sum);
         if self.with_waits {
-            self.add_waits(sum.blocked_ns, read_waits(row, 13)?);
+            self.add_waits(sum.blocked_ns, read_waits(row, 12)?);
         }
         if self.with_delays {
-            self.add_delays(DelayOf::Process(process.key), read_delays(row, 14)?.as_ref());
+            self.add_delays(DelayOf::Process(process.key), read_delays(row, 13)?.as_ref());
         }
         Ok(())
     }
@@ -197,11 +199,11 @@ impl Bucket {
         }
     }
 
-    fn segment(&self, row: &HostSums) -> Segment<'_> {
+    fn segment(&self) -> Segment<'_> {
         Segment {
             interval: &self.interval,
-            max_busy_ppm: Some(row.max_busy_ppm),
-            run_queue: row.run_queue,
+            max_busy_ppm: Some(self.max_busy_ppm),
+            run_queue: self.run_queue,
             processes: &self.processes,
             threads: &self.threads,
         }
@@ -209,24 +211,41 @@ impl Bucket {
 }
 
 impl Reader {
-    /// Calls `visit` for each segment of the query until it breaks. Sums come first, then the intervals that are not compacted
-    /// yet and so are in no sum: their times can overlap by a bucket. Short-lived processes are summed under one of them.
-    pub fn for_each_segment(
-        &self,
-        query: &Query,
-        resolution: Option<Resolution>,
-        visit: Visit<'_>,
-    ) -> Result<()> {
-        let Some(resolution) = resolution else {
-            return self.for_each_interval(query, &mut |interval| visit(&Segment::of(interval)));
+    /// Reads the segments of a query. Sums come first, then the intervals that are not compacted yet and so are in no sum: their times can
+    /// overlap by a bucket. Short-lived processes are summed under one of them.
+    pub fn segments(&self, query: &Query, resolution: Option<Resolution>) -> Result<SegmentReader<'_>> {
+        let (Some(resolution), Some(host)) = (resolution, self.host_row(query.host)?) else {
+            return Ok(SegmentReader { intervals: self.intervals(query)?, sums: None, transaction: None });
         };
-        let Some(host) = self.host_row(query.host)? else { return Ok(()) };
-        let fields = self.last_fields(query)?;
-        let connection = &self.connection;
-        let done = self.with_cursor(|cursor| {
-            BucketReader { connection, cursor, host, resolution }.visit_segments(query, fields, visit)
-        });
-        done.map_err(|error| self.read_error(error))
+        let bucket = Bucket::new(query, self.last_fields(query)?, resolution);
+        let has_threads = query.sum_details && query.what == What::Threads && resolution == Resolution::Hour;
+        // Where sums have no threads, the fresh intervals behind them are read without theirs.
+        let what = if has_threads { query.what } else { query.what.min(What::Processes) };
+        let query = Query { what, ..query.clone() };
+        self.follow_to_fresh(host, &query)?;
+        // In one transaction: an interval that is compacted in between would be in neither, or in both.
+        let transaction = self.connection.unchecked_transaction().at("read intervals", self.path())?;
+        let buckets = resolution.buckets(TimeRange::new(query.since_ns, query.until_ns));
+        let hosts = host_sums(&self.connection, host, resolution, buckets);
+        let hosts = hosts.at("read intervals", self.path())?.into_iter();
+        let mut cursor = self.cursor.take();
+        let walk = cursor.walk_fresh(host, query.clone());
+        let intervals = IntervalReader::new(self, Some((cursor, walk)));
+        let sums = SumReader { host, resolution, query, has_threads, hosts, bucket };
+        Ok(SegmentReader { intervals, sums: Some(sums), transaction: Some(transaction) })
+    }
+
+    /// Follows who rests up to the first fresh interval of a query. Outside of a transaction.
+    fn follow_to_fresh(&self, host: HostRow, query: &Query) -> Result<()> {
+        let text = "SELECT begin_wall_ns FROM interval WHERE host_id = ?1 AND end_wall_ns > ?2
+                    ORDER BY end_wall_ns LIMIT 1";
+        let begin: Option<i64> = find_row(&self.connection, text, params![host, query.since_ns], first)
+            .at("read intervals", self.path())?;
+        let Some(begin) = begin.filter(|_| resting::is_wanted(query)) else { return Ok(()) };
+        // No interval is in this range, but those before it are followed.
+        let mut before = self.intervals(&query.clone().range(begin, begin))?;
+        while before.read()?.is_some() {}
+        Ok(())
     }
 
     /// Sums do not record which counters were measured. Taken are those of the next interval behind the range, else of the
@@ -262,103 +281,106 @@ impl<'a> Segment<'a> {
     }
 }
 
-struct BucketReader<'a> {
-    connection: &'a Connection,
-    cursor: &'a mut IntervalCursor,
-    host: HostRow,
-    resolution: Resolution,
+/// The segments of a query, read one after the other.
+#[derive(Debug)]
+pub struct SegmentReader<'r> {
+    /// Where sums are read: those that are in none.
+    intervals: IntervalReader<'r>,
+    sums: Option<SumReader>,
+    /// Of sums, up to the last segment: nothing is compacted meanwhile.
+    transaction: Option<Transaction<'r>>,
 }
 
-impl BucketReader<'_> {
-    /// Visits sums, then fresh intervals.
-    fn visit_segments(&mut self, query: &Query, fields: Fields, visit: Visit<'_>) -> Result<(), ReadError> {
-        // Where sums have no threads, the fresh intervals behind them are read without theirs.
-        let what = if self.has_threads(query) { query.what } else { query.what.min(What::Processes) };
-        let fresh = Query { what, ..query.clone() };
-        self.cursor.follow_to_fresh(self.connection, self.host, &fresh)?;
-        // In one transaction: an interval that is compacted in between would be in neither, or in both.
-        let transaction = self.connection.unchecked_transaction()?;
-        let range = TimeRange::new(query.since_ns, query.until_ns);
-        let buckets = self.resolution.buckets(range);
-        let hosts = host_sums(self.connection, self.host, self.resolution, buckets)?;
-        let mut bucket = Bucket::new(query, fields, self.resolution);
-        let mut flow = if query.what == What::Meta {
-            hosts.iter().try_for_each(|host| {
-                bucket.begin(host);
-                visit(&bucket.segment(host))
-            })
-        } else {
-            self.visit_process_buckets(&hosts, query, buckets, &mut bucket, visit)?
-        };
-        if flow.is_continue() {
-            self.cursor.run_fresh(self.connection, self.host, &fresh, &mut |interval| {
-                if flow.is_continue() {
-                    flow = visit(&Segment::of(interval));
-                }
-            })?;
+impl SegmentReader<'_> {
+    /// The next segment; `None` behind the last one.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn read(&mut self) -> Result<Option<Segment<'_>>> {
+        let IntervalReader { reader, walking } = &mut self.intervals;
+        if let (Some(sums), Some((cursor, _))) = (&mut self.sums, walking) {
+            let is_there = sums.advance(&reader.connection, &mut cursor.names);
+            if is_there.map_err(|error| reader.read_error(error))? {
+                return Ok(Some(sums.bucket.segment()));
+            }
         }
-        transaction.commit()?;
+        let interval = self.intervals.read()?;
+        if interval.is_none() {
+            self.transaction = None;
+        }
+        Ok(interval.map(|stored| Segment::of(&stored.interval)))
+    }
+}
+
+/// The sums of a query, a bucket at a time.
+#[derive(Debug)]
+struct SumReader {
+    host: HostRow,
+    resolution: Resolution,
+    query: Query,
+    has_threads: bool,
+    /// Buckets that were not read yet.
+    hosts: std::vec::IntoIter<HostSums>,
+    bucket: Bucket,
+}
+
+impl SumReader {
+    /// Reads the next bucket; `false` behind the last one. Processes without a row in a bucket are left out of it.
+    fn advance(&mut self, connection: &Connection, names: &mut Names) -> Result<bool, ReadError> {
+        let Some(host) = self.hosts.next() else { return Ok(false) };
+        let number = host.bucket;
+        self.bucket.begin(host);
+        if self.query.what > What::Meta {
+            self.read_processes(connection, names, number)?;
+            self.bucket.end_rows();
+            if self.has_threads {
+                self.read_threads(connection, names, number)?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn read_processes(
+        &mut self,
+        connection: &Connection,
+        names: &mut Names,
+        number: i64,
+    ) -> Result<(), ReadError> {
+        let name = self.resolution.name();
+        let text = format!(
+            "SELECT process_id, {TASK_COLUMNS}, run_delays FROM process_{name}
+             WHERE host_id = ?1 AND {name} = ?2 ORDER BY process_id"
+        );
+        let mut select = connection.prepare_cached(&text)?;
+        let mut rows = select.query(params![self.host, number])?;
+        while let Some(row) = rows.next()? {
+            let id = unsigned(row, 0)?;
+            let boot = names.boot_of(connection, id)?;
+            let process = names.process(connection, id)?;
+            if self.query.filter.matches(process.key, &process.info) {
+                self.bucket.add_process(process, boot, row)?;
+                self.bucket.ids.push(id);
+            }
+        }
         Ok(())
     }
 
-    fn has_threads(&self, query: &Query) -> bool {
-        query.sum_details && query.what == What::Threads && self.resolution == Resolution::Hour
-    }
-
-    /// Visits one bucket at a time; processes without a row in a bucket are left out of it.
-    fn visit_process_buckets(
-        &mut self,
-        hosts: &[HostSums],
-        query: &Query,
-        buckets: BucketRange,
-        bucket: &mut Bucket,
-        visit: Visit<'_>,
-    ) -> Result<ControlFlow<()>, ReadError> {
-        let name = self.resolution.name();
-        let text = format!(
-            "SELECT {name}, process_id, {TASK_COLUMNS}, run_delays FROM process_{name}
-             WHERE host_id = ?1 AND {name} BETWEEN ?2 AND ?3 ORDER BY {name}, process_id"
-        );
-        let mut select = self.connection.prepare_cached(&text)?;
-        let mut rows = select.query(params![self.host, buckets.first, buckets.last])?;
-        // Both lists are in order of buckets: the row that ends one bucket is the first of a later one.
-        let mut pending = rows.next()?;
-        for host in hosts {
-            bucket.begin(host);
-            while let Some(row) = pending {
-                let at: i64 = row.get(0)?;
-                if at > host.bucket {
-                    break;
-                }
-                let (id, names) = (unsigned(row, 1)?, &mut self.cursor.names);
-                let boot = names.boot_of(self.connection, id)?;
-                let process = names.process(self.connection, id)?;
-                if at == host.bucket && query.filter.matches(process.key, &process.info) {
-                    bucket.add_process(process, boot, row)?;
-                    bucket.ids.push(id);
-                }
-                pending = rows.next()?;
-            }
-            bucket.end_rows();
-            if self.has_threads(query) {
-                self.read_threads(query, host.bucket, bucket)?;
-            }
-            if visit(&bucket.segment(host)).is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        Ok(ControlFlow::Continue(()))
-    }
     /// Reads the thread rows of an hour in place of those before.
-    fn read_threads(&mut self, query: &Query, hour: i64, bucket: &mut Bucket) -> rusqlite::Result<()> {
-        let (threads, names) = (&mut bucket.interval.threads, &mut self.cursor.names);
+    fn read_threads(
+        &mut self,
+        connection: &Connection,
+        names: &mut Names,
+        hour: i64,
+    ) -> rusqlite::Result<()> {
+        let bucket = &mut self.bucket;
+        let threads = &mut bucket.interval.threads;
         threads.clear();
         bucket.threads.clear();
         let text = format!(
             "SELECT process_id, tid, start_ns, comm, {TASK_COLUMNS} FROM thread_hour
              WHERE host_id = ?1 AND hour = ?2 ORDER BY process_id, tid, start_ns"
         );
-        let mut select = self.connection.prepare_cached(&text)?;
+        let mut select = connection.prepare_cached(&text)?;
         let mut rows = select.query(params![self.host, hour])?;
         let begin_ns = hour.saturating_mul(Resolution::Hour.length_ns());
         let (mut last_id, mut boot, mut owner, mut is_wanted) =
@@ -366,9 +388,9 @@ impl BucketReader<'_> {
         while let Some(row) = rows.next()? {
             let id = unsigned(row, 0)?;
             if last_id.replace(id) != Some(id) {
-                boot = names.boot_of(self.connection, id)?;
-                let found = names.process(self.connection, id)?;
-                is_wanted = query.filter.matches(found.key, &found.info);
+                boot = names.boot_of(connection, id)?;
+                let found = names.process(connection, id)?;
+                is_wanted = self.query.filter.matches(found.key, &found.info);
                 owner = found.key;
             }
             if !is_wanted {

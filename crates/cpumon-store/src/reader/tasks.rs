@@ -3,7 +3,6 @@
 //! from the rows between the two.
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use cpumon_model::{BootId, Comm, HostId, IdleProcess, Interval, ProcessInfo, ProcessKey, Tables, ThreadKey};
@@ -15,7 +14,7 @@ use super::chunks::{MAX_TRIED, first_readable};
 use super::damage::ReadError;
 use super::query::{Query, What};
 use crate::codec::lists::{ListedProcess, unpack};
-use crate::codec::meta::{END_BOOT, END_WALL};
+use crate::codec::meta::{END_BOOT, END_WALL, StoredInterval};
 use crate::error::{At, Result};
 use crate::names::{ProcessName, ThreadName, each_name};
 use crate::rows::{BootKey, BootRow, HostRow, all_rows, find_row, first};
@@ -140,7 +139,8 @@ impl Reader {
         let mut there = self.listed(&list)?;
         // With threads: one that ended counts in the row of its process, and no longer after it.
         let range = Query::new(interval.host).range(list.end_wall_ns, interval.end.wall_ns);
-        self.for_each_interval(&range.what(What::Threads).without_sched(), &mut |one| {
+        let mut intervals = self.intervals(&range.what(What::Threads).without_sched())?;
+        while let Some(StoredInterval { interval: one, .. }) = intervals.read()? {
             // Who began, changed or ended in it.
             for (key, after) in one.processes_after().filter(|_| one.boot == interval.boot) {
                 if let Some(process) = after {
@@ -149,8 +149,7 @@ impl Reader {
                     there.remove(&key);
                 }
             }
-            ControlFlow::Continue(())
-        })?;
+        }
         let mut there: Vec<IdleProcess> = there.into_values().collect();
         there.sort_unstable_by_key(|process| process.key);
         interval.add_idle(&there);

@@ -1,7 +1,5 @@
-//! Reads a virtual table in batches of cells. SQLite pulls rows and the reader pushes intervals; batches between the two bound the memory,
-//! and `LIMIT 3` reads little. SQLite asks for the cells of a row later, one by one: they own what they show.
+//! Reads a virtual table in batches of cells, small ones first: the memory is bounded, and `LIMIT 3` reads little. SQLite asks for the cells of a row later, one by one: they own what they show.
 
-use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use cpumon_model::{BootId, CgroupNames, Column, ColumnId, HostRef, Interval, IntervalView, Tables, Value};
@@ -9,7 +7,7 @@ use cpumon_model::{BootId, CgroupNames, Column, ColumnId, HostRef, Interval, Int
 use super::plan::{Bounds, Plan};
 use crate::error::Result;
 use crate::reader::hosts::meant_by;
-use crate::reader::{HostRecord, ProcessFilter, Query, Reader, Task, What};
+use crate::reader::{HostRecord, ProcessFilter, Query, Reader, StoredInterval, Task, What};
 
 /// Intervals in the first batch and in the largest.
 const FIRST_BATCH: usize = 4;
@@ -104,18 +102,18 @@ impl Scan {
         let query =
             Query::new(host.info.host).range(self.after_ns, until_ns).what(what).filter(self.filter());
         let (mut taken, mut last_ns, mut is_more) = (0, None, false);
-        self.reader.for_each_interval(&query, &mut |interval| {
+        let mut intervals = self.reader.intervals(&query)?;
+        while let Some(StoredInterval { interval, .. }) = intervals.read()? {
             // Intervals that end together stay together: the next batch begins after their end.
             let is_new_end = last_ns != Some(interval.end.wall_ns);
             if is_new_end && (taken >= self.batch || rows.cells.len() >= MAX_BATCH_CELLS) {
                 is_more = true;
-                return ControlFlow::Break(());
+                break;
             }
             taken += 1;
             last_ns = Some(interval.end.wall_ns);
             take_rows(self.table, &self.columns, &host.info.hostname, interval, rows);
-            ControlFlow::Continue(())
-        })?;
+        }
         self.after_ns = last_ns.unwrap_or(self.after_ns);
         Ok(is_more)
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use cpumon_model::{HostInfo, Interval, Trust};
+use cpumon_model::{HostId, HostInfo, Interval, Trust};
 use cpumon_store::{CheckReport, Query, Reader, Result, StoreError, StoreOptions, TimeRange, Writer, check};
 use rusqlite::Connection;
 
@@ -49,6 +49,13 @@ fn stored() -> Stored {
     assert!(!dir.path().join("s.db-wal").exists());
     let all = day.iter().map(data::active).collect();
     Stored { dir, path, info, all }
+}
+
+/// Gives an answer or an error.
+fn read_to_the_end(reader: &Reader, host: HostId) {
+    if let Ok(mut reading) = reader.intervals(&Query::new(host)) {
+        while matches!(reading.read(), Ok(Some(_))) {}
+    }
 }
 
 fn check_only(path: &Path) -> Result<CheckReport> {
@@ -158,9 +165,7 @@ fn a_page_of_zeros_costs_what_was_on_it() {
         stored.assert_rest_is_there(&report, &to, &format!("page {}", page + 1));
         // Reading the damaged one itself gives an answer or an error.
         if let Ok(reader) = Reader::open(&damaged) {
-            let _ = reader.for_each_interval(&Query::new(stored.info.host), &mut |_| {
-                std::ops::ControlFlow::Continue(())
-            });
+            read_to_the_end(&reader, stored.info.host);
         }
     }
     assert!((1..=2).contains(&without_tables), "{without_tables}");
@@ -350,9 +355,7 @@ fn any_flipped_bits_end_in_a_report_or_an_error() {
         let (report, to) = stored.salvage(&damaged, &format!("n{round}.db"));
         if let Ok(reader) = Reader::open(&damaged) {
             let _ = reader.gaps(stored.info.host, TimeRange::ALL, 100);
-            let _ = reader.for_each_interval(&Query::new(stored.info.host), &mut |_| {
-                std::ops::ControlFlow::Continue(())
-            });
+            read_to_the_end(&reader, stored.info.host);
         }
         if report.is_ok() {
             salvaged += 1;

@@ -90,12 +90,10 @@ fn questions_about_a_moment_do_not_fail_on_a_damaged_chunk() {
     assert_eq!(reader.gaps(host, TimeRange::ALL, 10).unwrap().len(), 2);
     let mut segments = 0;
     let query = Query::new(host).what(What::Processes);
-    reader
-        .for_each_segment(&query, Some(Resolution::Minute), &mut |_| {
-            segments += 1;
-            std::ops::ControlFlow::Continue(())
-        })
-        .unwrap();
+    let mut reading = reader.segments(&query, Some(Resolution::Minute)).unwrap();
+    while reading.read().unwrap().is_some() {
+        segments += 1;
+    }
     assert_eq!(segments, 2 + 10, "sums of minutes are not in the chunk");
     let mut idle = all[60].clone();
     reader.add_idle(&mut idle).unwrap();

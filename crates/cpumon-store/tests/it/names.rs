@@ -1,6 +1,5 @@
 //! Names in blocks: a task is called what it was called, whether its name is a row, in a block, or both.
 
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -135,12 +134,10 @@ fn blocks_go_when_nothing_can_name_them() {
         let name = ProcessFilter::Name("program-3".into());
         let query = Query::new(data::host(1).host).what(What::Processes).filter(name);
         let mut sum = 0;
-        reader
-            .for_each_segment(&query, Some(Resolution::Hour), &mut |segment| {
-                sum += segment.interval.processes.iter().map(|row| row.delta.run_ns).sum::<i64>();
-                ControlFlow::Continue(())
-            })
-            .unwrap();
+        let mut reading = reader.segments(&query, Some(Resolution::Hour)).unwrap();
+        while let Some(segment) = reading.read().unwrap() {
+            sum += segment.interval.processes.iter().map(|row| row.delta.run_ns).sum::<i64>();
+        }
         sum
     };
     let mut maintain = |hours: i64| writer.maintain_at(MINUTE, data::START_NS + hours * HOUR_NS).unwrap();

@@ -1,6 +1,5 @@
 //! Retention: the oldest goes, the file gets smaller, what went is counted.
 
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
@@ -31,12 +30,10 @@ fn covered_ns(path: &Path, resolution: Option<Resolution>) -> i64 {
     let host = data::host(1).host;
     let mut sum = 0;
     let query = Query::new(host).what(What::Processes);
-    reader
-        .for_each_segment(&query, resolution, &mut |segment| {
-            sum += segment.interval.duration_ns().cast_signed();
-            ControlFlow::Continue(())
-        })
-        .unwrap();
+    let mut reading = reader.segments(&query, resolution).unwrap();
+    while let Some(segment) = reading.read().unwrap() {
+        sum += segment.interval.duration_ns().cast_signed();
+    }
     sum
 }
 

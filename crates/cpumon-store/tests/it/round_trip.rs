@@ -1,7 +1,5 @@
 //! What is put is read: the same active rows, once, in order of time.
 
-use std::ops::ControlFlow;
-
 use cpumon_model::{HostInfo, Interval, Trust};
 use cpumon_store::{ProcessFilter, Put, Query, Reader, StoreError, StoreOptions, What, Writer};
 
@@ -9,12 +7,11 @@ use crate::data;
 
 pub fn read_all(reader: &Reader, query: &Query) -> Vec<Interval> {
     let mut all = Vec::new();
-    reader
-        .for_each_interval(query, &mut |interval| {
-            all.push(interval.clone());
-            ControlFlow::Continue(())
-        })
-        .unwrap();
+    let mut reading = reader.intervals(query).unwrap();
+    while let Some(stored) = reading.read().unwrap() {
+        let interval = &stored.interval;
+        all.push(interval.clone());
+    }
     all
 }
 

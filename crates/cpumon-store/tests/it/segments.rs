@@ -11,7 +11,7 @@ use cpumon_model::{
 };
 use cpumon_store::sql::Sql;
 use cpumon_store::{
-    ProcessFilter, Query, Reader, Resolution, RunQueue, Segment, StoreOptions, TimeRange, What, Writer,
+    ProcessFilter, Query, Reader, Resolution, RunQueue, StoreOptions, TimeRange, What, Writer,
 };
 
 use crate::data;
@@ -59,12 +59,10 @@ fn short_lived_processes_are_summed_under_their_name() {
     let filter = ProcessFilter::Name(wanted.info.name.clone());
     let query = Query::new(info.host).what(What::Processes).filter(filter);
     let mut run_ns = Vec::new();
-    reader
-        .for_each_segment(&query, Some(Resolution::Minute), &mut |segment| {
-            run_ns.push(segment.interval.processes.iter().map(|row| row.delta.run_ns).sum::<i64>());
-            ControlFlow::Continue(())
-        })
-        .unwrap();
+    let mut reading = reader.segments(&query, Some(Resolution::Minute)).unwrap();
+    while let Some(segment) = reading.read().unwrap() {
+        run_ns.push(segment.interval.processes.iter().map(|row| row.delta.run_ns).sum::<i64>());
+    }
     assert_eq!(run_ns.len(), 4);
     assert_eq!(run_ns.iter().sum::<i64>(), sum_of(day.iter(), wanted.key.pid).run_ns);
     let sums: i64 = rusqlite::Connection::open(&path)
@@ -99,22 +97,20 @@ fn hours_have_threads_and_those_that_live_for_an_instant_share_a_row() {
         let mut sums: BTreeMap<ThreadKey, (Delta, i64, i64)> = BTreeMap::new();
         let mut times = 0;
         let query = Query::new(info.host).without_resting().with_sum_details();
-        reader
-            .for_each_segment(&query, resolution, &mut |segment| {
-                for (at, row) in segment.interval.threads.iter().enumerate() {
-                    // Rows of short-lived threads have no key of their own in sums.
-                    let key = if row.life == Life::BornEnded { ThreadKey::default() } else { row.key };
-                    let blocked_ns = segment.threads.get(at).and_then(|sum| sum.blocked_ns);
-                    let waits: u64 = row.sched.waits.iter().map(|(_, ns)| ns).sum();
-                    let sum = sums.entry(key).or_default();
-                    sum.0 += &row.delta;
-                    sum.1 += blocked_ns.unwrap_or(row.sched.blocked_ns);
-                    sum.2 += waits.cast_signed();
-                    times += i64::from(segment.threads.get(at).is_some_and(|sum| sum.times.is_some()));
-                }
-                ControlFlow::Continue(())
-            })
-            .unwrap();
+        let mut reading = reader.segments(&query, resolution).unwrap();
+        while let Some(segment) = reading.read().unwrap() {
+            for (at, row) in segment.interval.threads.iter().enumerate() {
+                // Rows of short-lived threads have no key of their own in sums.
+                let key = if row.life == Life::BornEnded { ThreadKey::default() } else { row.key };
+                let blocked_ns = segment.threads.get(at).and_then(|sum| sum.blocked_ns);
+                let waits: u64 = row.sched.waits.iter().map(|(_, ns)| ns).sum();
+                let sum = sums.entry(key).or_default();
+                sum.0 += &row.delta;
+                sum.1 += blocked_ns.unwrap_or(row.sched.blocked_ns);
+                sum.2 += waits.cast_signed();
+                times += i64::from(segment.threads.get(at).is_some_and(|sum| sum.times.is_some()));
+            }
+        }
         (sums, times)
     };
     let ((exact, _), (hours, times)) = (sums(None), sums(Some(Resolution::Hour)));
@@ -143,21 +139,19 @@ fn segments_add_up_to_the_same_at_every_resolution() {
     let query = Query::new(info.host).what(What::Processes);
     let walk = |resolution| {
         let (mut sum, mut covered_ns, mut threads_ns, mut peak, mut ends) = (Delta::default(), 0, 0, 0, 0);
-        reader
-            .for_each_segment(&query, resolution, &mut |segment| {
-                covered_ns += segment.interval.duration_ns();
-                threads_ns += segment.interval.ledger.threads_ns;
-                ends = ends.max(segment.interval.end.wall_ns);
-                for (at, row) in
-                    segment.interval.processes.iter().enumerate().filter(|(_, row)| row.key == wanted)
-                {
-                    sum += &row.delta;
-                    peak = peak
-                        .max(segment.processes.get(at).map_or(row.delta.run_ns, |sum| sum.max_run_ns_per_s));
-                }
-                ControlFlow::Continue(())
-            })
-            .unwrap();
+        let mut reading = reader.segments(&query, resolution).unwrap();
+        while let Some(segment) = reading.read().unwrap() {
+            covered_ns += segment.interval.duration_ns();
+            threads_ns += segment.interval.ledger.threads_ns;
+            ends = ends.max(segment.interval.end.wall_ns);
+            for (at, row) in
+                segment.interval.processes.iter().enumerate().filter(|(_, row)| row.key == wanted)
+            {
+                sum += &row.delta;
+                peak =
+                    peak.max(segment.processes.get(at).map_or(row.delta.run_ns, |sum| sum.max_run_ns_per_s));
+            }
+        }
         (sum, covered_ns, threads_ns, peak)
     };
     let exact = walk(None);
@@ -166,13 +160,9 @@ fn segments_add_up_to_the_same_at_every_resolution() {
     for resolution in [Resolution::Minute, Resolution::Hour] {
         assert_eq!(walk(Some(resolution)), exact, "{resolution:?}");
     }
-    let mut visited = 0;
-    let stop_at_once = &mut |_: &Segment<'_>| {
-        visited += 1;
-        ControlFlow::Break(())
-    };
-    reader.for_each_segment(&query, Some(Resolution::Minute), stop_at_once).unwrap();
-    assert_eq!(visited, 1);
+    // A walk that is left half way does not hinder the next question.
+    assert!(reader.segments(&query, Some(Resolution::Minute)).unwrap().read().unwrap().is_some());
+    assert_eq!(walk(Some(Resolution::Minute)), exact);
 }
 
 #[test]
@@ -227,13 +217,12 @@ fn blocked_time_and_run_delay_are_in_the_sums_where_they_are_known() {
     let reader = Reader::open(&path).unwrap();
     let mut blocked_ns = 0;
     let query = Query::new(info.host).what(What::Processes).without_resting();
-    reader
-        .for_each_interval(&query, &mut |interval| {
-            let row = interval.processes.iter().find(|row| row.key == wanted.key);
-            blocked_ns += row.map_or(0, |row| row.sched.blocked_ns);
-            ControlFlow::Continue(())
-        })
-        .unwrap();
+    let mut reading = reader.intervals(&query).unwrap();
+    while let Some(stored) = reading.read().unwrap() {
+        let interval = &stored.interval;
+        let row = interval.processes.iter().find(|row| row.key == wanted.key);
+        blocked_ns += row.map_or(0, |row| row.sched.blocked_ns);
+    }
     assert_eq!(blocked_ns, expected);
     let of_process = |column: &str, key: ProcessKey| {
         let pid = key.pid;
@@ -286,14 +275,12 @@ fn ask(path: &Path, text: &str) -> String {
 /// Whether any histogram is decoded.
 fn reads_histograms(reader: &Reader, query: &Query, resolution: Option<Resolution>) -> bool {
     let mut read = false;
-    reader
-        .for_each_segment(query, resolution, &mut |segment| {
-            let is_sum = segment.max_busy_ppm.is_some();
-            read |= is_sum && !segment.interval.delays.is_empty();
-            read |= segment.interval.fields.contains(Fields::HISTOGRAMS);
-            ControlFlow::Continue(())
-        })
-        .unwrap();
+    let mut reading = reader.segments(query, resolution).unwrap();
+    while let Some(segment) = reading.read().unwrap() {
+        let is_sum = segment.max_busy_ppm.is_some();
+        read |= is_sum && !segment.interval.delays.is_empty();
+        read |= segment.interval.fields.contains(Fields::HISTOGRAMS);
+    }
     read
 }
 
@@ -320,16 +307,14 @@ fn run_delays_are_merged_over_any_range_in_samples_sums_and_sql() {
     for resolution in [None, Some(Resolution::Minute), Some(Resolution::Hour)] {
         let (mut process, mut host, mut unknown) = (DelayHistogram::default(), DelayHistogram::default(), 0);
         let query = Query::new(info.host).what(What::Processes);
-        reader
-            .for_each_segment(&query, resolution, &mut |segment| {
-                if let Some(more) = segment.interval.delays_of(DelayOf::Process(key)) {
-                    process += more;
-                }
-                host += &segment.interval.cpu_delays();
-                unknown += u32::from(!segment.interval.fields.contains(Fields::HISTOGRAMS));
-                ControlFlow::Continue(())
-            })
-            .unwrap();
+        let mut reading = reader.segments(&query, resolution).unwrap();
+        while let Some(segment) = reading.read().unwrap() {
+            if let Some(more) = segment.interval.delays_of(DelayOf::Process(key)) {
+                process += more;
+            }
+            host += &segment.interval.cpu_delays();
+            unknown += u32::from(!segment.interval.fields.contains(Fields::HISTOGRAMS));
+        }
         assert_eq!((&process, &host), (&of_process, &of_host), "{resolution:?}");
         let without = match resolution {
             None => 300,
@@ -432,21 +417,19 @@ fn sums_have_the_run_queue_of_what_was_measured() {
     let sums = |resolution| {
         let (mut total, mut known, mut unknown) = (RunQueue::default(), 0, 0);
         let query = Query::new(info.host).what(What::Meta);
-        reader
-            .for_each_segment(&query, resolution, &mut |segment| {
-                match segment.run_queue {
-                    Some(queue) => {
-                        known += 1;
-                        total.run_queue_ns += queue.run_queue_ns;
-                        total.max_run_queue_ns_per_s =
-                            total.max_run_queue_ns_per_s.max(queue.max_run_queue_ns_per_s);
-                        total.run_queue_max = total.run_queue_max.max(queue.run_queue_max);
-                    }
-                    None => unknown += 1,
+        let mut reading = reader.segments(&query, resolution).unwrap();
+        while let Some(segment) = reading.read().unwrap() {
+            match segment.run_queue {
+                Some(queue) => {
+                    known += 1;
+                    total.run_queue_ns += queue.run_queue_ns;
+                    total.max_run_queue_ns_per_s =
+                        total.max_run_queue_ns_per_s.max(queue.max_run_queue_ns_per_s);
+                    total.run_queue_max = total.run_queue_max.max(queue.run_queue_max);
                 }
-                ControlFlow::Continue(())
-            })
-            .unwrap();
+                None => unknown += 1,
+            }
+        }
         (total, known, unknown)
     };
     let (expected, known, unknown) = sums(None);
@@ -547,20 +530,18 @@ fn limits_of_control_groups_add_up_to_the_same_at_every_resolution() {
     for resolution in [None, Some(Resolution::Minute), Some(Resolution::Hour)] {
         let (mut throttled, mut host, mut waited, mut known) =
             (Throttle::default(), Pressure::default(), 0, 0);
-        reader
-            .for_each_segment(&query, resolution, &mut |segment| {
-                let interval = segment.interval;
-                known += u32::from(interval.fields.contains(Fields::CGROUPS));
-                host.add(interval.pressure.unwrap_or_default());
-                for row in &interval.cgroups {
-                    throttled.add(row.throttle.unwrap_or_default());
-                    waited += row.pressure.unwrap().some_ns;
-                    let expected = if &*row.path == "/pod/b" { Some(0.5) } else { None };
-                    assert_eq!((row.limit.cpus(), row.limiter()), (expected, "/pod"));
-                }
-                ControlFlow::Continue(())
-            })
-            .unwrap();
+        let mut reading = reader.segments(&query, resolution).unwrap();
+        while let Some(segment) = reading.read().unwrap() {
+            let interval = segment.interval;
+            known += u32::from(interval.fields.contains(Fields::CGROUPS));
+            host.add(interval.pressure.unwrap_or_default());
+            for row in &interval.cgroups {
+                throttled.add(row.throttle.unwrap_or_default());
+                waited += row.pressure.unwrap().some_ns;
+                let expected = if &*row.path == "/pod/b" { Some(0.5) } else { None };
+                assert_eq!((row.limit.cpus(), row.limiter()), (expected, "/pod"));
+            }
+        }
         let sum: u64 = (60..300).sum();
         assert_eq!(
             throttled,

@@ -1,7 +1,5 @@
 //! A store for the tests of the past: five minutes of a host without the third.
 
-use std::ops::ControlFlow;
-
 use cpumon_model::{
     CpuInterval, CpuSched, CpuTimes, DelayOf, Delays, Delta, Fields, HostId, HostInfo, Interval, Ledger,
     Life, Moment, ProcessInfo, ProcessInterval, ProcessKey, SchedDelta, ThreadInterval, ThreadKey, Trust,
@@ -160,11 +158,9 @@ fn the_test_store_is_what_it_says() {
     let stored = Stored::new(true);
     let reader = Reader::open(&stored.path()).unwrap();
     let mut seen = 0;
-    reader
-        .for_each_interval(&Query::new(HostId([8; 16])), &mut |_| {
-            seen += 1;
-            ControlFlow::Continue(())
-        })
-        .unwrap();
+    let mut reading = reader.intervals(&Query::new(HostId([8; 16]))).unwrap();
+    while reading.read().unwrap().is_some() {
+        seen += 1;
+    }
     assert_eq!(seen, stored.intervals.len());
 }

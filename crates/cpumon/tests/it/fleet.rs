@@ -1,7 +1,6 @@
 //! Devices on TLS connections in one process, on a clock that the test sets. In: moments. Out: snapshots of threads that
 //! run a fixed share of the time, in a spool or on their way to a receiver; and the data that a store must have.
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -169,13 +168,12 @@ impl Device {
     pub fn assert_all_stored(&self, store: &Path) {
         let reader = Reader::open(store).unwrap();
         let (mut ends, mut run_ns) = (std::collections::BTreeSet::new(), 0_i64);
-        reader
-            .for_each_interval(&Query::new(self.host), &mut |interval| {
-                assert!(ends.insert(interval.end.wall_ns), "{}: stored twice", self.name);
-                run_ns += interval.threads.iter().map(|row| row.delta.run_ns).sum::<i64>();
-                ControlFlow::Continue(())
-            })
-            .unwrap();
+        let mut reading = reader.intervals(&Query::new(self.host)).unwrap();
+        while let Some(stored) = reading.read().unwrap() {
+            let interval = &stored.interval;
+            assert!(ends.insert(interval.end.wall_ns), "{}: stored twice", self.name);
+            run_ns += interval.threads.iter().map(|row| row.delta.run_ns).sum::<i64>();
+        }
         assert_eq!(ends.len() as u64, self.made - 1, "{}: intervals", self.name);
         let share = |wall_ns: i64| wall_ns / SHARE.cast_signed();
         let own_ns = (share(*ends.last().unwrap()) - share(self.first_wall_ns)) * i64::from(self.threads);

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -119,15 +118,15 @@ impl Drop for Recorder {
 fn stored(store: &Path, boot: BootId) -> BTreeMap<u64, i64> {
     let mut sums = BTreeMap::new();
     let reader = Reader::open(store).unwrap();
-    let each = reader.for_each_interval(&Query::new(HOST), &mut |interval| {
+    let mut reading = reader.intervals(&Query::new(HOST)).unwrap();
+    while let Some(stored) = reading.read().unwrap() {
+        let interval = &stored.interval;
         // An interval without length marks where another agent start begins.
         if interval.boot == boot && interval.duration_ns() > 0 {
             let run_ns: i64 = interval.processes.iter().map(|row| row.delta.run_ns).sum();
             assert_eq!(sums.insert(interval.sequence, run_ns), None, "twice: {}", interval.sequence);
         }
-        ControlFlow::Continue(())
-    });
-    each.unwrap();
+    }
     sums
 }
 

@@ -37,12 +37,11 @@ fn name_threads(path: &Path, threads: u32) {
 fn tids(path: &Path) -> Vec<u32> {
     let mut tids = Vec::new();
     let reader = Reader::open(path).unwrap();
-    reader
-        .for_each_interval(&Query::new(HOST).what(What::Threads), &mut |interval| {
-            tids.extend(interval.threads.iter().map(|thread| thread.key.tid));
-            std::ops::ControlFlow::Continue(())
-        })
-        .unwrap();
+    let mut reading = reader.intervals(&Query::new(HOST).what(What::Threads)).unwrap();
+    while let Some(stored) = reading.read().unwrap() {
+        let interval = &stored.interval;
+        tids.extend(interval.threads.iter().map(|thread| thread.key.tid));
+    }
     assert!(reader.damage().holes.is_empty());
     tids
 }

@@ -9,12 +9,11 @@ mod network;
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use cpumon_store::{Query, Reader};
+use cpumon_store::{Query, Reader, StoredInterval};
 use cpumon_wire::spool::GapReason;
 
 use crate::flood::kinds::kinds;
@@ -156,16 +155,14 @@ impl Scene {
 /// The host's data in the store: run time by the moment at which each interval ends, and the holes.
 fn stored(reader: &Reader, device: &Device, what: &str) -> BTreeMap<u64, (u64, i64)> {
     let mut stored = BTreeMap::new();
-    reader
-        .for_each_interval(&Query::new(device.host), &mut |interval| {
-            if interval.duration_ns() > 0 {
-                let run_ns = interval.threads.iter().map(|row| row.delta.run_ns).sum::<i64>();
-                let known = stored.insert(interval.end.mono_ns, (interval.begin.mono_ns, run_ns));
-                assert!(known.is_none(), "{what}: stored twice: {}", interval.sequence);
-            }
-            ControlFlow::Continue(())
-        })
-        .unwrap();
+    let mut reading = reader.intervals(&Query::new(device.host)).unwrap();
+    while let Some(StoredInterval { interval, .. }) = reading.read().unwrap() {
+        if interval.duration_ns() > 0 {
+            let run_ns = interval.threads.iter().map(|row| row.delta.run_ns).sum::<i64>();
+            let known = stored.insert(interval.end.mono_ns, (interval.begin.mono_ns, run_ns));
+            assert!(known.is_none(), "{what}: stored twice: {}", interval.sequence);
+        }
+    }
     stored
 }
 
