@@ -52,67 +52,13 @@ pub(crate) fn check_range(
     if by == ReportBy::Thread { read::of_threads(history, host, range).map(drop) } else { Ok(()) }
 }
 
-/// Adds up a range of each host and gives the rows that come first.
+/// Adds up a range of each host and gives the rows that come first. An error if none of the hosts has data in it.
 pub(crate) fn report(
     history: &History,
     hosts: &[HostStatus],
     query: &ReportQuery,
 ) -> Result<Report, QueryError> {
     let range = range_of(history, hosts, query)?;
-    let grouping = Grouping::of(query.by, &query.filter);
-    let tallies = tallies(history, hosts, query, range)?;
-    let mut report = rows::report(query, range, &tallies);
-    let all = rows::in_order(&tallies, query.sort);
-    let begin = query.offset.min(all.len());
-    let end = begin.saturating_add(query.limit).min(all.len());
-    let shown = &all[begin..end];
-    let limits = tallies.iter().map(|one| limits::of_host(history, one, query.by));
-    let limits: Vec<Option<HostLimits>> = limits.collect::<Result<_, _>>()?;
-    let mut zooms: HashMap<usize, Zoom<'_>> = HashMap::new();
-    for place in shown {
-        let HostTally { host, tally, .. } = &tallies[place.host];
-        let zoom = zooms.entry(place.host).or_insert_with(|| {
-            let of_host = shown.iter().filter(|other| other.host == place.host);
-            let groups: Vec<_> = of_host.map(|other| &tally.groups()[other.group]).collect();
-            Zoom::new(history, host, &grouping, &groups)
-        });
-        let group = &tally.groups()[place.group];
-        let zoomed = zoom.of(&group.id(), &group.sums.times)?;
-        let mut row = rows::of_group(&tallies[place.host], place.group, zoomed, report.used_ns);
-        row.limits = limits[place.host].as_ref().and_then(|limits| limits.of(&group.name));
-        report.rows.push(row);
-    }
-    if let Some(points) = query.points {
-        rows::fill(&mut report, history, &tallies, shown, points)?;
-    }
-    rows::settle(&mut report.rows, query.sort);
-    let others = rows::others(&tallies);
-    let hidden: Vec<GroupPlace> = [&all[..begin], &all[end..], &others].concat();
-    report.rows.extend(rows::rest(&tallies, &hidden, report.used_ns));
-    report.rows.extend(rows::unattributed(&tallies, report.used_ns));
-    Ok(report)
-}
-
-fn range_of(history: &History, hosts: &[HostStatus], query: &ReportQuery) -> Result<TimeRange, QueryError> {
-    match asked_range(history, hosts, query.since_ns, query.until_ns) {
-        // Its start is behind all data.
-        Err(QueryError::InvalidRange { since_ns, until_ns })
-            if query.since_ns.is_some() && query.until_ns.is_none() && since_ns >= until_ns =>
-        {
-            let until_ns = now_ns().max(since_ns);
-            Err(QueryError::NoData { since_ns, until_ns, available: available(history, hosts)? })
-        }
-        asked => asked,
-    }
-}
-
-/// Each host's range added up; an error if none of them has data in it.
-fn tallies(
-    history: &History,
-    hosts: &[HostStatus],
-    query: &ReportQuery,
-    range: TimeRange,
-) -> Result<Vec<HostTally>, QueryError> {
     let grouping = Grouping::of(query.by, &query.filter);
     let mut tallies = Vec::new();
     for host in hosts {
@@ -130,5 +76,57 @@ fn tallies(
         let TimeRange { since_ns, until_ns } = range;
         return Err(QueryError::NoData { since_ns, until_ns, available: available(history, hosts)? });
     }
-    Ok(tallies)
+    with_rows(history, query, rows::report(query, range, &tallies), &grouping, &tallies)
+}
+
+/// Adds the rows to a report: those that come first, and one of all others.
+fn with_rows(
+    history: &History,
+    query: &ReportQuery,
+    mut report: Report,
+    grouping: &Grouping,
+    tallies: &[HostTally],
+) -> Result<Report, QueryError> {
+    let all = rows::in_order(tallies, query.sort);
+    let begin = query.offset.min(all.len());
+    let end = begin.saturating_add(query.limit).min(all.len());
+    let shown = &all[begin..end];
+    let limits = tallies.iter().map(|one| limits::of_host(history, one, query.by));
+    let limits: Vec<Option<HostLimits>> = limits.collect::<Result<_, _>>()?;
+    let mut zooms: HashMap<usize, Zoom<'_>> = HashMap::new();
+    for place in shown {
+        let HostTally { host, tally, .. } = &tallies[place.host];
+        let zoom = zooms.entry(place.host).or_insert_with(|| {
+            let of_host = shown.iter().filter(|other| other.host == place.host);
+            let groups: Vec<_> = of_host.map(|other| &tally.groups()[other.group]).collect();
+            Zoom::new(history, host, grouping, &groups)
+        });
+        let group = &tally.groups()[place.group];
+        let zoomed = zoom.of(&group.id(), &group.sums.times)?;
+        let mut row = rows::of_group(&tallies[place.host], place.group, zoomed, report.used_ns);
+        row.limits = limits[place.host].as_ref().and_then(|limits| limits.of(&group.name));
+        report.rows.push(row);
+    }
+    if let Some(points) = query.points {
+        rows::fill(&mut report, history, tallies, shown, points)?;
+    }
+    rows::settle(&mut report.rows, query.sort);
+    let others = rows::others(tallies);
+    let hidden: Vec<GroupPlace> = [&all[..begin], &all[end..], &others].concat();
+    report.rows.extend(rows::rest(tallies, &hidden, report.used_ns));
+    report.rows.extend(rows::unattributed(tallies, report.used_ns));
+    Ok(report)
+}
+
+fn range_of(history: &History, hosts: &[HostStatus], query: &ReportQuery) -> Result<TimeRange, QueryError> {
+    match asked_range(history, hosts, query.since_ns, query.until_ns) {
+        // Its start is behind all data.
+        Err(QueryError::InvalidRange { since_ns, until_ns })
+            if query.since_ns.is_some() && query.until_ns.is_none() && since_ns >= until_ns =>
+        {
+            let until_ns = now_ns().max(since_ns);
+            Err(QueryError::NoData { since_ns, until_ns, available: available(history, hosts)? })
+        }
+        asked => asked,
+    }
 }
