@@ -116,6 +116,13 @@ impl Unfinished {
     }
 }
 
+impl Drop for Unfinished {
+    /// A signal that took the file away has the last word.
+    fn drop(&mut self) {
+        let _waits = self.lock();
+    }
+}
+
 fn wait_and_remove(mut signals: iterator::Signals, temporary: &Mutex<Option<PathBuf>>, path: &Path) {
     let Some(signal) = signals.forever().next() else { return };
     let temporary = temporary.lock().unwrap_or_else(PoisonError::into_inner);

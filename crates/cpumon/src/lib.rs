@@ -45,7 +45,7 @@ use cpumon_agent::{AgentArgs, AgentError};
 
 use crate::cli::{Cli, Command, HostsArgs, HostsCommand, StoreCommand, StoreCommandArgs, TraceCommand};
 use crate::exit::{ASKS_TO_STOP, Outcome, Signals, finish};
-use crate::output::{to_output, to_stdout};
+use crate::output::Output;
 
 /// Runs the program with `args`, whose first word is the name of the program. Without any other word it is `cpumon top` on a terminal,
 /// and a usage error elsewhere.
@@ -74,63 +74,64 @@ fn print_help(text: &clap::Error) -> anyhow::Result<Outcome> {
 }
 
 pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
-    match &cli.command {
+    let mut out = Output::default();
+    let done = match &cli.command {
         Command::Top(args) => top::top(args),
         Command::Run(args) => serve::run(args),
         Command::Serve(args) => serve::serve(args),
         Command::Agent(args) => agent(args),
-        Command::LoginToken(args) => to_output(args.action.format(), |out| access::login_token(args, out)),
-        Command::Ledger(args) => to_output(Some(&args.format), |out| ledger::ledger(args, out)),
-        Command::Report(args) => to_output(Some(&args.format), |out| report::report(args, out)),
-        Command::Gaps(args) => to_output(Some(&args.format), |out| report::gaps(args, out)),
-        Command::Find(args) => to_output(Some(&args.format), |out| report::find(args, out)),
+        Command::LoginToken(args) => access::login_token(args, out.to(args.action.format())?),
+        Command::Ledger(args) => ledger::ledger(args, out.to(&args.format)?),
+        Command::Report(args) => report::report(args, out.to(&args.format)?),
+        Command::Gaps(args) => report::gaps(args, out.to(&args.format)?),
+        Command::Find(args) => report::find(args, out.to(&args.format)?),
         Command::Export(args) => export::export(args),
         Command::Import(args) => import::import(args),
-        Command::Sql(args) => to_output(Some(&args.format), |out| store::sql(args, out)),
+        Command::Sql(args) => store::sql(args, out.to(&args.format)?),
         Command::Store(StoreCommandArgs { command: StoreCommand::Check(args) }) => {
-            to_output(Some(&args.format), |out| store::check(args, out))
+            store::check(args, out.to(&args.format)?)
         }
-        Command::Key(args) => to_output(args.action.format(), |out| access::key(args, out)),
-        Command::Token(args) => to_stdout(|out| enrolment::token(args, out)),
-        Command::Enroll(args) => to_stdout(|out| enrolment::enroll(args, out)),
-        Command::Discover(args) => to_output(Some(&args.format), |out| enrolment::discover(args, out)),
+        Command::Key(args) => access::key(args, out.to(args.action.format())?),
+        Command::Token(args) => enrolment::token(args, out.stdout()),
+        Command::Enroll(args) => enrolment::enroll(args, out.stdout()),
+        Command::Discover(args) => enrolment::discover(args, out.to(&args.format)?),
         Command::Hosts(HostsArgs { command: Some(command), .. }) => {
-            to_output(command.format(), |out| match command {
+            let out = out.to(command.format())?;
+            match command {
                 HostsCommand::Revoke(args) => enrolment::revoke(args, out),
                 HostsCommand::Forget(args) => store::forget(args, out),
                 HostsCommand::Enrolled(args) => enrolment::enrolled(args, out),
                 HostsCommand::Pending(args) => enrolment::pending(args, out),
                 HostsCommand::Accept(args) => enrolment::accept(args, out),
                 HostsCommand::Reject(args) => enrolment::reject(args, out),
-            })
+            }
         }
         Command::Hosts(args) if args.stored || args.store.is_some() => {
-            to_output(Some(&args.format), |out| store::hosts(args, out))
+            store::hosts(args, out.to(&args.format)?)
         }
-        Command::Hosts(args) => to_output(Some(&args.format), |out| hosts::hosts(args, out)),
-        Command::Audit(args) => to_output(Some(&args.format), |out| access::audit(args, out)),
-        Command::Status(args) => to_output(Some(&args.format), |out| status::status(args, out)),
-        Command::Doctor(args) => to_output(Some(&args.format), |out| doctor::doctor(args, out)),
-        Command::Accuracy(args) => to_output(Some(&args.format), |out| accuracy::accuracy(args, out)),
+        Command::Hosts(args) => hosts::hosts(args, out.to(&args.format)?),
+        Command::Audit(args) => access::audit(args, out.to(&args.format)?),
+        Command::Status(args) => status::status(args, out.to(&args.format)?),
+        Command::Doctor(args) => doctor::doctor(args, out.to(&args.format)?),
+        Command::Accuracy(args) => accuracy::accuracy(args, out.to(&args.format)?),
         Command::Trace(args) => match &args.command {
             TraceCommand::Record(args) => trace::record(args),
-            TraceCommand::Export(args) => to_stdout(|out| trace::export(args, out)),
-            TraceCommand::Report(args) => to_output(Some(&args.input.format), |out| trace::report(args, out)),
+            TraceCommand::Export(args) => trace::export(args, out.stdout()),
+            TraceCommand::Report(args) => trace::report(args, out.to(&args.input.format)?),
             TraceCommand::View(args) => trace::view(args),
             TraceCommand::Top(args) => trace::top(args),
-            TraceCommand::Delays(args) => to_output(Some(&args.input.format), |out| trace::delays(args, out)),
-            TraceCommand::Wakers(args) => to_output(Some(&args.input.format), |out| trace::wakers(args, out)),
-            TraceCommand::Path(args) => to_output(Some(&args.format), |out| trace::path(args, out)),
-            TraceCommand::Histogram(args) => {
-                to_output(Some(&args.input.format), |out| trace::histogram(args, out))
-            }
-            TraceCommand::List(args) => to_output(Some(&args.format), |out| trace::list(args, out)),
-            TraceCommand::Get(args) => to_stdout(|out| trace::get(args, out)),
-            TraceCommand::Take(args) => to_stdout(|out| trace::take(args, out)),
+            TraceCommand::Delays(args) => trace::delays(args, out.to(&args.input.format)?),
+            TraceCommand::Wakers(args) => trace::wakers(args, out.to(&args.input.format)?),
+            TraceCommand::Path(args) => trace::path(args, out.to(&args.format)?),
+            TraceCommand::Histogram(args) => trace::histogram(args, out.to(&args.input.format)?),
+            TraceCommand::List(args) => trace::list(args, out.to(&args.format)?),
+            TraceCommand::Get(args) => trace::get(args, out.stdout()),
+            TraceCommand::Take(args) => trace::take(args, out.stdout()),
         },
-        Command::Man(args) => to_stdout(|out| man::man(args, out)),
-        Command::Completions(args) => to_stdout(|out| man::completions(args, out)),
-    }
+        Command::Man(args) => man::man(args, out.stdout()),
+        Command::Completions(args) => man::completions(args, out.stdout()),
+    };
+    out.finish(done)
 }
 
 /// `cpumon agent`: the same as the slim `cpumon-agent`.

@@ -2,7 +2,7 @@
 //! sequences, which a terminal would obey: there they are shown as escapes. A file or a pipe gets the exact bytes.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -14,19 +14,82 @@ use crate::exit::{Outcome, Unfinished, Usage};
 
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// Runs a command that writes to the file of `--output`, else to standard output.
-pub(crate) fn to_output(
-    format: Option<&FormatArgs>,
-    command: impl FnOnce(&mut dyn Write) -> anyhow::Result<Outcome>,
-) -> anyhow::Result<Outcome> {
-    let path = format.and_then(|format| file_of(format.output.as_deref()));
-    let is_binary = format.is_some_and(|format| format.get() == Format::Parquet);
-    if is_binary {
-        needs_file(path, "Parquet")?;
+/// Where a command writes. Nothing is opened before the command asks.
+#[derive(Default)]
+pub(crate) enum Output {
+    #[default]
+    Unopened,
+    Stdout(BufWriter<Box<dyn Write>>),
+    File {
+        file: CompleteFile,
+        path: PathBuf,
+        is_written: bool,
+    },
+}
+
+impl Output {
+    /// Opens the file of `--output`, else standard output.
+    pub(crate) fn to<'f>(
+        &mut self,
+        format: impl Into<Option<&'f FormatArgs>>,
+    ) -> anyhow::Result<&mut dyn Write> {
+        let format = format.into();
+        let path = format.and_then(|format| file_of(format.output.as_deref()));
+        if format.is_some_and(|format| format.get() == Format::Parquet) {
+            needs_file(path, "Parquet")?;
+        }
+        let Some(path) = path else { return Ok(self.stdout()) };
+        let failed = || format!("cannot write {}", path.display());
+        let file = CompleteFile::create(path).with_context(failed)?;
+        *self = Self::File { file, path: path.to_owned(), is_written: false };
+        Ok(self)
     }
-    match path {
-        Some(path) => to_file_with_rows(path, command),
-        None => to_stdout(command),
+
+    pub(crate) fn stdout(&mut self) -> &mut dyn Write {
+        *self = Self::Stdout(stdout());
+        self
+    }
+
+    /// Completes what the command wrote. Where it had no data for a file, and not even a heading, an existing file stays.
+    pub(crate) fn finish(self, done: anyhow::Result<Outcome>) -> anyhow::Result<Outcome> {
+        match self {
+            Self::Unopened => done,
+            Self::Stdout(mut out) => {
+                let outcome = done?;
+                out.flush().context("cannot write to standard output")?;
+                Ok(outcome)
+            }
+            Self::File { file, path, is_written } => {
+                let completed = done.and_then(|outcome| {
+                    if is_written || outcome == Outcome::Done {
+                        file.finish()?;
+                    }
+                    Ok(outcome)
+                });
+                completed.with_context(|| format!("cannot write {}", path.display()))
+            }
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Unopened => Err(io::Error::other("no output is open")),
+            Self::Stdout(out) => out.write(bytes),
+            Self::File { file, is_written, .. } => {
+                *is_written |= !bytes.is_empty();
+                file.file.write(bytes)
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Unopened => Ok(()),
+            Self::Stdout(out) => out.flush(),
+            Self::File { file, .. } => file.file.flush(),
+        }
     }
 }
 
@@ -38,81 +101,43 @@ pub(crate) fn needs_file(path: Option<&Path>, what: &str) -> Result<(), Usage> {
     Err(Usage(format!("{what} is binary; give a file with -o")))
 }
 
-/// Runs a command that writes a file. Where there is no data for it, and not even a heading, an existing file stays.
-fn to_file_with_rows(
-    path: &Path,
-    command: impl FnOnce(&mut dyn Write) -> anyhow::Result<Outcome>,
-) -> anyhow::Result<Outcome> {
-    let mut without_rows = None;
-    let written = to_file(path, |file| {
-        let (mut rows, mut out) = (false, BufWriter::new(file));
-        let outcome = command(&mut Noted { out: &mut out, is_written: &mut rows })?;
-        out.flush().context("cannot write the file")?;
-        if !rows && outcome != Outcome::Done {
-            without_rows = Some(outcome);
-            anyhow::bail!("nothing was written");
+/// A file that is there when it is complete; after Ctrl-C nothing is left.
+pub(crate) struct CompleteFile {
+    // In this order: a signal waits until the file is closed.
+    file: OutputFile,
+    _unfinished: Option<Unfinished>,
+}
+
+impl CompleteFile {
+    fn create(path: &Path) -> Result<Self, ExportError> {
+        // A device or a pipe may block as it is opened, and there is nothing to remove: the signal itself ends that.
+        if OutputFile::is_special(path) {
+            return Ok(Self { file: OutputFile::create(path)?, _unfinished: None });
         }
-        Ok(outcome)
-    });
-    without_rows.map_or_else(|| written.with_context(|| format!("cannot write {}", path.display())), Ok)
-}
-
-/// A writer that records whether anything is written.
-struct Noted<'o> {
-    out: &'o mut dyn Write,
-    is_written: &'o mut bool,
-}
-
-impl Write for Noted<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        *self.is_written |= !bytes.is_empty();
-        self.out.write(bytes)
+        let unfinished = Unfinished::watch(path)
+            .inspect_err(|error| log::warn!("Ctrl-C will leave an unfinished file: {error:#}"))
+            .ok();
+        let mut temporary = unfinished.as_ref().map(Unfinished::lock);
+        let file = OutputFile::create(path)?;
+        if let Some(temporary) = temporary.as_mut() {
+            **temporary = file.temporary().map(Path::to_owned);
+        }
+        drop(temporary);
+        Ok(Self { file, _unfinished: unfinished })
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
+    fn finish(self) -> Result<(), ExportError> {
+        self.file.finish()
     }
 }
 
-/// Runs a command that writes to standard output, buffered.
-pub(crate) fn to_stdout(
-    command: impl FnOnce(&mut dyn Write) -> anyhow::Result<Outcome>,
-) -> anyhow::Result<Outcome> {
-    let mut out = stdout();
-    let outcome = command(&mut out)?;
-    out.flush().context("cannot write to standard output")?;
-    Ok(outcome)
-}
-
-/// Writes the file at `path`, which appears when it is complete; after Ctrl-C nothing is left.
+/// Writes the file at `path`, which appears when it is complete.
 pub(crate) fn to_file<T, E: From<ExportError>>(
     path: &Path,
     write: impl FnOnce(&mut OutputFile) -> Result<T, E>,
 ) -> Result<T, E> {
-    // A device or a pipe may block as it is opened, and there is nothing to remove: the signal itself ends that.
-    if OutputFile::is_special(path) {
-        return finished(OutputFile::create(path)?, write);
-    }
-    let unfinished = Unfinished::watch(path)
-        .inspect_err(|error| log::warn!("Ctrl-C will leave an unfinished file: {error:#}"))
-        .ok();
-    let mut temporary = unfinished.as_ref().map(Unfinished::lock);
-    let file = OutputFile::create(path)?;
-    if let Some(temporary) = temporary.as_mut() {
-        **temporary = file.temporary().map(Path::to_owned);
-    }
-    drop(temporary);
-    finished(file, write).inspect_err(|_| {
-        // A signal that took the file away has the last word.
-        let _waits = unfinished.as_ref().map(Unfinished::lock);
-    })
-}
-
-fn finished<T, E: From<ExportError>>(
-    mut file: OutputFile,
-    write: impl FnOnce(&mut OutputFile) -> Result<T, E>,
-) -> Result<T, E> {
-    let written = write(&mut file)?;
+    let mut file = CompleteFile::create(path)?;
+    let written = write(&mut file.file)?;
     file.finish()?;
     Ok(written)
 }
