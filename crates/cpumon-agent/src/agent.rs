@@ -18,8 +18,8 @@ use crate::error::{AgentError, DataMissing, MAX_FAILED_PASSES};
 use crate::flight::Flight;
 use crate::process::{Pulse, in_domain};
 use crate::recorder::{Recorder, describe_directory};
-use crate::report::{Reporter, Totals};
-use crate::sampler::{Sampler, Step};
+use crate::report::{AgentTotals, Reporter};
+use crate::sampler::{Sampler, SamplerStep};
 use crate::settings::Settings;
 
 pub struct Agent {
@@ -35,7 +35,7 @@ pub struct Agent {
     encoding: Encoding,
     datagrams: Datagrams,
     reporter: Reporter,
-    totals: Totals,
+    totals: AgentTotals,
     failed_in_a_row: u64,
     pulse: Pulse,
     /// The sandbox of the threads that resolve host names, as text.
@@ -109,7 +109,7 @@ impl Agent {
             sender,
             datagrams: Datagrams::new(),
             reporter: Reporter::new(Instant::now()),
-            totals: Totals::default(),
+            totals: AgentTotals::default(),
             failed_in_a_row: 0,
             pulse: Pulse::default(),
             resolver_sandbox,
@@ -295,7 +295,7 @@ impl Agent {
         Ok(true)
     }
 
-    pub fn totals(&self) -> &Totals {
+    pub fn totals(&self) -> &AgentTotals {
         &self.totals
     }
 
@@ -338,7 +338,7 @@ fn new_agent_start() -> u64 {
 }
 
 /// Formats the log line about one snapshot.
-fn describe(step: &Step<'_>, datagrams: &Datagrams) -> String {
+fn describe(step: &SamplerStep<'_>, datagrams: &Datagrams) -> String {
     let changed = step.interval.threads.iter().filter(|row| !row.delta.is_zero()).count();
     format!(
         "snapshot {}: {} threads in {} processes, {changed} changed, {} ended; pass {:.2} ms; {} datagrams, {} bytes",

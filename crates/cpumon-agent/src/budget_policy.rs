@@ -68,7 +68,7 @@ impl FromStr for CpuShare {
 }
 
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub struct Change {
+pub struct ProbeChange {
     /// Probes that are on after the change.
     pub probes: Probes,
     /// The switched probe, or all probes at once.
@@ -135,7 +135,7 @@ impl BudgetPolicy {
     }
 
     /// Adds the cost of the last interval. Returns a change when one is due.
-    pub fn update(&mut self, length: Duration, used: Duration) -> Option<Change> {
+    pub fn update(&mut self, length: Duration, used: Duration) -> Option<ProbeChange> {
         if length.is_zero() {
             return None;
         }
@@ -193,7 +193,7 @@ impl BudgetPolicy {
         }
     }
 
-    fn step_down(&mut self, used_ratio: f64) -> Option<Change> {
+    fn step_down(&mut self, used_ratio: f64) -> Option<ProbeChange> {
         // Without a probe to remove, the cost is that of the snapshots alone: they are made less often.
         let step = STEPS.into_iter().find(|step| self.now.intersects(*step))?;
         // `take`: several steps down after one step up double the wait only once.
@@ -212,7 +212,7 @@ impl BudgetPolicy {
         Some(self.changed(step, true, used_ratio))
     }
 
-    fn step_up(&mut self, used_ratio: f64) -> Option<Change> {
+    fn step_up(&mut self, used_ratio: f64) -> Option<ProbeChange> {
         let missing = self.wanted.difference(self.now);
         let step = STEPS.into_iter().rev().find(|step| missing.intersects(*step))?;
         self.now.insert(step);
@@ -224,10 +224,10 @@ impl BudgetPolicy {
         Some(self.changed(step, false, used_ratio))
     }
 
-    fn changed(&mut self, step: Probes, is_down: bool, used_ratio: f64) -> Change {
+    fn changed(&mut self, step: Probes, is_down: bool, used_ratio: f64) -> ProbeChange {
         // The cost so far was that of other probes, so it must not decide about the new ones.
         (self.over, self.space) = (Duration::ZERO, Duration::ZERO);
-        Change { probes: self.now, step, is_down, used_ratio }
+        ProbeChange { probes: self.now, step, is_down, used_ratio }
     }
 }
 

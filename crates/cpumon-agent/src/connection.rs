@@ -19,7 +19,7 @@ use cpumon_wire::v2::Encoder;
 use crate::error::ConnectionError;
 use crate::process::in_domain;
 use crate::recorder::{DAY, describe_directory, encoder};
-use crate::sampler::Step;
+use crate::sampler::SamplerStep;
 use crate::settings::{ConnectionSettings, RecordingSettings};
 
 /// Memory for snapshots that wait for a receiver, bytes.
@@ -82,14 +82,14 @@ impl ConnectionTotals {
 }
 
 /// Parts that the uplink needs to start. Its thread starts after the agent has dropped its privileges, so that it inherits fewer.
-struct Ready {
+struct UplinkParts {
     options: UplinkOptions,
     backlog: Box<dyn Backlog>,
     allowed: AllowedPaths,
 }
 
 pub(crate) struct Connection {
-    ready: Option<Ready>,
+    ready: Option<UplinkParts>,
     uplink: Option<Uplink>,
     encoder: Encoder,
     datagrams: Datagrams,
@@ -133,7 +133,11 @@ impl Connection {
             None => Box::new(RamBacklog::new(random()?, RAM_BYTES)),
         };
         Ok(Self {
-            ready: Some(Ready { allowed: allowed_paths(settings, &options, &addresses), options, backlog }),
+            ready: Some(UplinkParts {
+                allowed: allowed_paths(settings, &options, &addresses),
+                options,
+                backlog,
+            }),
             uplink: None,
             encoder: encoder(agent_start),
             datagrams: Datagrams::new(),
@@ -165,7 +169,9 @@ impl Connection {
 
     /// Starts the uplink thread if it does not run yet. Returns the sandbox of the thread as text.
     pub(crate) fn start(&mut self) -> Result<String, ConnectionError> {
-        let Some(Ready { options, backlog, allowed }) = self.ready.take() else { return Ok(String::new()) };
+        let Some(UplinkParts { options, backlog, allowed }) = self.ready.take() else {
+            return Ok(String::new());
+        };
         let (uplink, sandbox) = in_domain(allowed, || Uplink::start(options, backlog))?;
         self.uplink = Some(uplink?);
         Ok(sandbox)
@@ -175,7 +181,7 @@ impl Connection {
     pub(crate) fn send(
         &mut self,
         info: &HostInfo,
-        step: &Step<'_>,
+        step: &SamplerStep<'_>,
     ) -> Result<ConnectionTotals, ConnectionError> {
         self.start()?;
         let Some(uplink) = &self.uplink else { return Ok(ConnectionTotals::default()) };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use cpumon_collect::{CollectError, Source, SourceOptions};
 use cpumon_model::{Probes, Snapshot};
 
-use crate::budget_policy::{BudgetPolicy, Change, CpuShare};
+use crate::budget_policy::{BudgetPolicy, CpuShare, ProbeChange};
 
 pub(crate) type OpenSource =
     Box<dyn FnMut(&SourceOptions) -> Result<Box<dyn Source + Send>, CollectError> + Send>;
@@ -20,7 +20,7 @@ pub(crate) struct CpuBudget {
     before: Option<Spent>,
     /// Since then another source was opened: that is no cost of its probes.
     has_opened: bool,
-    change: Option<Change>,
+    change: Option<ProbeChange>,
     /// The kernel refused another source: no more changes are tried.
     is_stuck: bool,
 }

@@ -9,7 +9,7 @@ use cpumon_wire::v2::{EncodeReport, Encoder, EncoderOptions};
 use cpumon_wire::{Datagrams, v1};
 
 use crate::platform::utc_offset_s;
-use crate::sampler::Step;
+use crate::sampler::SamplerStep;
 use crate::settings::Settings;
 
 pub enum Encoding {
@@ -53,7 +53,12 @@ impl Encoding {
     ///
     /// # Errors
     /// 2^64 datagrams were encrypted with this key: no more may be sent.
-    pub fn encode(&mut self, info: &HostInfo, step: &Step<'_>, out: &mut Datagrams) -> Result<(), Exhausted> {
+    pub fn encode(
+        &mut self,
+        info: &HostInfo,
+        step: &SamplerStep<'_>,
+        out: &mut Datagrams,
+    ) -> Result<(), Exhausted> {
         match self {
             Self::V1 { .. } if step.is_first => out.clear(),
             Self::V1 { encoder, totals } => {

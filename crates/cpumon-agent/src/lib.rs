@@ -35,7 +35,7 @@ use std::sync::atomic::AtomicBool;
 
 pub use agent::Agent;
 pub use args::{AgentArgs, SpoolSync};
-pub use budget_policy::{BudgetPolicy, Change, CpuShare, ParseCpuShareError};
+pub use budget_policy::{BudgetPolicy, CpuShare, ParseCpuShareError, ProbeChange};
 pub use connection::ConnectionTotals;
 pub use cpumon_collect::{
     AllowedPaths, Calls, CollectError, RetainedCapabilities, SourceChoice, give_large_lists_back,
@@ -48,12 +48,12 @@ pub use error::{
 };
 pub use flight::{Flight, FlightArgs, FlightDisk, FlightRule, FlightSettings, ParseFlightRuleError};
 pub use on_demand::{LONGEST_RECORDING, OnDemandRecorder, RecordError, RecordingPhase, RecordingProgress};
-pub use platform::{EXAMPLES, Manager, ServiceCommand, Watch, default_state_dir, signals};
+pub use platform::{EXAMPLES, Manager, ServiceCommand, WatchdogThread, default_state_dir, signals};
 pub use process::{Chain, Pulse, Signals, give_up_calls, in_domain, log_to_stderr};
 pub use recorder::RecordingTotals;
 pub use recording::{RecordingOutput, SwitchRecording, trace_header};
-pub use report::Totals;
-pub use sampler::{Sampler, SamplerOptions, Step};
+pub use report::AgentTotals;
+pub use sampler::{Sampler, SamplerOptions, SamplerStep};
 pub use settings::{ConnectionSettings, RecordingSettings, Settings};
 pub use values::{
     To, is_flag, parse_receiver_address, size, variable_of, whole_number, with_old_variable, with_variables,

@@ -37,11 +37,11 @@ struct Cli {
     #[command(flatten)]
     agent: AgentArgs,
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<AgentCommand>,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum AgentCommand {
     /// Enroll this machine with a receiver, by an enrolment token or by --discover
     #[command(after_help = ENROLL_EXAMPLES)]
     Enroll(Box<EnrollArgs>),
@@ -124,7 +124,7 @@ fn main() -> ExitCode {
         Err(text) => return not_run(&text),
     };
     // Before the logger: a service has another one.
-    if let Some(Command::Service(command)) = &cli.command {
+    if let Some(AgentCommand::Service(command)) = &cli.command {
         return command.run(PROGRAM);
     }
     log_to_stderr(PROGRAM, cli.agent.log_level());
@@ -132,12 +132,12 @@ fn main() -> ExitCode {
         log::error!("cannot handle signals: {error}");
         return ExitCode::FAILURE;
     }
-    if let Some(Command::Doctor(args)) = &cli.command {
+    if let Some(AgentCommand::Doctor(args)) = &cli.command {
         return doctor(args);
     }
     match &cli.command {
-        Some(Command::Enroll(args)) => return print(args.run().map(|text| (text + "\n", true))),
-        Some(Command::Discover(args)) => return print(args.run()),
+        Some(AgentCommand::Enroll(args)) => return print(args.run().map(|text| (text + "\n", true))),
+        Some(AgentCommand::Discover(args)) => return print(args.run()),
         _ => {}
     }
     match Signals::install() {

@@ -66,23 +66,23 @@ pub struct RecordingProgress {
 }
 
 #[derive(Default)]
-struct State {
+struct RecorderState {
     progress: RecordingProgress,
     end: Option<Instant>,
     complete: Option<(PathBuf, Why)>,
 }
 
-struct Shared {
+struct SharedRecorder {
     dir: PathBuf,
     info: HostInfo,
     /// A recording ends when its file exceeds this.
     max_bytes: u64,
-    state: Mutex<State>,
+    state: Mutex<RecorderState>,
     /// Ends the recording that is under way.
     stop: AtomicBool,
 }
 
-struct Job {
+struct RecordingJob {
     length: Duration,
     reason: String,
     opened: Sender<Result<(), RecordError>>,
@@ -90,8 +90,8 @@ struct Job {
 
 /// See the module. Dropping it ends a recording that is under way, which is complete then.
 pub struct OnDemandRecorder {
-    shared: Arc<Shared>,
-    jobs: Mutex<Option<Sender<Job>>>,
+    shared: Arc<SharedRecorder>,
+    jobs: Mutex<Option<Sender<RecordingJob>>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -107,7 +107,7 @@ impl OnDemandRecorder {
     /// # Errors
     /// The system gives no thread.
     pub fn start(dir: &Path, info: &HostInfo, max_bytes: u64, keeps_files: bool) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedRecorder {
             dir: dir.to_owned(),
             info: info.clone(),
             max_bytes,
@@ -158,7 +158,7 @@ impl OnDemandRecorder {
             };
             state.end = None;
         }
-        let job = Job { length, reason: reason.to_owned(), opened };
+        let job = RecordingJob { length, reason: reason.to_owned(), opened };
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         let sent = jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
         drop(jobs);
@@ -202,7 +202,7 @@ impl Drop for OnDemandRecorder {
     }
 }
 
-impl State {
+impl RecorderState {
     fn left(&self) -> Duration {
         match (&self.progress.phase, self.end) {
             (RecordingPhase::Recording, Some(end)) => end.saturating_duration_since(Instant::now()),
@@ -212,8 +212,8 @@ impl State {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedRecorder {
+    fn lock(&self) -> MutexGuard<'_, RecorderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -224,7 +224,7 @@ impl Shared {
     }
 }
 
-fn work(shared: &Shared, jobs: &Receiver<Job>) {
+fn work(shared: &SharedRecorder, jobs: &Receiver<RecordingJob>) {
     while let Ok(job) = jobs.recv() {
         let path = attachment_in(&shared.dir);
         let recorded = open(shared, &part_of(&path)).map_err(|error| {
@@ -255,7 +255,7 @@ fn work(shared: &Shared, jobs: &Receiver<Job>) {
     }
 }
 
-fn open(shared: &Shared, part: &Path) -> Result<SwitchRecording, RecordError> {
+fn open(shared: &SharedRecorder, part: &Path) -> Result<SwitchRecording, RecordError> {
     SwitchRecording::open(TraceRecorderOptions::default(), |began| {
         let (file, header) = (cpumon_files::create_new(part)?, trace_header(&shared.info, began));
         Ok(RecordingOutput::file(file, &header, Compression::Zstd(ZSTD_LEVEL))?)
@@ -263,7 +263,7 @@ fn open(shared: &Shared, part: &Path) -> Result<SwitchRecording, RecordError> {
 }
 
 /// Reads until the time is over, a user stops it or the file is too long, and writes the end.
-fn record(mut recording: SwitchRecording, shared: &Shared) -> Result<(), RecordError> {
+fn record(mut recording: SwitchRecording, shared: &SharedRecorder) -> Result<(), RecordError> {
     loop {
         let left = shared.lock().left();
         recording.wait(left);

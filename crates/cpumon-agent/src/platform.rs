@@ -12,4 +12,4 @@ pub(crate) use system::{
     EVERYTHING_WORKS, HAS_BPF, PROBES_HELP, SOURCE_HELP, SOURCE_NAMES, STATE_HELP, catch_stop, hurry,
     on_window_signal, utc_offset_s,
 };
-pub use system::{EXAMPLES, Manager, ServiceCommand, Watch, default_state_dir, signals};
+pub use system::{EXAMPLES, Manager, ServiceCommand, WatchdogThread, default_state_dir, signals};

@@ -10,7 +10,7 @@ use cpumon_wire::Datagrams;
 use cpumon_wire::spool::Origin;
 use cpumon_wire::v2::{EncodeReport, Encoder, EncoderOptions};
 
-use crate::sampler::Step;
+use crate::sampler::SamplerStep;
 use crate::settings::RecordingSettings;
 
 /// Longest frame in a recording, bytes. Long frames need few headers.
@@ -111,7 +111,7 @@ impl Recorder {
         self.encoder = encoder(agent_start);
     }
 
-    pub(crate) fn record(&mut self, info: &HostInfo, step: &Step<'_>) -> RecordingTotals {
+    pub(crate) fn record(&mut self, info: &HostInfo, step: &SamplerStep<'_>) -> RecordingTotals {
         // A segment must be readable alone: the ones before it may be deleted when the recording is full.
         if self.spool.wants_full() {
             self.encoder.begin_again();

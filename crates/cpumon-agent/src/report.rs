@@ -14,7 +14,7 @@ const EVERY: Duration = Duration::from_mins(1);
 
 /// Counts of the agent, cumulative since it started.
 #[derive(Clone, Debug, Default)]
-pub struct Totals {
+pub struct AgentTotals {
     pub snapshots: u64,
     /// Passes that failed.
     pub failed: u64,
@@ -29,23 +29,23 @@ pub struct Totals {
 
 /// Formats log lines about the time since the last line.
 pub struct Reporter {
-    last: Totals,
+    last: AgentTotals,
     at: Instant,
 }
 
 impl Reporter {
     /// The first line is due one minute after `now`.
     pub fn new(now: Instant) -> Self {
-        Self { last: Totals::default(), at: now }
+        Self { last: AgentTotals::default(), at: now }
     }
 
     /// The line about the time since the one before, when it is due.
-    pub fn line_if_due(&mut self, totals: &Totals, now: Instant) -> Option<String> {
+    pub fn line_if_due(&mut self, totals: &AgentTotals, now: Instant) -> Option<String> {
         (now.saturating_duration_since(self.at) >= EVERY).then(|| self.line(totals, now))
     }
 
     /// The line about the time since the one before.
-    pub fn line(&mut self, totals: &Totals, now: Instant) -> String {
+    pub fn line(&mut self, totals: &AgentTotals, now: Instant) -> String {
         let length = now.saturating_duration_since(self.at);
         let line = describe(totals, &self.last, length);
         (self.last, self.at) = (totals.clone(), now);
@@ -53,7 +53,7 @@ impl Reporter {
     }
 }
 
-fn describe(now: &Totals, then: &Totals, length: Duration) -> String {
+fn describe(now: &AgentTotals, then: &AgentTotals, length: Duration) -> String {
     let snapshots = now.snapshots - then.snapshots;
     let own_ns = now.health.own_cpu_ns.saturating_sub(then.health.own_cpu_ns);
     let cpu_pct = own_ns as f64 * 100.0 / (length.as_nanos() as f64).max(1.0);
@@ -90,7 +90,7 @@ fn describe(now: &Totals, then: &Totals, length: Duration) -> String {
 }
 
 /// Counts that are reported when they grew. Send errors come last, because their kinds follow them in the line.
-fn troubles(now: &Totals, then: &Totals) -> [(&'static str, u64, u64); 11] {
+fn troubles(now: &AgentTotals, then: &AgentTotals) -> [(&'static str, u64, u64); 11] {
     let (health, before) = (&now.health, &then.health);
     [
         ("failed passes", then.failed, now.failed),
@@ -111,10 +111,10 @@ fn troubles(now: &Totals, then: &Totals) -> [(&'static str, u64, u64); 11] {
 mod tests {
     use super::*;
 
-    fn totals(snapshots: u64, own_cpu_ns: u64, intervals_late: u64) -> Totals {
+    fn totals(snapshots: u64, own_cpu_ns: u64, intervals_late: u64) -> AgentTotals {
         let health =
             SourceHealth { own_cpu_ns, own_rss_bytes: 8_200_000, intervals_late, ..SourceHealth::default() };
-        Totals { snapshots, health, threads: 1203, ..Totals::default() }
+        AgentTotals { snapshots, health, threads: 1203, ..AgentTotals::default() }
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub struct Sampler {
 
 /// One snapshot, and the interval since the one before. The end of one interval is the start of the next.
 #[derive(Copy, Clone, Debug)]
-pub struct Step<'a> {
+pub struct SamplerStep<'a> {
     /// The snapshot before; empty at the first step.
     pub previous: &'a Snapshot,
     pub snapshot: &'a Snapshot,
@@ -117,7 +117,7 @@ impl Sampler {
     ///
     /// # Errors
     /// The pass failed. The snapshot before it stays, so the next step that succeeds covers the gap.
-    pub fn step(&mut self, stop: &AtomicBool) -> Result<Option<Step<'_>>, CollectError> {
+    pub fn step(&mut self, stop: &AtomicBool) -> Result<Option<SamplerStep<'_>>, CollectError> {
         Ok(self.step_with_info(stop)?.map(|(_, step)| step))
     }
 
@@ -180,8 +180,8 @@ impl Sampler {
         self.snapshots = 0;
     }
 
-    fn last_step(&self) -> Step<'_> {
-        Step {
+    fn last_step(&self) -> SamplerStep<'_> {
+        SamplerStep {
             previous: &self.previous,
             snapshot: &self.current,
             interval: &self.interval,
@@ -196,7 +196,7 @@ impl Sampler {
     pub fn step_with_info(
         &mut self,
         stop: &AtomicBool,
-    ) -> Result<Option<(&HostInfo, Step<'_>)>, CollectError> {
+    ) -> Result<Option<(&HostInfo, SamplerStep<'_>)>, CollectError> {
         if !self.advance(stop)? {
             return Ok(None);
         }

@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_mins(1);
 /// Fast, and of windows that are mostly thrown away.
 const ZSTD_LEVEL: i32 = 1;
 
-struct Shared {
+struct SharedFlight {
     stop: AtomicBool,
     /// Reason of the window that a rule requests; `None`: no request.
     wanted: Mutex<Option<String>>,
@@ -44,7 +44,7 @@ struct Shared {
     requests: Arc<TraceRequests>,
 }
 
-impl Shared {
+impl SharedFlight {
     fn take_reason(&self) -> Option<String> {
         let by_signal = self.signalled.swap(false, Ordering::Relaxed);
         let by_rule = self.wanted.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -57,7 +57,7 @@ impl Shared {
 
 /// A flight recorder under way. Dropping it ends it.
 pub struct Flight {
-    shared: Arc<Shared>,
+    shared: Arc<SharedFlight>,
     thread: Option<JoinHandle<()>>,
     rules: Rules,
     pause: Duration,
@@ -82,7 +82,7 @@ impl Flight {
             log::warn!("cannot clean up {}: {error}", settings.dir.display());
         }
         let pause = PAUSE.max(settings.window());
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedFlight {
             stop: AtomicBool::new(false),
             wanted: Mutex::default(),
             signalled: Arc::default(),
@@ -146,7 +146,7 @@ struct FlightWindows<'s> {
 
 /// The thread. `opened`: whether it records, and in which sandbox.
 fn record(
-    shared: &Shared,
+    shared: &SharedFlight,
     settings: &FlightSettings,
     info: &HostInfo,
     confine: &dyn Fn() -> String,

@@ -177,14 +177,14 @@ fn longest_ns(interval: &Interval) -> Option<u64> {
 
 /// For how long a rule has been fulfilled.
 #[derive(Debug)]
-enum Held {
+enum FulfilledTime {
     /// Fulfilled by the host, or by a group of processes, for this long.
     One(Duration),
     /// Fulfilled by each of these processes, which are sorted; and a buffer for the next ones.
     Each(Vec<(ProcessKey, Duration)>, Vec<(ProcessKey, Duration)>),
 }
 
-impl Held {
+impl FulfilledTime {
     fn of(rule: &FlightRule) -> Self {
         if rule.subject == Subject::Process {
             Self::Each(Vec::new(), Vec::new())
@@ -231,7 +231,7 @@ impl Held {
 /// Rules, and for how long each has been fulfilled.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
-    list: Vec<(FlightRule, Held)>,
+    list: Vec<(FlightRule, FulfilledTime)>,
     /// Time in which no rule counts.
     quiet: Duration,
 }
@@ -239,7 +239,7 @@ pub(crate) struct Rules {
 impl Rules {
     pub(crate) fn new(rules: &[FlightRule]) -> Self {
         Self {
-            list: rules.iter().map(|rule| (rule.clone(), Held::of(rule))).collect(),
+            list: rules.iter().map(|rule| (rule.clone(), FulfilledTime::of(rule))).collect(),
             quiet: Duration::ZERO,
         }
     }

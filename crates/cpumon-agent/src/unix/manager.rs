@@ -62,8 +62,10 @@ impl Manager {
     ///
     /// # Errors
     /// No thread can be started.
-    pub fn watch(&self, pulse: &Pulse) -> io::Result<Watch> {
-        let (Some(every), Some(socket)) = (self.watchdog, &self.socket) else { return Ok(Watch::default()) };
+    pub fn watch(&self, pulse: &Pulse) -> io::Result<WatchdogThread> {
+        let (Some(every), Some(socket)) = (self.watchdog, &self.socket) else {
+            return Ok(WatchdogThread::default());
+        };
         let (socket, pulse, stop) = (socket.try_clone()?, pulse.clone(), Arc::new(AtomicBool::new(false)));
         let is_over = Arc::clone(&stop);
         let report = move || {
@@ -79,18 +81,18 @@ impl Manager {
         };
         let thread =
             std::thread::Builder::new().name("watchdog".to_owned()).stack_size(STACK_BYTES).spawn(report)?;
-        Ok(Watch { stop, thread: Some(thread) })
+        Ok(WatchdogThread { stop, thread: Some(thread) })
     }
 }
 
 /// The watchdog thread; dropping it ends the thread.
 #[derive(Debug, Default)]
-pub struct Watch {
+pub struct WatchdogThread {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Drop for Watch {
+impl Drop for WatchdogThread {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {

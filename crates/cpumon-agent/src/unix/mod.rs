@@ -14,7 +14,7 @@ use clap::{ArgMatches, Command, Error, FromArgMatches, Subcommand};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::flag;
 
-pub use self::manager::{Manager, Watch};
+pub use self::manager::{Manager, WatchdogThread};
 
 pub(crate) const HAS_BPF: bool = true;
 pub(crate) const PROBES_HELP: &str = "\

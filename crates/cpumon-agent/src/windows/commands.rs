@@ -61,11 +61,11 @@ pub enum ServiceCommand {
 #[derive(Args, Clone, Debug)]
 pub struct ServiceArgs {
     #[command(subcommand)]
-    step: Step,
+    step: ServiceStep,
 }
 
 #[derive(Clone, Debug, Subcommand)]
-enum Step {
+enum ServiceStep {
     /// Register the service with these flags of the agent; it starts with Windows (needs an administrator)
     Install(Box<AgentArgs>),
     /// Start the service
@@ -83,7 +83,7 @@ impl ServiceCommand {
     /// Carries out the command. Installs the logger, because the service's messages go to another place than those of the
     /// other commands.
     pub fn run(&self, program: &'static str) -> ExitCode {
-        let is_service = matches!(self, Self::Service(ServiceArgs { step: Step::Run(_) }));
+        let is_service = matches!(self, Self::Service(ServiceArgs { step: ServiceStep::Run(_) }));
         if !is_service {
             crate::log_to_stderr(program, log::LevelFilter::Info);
         }
@@ -92,11 +92,11 @@ impl ServiceCommand {
             Self::Service(ServiceArgs { step }) => step,
         };
         let (verb, done) = match step {
-            Step::Run(args) => return run_as_service(program, args),
-            Step::Install(args) => ("install", install(args)),
-            Step::Start => ("start", start()),
-            Step::Stop => ("stop", stop()),
-            Step::Uninstall => ("uninstall", uninstall()),
+            ServiceStep::Run(args) => return run_as_service(program, args),
+            ServiceStep::Install(args) => ("install", install(args)),
+            ServiceStep::Start => ("start", start()),
+            ServiceStep::Stop => ("stop", stop()),
+            ServiceStep::Uninstall => ("uninstall", uninstall()),
         };
         match done {
             Ok(text) => {

@@ -26,7 +26,7 @@ struct Stopped {
 
 /// The consequence of an event.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Next {
+enum ConsoleOutcome {
     /// The process continues, and ends by itself.
     Return,
     /// Ends the process at once.
@@ -36,15 +36,15 @@ enum Next {
 }
 
 impl Stopped {
-    fn take(&self, event: u32) -> Next {
+    fn take(&self, event: u32) -> ConsoleOutcome {
         let was_stopping = self.stop.swap(true, Ordering::Relaxed);
         let is_key = matches!(event, CTRL_C_EVENT | CTRL_BREAK_EVENT);
         if was_stopping && is_key {
-            return Next::Exit;
+            return ConsoleOutcome::Exit;
         }
         self.interrupted.store(true, Ordering::Relaxed);
         self.sleeper.unpark();
-        if is_key { Next::Return } else { Next::Wait }
+        if is_key { ConsoleOutcome::Return } else { ConsoleOutcome::Wait }
     }
 }
 
@@ -64,9 +64,9 @@ pub(crate) fn catch_stop(stop: &Arc<AtomicBool>, interrupted: &Arc<AtomicBool>) 
 extern "system" fn on_event(event: u32) -> BOOL {
     let Some(stopped) = STOPPED.get() else { return 0 };
     match stopped.take(event) {
-        Next::Return => 1,
-        Next::Exit => std::process::exit(INTERRUPTED),
-        Next::Wait => loop {
+        ConsoleOutcome::Return => 1,
+        ConsoleOutcome::Exit => std::process::exit(INTERRUPTED),
+        ConsoleOutcome::Wait => loop {
             std::thread::sleep(Duration::from_hours(1));
         },
     }
@@ -87,9 +87,12 @@ mod tests {
     fn the_first_ctrl_c_stops_and_the_second_ends_the_process() {
         for key in [CTRL_C_EVENT, CTRL_BREAK_EVENT] {
             let stopped = stopped();
-            assert_eq!(stopped.take(key), Next::Return);
+            assert_eq!(stopped.take(key), ConsoleOutcome::Return);
             assert!(stopped.stop.load(Ordering::Relaxed) && stopped.interrupted.load(Ordering::Relaxed));
-            assert_eq!((stopped.take(CTRL_CLOSE_EVENT), stopped.take(key)), (Next::Wait, Next::Exit));
+            assert_eq!(
+                (stopped.take(CTRL_CLOSE_EVENT), stopped.take(key)),
+                (ConsoleOutcome::Wait, ConsoleOutcome::Exit)
+            );
         }
     }
 
@@ -97,7 +100,7 @@ mod tests {
     #[test]
     fn the_end_of_the_console_waits_for_the_process() {
         for end in [CTRL_CLOSE_EVENT, CTRL_LOGOFF_EVENT, CTRL_SHUTDOWN_EVENT] {
-            assert_eq!(stopped().take(end), Next::Wait);
+            assert_eq!(stopped().take(end), ConsoleOutcome::Wait);
         }
         let [stop, interrupted] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
         catch_stop(&stop, &interrupted).unwrap();

@@ -46,14 +46,14 @@ impl Manager {
     ///
     /// # Errors
     /// None.
-    pub fn watch(&self, _pulse: &Pulse) -> io::Result<Watch> {
-        Ok(Watch(()))
+    pub fn watch(&self, _pulse: &Pulse) -> io::Result<WatchdogThread> {
+        Ok(WatchdogThread(()))
     }
 }
 
 /// The place of a watchdog's thread, which Windows does not need.
 #[derive(Debug, Default)]
-pub struct Watch(());
+pub struct WatchdogThread(());
 
 /// Reports a state, if this process is a service.
 pub(super) fn report(state: ServiceState, exit_code: ServiceExitCode) {

@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 pub use self::commands::ServiceCommand;
 pub(crate) use self::console::catch_stop;
 pub(crate) use self::local_time::utc_offset_s;
-pub use self::manager::{Manager, Watch};
+pub use self::manager::{Manager, WatchdogThread};
 
 /// Stubs for the signals of Unix, which Windows does not have.
 pub mod signals {
