@@ -12,10 +12,11 @@ const MAX_THREADS: usize = 1 << 22;
 /// Memory of the threads that are followed, with what the sink holds of them, bytes: a compressed file of 3 MB can name 4 million threads.
 const MAX_BYTES: usize = 1 << 30;
 /// Memory of a thread in the tracker: its state, its place by number, and that it has entered a state. Lists have space to grow.
-const THREAD_BYTES: usize = (size_of::<Thread>() + size_of::<(u32, u32)>() * 2 + size_of::<u32>()) / 8 * 9;
+const THREAD_BYTES: usize =
+    (size_of::<TrackedThread>() + size_of::<(u32, u32)>() * 2 + size_of::<u32>()) / 8 * 9;
 
 #[derive(Copy, Clone, Debug, Default)]
-pub(crate) struct Cpu {
+pub(crate) struct TrackedCpu {
     /// Task that the CPU last switched to; `None` if unknown.
     pub(crate) current: Option<TraceTask>,
     pub(crate) at_ns: u64,
@@ -29,7 +30,7 @@ pub(crate) struct Cpu {
 }
 
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Thread {
+pub(crate) struct TrackedThread {
     pub(crate) task: TraceTask,
     pub(crate) state: ThreadState,
     pub(crate) at_ns: u64,
@@ -43,7 +44,7 @@ pub(crate) struct Thread {
     pub(crate) cpu: u16,
 }
 
-impl Thread {
+impl TrackedThread {
     pub(crate) fn new(task: TraceTask, at_ns: u64) -> Self {
         Self {
             task,
@@ -60,7 +61,7 @@ impl Thread {
 
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
-    list: Vec<Thread>,
+    list: Vec<TrackedThread>,
     slots: Numbers,
     unfollowed: u64,
 }
@@ -115,24 +116,24 @@ impl Threads {
             return None;
         }
         reserve_some(&mut self.list, slot);
-        self.list.push(Thread::new(task, at_ns));
+        self.list.push(TrackedThread::new(task, at_ns));
         self.slots.set(task.0, slot);
         Some(slot)
     }
 }
 
 impl Index<usize> for Threads {
-    type Output = Thread;
+    type Output = TrackedThread;
 
     #[inline]
-    fn index(&self, slot: usize) -> &Thread {
+    fn index(&self, slot: usize) -> &TrackedThread {
         &self.list[slot]
     }
 }
 
 impl IndexMut<usize> for Threads {
     #[inline]
-    fn index_mut(&mut self, slot: usize) -> &mut Thread {
+    fn index_mut(&mut self, slot: usize) -> &mut TrackedThread {
         &mut self.list[slot]
     }
 }

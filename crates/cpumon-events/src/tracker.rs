@@ -6,7 +6,7 @@ use cpumon_model::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask, Wai
 use crate::interrupts::Pending;
 use crate::slots::reserve_some;
 use crate::spans::{CpuSpan, CpuState, InterruptSpan, SpanSink, ThreadSpan, ThreadState, Wakeup};
-use crate::threads::{Cpu, Thread, Threads};
+use crate::threads::{Threads, TrackedCpu, TrackedThread};
 
 /// Interrupts of a CPU that wait for its switch. With more, what it does now is taken as certain.
 const MAX_PENDING: usize = 1 << 12;
@@ -20,7 +20,7 @@ pub struct Tracker<S> {
     now_ns: u64,
     /// Events of some CPU were lost up to here.
     lossy_until_ns: u64,
-    cpus: Vec<Cpu>,
+    cpus: Vec<TrackedCpu>,
     /// By CPU; empty as long as there are none.
     interrupts: Vec<Pending>,
     /// A thread left a CPU, and it had not been seen to come there.
@@ -50,8 +50,12 @@ impl<S: SpanSink> Tracker<S> {
     pub fn watch(&mut self, cpu: u16) {
         let at = self.cpu(cpu);
         let began_ns = self.began_ns;
-        self.cpus[at] =
-            Cpu { is_seen: true, at_ns: began_ns, lossy_until_ns: Some(began_ns), ..Cpu::default() };
+        self.cpus[at] = TrackedCpu {
+            is_seen: true,
+            at_ns: began_ns,
+            lossy_until_ns: Some(began_ns),
+            ..TrackedCpu::default()
+        };
     }
 
     /// Sets the state of a thread that no event gave.
@@ -75,8 +79,8 @@ impl<S: SpanSink> Tracker<S> {
                 self.cpus[at].current = None;
             }
         }
-        let Thread { has_entered, at_ns: before_ns, .. } = self.threads[slot];
-        self.threads[slot] = Thread { has_entered, ..Thread::new(task, at_ns.max(before_ns)) };
+        let TrackedThread { has_entered, at_ns: before_ns, .. } = self.threads[slot];
+        self.threads[slot] = TrackedThread { has_entered, ..TrackedThread::new(task, at_ns.max(before_ns)) };
         Some(slot)
     }
 
@@ -163,7 +167,7 @@ impl<S: SpanSink> Tracker<S> {
             return;
         }
         for at in 0..self.cpus.len() {
-            let Cpu { current: Some(task), left_idle, .. } = self.cpus[at] else { continue };
+            let TrackedCpu { current: Some(task), left_idle, .. } = self.cpus[at] else { continue };
             let slot = self.threads.find(task);
             if !slot.map_or(left_idle || task != TraceTask::IDLE, |slot| self.threads[slot].has_left) {
                 self.forget_current(at);
@@ -174,7 +178,7 @@ impl<S: SpanSink> Tracker<S> {
     /// Who came to the CPU last is not known to have stayed for longer than was handed out.
     fn forget_current(&mut self, at: usize) {
         self.settle(at);
-        let Cpu { current, at_ns, .. } = self.cpus[at];
+        let TrackedCpu { current, at_ns, .. } = self.cpus[at];
         self.cpus[at].current = None;
         let slot = current.and_then(|task| self.threads.find(task));
         if let Some(slot) = slot.filter(|slot| self.threads[*slot].state == ThreadState::Running) {
@@ -244,7 +248,7 @@ impl<S: SpanSink> Tracker<S> {
     fn cpu(&mut self, number: u16) -> usize {
         let at = usize::from(number);
         if at >= self.cpus.len() {
-            self.cpus.resize(at + 1, Cpu::default());
+            self.cpus.resize(at + 1, TrackedCpu::default());
         }
         at
     }
@@ -252,7 +256,7 @@ impl<S: SpanSink> Tracker<S> {
     /// Without an event before, nothing is known of it since the begin.
     fn see(&mut self, at: usize) {
         if !self.cpus[at].is_seen {
-            self.cpus[at] = Cpu { is_seen: true, at_ns: self.began_ns, ..Cpu::default() };
+            self.cpus[at] = TrackedCpu { is_seen: true, at_ns: self.began_ns, ..TrackedCpu::default() };
         }
     }
 
@@ -339,7 +343,7 @@ impl<S: SpanSink> Tracker<S> {
         let cpu = self.cpus[at];
         let ran_since_ns = if !cpu.is_seen {
             // The first event of this CPU: nothing was missed, so `prev` has been there since the trace began.
-            self.cpus[at] = Cpu { is_seen: true, at_ns: self.began_ns, ..cpu };
+            self.cpus[at] = TrackedCpu { is_seen: true, at_ns: self.began_ns, ..cpu };
             if !self.is_watched_from_begin {
                 self.close_cpu(at, at_ns, false);
                 // Before `prev` is the one that ran: they are of the unknown time.
@@ -428,7 +432,7 @@ impl<S: SpanSink> Tracker<S> {
 
     /// A thread that comes to a CPU left its other one at an unknown time: what that did since the thread came there is unknown too.
     fn left_unseen(&mut self, slot: usize, comes_to: u16) {
-        let Thread { task, state, cpu, .. } = self.threads[slot];
+        let TrackedThread { task, state, cpu, .. } = self.threads[slot];
         let (left, ran) = (usize::from(cpu), state == ThreadState::Running && cpu != comes_to);
         if ran && self.cpus.get(left).is_some_and(|left| left.current == Some(task)) {
             // What was handed out as that CPU's run time stays the thread's.

@@ -114,14 +114,14 @@ pub enum KernelEvent {
 
 /// The payload is shorter than its kind and version say.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Damaged;
+pub struct DamagedPayload;
 
 impl Payload<'_> {
     /// What it says; `None` for kinds and versions that are not read.
     ///
     /// # Errors
     /// The bytes are too few.
-    pub fn read(&self) -> Result<Option<KernelEvent>, Damaged> {
+    pub fn read(&self) -> Result<Option<KernelEvent>, DamagedPayload> {
         let is_read = match self.hook {
             SWITCH | READY_THREAD | ISR_MSI | ISR | THREADED_DPC | DPC | TIMER_DPC | SET_NAME => {
                 self.version >= 2
@@ -131,7 +131,7 @@ impl Payload<'_> {
             }
             _ => false,
         };
-        if is_read { self.event().map(Some).ok_or(Damaged) } else { Ok(None) }
+        if is_read { self.event().map(Some).ok_or(DamagedPayload) } else { Ok(None) }
     }
 
     fn event(&self) -> Option<KernelEvent> {

@@ -3,9 +3,14 @@
 
 use cpumon_model::{Interrupt, Leaves, WaitReason};
 
-use super::{Change, Damaged, KernelEvent, Payload, TickClock, hook_of};
+use super::{Change, DamagedPayload, KernelEvent, Payload, TickClock, hook_of};
 
-fn read(hook: u16, version: u8, pointer_bytes: usize, bytes: &[u8]) -> Result<Option<KernelEvent>, Damaged> {
+fn read(
+    hook: u16,
+    version: u8,
+    pointer_bytes: usize,
+    bytes: &[u8],
+) -> Result<Option<KernelEvent>, DamagedPayload> {
     Payload { hook, version, pointer_bytes, bytes }.read()
 }
 
@@ -152,7 +157,7 @@ fn what_is_too_short_is_damaged_and_what_is_unknown_is_left_out() {
     ] {
         let whole = bytes(hex);
         for length in 0..whole.len() {
-            let is_damaged = read(hook, 4, 8, &whole[..length]) == Err(Damaged);
+            let is_damaged = read(hook, 4, 8, &whole[..length]) == Err(DamagedPayload);
             assert_eq!(is_damaged, length < least, "{hook:x} {length}");
         }
         assert!(read(hook, 4, 8, &whole).is_ok(), "{hook:x}");
