@@ -42,7 +42,7 @@ pub trait Backlog: Send {
     fn written_bytes(&self) -> u64;
 }
 
-struct Held {
+struct HeldSnapshot {
     number: u64,
     is_full: bool,
     wall_ns: i64,
@@ -54,7 +54,7 @@ pub struct RamBacklog {
     id: [u8; 16],
     max_bytes: usize,
     bytes: usize,
-    held: VecDeque<Held>,
+    held: VecDeque<HeldSnapshot>,
     next: u64,
     acked: u64,
     last_full: u64,
@@ -164,7 +164,7 @@ impl Backlog for RamBacklog {
             self.last_full = number;
         }
         self.bytes += bytes.len();
-        self.held.push_back(Held { number, is_full, wall_ns, bytes });
+        self.held.push_back(HeldSnapshot { number, is_full, wall_ns, bytes });
         if let (Some(hole), 1) = (&mut self.hole, self.held.len()) {
             hole.end_wall_ns = wall_ns;
         }

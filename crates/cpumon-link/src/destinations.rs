@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::Target;
 use crate::interfaces::InterfaceAddress;
-use crate::platform::{Control, KernelAddress, interface_addresses};
+use crate::platform::{ControlMessages, KernelAddress, interface_addresses};
 use crate::target::Resolver;
 
 /// Lists the addresses of this machine's interfaces, loopback and link-local ones included.
@@ -26,7 +26,7 @@ const REFRESH_AGAIN: Duration = Duration::from_secs(1);
 pub struct Destination {
     pub shown: SocketAddr,
     pub address: KernelAddress,
-    pub control: Control,
+    pub control: ControlMessages,
 }
 
 pub struct Destinations {
@@ -155,7 +155,7 @@ impl Destinations {
 impl Destination {
     /// Leaves the choice of the interface to the routing table.
     fn routed(address: SocketAddr) -> Self {
-        Self { shown: address, address: address.into(), control: Control::default() }
+        Self { shown: address, address: address.into(), control: ControlMessages::default() }
     }
 
     /// Sends out of this interface, whatever the routing table says.
@@ -167,7 +167,11 @@ impl Destination {
                 (SocketAddrV6::new(group, to.port(), 0, from.index).into(), Ipv6Addr::UNSPECIFIED.into())
             }
         };
-        Self { shown, address: shown.into(), control: Control::from_interface(from.index, source, ttl) }
+        Self {
+            shown,
+            address: shown.into(),
+            control: ControlMessages::from_interface(from.index, source, ttl),
+        }
     }
 
     /// The same address out of the same interface: a second address in one subnet must not double the traffic.

@@ -10,6 +10,6 @@ mod system;
 
 pub use system::receiving;
 pub(crate) use system::{
-    BATCH, Control, KernelAddress, NETWORK_UNREACHABLE, Outgoing, Wake, Waker, interface_addresses, is_full,
-    is_sign_of_change, is_without_buffer, send,
+    BATCH, ControlMessages, KernelAddress, NETWORK_UNREACHABLE, Outgoing, Wake, WakeReceiver,
+    interface_addresses, is_full, is_sign_of_change, is_without_buffer, send,
 };

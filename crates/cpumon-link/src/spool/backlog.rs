@@ -5,8 +5,8 @@ use cpumon_wire::Datagrams;
 use cpumon_wire::connection::MAX_MESSAGE_BYTES;
 use cpumon_wire::spool::{Entry, Gap, GapReason, Origin, Records, SegmentHeader, Step, push_gap};
 
-use super::segment::Segment;
-use super::state::Position;
+use super::segment::SpoolSegment;
+use super::state::SpoolPosition;
 use super::write::Spool;
 use super::{SpoolError, SpoolOptions};
 use crate::backlog::{Backlog, NumberedRecord};
@@ -90,24 +90,26 @@ impl Spool {
 
     /// Where reading begins in a segment, for a record of this number. `wall_ns`: when the last snapshot before it was made; 0: not
     /// known.
-    fn position_in(&mut self, at: usize, cursor: u64, wall_ns: i64) -> Option<Position> {
+    fn position_in(&mut self, at: usize, cursor: u64, wall_ns: i64) -> Option<SpoolPosition> {
         let segment = self.segments.get(at)?;
         let wall_ns = if wall_ns == 0 { segment.begin_wall_ns } else { wall_ns };
-        let (first, begin) =
-            (segment.first, Position { cursor, segment: segment.first, wall_ns, ..Position::default() });
+        let (first, begin) = (
+            segment.first,
+            SpoolPosition { cursor, segment: segment.first, wall_ns, ..SpoolPosition::default() },
+        );
         let known =
             self.progress.positions.iter().position(|one| one.cursor == cursor && one.segment == first);
         if let Some(known) = known.and_then(|known| self.progress.positions.remove(known)) {
             return Some(known);
         }
         if let Some((_, offset)) = segment.fulls.iter().rev().find(|full| full.0 <= cursor) {
-            return Some(Position { offset: *offset, ..begin });
+            return Some(SpoolPosition { offset: *offset, ..begin });
         }
         let header = segment.read_at(0, u64::from(u16::MAX)).ok();
         let header = header.and_then(|(bytes, _)| SegmentHeader::decode(&bytes));
         Some(match header {
-            Some((_, offset)) => Position { offset: offset as u64, ..begin },
-            None => Position { offset: segment.bytes(), is_broken: true, ..begin },
+            Some((_, offset)) => SpoolPosition { offset: offset as u64, ..begin },
+            None => SpoolPosition { offset: segment.bytes(), is_broken: true, ..begin },
         })
     }
 
@@ -130,7 +132,7 @@ impl Spool {
     }
 
     /// Reads from a place on to the end of its segment (then true), or until there is enough.
-    fn read_segment(&mut self, at: usize, position: &mut Position, out: &mut Out<'_>) -> bool {
+    fn read_segment(&mut self, at: usize, position: &mut SpoolPosition, out: &mut Out<'_>) -> bool {
         let mut most = PIECE_BYTES;
         loop {
             let Some(segment) = self.segments.get(at) else { return true };
@@ -221,7 +223,7 @@ impl Out<'_> {
 
     /// The numbers from a place up to `behind` cannot be read. If a receiver has them all, an empty hole is given out: the interval that
     /// ends with `behind` has nothing to be compared with, and must not be missed in silence.
-    fn hole(&mut self, position: &Position, behind: u64, wall_ns: i64, acked: u64) {
+    fn hole(&mut self, position: &SpoolPosition, behind: u64, wall_ns: i64, acked: u64) {
         let last = behind.saturating_sub(1);
         let first = position.cursor.max(acked + 1);
         if position.cursor <= last && behind > acked {
@@ -232,7 +234,7 @@ impl Out<'_> {
 }
 
 /// Gives out the records of a piece that are due; how many bytes were read.
-fn read_piece(piece: &[u8], position: &mut Position, acked: u64, out: &mut Out<'_>) -> usize {
+fn read_piece(piece: &[u8], position: &mut SpoolPosition, acked: u64, out: &mut Out<'_>) -> usize {
     let mut records = Records::within(piece);
     loop {
         let begin = records.offset();
@@ -299,7 +301,7 @@ impl Backlog for Spool {
 
     fn start(&self) -> u64 {
         let acked = self.progress.acked;
-        let full = |segment: &Segment| {
+        let full = |segment: &SpoolSegment| {
             let known = segment.fulls.iter().rev().find(|full| full.0 <= acked).map(|full| full.0);
             known.or((segment.first <= acked).then_some(segment.first))
         };

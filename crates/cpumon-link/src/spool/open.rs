@@ -10,8 +10,8 @@ use std::time::Instant;
 use cpumon_files::{LockError, LockFile};
 use cpumon_wire::spool::{Entry, Gap, GapReason, Origin, Records, SEGMENT_HEADER_BYTES, SegmentHeader, Step};
 
-use super::segment::{self, Segment, SegmentFile};
-use super::state::{Progress, StateFile};
+use super::segment::{self, SegmentFile, SpoolSegment};
+use super::state::{SpoolProgress, StateFile};
 use super::write::Spool;
 use super::{SpoolError, SpoolOptions, SpoolStatus, failed};
 use crate::tls::random;
@@ -69,7 +69,7 @@ impl Spool {
             syncer: None,
             is_closing: false,
             sync_errors: 0,
-            progress: Progress::of(known.as_ref()),
+            progress: SpoolProgress::of(known.as_ref()),
             status: SpoolStatus {
                 damaged_segments: found.damaged_segments,
                 cut_bytes: found.cut_bytes,
@@ -111,8 +111,8 @@ fn still_lost(lost: Gap, last: u64, last_wall_ns: Option<i64>) -> Option<Gap> {
 
 /// The segments of a directory, and where numbering goes on.
 #[derive(Debug, Default)]
-struct Found {
-    segments: VecDeque<Segment>,
+struct FoundSegments {
+    segments: VecDeque<SpoolSegment>,
     /// The newest header that can be read.
     header: Option<SegmentHeader>,
     /// The greatest number of a record; 0 if there is none.
@@ -126,8 +126,8 @@ struct Found {
 }
 
 /// Reads every segment's header, and all of the last segment: only that one can be unfinished.
-fn recover(dir: &Path) -> Result<Found, SpoolError> {
-    let mut found = Found::default();
+fn recover(dir: &Path) -> Result<FoundSegments, SpoolError> {
+    let mut found = FoundSegments::default();
     let listed = segment::list(dir)?;
     let count = listed.len();
     for (at, segment) in listed.into_iter().enumerate() {
@@ -150,7 +150,7 @@ fn recover(dir: &Path) -> Result<Found, SpoolError> {
             path = found.recover_last(dir, &segment, path);
         }
         let bytes = std::fs::metadata(&path).map_or(0, |file| file.len());
-        let mut known = Segment::new(path, segment.first, bytes);
+        let mut known = SpoolSegment::new(path, segment.first, bytes);
         known.begin_wall_ns =
             header.map(|header| header.begin_wall_ns).or_else(|| first_wall_ns(&known.path)).unwrap_or(0);
         found.segments.push_back(known);
@@ -172,7 +172,7 @@ fn first_wall_ns(path: &Path) -> Option<i64> {
     }
 }
 
-impl Found {
+impl FoundSegments {
     /// Removes a segment whose writer was killed before its first record was whole.
     fn remove_if_unborn(&mut self, path: &Path) -> bool {
         let Ok(bytes) = segment::read(path) else { return false };

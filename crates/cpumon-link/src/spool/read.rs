@@ -83,7 +83,7 @@ impl SpoolReader {
     ) -> Result<ReadReport, SpoolError> {
         // The state says what a receiver had before the oldest segments went: that is no hole.
         let acked = StateFile::open(&self.dir).1.map(|state| (state.spool, state.acked));
-        let mut walk = Walk {
+        let mut walk = SegmentWalk {
             out,
             acked,
             report: ReadReport::default(),
@@ -120,7 +120,7 @@ impl SpoolReader {
 }
 
 /// Walks over segments and finds gaps in the record numbers.
-struct Walk<'a> {
+struct SegmentWalk<'a> {
     out: &'a mut dyn FnMut(SpoolEvent<'_>) -> ControlFlow<()>,
     report: ReadReport,
     /// The first segment of the walk is the oldest one of the spool.
@@ -138,7 +138,7 @@ struct Walk<'a> {
     skipped_wall_ns: i64,
 }
 
-impl Walk<'_> {
+impl SegmentWalk<'_> {
     fn segment(&mut self, bytes: &[u8]) -> ControlFlow<()> {
         self.report.segments += 1;
         self.report.bytes += bytes.len() as u64;

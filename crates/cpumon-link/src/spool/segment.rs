@@ -1,4 +1,4 @@
-//! [`Segment`]: one segment of a spool that is written, first in memory, then in a file. What a full disk refuses stays in
+//! [`SpoolSegment`]: one segment of a spool that is written, first in memory, then in a file. What a full disk refuses stays in
 //! memory until there is space. With it the names of the files, and the thread that syncs them ([`Syncer`]).
 
 use std::fs::File;
@@ -16,7 +16,7 @@ use super::{SpoolError, failed};
 
 /// A file of records, and the records that are not in it yet.
 #[derive(Debug)]
-pub(super) struct Segment {
+pub(super) struct SpoolSegment {
     pub(super) path: PathBuf,
     /// Number of the segment's first record.
     pub(super) first: u64,
@@ -47,7 +47,7 @@ pub(super) struct Written {
     pub(super) last: u64,
 }
 
-impl Segment {
+impl SpoolSegment {
     /// A segment and how many bytes of it are in its file; at 0 there is no file.
     pub(super) fn new(path: PathBuf, first: u64, written: u64) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! What a spool remembers: the file `state`, and [`Progress`], what a receiver has stored of it and where reading goes on.
+//! What a spool remembers: the file `state`, and [`SpoolProgress`], what a receiver has stored of it and where reading goes on.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -13,7 +13,7 @@ pub(super) const MAX_SENT_BYTES: usize = MAX_MESSAGE_BYTES - RECORD_HEADER_BYTES
 
 /// What a receiver has stored, and where reading is.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct SpoolProgress {
     /// A connection empties this spool.
     pub(super) is_drained: bool,
     /// Every snapshot up to this number is on a receiver's disk.
@@ -26,10 +26,10 @@ pub(super) struct Progress {
     pub(super) dropped_reason: GapReason,
     /// That hole, as it was given out last and is not acknowledged yet.
     pub(super) given_hole: Option<Gap>,
-    pub(super) positions: VecDeque<Position>,
+    pub(super) positions: VecDeque<SpoolPosition>,
 }
 
-impl Progress {
+impl SpoolProgress {
     /// Restores what the state file recorded.
     pub(super) fn of(state: Option<&State>) -> Self {
         let Some(state) = state else { return Self::default() };
@@ -44,7 +44,7 @@ impl Progress {
 }
 
 #[derive(Copy, Clone, Debug, Default)]
-pub(super) struct Position {
+pub(super) struct SpoolPosition {
     /// Number of the next record to give out.
     pub(super) cursor: u64,
     /// Number of the first record in the segment.

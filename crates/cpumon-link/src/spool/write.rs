@@ -10,8 +10,8 @@ use cpumon_wire::spool::{
     State, push_gap, push_snapshot,
 };
 
-use super::segment::{self, Segment, Syncer, Unwritten};
-use super::state::{MAX_SENT_BYTES, Progress, StateFile};
+use super::segment::{self, SpoolSegment, Syncer, Unwritten};
+use super::state::{MAX_SENT_BYTES, SpoolProgress, StateFile};
 use super::{Appended, SpoolOptions, SpoolStatus, SyncPolicy};
 
 /// A segment ends when it is this long, bytes; later if its full snapshot is a large part of it.
@@ -30,7 +30,7 @@ pub struct Spool {
     pub(super) origin: Origin,
     pub(super) id: [u8; 16],
     pub(super) begin_wall_ns: i64,
-    pub(super) segments: VecDeque<Segment>,
+    pub(super) segments: VecDeque<SpoolSegment>,
     /// The last segment may still grow.
     pub(super) is_open: bool,
     pub(super) next: u64,
@@ -45,7 +45,7 @@ pub struct Spool {
     pub(super) syncer: Option<Syncer>,
     pub(super) is_closing: bool,
     pub(super) sync_errors: u64,
-    pub(super) progress: Progress,
+    pub(super) progress: SpoolProgress,
     pub(super) status: SpoolStatus,
     pub(super) hosts: Vec<[u8; 16]>,
     pub(super) _lock: cpumon_files::LockFile,
@@ -165,7 +165,7 @@ impl Spool {
 
     fn begin_segment(&mut self, wall_ns: i64) {
         let first = self.lost.map_or(self.next, |lost| lost.first);
-        let mut segment = Segment::new(segment::path_of(&self.options.dir, first), first, 0);
+        let mut segment = SpoolSegment::new(segment::path_of(&self.options.dir, first), first, 0);
         segment.begin_wall_ns = wall_ns;
         let (spool, origin, spool_begin_wall_ns) = (self.id, self.origin, self.begin_wall_ns);
         let header = SegmentHeader { spool, origin, first, spool_begin_wall_ns, begin_wall_ns: wall_ns };
@@ -188,7 +188,7 @@ impl Spool {
 
     /// Drops the oldest segments until `need` bytes more fit; false if they do not, or cannot be removed.
     pub(super) fn drop_beyond(&mut self, need: u64) -> bool {
-        while self.segments.iter().map(Segment::bytes).sum::<u64>() + need > self.options.max_bytes {
+        while self.segments.iter().map(SpoolSegment::bytes).sum::<u64>() + need > self.options.max_bytes {
             // The segment that grows is never dropped: what follows in it needs its full snapshot.
             if self.segments.len() <= usize::from(self.is_open) || !self.drop_oldest(GapReason::Dropped) {
                 return false;
@@ -348,7 +348,7 @@ impl Spool {
         // From here on the sync is waited for.
         (self.is_closing, self.syncer) = (true, None);
         self.write_newest(&|_| true);
-        if let Some(file) = self.segments.back().and_then(Segment::file)
+        if let Some(file) = self.segments.back().and_then(SpoolSegment::file)
             && let Err(error) = file.sync_data()
         {
             self.trouble(&error, "sync the log");
@@ -361,7 +361,7 @@ impl Spool {
 
     pub(super) fn count(&mut self) {
         self.status.segments = self.segments.len() as u64;
-        self.status.bytes = self.segments.iter().map(Segment::bytes).sum();
+        self.status.bytes = self.segments.iter().map(SpoolSegment::bytes).sum();
         self.status.waiting = self.segments.iter().map(|segment| segment.pending_snapshots).sum();
     }
 

@@ -12,18 +12,18 @@ use std::time::{Duration, Instant};
 
 use cpumon_wire::Datagrams;
 
-use self::shared::Shared;
+use self::shared::SharedUplink;
 pub use self::shared::{AttachmentOptions, Receiver, UplinkOptions, UplinkStatus};
 use self::worker::Worker;
 use super::TlsError;
 use crate::backlog::Backlog;
-use crate::platform::{Wake, Waker};
+use crate::platform::{Wake, WakeReceiver};
 
 const STACK_BYTES: usize = 512 << 10;
 
 /// Handle of the sending thread. Dropping it ends the thread.
 pub struct Uplink {
-    shared: Arc<Shared>,
+    shared: Arc<SharedUplink>,
     wake: Wake,
     thread: Option<JoinHandle<()>>,
 }
@@ -38,8 +38,8 @@ impl Uplink {
             // An identity that cannot be used is an error of the start, not a failure on each attempt.
             receiver.identity.client_config()?;
         }
-        let (awake, wake) = Waker::new()?;
-        let shared = Arc::new(Shared::new(backlog));
+        let (awake, wake) = WakeReceiver::new()?;
+        let shared = Arc::new(SharedUplink::new(backlog));
         let mut worker = Worker::new(options, Arc::clone(&shared), awake);
         let thread = std::thread::Builder::new().name("uplink".to_owned()).stack_size(STACK_BYTES);
         let thread = thread.spawn(move || worker.run()).map_err(TlsError::Thread)?;

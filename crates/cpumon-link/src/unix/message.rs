@@ -72,18 +72,18 @@ const fn family_bytes(family: i32) -> [u8; 2] {
 /// Control messages (`struct cmsghdr`, one after the other).
 #[derive(Copy, Clone, Debug)]
 #[repr(C, align(8))]
-pub struct Control {
+pub struct ControlMessages {
     pub bytes: [u8; Self::MAX_BYTES],
     pub len: usize,
 }
 
-impl Default for Control {
+impl Default for ControlMessages {
     fn default() -> Self {
         Self { bytes: [0; Self::MAX_BYTES], len: 0 }
     }
 }
 
-impl Control {
+impl ControlMessages {
     /// Space for the two messages that a multicast datagram carries: 40 + 24 bytes.
     pub const MAX_BYTES: usize = 64;
     const WORD: usize = size_of::<usize>();
@@ -173,9 +173,9 @@ mod tests {
 
     #[test]
     fn control_messages_are_found_again() {
-        let control = Control::from_interface(7, Ipv6Addr::LOCALHOST.into(), Some(3));
+        let control = ControlMessages::from_interface(7, Ipv6Addr::LOCALHOST.into(), Some(3));
         assert_eq!(control.find_u32(libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT), Some(3));
-        let control = Control::from_interface(7, Ipv4Addr::LOCALHOST.into(), None);
+        let control = ControlMessages::from_interface(7, Ipv4Addr::LOCALHOST.into(), None);
         assert_eq!(control.find_u32(libc::IPPROTO_IP, libc::IP_PKTINFO), Some(7));
         assert_eq!(control.find_u32(libc::IPPROTO_IP, libc::IP_TTL), None);
     }
@@ -183,7 +183,10 @@ mod tests {
     #[test]
     fn damaged_control_bytes_end_the_search() {
         for fill in [0, 1, 0x10, 0xff] {
-            let control = Control { bytes: [fill; Control::MAX_BYTES], len: Control::MAX_BYTES };
+            let control = ControlMessages {
+                bytes: [fill; ControlMessages::MAX_BYTES],
+                len: ControlMessages::MAX_BYTES,
+            };
             assert_eq!(control.find_u32(libc::SOL_SOCKET, libc::SO_RXQ_OVFL), None);
         }
     }

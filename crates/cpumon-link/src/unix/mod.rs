@@ -8,7 +8,7 @@ use std::io::{self, PipeReader, PipeWriter, Read, Write};
 
 use rustix::fd::{AsFd, BorrowedFd};
 
-pub(crate) use self::message::{Control, KernelAddress};
+pub(crate) use self::message::{ControlMessages, KernelAddress};
 pub(crate) use self::sys::{BATCH, Outgoing, interface_addresses, send};
 
 pub mod receiving {
@@ -34,12 +34,12 @@ pub(crate) fn is_sign_of_change(errno: i32) -> bool {
 }
 
 /// Wakes a thread that waits for sockets: the end of a pipe that the thread watches. Neither end blocks.
-pub struct Waker(PipeReader);
+pub struct WakeReceiver(PipeReader);
 
 /// The end that wakes the thread.
 pub struct Wake(PipeWriter);
 
-impl Waker {
+impl WakeReceiver {
     pub fn new() -> io::Result<(Self, Wake)> {
         let (awake, wake) = io::pipe()?;
         let set_nonblocking = |end| rustix::io::ioctl_fionbio(end, true).map_err(io::Error::from);

@@ -10,7 +10,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use rustix::event::{PollFd, PollFlags};
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
-use super::sys::{self, Outgoing, Slots};
+use super::sys::{self, DatagramSlots, Outgoing};
 use crate::destinations::Destinations;
 use crate::discovery::groups;
 use crate::interfaces::InterfaceAddress;
@@ -53,8 +53,8 @@ impl Default for ReceiverOptions {
 /// would deal unicast senders out among them).
 pub struct UdpReceiver {
     sockets: Vec<Listening>,
-    slots: Box<Slots>,
-    groups: Groups,
+    slots: Box<DatagramSlots>,
+    groups: JoinedGroups,
     receive_errors: u64,
 }
 
@@ -69,7 +69,7 @@ struct Listening {
 }
 
 /// The groups joined, and what is needed to join them on interfaces that come later.
-struct Groups {
+struct JoinedGroups {
     wanted: Vec<IpAddr>,
     on: Vec<String>,
     interfaces: Vec<InterfaceAddress>,
@@ -93,7 +93,7 @@ impl UdpReceiver {
         for &group in &options.multicast {
             check_group(group, &sockets)?;
         }
-        let groups = Groups {
+        let groups = JoinedGroups {
             wanted: options.multicast.clone(),
             on: options.interfaces.clone(),
             interfaces: Vec::new(),
@@ -101,7 +101,7 @@ impl UdpReceiver {
             next_refresh: Instant::now(),
         };
         let mut receiver =
-            Self { sockets, slots: Box::new(Slots::new(SLOT_BYTES)), groups, receive_errors: 0 };
+            Self { sockets, slots: Box::new(DatagramSlots::new(SLOT_BYTES)), groups, receive_errors: 0 };
         receiver.groups.refresh(&receiver.sockets)?;
         Ok(receiver)
     }
@@ -273,7 +273,7 @@ fn check_group(group: IpAddr, sockets: &[Listening]) -> Result<(), LinkError> {
     Err(LinkError::NoSocketForGroup { group, family, example })
 }
 
-impl Groups {
+impl JoinedGroups {
     /// Joins every group on every interface that is new since the last refresh.
     fn refresh(&mut self, sockets: &[Listening]) -> Result<(), LinkError> {
         if self.wanted.is_empty() {

@@ -14,7 +14,7 @@ use nix::ifaddrs::getifaddrs;
 use nix::net::if_::{InterfaceFlags, if_nametoindex};
 use nix::sys::socket::SockaddrStorage;
 
-use super::message::{Control, KernelAddress};
+use super::message::{ControlMessages, KernelAddress};
 use crate::interfaces::{InterfaceAddress, InterfaceKind};
 
 /// Datagrams in one system call.
@@ -24,21 +24,21 @@ pub const BATCH: usize = 64;
 type EachReceived<'a> = dyn FnMut(&[u8], Option<SocketAddr>, Option<u32>) + 'a;
 
 /// Buffers into which one batch of datagrams is received.
-pub struct Slots {
+pub struct DatagramSlots {
     bytes: Vec<u8>,
     slot_bytes: usize,
     addresses: [KernelAddress; BATCH],
-    controls: [Control; BATCH],
+    controls: [ControlMessages; BATCH],
 }
 
-impl Slots {
+impl DatagramSlots {
     /// 64 slots. The memory is zero pages until a datagram touches them.
     pub fn new(slot_bytes: usize) -> Self {
         Self {
             bytes: vec![0; slot_bytes * BATCH],
             slot_bytes,
             addresses: [KernelAddress::default(); BATCH],
-            controls: [Control::default(); BATCH],
+            controls: [ControlMessages::default(); BATCH],
         }
     }
 
@@ -71,7 +71,7 @@ impl Slots {
             header.msg_hdr.msg_iov = vector;
             header.msg_hdr.msg_iovlen = 1;
             header.msg_hdr.msg_control = control.bytes.as_mut_ptr().cast();
-            header.msg_hdr.msg_controllen = Control::MAX_BYTES as _;
+            header.msg_hdr.msg_controllen = ControlMessages::MAX_BYTES as _;
         }
         // SAFETY: each header points to one slot, one address and one control buffer with their true lengths; all of
         // them are borrowed mutably by `self` and outlive the call.
@@ -90,7 +90,7 @@ impl Slots {
             *len = header.msg_len as usize;
             address.len = header.msg_hdr.msg_namelen;
             // Bounded by the buffer's own length, whatever the kernel says.
-            control.len = (header.msg_hdr.msg_controllen as usize).min(Control::MAX_BYTES);
+            control.len = (header.msg_hdr.msg_controllen as usize).min(ControlMessages::MAX_BYTES);
         }
         Ok(count)
     }
@@ -100,7 +100,7 @@ impl Slots {
 pub struct Outgoing<'a> {
     pub bytes: &'a [u8],
     pub to: &'a KernelAddress,
-    pub control: &'a Control,
+    pub control: &'a ControlMessages,
 }
 
 /// Sends `count` datagrams (at most one batch), without waiting; `item` names each. Returns how many the kernel took;

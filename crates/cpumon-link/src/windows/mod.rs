@@ -12,7 +12,7 @@ use windows_sys::Win32::Networking::WinSock::{
     WSAEADDRNOTAVAIL, WSAEHOSTUNREACH, WSAEINVAL, WSAENETDOWN, WSAENETUNREACH, WSAENOBUFS, WSAEWOULDBLOCK,
 };
 
-pub(crate) use self::sending::{BATCH, Control, KernelAddress, Outgoing, send};
+pub(crate) use self::sending::{BATCH, ControlMessages, KernelAddress, Outgoing, send};
 use crate::interfaces::{InterfaceAddress, InterfaceKind};
 
 /// Empty: there is no receiver on Windows.
@@ -68,12 +68,12 @@ fn address_of(one: Interface) -> Option<InterfaceAddress> {
 
 /// Wakes a thread that waits for sockets: the end that it watches. Windows waits for nothing but sockets, so this is one of loopback that
 /// sends to itself; being connected, it takes datagrams from no one else.
-pub struct Waker(UdpSocket);
+pub struct WakeReceiver(UdpSocket);
 
 /// The end that wakes the thread.
 pub struct Wake(UdpSocket);
 
-impl Waker {
+impl WakeReceiver {
     pub fn new() -> io::Result<(Self, Wake)> {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
         socket.connect(socket.local_addr()?)?;
@@ -110,21 +110,21 @@ mod tests {
 
     #[test]
     fn a_wake_up_ends_the_wait_and_is_forgotten_when_drained() {
-        let (mut waker, wake) = Waker::new().unwrap();
-        let is_awake = |waker: &Waker, ms| {
-            let fd = waker.as_fd();
+        let (mut awake, wake) = WakeReceiver::new().unwrap();
+        let is_awake = |awake: &WakeReceiver, ms| {
+            let fd = awake.as_fd();
             wait(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Duration::from_millis(ms)).unwrap()
         };
-        assert!(!is_awake(&waker, 1));
+        assert!(!is_awake(&awake, 1));
         let thread = std::thread::spawn(move || {
             wake.wake();
             wake.wake();
             wake
         });
         let begin = Instant::now();
-        assert!(is_awake(&waker, 60_000) && begin.elapsed() < Duration::from_secs(30));
+        assert!(is_awake(&awake, 60_000) && begin.elapsed() < Duration::from_secs(30));
         let _wake = thread.join().unwrap();
-        waker.drain();
-        assert!(!is_awake(&waker, 1));
+        awake.drain();
+        assert!(!is_awake(&awake, 1));
     }
 }

@@ -19,22 +19,22 @@ impl From<SocketAddr> for KernelAddress {
     }
 }
 
-/// The interface to send from; none: as the routing table says.
+/// In the place of control messages, the interface to send from; none: as the routing table says.
 #[derive(Copy, Clone, Debug, Default)]
-pub struct Control(Option<Way>);
+pub struct ControlMessages(Option<OutgoingInterface>);
 
 #[derive(Copy, Clone, Debug)]
-struct Way {
+struct OutgoingInterface {
     index: u32,
     source: IpAddr,
     /// Time to live of a multicast datagram; `None` for unicast.
     ttl: Option<u8>,
 }
 
-impl Control {
+impl ControlMessages {
     /// Sends from this interface, with this time to live where one is given.
     pub fn from_interface(index: u32, source: IpAddr, ttl: Option<u8>) -> Self {
-        Self(Some(Way { index, source, ttl }))
+        Self(Some(OutgoingInterface { index, source, ttl }))
     }
 
     /// Index of the interface, if one was given.
@@ -47,7 +47,7 @@ impl Control {
 pub struct Outgoing<'a> {
     pub bytes: &'a [u8],
     pub to: &'a KernelAddress,
-    pub control: &'a Control,
+    pub control: &'a ControlMessages,
 }
 
 /// Sends `count` datagrams (at most one batch) from a socket that does not block; `item` names each. Returns how many the system
@@ -72,7 +72,7 @@ fn send_one(socket: BorrowedSocket<'_>, Outgoing { bytes, to, control }: Outgoin
     let options = SockRef::from(&socket);
     match control.0 {
         None => options.send_to(bytes, &to.0).map(|_| ()),
-        Some(Way { index, source, ttl: Some(ttl) }) => {
+        Some(OutgoingInterface { index, source, ttl: Some(ttl) }) => {
             match source {
                 IpAddr::V4(source) => {
                     options.set_multicast_if_v4(&source)?;
@@ -85,7 +85,7 @@ fn send_one(socket: BorrowedSocket<'_>, Outgoing { bytes, to, control }: Outgoin
             }
             options.send_to(bytes, &to.0).map(|_| ())
         }
-        Some(Way { index, ttl: None, .. }) => {
+        Some(OutgoingInterface { index, ttl: None, .. }) => {
             set_unicast_interface(socket, index)?;
             let sent = options.send_to(bytes, &to.0).map(|_| ());
             // The next datagram may go by the routing table.
@@ -131,8 +131,10 @@ mod tests {
         let mut loopback = Vec::new();
         super::super::interface_addresses(&mut loopback).unwrap();
         loopback.retain(|one| one.address == Ipv4Addr::LOCALHOST);
-        let controls =
-            [Control::default(), Control::from_interface(loopback[0].index, loopback[0].address, None)];
+        let controls = [
+            ControlMessages::default(),
+            ControlMessages::from_interface(loopback[0].index, loopback[0].address, None),
+        ];
         let sent = send(from.as_socket(), 4, |at| Outgoing {
             bytes: &[b'a', b'b', b'c', b'd'][at..=at],
             to: &address,

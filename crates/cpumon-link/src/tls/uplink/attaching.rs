@@ -55,10 +55,10 @@ enum Stage {
     /// Being hashed; the number counts the bytes hashed so far.
     Hashing(Box<Sha256>, u64),
     /// With this hash, on this connection or not yet.
-    Hashed([u8; 32], Progress),
+    Hashed([u8; 32], AttachmentProgress),
 }
 
-enum Progress {
+enum AttachmentProgress {
     Waiting,
     Offered,
     Taking { sent: u64, received: u64 },
@@ -85,7 +85,7 @@ impl Attaching {
         self.pace = Pace { number: 0, window, next_piece: Instant::now() };
         (self.next_scan, self.rest_until) = (Instant::now(), Instant::now());
         if let Some(Current { stage: Stage::Hashed(_, progress), .. }) = &mut self.current {
-            *progress = Progress::Waiting;
+            *progress = AttachmentProgress::Waiting;
         }
     }
 
@@ -133,7 +133,7 @@ impl Attaching {
     /// what it has of one file only.
     fn postpone(&mut self, current: Current) {
         let received = match current.stage {
-            Stage::Hashed(_, Progress::Taking { received, .. }) => received,
+            Stage::Hashed(_, AttachmentProgress::Taking { received, .. }) => received,
             _ => 0,
         };
         let before = self.broken_off.take().filter(|(path, _)| *path == current.path);
@@ -150,9 +150,13 @@ impl Attaching {
         let Stage::Hashed(_, progress) = &mut current.stage else { return };
         match state {
             AttachmentState::Taking if received <= current.bytes => match progress {
-                Progress::Taking { sent, received: known } => *known = (*known).max(received.min(*sent)),
-                Progress::Offered => *progress = Progress::Taking { sent: received, received },
-                Progress::Waiting => {}
+                AttachmentProgress::Taking { sent, received: known } => {
+                    *known = (*known).max(received.min(*sent));
+                }
+                AttachmentProgress::Offered => {
+                    *progress = AttachmentProgress::Taking { sent: received, received };
+                }
+                AttachmentProgress::Waiting => {}
             },
             AttachmentState::Stored => {
                 let Some(current) = self.current.take() else { return };
@@ -191,20 +195,20 @@ impl Current {
                 *at += count as u64;
                 if count == 0 || *at >= self.bytes {
                     self.bytes = *at;
-                    self.stage = Stage::Hashed(std::mem::take(hash).finish(), Progress::Waiting);
+                    self.stage = Stage::Hashed(std::mem::take(hash).finish(), AttachmentProgress::Waiting);
                 }
                 Ok(Duration::ZERO)
             }
-            Stage::Hashed(hash, progress @ Progress::Waiting) => {
+            Stage::Hashed(hash, progress @ AttachmentProgress::Waiting) => {
                 pace.number += 1;
                 let why = Attachments::why(&self.path);
                 let (hash, bytes, wall_ns) = (*hash, self.bytes, why.wall_ns);
                 Message::Offer { number: pace.number, hash, bytes, wall_ns, reason: &why.reason }.push(out);
-                *progress = Progress::Offered;
+                *progress = AttachmentProgress::Offered;
                 Ok(RESCAN_EVERY)
             }
-            Stage::Hashed(_, Progress::Offered) => Ok(RESCAN_EVERY),
-            Stage::Hashed(_, Progress::Taking { sent, received }) => {
+            Stage::Hashed(_, AttachmentProgress::Offered) => Ok(RESCAN_EVERY),
+            Stage::Hashed(_, AttachmentProgress::Taking { sent, received }) => {
                 let left = self.bytes - *sent;
                 let space = pace.window.saturating_sub(*sent - *received);
                 // Records wait for no more than one piece.

@@ -1,5 +1,5 @@
 //! What the thread of an uplink and its handle share: options, counts ([`UplinkStatus`]), what one of the two asks of the other
-//! ([`Shared`]), and the comparison of a device's clocks with its receiver's, by pings and their answers ([`Comparing`]).
+//! ([`SharedUplink`]), and the comparison of a device's clocks with its receiver's, by pings and their answers ([`Comparing`]).
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -88,7 +88,7 @@ pub struct UplinkStatus {
 }
 
 /// What the thread of an uplink and its handle share.
-pub(super) struct Shared {
+pub(super) struct SharedUplink {
     pub(super) backlog: Mutex<Box<dyn Backlog>>,
     pub(super) status: Mutex<UplinkStatus>,
     pub(super) full_wanted: AtomicBool,
@@ -96,7 +96,7 @@ pub(super) struct Shared {
     pub(super) stop: AtomicBool,
 }
 
-impl Shared {
+impl SharedUplink {
     pub(super) fn new(backlog: Box<dyn Backlog>) -> Self {
         Self {
             backlog: Mutex::new(backlog),

@@ -12,9 +12,9 @@ use cpumon_wire::connection::{
 use rustix::event::{PollFd, PollFlags};
 
 use super::attaching::Attaching;
-use super::shared::{Comparing, PING_AFTER, Shared, UplinkOptions};
+use super::shared::{Comparing, PING_AFTER, SharedUplink, UplinkOptions};
 use crate::discovery::{SearchOptions, search};
-use crate::platform::Waker;
+use crate::platform::WakeReceiver;
 use crate::tls::TlsError;
 use crate::tls::connect::{await_message, connect};
 use crate::tls::crypto::random;
@@ -42,8 +42,8 @@ const SEARCH_WAIT: Duration = Duration::from_secs(1);
 
 pub(super) struct Worker {
     options: UplinkOptions,
-    shared: Arc<Shared>,
-    awake: Waker,
+    shared: Arc<SharedUplink>,
+    awake: WakeReceiver,
     attaching: Option<Attaching>,
     /// Index of the receiver to try next.
     next: usize,
@@ -56,7 +56,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(options: UplinkOptions, shared: Arc<Shared>, awake: Waker) -> Self {
+    pub(super) fn new(options: UplinkOptions, shared: Arc<SharedUplink>, awake: WakeReceiver) -> Self {
         let candidates = options.receivers.iter().map(|one| Candidates::new(&one.address)).collect();
         let attaching = options.attachments.as_ref().map(|wanted| Attaching::new(wanted.dir.clone()));
         Self {
