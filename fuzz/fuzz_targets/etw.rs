@@ -1,7 +1,7 @@
 //! A live session of Windows: any events in any order, lists of the system between them, snapshots out.
 #![no_main]
 
-use cpumon_collect::etw::{Record, Session};
+use cpumon_collect::etw::{Record, SessionAccounts};
 use cpumon_events::windows::TickClock;
 use cpumon_model::{
     Counters, CpuSample, Interval, Moment, Probes, ProcessKey, ProcessSample, SchedTimes, Snapshot, ThreadKey, ThreadSample,
@@ -38,7 +38,7 @@ fn list(seed: u8, tick: u64, run: &mut [u64; 8], into: &mut Snapshot) {
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let Some(clock) = TickClock::new(10_000_000, 0) else { return };
-    let mut session = Session::new(clock, 1_000, 2);
+    let mut session = SessionAccounts::new(clock, 1_000, 2);
     let (mut ticks, mut rest) = (1_000_u64, bytes);
     let at = |ticks: u64| Moment { mono_ns: ticks * 100, boot_ns: ticks * 100 + 5_000_000_000, wall_ns: 0 };
     let (mut previous, mut before, mut into) = (at(ticks), Snapshot::default(), Snapshot::default());

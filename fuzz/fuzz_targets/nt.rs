@@ -2,19 +2,19 @@
 #![no_main]
 
 use cpumon_collect::nt::{
-    Base, CycleComparison, CycleSnapshot, Passes, ProcessRow, Processes, Services, ThreadRow, counted_text, name_of_thread, read_cpus,
-    scrubbed_command_line,
+    CycleComparison, CycleSnapshot, Passes, Processes, ReportedProcess, ReportedThread, Services, SystemStart, counted_text,
+    name_of_thread, read_cpus, scrubbed_command_line,
 };
 use cpumon_model::{ProcessInfo, Snapshot};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let mut into = Snapshot::default();
-    let mut passes = Passes::new(Base(1)).with_unseen();
+    let mut passes = Passes::new(SystemStart(1)).with_unseen();
     let _ = read_cpus(bytes, 0, &mut into.cpus);
     // At address 0 names are offsets, which a fuzzer finds.
     for record in Processes::new(bytes, 0).map_while(Result::ok) {
-        let row = ProcessRow::from(&record);
-        passes.add(&row, record.threads().map(ThreadRow::from), ProcessInfo::default, &mut into);
+        let row = ReportedProcess::from(&record);
+        passes.add(&row, record.threads().map(ReportedThread::from), ProcessInfo::default, &mut into);
     }
     let mut services = Services::default();
     let count = bytes.first().map_or(0, |count| usize::from(*count));

@@ -33,18 +33,18 @@ const OF_USER: [&str; 2] = ["--user", "--proxy-user"];
 pub fn scrub_cmdline(raw: &[u8], into: &mut String) {
     let raw = raw.strip_suffix(b"\0").unwrap_or(raw);
     let arguments = raw.split(|&b| b == 0).map(String::from_utf8_lossy);
-    scrub_arguments(arguments, Options::WithDash, into);
+    scrub_arguments(arguments, OptionSyntax::WithDash, into);
 }
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Options {
+pub(crate) enum OptionSyntax {
     #[default]
     WithDash,
     /// `-` and, as programs of Windows have them, `/`.
     WithSlash,
 }
 
-impl Options {
+impl OptionSyntax {
     fn has(self, word: &str) -> bool {
         word.starts_with('-') || (self == Self::WithSlash && word.starts_with('/'))
     }
@@ -62,7 +62,7 @@ impl Options {
 /// Appends the scrubbed arguments to `into`, with spaces between.
 pub(crate) fn scrub_arguments<A: AsRef<str>>(
     arguments: impl Iterator<Item = A>,
-    options: Options,
+    options: OptionSyntax,
     into: &mut String,
 ) {
     let mut state = Scrubber { options, ..Scrubber::default() };
@@ -77,8 +77,8 @@ pub(crate) fn scrub_arguments<A: AsRef<str>>(
 /// State after the arguments so far.
 #[derive(Default)]
 struct Scrubber {
-    options: Options,
-    next: Next,
+    options: OptionSyntax,
+    next: NextArgument,
     is_curl: bool,
     /// Where `net user NAME PASSWORD` or `net use DEVICE SHARE PASSWORD` of Windows begins.
     net: Option<usize>,
@@ -87,7 +87,7 @@ struct Scrubber {
 }
 
 #[derive(Copy, Clone, Default, PartialEq, Eq)]
-enum Next {
+enum NextArgument {
     /// An argument that is checked by itself.
     #[default]
     Any,
@@ -101,18 +101,22 @@ enum Next {
 impl Scrubber {
     fn argument(&mut self, index: usize, argument: &str, into: &mut String) {
         match std::mem::take(&mut self.next) {
-            Next::InPem => {
+            NextArgument::InPem => {
                 into.push_str(MASK);
-                self.next = if argument.contains(PEM.1) { Next::Any } else { Next::InPem };
+                self.next = if argument.contains(PEM.1) { NextArgument::Any } else { NextArgument::InPem };
             }
-            Next::Secret => {
+            NextArgument::Secret => {
                 into.push_str(MASK);
                 // Either a secret that begins like an option, or an option without a value before an option that has one.
                 let is_option = argument.starts_with("--") && !argument.contains('=');
-                self.next = if is_option && names_a_secret(argument) { Next::Secret } else { Next::Any };
+                self.next = if is_option && names_a_secret(argument) {
+                    NextArgument::Secret
+                } else {
+                    NextArgument::Any
+                };
             }
             _ if self.net.is_some_and(|at| index > at + 2) && is_word_of_net(argument) => into.push_str(MASK),
-            what => self.judge(argument, what == Next::OfUser, into),
+            what => self.judge(argument, what == NextArgument::OfUser, into),
         }
         self.note_program(index, argument);
     }
@@ -122,7 +126,7 @@ impl Scrubber {
             into.push_str(&argument[..argument.len() - value.len()]);
             if value.is_empty() {
                 // `-p VALUE`: the value is the next argument.
-                self.next = Next::Secret;
+                self.next = NextArgument::Secret;
             } else {
                 into.push_str(MASK);
             }
@@ -130,15 +134,15 @@ impl Scrubber {
             into.push_str(shown);
             into.push_str(MASK);
         } else if scrub_argument(argument, self.options, into) {
-            self.next = Next::Secret;
+            self.next = NextArgument::Secret;
         } else if argument.contains(PEM.0) && !argument.contains(PEM.1) {
-            self.next = Next::InPem;
+            self.next = NextArgument::InPem;
         }
     }
 
     /// A program that runs another one in its arguments (`sudo mysql -psecret`) hides the same words as that one would.
     fn note_program(&mut self, index: usize, argument: &str) {
-        let is_of_windows = self.options == Options::WithSlash;
+        let is_of_windows = self.options == OptionSyntax::WithSlash;
         let program =
             argument.rsplit(|c| c == '/' || (c == '\\' && is_of_windows)).next().unwrap_or_default();
         let is_like = |begin: &str| {
@@ -166,7 +170,7 @@ impl Scrubber {
         }
         let value = user_value(argument, self.is_curl)?;
         if value.is_empty() {
-            self.next = Next::OfUser;
+            self.next = NextArgument::OfUser;
         }
         let at = argument.len() - value.len() + user_end(value)?;
         Some(&argument[..=at])
@@ -204,7 +208,7 @@ fn behind_letter<'a>(argument: &'a str, letters: &str) -> Option<&'a str> {
 }
 
 /// Appends one argument; says whether the next one is a secret.
-fn scrub_argument(argument: &str, options: Options, into: &mut String) -> bool {
+fn scrub_argument(argument: &str, options: OptionSyntax, into: &mut String) -> bool {
     let mut words = argument.split(' ').peekable();
     while let Some(word) = words.next() {
         if let Some(shown) = before_secret(word) {

@@ -9,7 +9,7 @@ use cpumon_model::{
     SchedTimes, Snapshot, ThreadKey, ThreadSample, WaitReason, Waits,
 };
 
-use super::session::{Ended, Session};
+use super::session::{Ended, SessionAccounts};
 
 /// A listed thread that is this much older than the instant began before it, though no event reported it.
 const SURELY_OLDER_NS: u64 = 1_000_000_000;
@@ -43,8 +43,8 @@ fn line_name(line: u16) -> Arc<str> {
     if line == u16::MAX { "other vectors".into() } else { format!("vector {line:#04x}").into() }
 }
 
-impl Session {
-    /// Completes a snapshot whose threads, processes and CPUs the system listed after `at`, the instant of the last [`Session::cut`].
+impl SessionAccounts {
+    /// Completes a snapshot whose threads, processes and CPUs the system listed after `at`, the instant of the last [`SessionAccounts::cut`].
     /// `previous`: that of the snapshot before. Of a waiting thread, [`SchedTimes::open_wait`] is why by the list.
     pub fn complete(&mut self, at: Moment, previous: Moment, probes: Probes, into: &mut Snapshot) {
         self.pass += 1;

@@ -184,13 +184,13 @@ const _: () = assert!(size_of::<HeldEvent>() <= 96);
 
 /// Events that wait to be processed in time order.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct HeldEvents {
     events: Vec<HeldEvent>,
     number: u64,
     is_sorted: bool,
 }
 
-impl Held {
+impl HeldEvents {
     pub(super) fn push(&mut self, at_ns: u64, cpu: u16, event: KernelEvent) {
         self.number += 1;
         let is_next = self.events.last().is_none_or(|last| last.at_ns <= at_ns);
@@ -202,7 +202,7 @@ impl Held {
         self.events.len() >= MAX_HELD
     }
 
-    /// Whether twice as many events wait as [`Held::is_full`] permits.
+    /// Whether twice as many events wait as [`HeldEvents::is_full`] permits.
     pub(super) fn is_overfull(&self) -> bool {
         self.events.len() >= 2 * MAX_HELD
     }
@@ -234,7 +234,7 @@ impl Held {
 
 /// Data of one CPU: the system's times and the account when it was first seen, and the split since.
 #[derive(Copy, Clone, Debug)]
-struct Base {
+struct CpuBase {
     sampled: CpuTimes,
     account: CpuSample,
     split: Split,
@@ -244,7 +244,7 @@ struct Base {
 /// Data of all CPUs.
 #[derive(Debug, Default)]
 pub(super) struct CpuBases {
-    cpus: BTreeMap<u32, Base>,
+    cpus: BTreeMap<u32, CpuBase>,
 }
 
 impl CpuBases {
@@ -253,7 +253,7 @@ impl CpuBases {
         for sample in cpus {
             let found = u16::try_from(sample.cpu).ok().and_then(|cpu| accounts.find_cpu(cpu));
             let Some(account) = found.copied() else { continue };
-            let base = self.cpus.entry(sample.cpu).or_insert_with(|| Base {
+            let base = self.cpus.entry(sample.cpu).or_insert_with(|| CpuBase {
                 sampled: sample.times,
                 account,
                 split: Split::default(),
@@ -264,7 +264,7 @@ impl CpuBases {
     }
 }
 
-impl Base {
+impl CpuBase {
     fn sample(&mut self, sampled: &CpuSample, account: &CpuSample, has_interrupts: bool) -> CpuSample {
         let (now, then) = (&account.times, &self.account.times);
         let grown = |now: u64, then: u64| now.saturating_sub(then);

@@ -1,4 +1,4 @@
-//! [`Session`]: events in, accounts as of an instant out.
+//! [`SessionAccounts`]: events in, accounts as of an instant out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use cpumon_model::{
     TaskState, ThreadKey, TraceTask, WaitReason,
 };
 
-use super::lives::{CpuBases, Held, HeldEvent, Lives, ThreadLife};
+use super::lives::{CpuBases, HeldEvent, HeldEvents, Lives, ThreadLife};
 
 /// `RTLostEvent`: events or buffers did not reach this session.
 const LOST: Provider =
@@ -42,7 +42,7 @@ pub struct Record<'b> {
 
 /// Counts of errors and losses, cumulative.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct SessionCounts {
     /// Payloads that are shorter than their event type requires.
     pub malformed: u64,
     /// Events that came after later ones had had their turn.
@@ -84,18 +84,18 @@ pub(super) struct EndedProcess {
     pub(super) info: Option<Arc<ProcessInfo>>,
 }
 
-pub struct Session {
+pub struct SessionAccounts {
     clock: TickClock,
-    held: Held,
+    held: HeldEvents,
     pub(super) lives: Lives,
     pub(super) tracker: Tracker<Accounts>,
     pub(super) ended: Vec<Ended>,
     pub(super) exited: Counters,
     pub(super) cpus: CpuBases,
-    counts: Counts,
+    counts: SessionCounts,
     /// Events that the system counts as lost, cumulative.
     reported_lost: u64,
-    /// Between [`Session::cut`] and the snapshot, and whether events were lost there.
+    /// Between [`SessionAccounts::cut`] and the snapshot, and whether events were lost there.
     is_cut: bool,
     lost_since_cut: bool,
     cpu_count: u16,
@@ -110,7 +110,7 @@ pub struct Session {
     pub(super) lines: BTreeMap<u16, Arc<str>>,
 }
 
-impl Session {
+impl SessionAccounts {
     /// A session that began at this tick, on a machine with this many CPUs.
     pub fn new(clock: TickClock, began_ticks: u64, cpu_count: u16) -> Self {
         let began_ns = clock.ns(began_ticks);
@@ -118,13 +118,13 @@ impl Session {
         (0..cpu_count).for_each(|cpu| tracker.watch(cpu));
         Self {
             clock,
-            held: Held::default(),
+            held: HeldEvents::default(),
             lives: Lives::default(),
             tracker,
             ended: Vec::new(),
             exited: Counters::default(),
             cpus: CpuBases::default(),
-            counts: Counts::default(),
+            counts: SessionCounts::default(),
             reported_lost: 0,
             is_cut: false,
             lost_since_cut: false,
@@ -183,7 +183,7 @@ impl Session {
         self.newest_ns
     }
 
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> SessionCounts {
         self.counts
     }
 

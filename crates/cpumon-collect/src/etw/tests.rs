@@ -4,7 +4,7 @@ use cpumon_model::{Fields, Flags, Interval, Life, Probes, Snapshot, WaitReason};
 use proptest::prelude::*;
 
 use self::machine::{ALL, LOST, MS, Machine, READY, TERMINATED, USER_REQUEST, WAITING, provider, times};
-use super::Counts;
+use super::SessionCounts;
 
 mod machine;
 
@@ -34,7 +34,7 @@ fn run_ready_and_blocked_time_are_exact_and_each_adds_up_to_the_interval() {
     assert_eq!((ledger.threads_ns, ledger.idle_ns, ledger.exited_ns), (300 * 1_000_000, 200 * 1_000_000, 0));
     assert_eq!(interval.cpus[0].sched.switches, 5);
     assert!(interval.fields.contains(Fields::SCHED | Fields::WAITS | Fields::IRQ | Fields::EXITS));
-    assert_eq!(machine.session.counts(), Counts::default());
+    assert_eq!(machine.session.counts(), SessionCounts::default());
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn what_comes_between_an_instant_and_its_lists_is_of_the_next_interval() {
     });
     let second = machine.pass(1_200);
     assert_eq!(times(&Interval::between(&first, &second), 10), (50, 0, 50, (1, 0)));
-    assert_eq!(machine.session.counts(), Counts::default());
+    assert_eq!(machine.session.counts(), SessionCounts::default());
     // A loss there changes only later snapshots.
     machine.pass_beside(1_300, &mut third, &mut |machine| {
         machine.event((1_310, 0), LOST, 32, &[]);
@@ -290,7 +290,7 @@ fn damaged_payloads_are_counted_and_change_nothing() {
     machine.event((1_050, 0), provider([0xff, 0xa8]), 36, &[0; 24]);
     let snapshot = machine.pass(1_100);
     assert_eq!(snapshot.health.malformed, 2);
-    let expected = Counts { malformed: 1, packed: 1, ..Counts::default() };
+    let expected = SessionCounts { malformed: 1, packed: 1, ..SessionCounts::default() };
     assert_eq!(machine.session.counts(), expected);
 }
 

@@ -19,7 +19,7 @@ const MAX_NAME_BYTES: usize = 64;
 
 /// Identity and state of a file, to notice changes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-struct Stamp {
+struct FileStamp {
     inode: u64,
     size: u64,
     changed: (i64, i64),
@@ -28,7 +28,7 @@ struct Stamp {
 /// The users of the host whose processes are measured.
 pub(crate) struct UserNames {
     path: PathBuf,
-    stamp: Option<Stamp>,
+    stamp: Option<FileStamp>,
     is_checked: bool,
     names: HashMap<u32, Box<str>>,
 }
@@ -74,13 +74,13 @@ impl UserNames {
         }
     }
 
-    fn open(&self) -> io::Result<(File, Stamp)> {
+    fn open(&self) -> io::Result<(File, FileStamp)> {
         // Without waiting, should something else than a file have the name.
         let flags = OFlags::NONBLOCK.bits().cast_signed();
         let file = File::options().read(true).custom_flags(flags).open(&self.path)?;
         let meta = file.metadata()?;
         let changed = (meta.mtime(), meta.mtime_nsec());
-        Ok((file, Stamp { inode: meta.ino(), size: meta.size(), changed }))
+        Ok((file, FileStamp { inode: meta.ino(), size: meta.size(), changed }))
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use cpumon_model::{CpuSample, CpuSched, CpuTimes, ProcessKey};
 
-use super::pass::Base;
+use super::pass::SystemStart;
 use super::records::{Processes, text};
 use super::{NtError, ns, u64_at};
 
@@ -62,7 +62,10 @@ impl CycleSnapshot {
         for record in Processes::new(answer, address) {
             let record = record?;
             self.processes.push(ProcessCycles {
-                key: ProcessKey { pid: record.pid, start_ns: Base::default().ns_since(record.created) },
+                key: ProcessKey {
+                    pid: record.pid,
+                    start_ns: SystemStart::default().ns_since(record.created),
+                },
                 name: text(record.name).into(),
                 tick_ns: ns(record.user).saturating_add(ns(record.kernel)),
                 cycles: record.cycles,

@@ -20,7 +20,7 @@ pub use cycles::{
 };
 pub use names::{ThreadNames, scrubbed_command_line};
 pub(crate) use pass::comm_of;
-pub use pass::{Base, Passes, ProcessRow, ThreadRow, priority};
+pub use pass::{Passes, ReportedProcess, ReportedThread, SystemStart, priority};
 pub use products::{Images, Products, is_plain_path, product_text};
 pub use records::{
     NtError, PROCESS_BYTES, ProcessRecord, Processes, THREAD_BYTES, ThreadRecord, counted_text,

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use cpumon_model::Comm;
 
 use super::records::push_text;
-use crate::scrub::{Options, scrub_arguments};
+use crate::scrub::{OptionSyntax, scrub_arguments};
 
 /// Most names of new threads that a pass reads.
 const NEW_A_PASS: u32 = 1_024;
@@ -17,7 +17,7 @@ const AGAIN_A_PASS: u32 = 64;
 const MOST_PASSES: u32 = 64;
 
 #[derive(Copy, Clone, Debug)]
-struct Named {
+struct NameEntry {
     name: Comm,
     /// The pass that reads it again, and how many passes later the next one does.
     due: u64,
@@ -28,7 +28,7 @@ struct Named {
 /// Names by id and create time of a thread.
 #[derive(Debug, Default)]
 pub struct ThreadNames {
-    known: HashMap<(u32, u64), Named>,
+    known: HashMap<(u32, u64), NameEntry>,
     pass: u64,
     new_left: u32,
     again_left: u32,
@@ -59,7 +59,7 @@ impl ThreadNames {
         }
         self.new_left -= 1;
         let name = read(tid).unwrap_or_default();
-        self.known.insert((tid, created), Named { name, due: pass + 1, wait: 1, seen: pass });
+        self.known.insert((tid, created), NameEntry { name, due: pass + 1, wait: 1, seen: pass });
         name
     }
 
@@ -82,7 +82,7 @@ pub fn scrubbed_command_line(raw: &[u8]) -> String {
     push_text(raw.get(..MAX_BYTES * 2).unwrap_or(raw), &mut line);
     let arguments = split(&line);
     let mut shown = String::with_capacity(line.len());
-    scrub_arguments(arguments.iter().map(String::as_str), Options::WithSlash, &mut shown);
+    scrub_arguments(arguments.iter().map(String::as_str), OptionSyntax::WithSlash, &mut shown);
     shown
 }
 

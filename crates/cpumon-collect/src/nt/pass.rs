@@ -20,9 +20,9 @@ const FIELDS: Fields = Fields::USER.union(Fields::SYSTEM).union(Fields::RUN).uni
 
 /// The instant that start times count from, since 1601: the start of the system.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Base(pub u64);
+pub struct SystemStart(pub u64);
 
-impl Base {
+impl SystemStart {
     /// ns from the base to a time since 1601; an earlier one is 0, which is "not known".
     pub fn ns_since(self, time: u64) -> u64 {
         ns(time.saturating_sub(self.0))
@@ -31,7 +31,7 @@ impl Base {
 
 /// A process as a system call reports it; times in units of 100 ns.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct ProcessRow {
+pub struct ReportedProcess {
     pub pid: u32,
     /// Id of its parent.
     pub parent_pid: u32,
@@ -54,7 +54,7 @@ pub fn priority(number: i32) -> Option<u8> {
 
 /// A thread as a system call reports it; times in units of 100 ns.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct ThreadRow {
+pub struct ReportedThread {
     pub tid: u32,
     /// Start time since 1601.
     pub created: u64,
@@ -68,7 +68,7 @@ pub struct ThreadRow {
     pub name: Comm,
 }
 
-impl From<&ProcessRecord<'_>> for ProcessRow {
+impl From<&ProcessRecord<'_>> for ReportedProcess {
     fn from(record: &ProcessRecord<'_>) -> Self {
         let ProcessRecord { pid, parent_pid, created, user, kernel, session, .. } = *record;
         let base_priority = priority(record.base_priority);
@@ -76,7 +76,7 @@ impl From<&ProcessRecord<'_>> for ProcessRow {
     }
 }
 
-impl From<ThreadRecord> for ThreadRow {
+impl From<ThreadRecord> for ReportedThread {
     fn from(record: ThreadRecord) -> Self {
         let ThreadRecord { tid, created, user, kernel, priority, state, wait_reason, .. } = record;
         Self {
@@ -91,7 +91,7 @@ impl From<ThreadRecord> for ThreadRow {
     }
 }
 
-impl ThreadRow {
+impl ReportedThread {
     /// Without times if they exceed the time from its start to `now`, since 1601. Wine reports the times of the whole
     /// process for a thread that does not run yet; charged to the thread, they would count twice.
     #[must_use]
@@ -105,7 +105,7 @@ impl ThreadRow {
 
 /// State of a process from pass to pass.
 #[derive(Debug)]
-struct Known {
+struct ProcessState {
     info: Arc<ProcessInfo>,
     comm: Comm,
     /// Counters of its ended threads. `before`: the part from before the first pass that saw the process.
@@ -119,8 +119,8 @@ struct Known {
 
 #[derive(Debug)]
 pub struct Passes {
-    base: Base,
-    known: HashMap<ProcessKey, Known>,
+    base: SystemStart,
+    known: HashMap<ProcessKey, ProcessState>,
     pass: u64,
     /// Counters of ended processes, as far as they were seen.
     exited: Counters,
@@ -133,7 +133,7 @@ pub struct Passes {
 }
 
 impl Passes {
-    pub fn new(base: Base) -> Self {
+    pub fn new(base: SystemStart) -> Self {
         let none = Counters::default();
         Self {
             base,
@@ -167,8 +167,8 @@ impl Passes {
     /// The process's times must have been read before those of its threads.
     pub fn add(
         &mut self,
-        process: &ProcessRow,
-        threads: impl Iterator<Item = ThreadRow>,
+        process: &ReportedProcess,
+        threads: impl Iterator<Item = ReportedThread>,
         about: impl FnOnce() -> ProcessInfo,
         into: &mut Snapshot,
     ) {
@@ -178,11 +178,11 @@ impl Passes {
         let known = self.known.entry(key).or_insert_with(|| {
             is_new = true;
             let info = about();
-            Known::new(ProcessInfo { session: process.session.or(info.session), ..info }, pass)
+            ProcessState::new(ProcessInfo { session: process.session.or(info.session), ..info }, pass)
         });
         known.pass = pass;
         if known.info.base_priority != process.base_priority {
-            let ProcessRow { base_priority, .. } = *process;
+            let ReportedProcess { base_priority, .. } = *process;
             known.info = Arc::new(ProcessInfo { base_priority, ..(*known.info).clone() });
         }
         (known.live, known.total) = (Counters::default(), counters(process.user, process.kernel));
@@ -258,7 +258,7 @@ impl Passes {
     }
 }
 
-impl Known {
+impl ProcessState {
     fn new(info: ProcessInfo, pass: u64) -> Self {
         let comm = comm_of(&info.name);
         let none = Counters::default();
@@ -324,23 +324,24 @@ mod tests {
 
     use super::*;
 
-    const BASE: Base = Base(1_000_000);
+    const BASE: SystemStart = SystemStart(1_000_000);
 
-    fn thread(tid: u32, user: u64, kernel: u64) -> ThreadRow {
-        ThreadRow {
+    fn thread(tid: u32, user: u64, kernel: u64) -> ReportedThread {
+        ReportedThread {
             tid,
             created: 1_000_010,
             user,
             kernel,
             priority: 8,
             state: Some((5, 6)),
-            ..ThreadRow::default()
+            ..ReportedThread::default()
         }
     }
 
-    fn pass(passes: &mut Passes, user: u64, threads: &[ThreadRow]) -> Snapshot {
+    fn pass(passes: &mut Passes, user: u64, threads: &[ReportedThread]) -> Snapshot {
         let mut into = Snapshot::default();
-        let row = ProcessRow { pid: 8, parent_pid: 4, created: 1_000_005, user, ..ProcessRow::default() };
+        let row =
+            ReportedProcess { pid: 8, parent_pid: 4, created: 1_000_005, user, ..ReportedProcess::default() };
         let about = || ProcessInfo { name: "Übersicht-größe.EXE".into(), ..ProcessInfo::default() };
         passes.add(&row, threads.iter().copied(), about, &mut into);
         passes.finish(&mut into);
@@ -371,7 +372,7 @@ mod tests {
     fn what_a_waiting_thread_waits_for_is_shown_where_it_is_asked_for() {
         let of = |passes: Passes, row| pass(&mut { passes }, 0, &[row]).threads[0].sched.open_wait;
         let waits = thread(12, 0, 0);
-        let runs = ThreadRow { state: Some((2, 6)), ..waits };
+        let runs = ReportedThread { state: Some((2, 6)), ..waits };
         assert_eq!(of(Passes::new(BASE).with_reasons(), waits).name(), "UserRequest");
         assert_eq!(of(Passes::new(BASE).with_reasons(), runs), WaitReason::NONE);
         assert_eq!(of(Passes::new(BASE), waits), WaitReason::NONE);
@@ -426,8 +427,8 @@ mod tests {
         let mut passes = Passes::new(BASE);
         let first = pass(&mut passes, 7, &[thread(12, 7, 0)]);
         let mut second = Snapshot::default();
-        let again = ProcessRow { pid: 8, created: 30_000_000, ..ProcessRow::default() };
-        let row = ThreadRow { created: 30_000_000, ..thread(12, 2, 0) };
+        let again = ReportedProcess { pid: 8, created: 30_000_000, ..ReportedProcess::default() };
+        let row = ReportedThread { created: 30_000_000, ..thread(12, 2, 0) };
         passes.add(&again, std::iter::once(row), ProcessInfo::default, &mut second);
         passes.finish(&mut second);
         second.end = Moment { mono_ns: 3_000_000_000, boot_ns: 3_000_000_000, wall_ns: 0 };

@@ -3,7 +3,7 @@
 use cpumon_model::{CpuSample, CpuTimes, Flags, Interval, Moment, ProcessInfo, Snapshot, SourceKind};
 
 use super::testing::{ADDRESS, MadeProcess, MadeThread, answer};
-use super::{Base, Passes, ProcessRow, Processes, Services, ThreadNames, ThreadRow};
+use super::{Passes, Processes, ReportedProcess, ReportedThread, Services, SystemStart, ThreadNames};
 use crate::counting::allocations;
 
 /// A second in the system's units.
@@ -27,11 +27,11 @@ fn read(passes: &mut Passes, names: &mut ThreadNames, bytes: &[u8], cpu_user: u6
     names.begin();
     for record in Processes::new(bytes, ADDRESS) {
         let record = record.unwrap();
-        let threads = record.threads().map(|thread| ThreadRow {
+        let threads = record.threads().map(|thread| ReportedThread {
             name: names.of(thread.tid, thread.created, |_| None),
-            ..ThreadRow::from(thread)
+            ..ReportedThread::from(thread)
         });
-        passes.add(&ProcessRow::from(&record), threads, ProcessInfo::default, into);
+        passes.add(&ReportedProcess::from(&record), threads, ProcessInfo::default, into);
     }
     names.finish();
     let idle_ns = 100 * SECOND * 100 - cpu_user * 100;
@@ -45,7 +45,7 @@ fn read(passes: &mut Passes, names: &mut ThreadNames, bytes: &[u8], cpu_user: u6
 
 #[test]
 fn what_began_and_ended_between_two_passes_is_exited_time_of_the_ledger() {
-    let mut passes = Passes::new(Base(0)).with_unseen();
+    let mut passes = Passes::new(SystemStart(0)).with_unseen();
     let mut names = ThreadNames::default();
     let mut pass = |processes: &[MadeProcess], cpu_user| {
         let mut into = Snapshot::default();
@@ -71,7 +71,7 @@ fn what_began_and_ended_between_two_passes_is_exited_time_of_the_ledger() {
 
 #[test]
 fn a_process_has_its_session_and_the_priority_class_of_the_moment() {
-    let mut passes = Passes::new(Base(0));
+    let mut passes = Passes::new(SystemStart(0));
     let mut info_of = |base_priority| {
         let made = MadeProcess { session: 2, base_priority, ..process(8, 1, 70) };
         let mut into = Snapshot::default();
@@ -89,7 +89,7 @@ fn a_process_has_its_session_and_the_priority_class_of_the_moment() {
 
 #[test]
 fn a_service_that_begins_in_a_running_process_names_it() {
-    let mut passes = Passes::new(Base(0));
+    let mut passes = Passes::new(SystemStart(0));
     let (bytes, mut into) = (answer(&[process(8, 1, 70)]), Snapshot::default());
     read(&mut passes, &mut ThreadNames::default(), &bytes, 0, &mut into);
     assert_eq!(into.processes[0].info.service(), "");
@@ -110,7 +110,7 @@ fn a_service_that_begins_in_a_running_process_names_it() {
 
 #[test]
 fn a_steady_pass_allocates_nothing() {
-    let (mut passes, mut names) = (Passes::new(Base(0)).with_unseen(), ThreadNames::default());
+    let (mut passes, mut names) = (Passes::new(SystemStart(0)).with_unseen(), ThreadNames::default());
     let mut into = Snapshot::default();
     for round in 0..40_u64 {
         let processes: Vec<_> = (0..200).map(|n| process(n * 8 + 8, 1, round * u64::from(n % 2))).collect();

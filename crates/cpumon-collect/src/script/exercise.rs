@@ -3,8 +3,8 @@
 
 use cpumon_model::Comm;
 
-use super::Command;
-use super::interpreter::{Interpreter, Target, is_path};
+use super::ScriptCommand;
+use super::interpreter::{FirstWord, Interpreter, is_path};
 use super::table::INTERPRETERS;
 
 /// A text that must never be shown.
@@ -51,12 +51,12 @@ impl Choices<'_> {
     }
 }
 
-struct Line {
+struct InterpreterLine {
     interpreter: &'static Interpreter,
     words: Vec<String>,
 }
 
-impl Line {
+impl InterpreterLine {
     /// Adds the option that the next byte chooses; `None` at the end of the bytes, or where the interpreter has no such option.
     fn add(&mut self, choices: &mut Choices<'_>) -> Option<()> {
         let Interpreter { letters, words, .. } = self.interpreter;
@@ -117,16 +117,16 @@ impl Line {
 
     fn script(&self) -> &'static str {
         match self.interpreter.target {
-            Target::File | Target::Program => "/srv/hunter2/job",
-            Target::Ending(_) => "hunter2/job.dll.js",
-            Target::Class(_) => "/srv/hunter2/Job.java",
+            FirstWord::File | FirstWord::Program => "/srv/hunter2/job",
+            FirstWord::Ending(_) => "hunter2/job.dll.js",
+            FirstWord::Class(_) => "/srv/hunter2/Job.java",
         }
     }
 
     fn check(&self, is_cut: bool) {
         let cmdline = [self.words.join("\0").as_bytes(), b"\0"].concat();
         let executable = self.words.first().map_or("", String::as_str);
-        let command = Command { executable, comm: executable.into(), cmdline: &cmdline, is_cut };
+        let command = ScriptCommand { executable, comm: executable.into(), cmdline: &cmdline, is_cut };
         let name = command.script(|| None).unwrap_or_default();
         assert!(!name.contains(TOKEN), "{:?} is called {name:?}", self.words);
     }
@@ -140,7 +140,7 @@ pub fn exercise(bytes: &[u8]) {
     if let Some(interpreter) = choices.any(&INTERPRETERS)
         && let Some(name) = choices.any(interpreter.names)
     {
-        let mut line = Line { interpreter, words: vec![(*name).to_owned()] };
+        let mut line = InterpreterLine { interpreter, words: vec![(*name).to_owned()] };
         for _ in 0..choices.next().unwrap_or(0) % 6 {
             line.add(&mut choices);
         }
@@ -151,13 +151,18 @@ pub fn exercise(bytes: &[u8]) {
         line.check(false);
         line.check(true);
         let cmdline = [name.as_bytes(), b"\0", choices.0.as_slice()].concat();
-        check_any(&Command { executable: name, comm: (*name).into(), cmdline: &cmdline, is_cut: false });
+        check_any(&ScriptCommand {
+            executable: name,
+            comm: (*name).into(),
+            cmdline: &cmdline,
+            is_cut: false,
+        });
     }
-    check_any(&Command { executable: "x", comm: Comm::new(bytes), cmdline: bytes, is_cut: false });
+    check_any(&ScriptCommand { executable: "x", comm: Comm::new(bytes), cmdline: bytes, is_cut: false });
 }
 
 /// A name is the process's own, or one of its words' without anything that names do not have.
-fn check_any(command: &Command<'_>) {
+fn check_any(command: &ScriptCommand<'_>) {
     if let Some(name) = command.script(|| None) {
         let is_own = name == command.comm.to_str_lossy();
         let is_plain = is_path(name.replace('$', "").as_bytes()) && !name.contains('/');

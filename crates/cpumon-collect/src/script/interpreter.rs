@@ -10,7 +10,7 @@ pub(super) struct Interpreter {
     pub(super) commands: &'static [&'static str],
     /// A word of two dashes ends the options, and the script follows.
     pub(super) dashes_end_options: bool,
-    pub(super) target: Target,
+    pub(super) target: FirstWord,
 }
 
 /// Options of one letter; a word may have several.
@@ -57,7 +57,7 @@ pub(super) struct Words {
 
 /// Meaning of the first word that is no option.
 #[derive(Copy, Clone, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum FirstWord {
     /// A file, or the directory of a program.
     File,
     /// A file if it ends in one of these ways; else a command of the interpreter.
@@ -89,7 +89,7 @@ pub(super) const PLAIN: Interpreter = Interpreter {
     words: NO_WORDS,
     commands: &[],
     dashes_end_options: true,
-    target: Target::File,
+    target: FirstWord::File,
 };
 
 enum Word {
@@ -112,13 +112,13 @@ enum Word {
 
 impl Interpreter {
     pub(super) fn is_java(&self) -> bool {
-        matches!(self.target, Target::Class(_))
+        matches!(self.target, FirstWord::Class(_))
     }
 
     /// Finds the script among the words of the command line; the first word is the interpreter.
-    pub(super) fn script<'a>(&self, mut words: impl Iterator<Item = &'a [u8]>) -> Name<'a> {
+    pub(super) fn script<'a>(&self, mut words: impl Iterator<Item = &'a [u8]>) -> ScriptName<'a> {
         let called = words.next().unwrap_or_default();
-        if self.target == Target::Program {
+        if self.target == FirstWord::Program {
             return windows_program(called);
         }
         let (mut target, mut commands) = (self.target, self.commands);
@@ -128,21 +128,23 @@ impl Interpreter {
                 Word::TakesNext => {
                     // Some take no value that begins like an option (`-o` of ksh93), and read it as one.
                     if words.next().is_some_and(|value| value.starts_with(b"-")) {
-                        return Name::Unknown;
+                        return ScriptName::Unknown;
                     }
                 }
-                Word::IsArchive => target = Target::File,
-                Word::NextIsScript => return words.next().map_or(Name::Unknown, file),
-                Word::NextIsModule => return words.next().map_or(Name::Unknown, class),
+                Word::IsArchive => target = FirstWord::File,
+                Word::NextIsScript => return words.next().map_or(ScriptName::Unknown, file),
+                Word::NextIsModule => return words.next().map_or(ScriptName::Unknown, class),
                 Word::ScriptAt(at) => return file(word.get(at..).unwrap_or_default()),
-                Word::Nothing => return Name::Unknown,
-                Word::EndOfOptions => return words.next().map_or(Name::Unknown, |word| target.named(word)),
+                Word::Nothing => return ScriptName::Unknown,
+                Word::EndOfOptions => {
+                    return words.next().map_or(ScriptName::Unknown, |word| target.named(word));
+                }
                 // One command at most: `dotnet exec`, `node inspect`.
                 Word::Other if commands.iter().any(|command| command.as_bytes() == word) => commands = &[],
                 Word::Other => return target.named(word),
             }
         }
-        Name::Unknown
+        ScriptName::Unknown
     }
 
     fn word(&self, word: &[u8], commands: &[&str]) -> Word {
@@ -158,14 +160,14 @@ impl Interpreter {
     }
 }
 
-impl Target {
-    fn named(self, word: &[u8]) -> Name<'_> {
+impl FirstWord {
+    fn named(self, word: &[u8]) -> ScriptName<'_> {
         let ends = |endings: &[&str]| endings.iter().any(|ending| word.ends_with(ending.as_bytes()));
         match self {
             Self::File => file(word),
             Self::Ending(endings) | Self::Class(endings) if ends(endings) => file(word),
             Self::Class(_) => class(word),
-            Self::Ending(_) | Self::Program => Name::Unknown,
+            Self::Ending(_) | Self::Program => ScriptName::Unknown,
         }
     }
 }
@@ -245,7 +247,7 @@ impl Letters {
 // Code and settings hardly ever are such words, which is the second line of defence behind the known options.
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Name<'a> {
+pub(super) enum ScriptName<'a> {
     Is(&'a [u8]),
     /// The working directory is the program.
     Here,
@@ -254,35 +256,35 @@ pub(super) enum Name<'a> {
 }
 
 /// A file or a module: the name without its directories.
-fn file(word: &[u8]) -> Name<'_> {
+fn file(word: &[u8]) -> ScriptName<'_> {
     match path_of(word) {
-        None => Name::Unknown,
-        Some(b"." | b"./") => Name::Here,
+        None => ScriptName::Unknown,
+        Some(b"." | b"./") => ScriptName::Here,
         Some(path) => known(base_name(path)),
     }
 }
 
 /// `org.example.Main`, `module/org.example.Main` and `org/example/Main` are `Main`.
-fn class(word: &[u8]) -> Name<'_> {
+fn class(word: &[u8]) -> ScriptName<'_> {
     let is_class = |b: &u8| is_plain(*b) || *b == b'$';
     if !word.iter().all(is_class) {
-        return Name::Unknown;
+        return ScriptName::Unknown;
     }
     known(base_name(word).rsplit(|&b| b == b'.').next().unwrap_or_default())
 }
 
 /// A program of Windows as Wine writes it to the command line: `C:\windows\system32\notepad.exe`, or the path of the file.
-fn windows_program(word: &[u8]) -> Name<'_> {
+fn windows_program(word: &[u8]) -> ScriptName<'_> {
     let name = word.rsplit(|&b| b == b'\\' || b == b'/').next().unwrap_or_default();
     let is_program = name.to_ascii_lowercase().ends_with(b".exe") && name.iter().all(|&b| is_plain(b));
-    if is_program { known(name) } else { Name::Unknown }
+    if is_program { known(name) } else { ScriptName::Unknown }
 }
 
-fn known(name: &[u8]) -> Name<'_> {
+fn known(name: &[u8]) -> ScriptName<'_> {
     match name {
         // A word that begins like an option or a variable is more likely one.
-        [] | [b'-' | b'$', ..] | b"." | b".." => Name::Unknown,
-        name => Name::Is(name),
+        [] | [b'-' | b'$', ..] | b"." | b".." => ScriptName::Unknown,
+        name => ScriptName::Is(name),
     }
 }
 

@@ -9,7 +9,7 @@ use cpumon_model::Comm;
 
 pub use self::exercise::exercise;
 pub use self::interpreter::is_path;
-use self::interpreter::{Interpreter, Name, base_name};
+use self::interpreter::{Interpreter, ScriptName, base_name};
 use self::table::INTERPRETERS;
 
 /// Longest name, bytes; names on the wire are cut there, too.
@@ -33,7 +33,7 @@ pub enum ExecScript {
 
 /// Known data of a process whose name is sought.
 #[derive(Copy, Clone, Debug)]
-pub struct Command<'a> {
+pub struct ScriptCommand<'a> {
     /// Base name of the executable.
     pub executable: &'a str,
     /// The main thread's name.
@@ -63,7 +63,7 @@ pub fn may_run_script(executable: &str, comm: Comm) -> bool {
     is_interpreter(executable) || Comm::new(executable.as_bytes()) != comm
 }
 
-impl Command<'_> {
+impl ScriptCommand<'_> {
     /// The script in the arguments that were read at an exec.
     pub fn at_exec(&self) -> ExecScript {
         match self.script(|| None) {
@@ -91,10 +91,10 @@ impl Command<'_> {
         directory: impl FnOnce() -> Option<String>,
     ) -> Option<String> {
         match interpreter.script(self.words()) {
-            Name::Is(name) => Some(String::from_utf8_lossy(name).into_owned()),
-            Name::Here => directory(),
+            ScriptName::Is(name) => Some(String::from_utf8_lossy(name).into_owned()),
+            ScriptName::Here => directory(),
             // Code or a console: the name that the program gave itself, if any, is all there is.
-            Name::Unknown => self.own_name(),
+            ScriptName::Unknown => self.own_name(),
         }
     }
 
@@ -121,7 +121,7 @@ impl Command<'_> {
         let called = self.words().next().map(base_name).unwrap_or_default();
         let called = std::str::from_utf8(called).unwrap_or_default();
         match interpreter_of(called).map(|shell| shell.script(self.words())) {
-            Some(Name::Is(name)) => Some(String::from_utf8_lossy(name).into_owned()),
+            Some(ScriptName::Is(name)) => Some(String::from_utf8_lossy(name).into_owned()),
             _ => self.own_name(),
         }
     }

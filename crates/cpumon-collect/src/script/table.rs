@@ -3,10 +3,10 @@
 //! costs a name; one with the wrong arity gives a secret away. Leave out uncertain options, and each option whose value may be the next
 //! word or missing.
 
-use super::interpreter::{Interpreter, Letters, NO_LETTERS, NO_WORDS, PLAIN, Target, Words};
+use super::interpreter::{FirstWord, Interpreter, Letters, NO_LETTERS, NO_WORDS, PLAIN, Words};
 
 /// File name extensions of JavaScript and TypeScript.
-const JAVASCRIPT: Target = Target::Ending(&[".js", ".mjs", ".cjs", ".ts", ".mts", ".jsx", ".tsx"]);
+const JAVASCRIPT: FirstWord = FirstWord::Ending(&[".js", ".mjs", ".cjs", ".ts", ".mts", ".jsx", ".tsx"]);
 
 /// bash and dash read the value of `-o` from the next word, wherever in a word the letter is.
 const SHELL_LETTERS: Letters =
@@ -241,7 +241,7 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
             ..NO_WORDS
         },
         dashes_end_options: false,
-        target: Target::Class(&[".java"]),
+        target: FirstWord::Class(&[".java"]),
         ..PLAIN
     },
     Interpreter {
@@ -255,7 +255,7 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
         },
         commands: &["exec"],
         dashes_end_options: false,
-        target: Target::Ending(&[".dll", ".exe"]),
+        target: FirstWord::Ending(&[".dll", ".exe"]),
         ..PLAIN
     },
     Interpreter {
@@ -267,7 +267,7 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
             ..NO_WORDS
         },
         dashes_end_options: false,
-        target: Target::Ending(&[".exe", ".dll"]),
+        target: FirstWord::Ending(&[".exe", ".dll"]),
         ..PLAIN
     },
     Interpreter {
@@ -328,7 +328,7 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
     },
     Interpreter {
         names: &["wine", "wine64", "wine-preloader", "wine64-preloader"],
-        target: Target::Program,
+        target: FirstWord::Program,
         ..PLAIN
     },
 ];

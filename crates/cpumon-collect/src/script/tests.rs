@@ -6,7 +6,8 @@ use super::*;
 
 fn script(executable: &str, comm: &str, arguments: &[&str]) -> Option<String> {
     let cmdline = [arguments.join("\0").as_bytes(), b"\0"].concat();
-    Command { executable, comm: comm.into(), cmdline: &cmdline, is_cut: false }.script(|| Some("srv".into()))
+    ScriptCommand { executable, comm: comm.into(), cmdline: &cmdline, is_cut: false }
+        .script(|| Some("srv".into()))
 }
 
 /// The script of a program that was started by its interpreter's name.
@@ -224,7 +225,7 @@ fn executables_are_interpreters_by_name_and_version() {
 #[test]
 fn a_cut_command_line_gives_no_cut_name() {
     let cut = |cmdline: &[u8]| {
-        Command { executable: "python3", comm: "python3".into(), cmdline, is_cut: true }.script(|| None)
+        ScriptCommand { executable: "python3", comm: "python3".into(), cmdline, is_cut: true }.script(|| None)
     };
     assert_eq!(cut(b"python3\0-u\0/opt/scri"), None);
     assert_eq!(cut(b"python3\0/opt/script\0arg"), Some("script".into()));
@@ -266,7 +267,8 @@ proptest! {
         cmdline in prop::collection::vec(prop_oneof![Just(0), Just(b'-'), any::<u8>()], 0..200),
         is_cut in any::<bool>(),
     ) {
-        let command = Command { executable: &executable, comm: Comm::new(&comm), cmdline: &cmdline, is_cut };
+        let command =
+            ScriptCommand { executable: &executable, comm: Comm::new(&comm), cmdline: &cmdline, is_cut };
         if let Some(name) = command.script(|| None) {
             let is_comm = name == command.comm.to_str_lossy();
             prop_assert!(!name.is_empty() && (is_comm || !name.contains(['/', '\0', ' ', '=', '\''])), "{name:?}");

@@ -7,7 +7,7 @@ use cpumon_model::{BootId, HostId, HostInfo, Moment};
 
 use super::sys;
 use crate::SourceOptions;
-use crate::nt::Base;
+use crate::nt::SystemStart;
 use crate::source::hashed;
 
 pub(super) fn host_info(options: &SourceOptions) -> HostInfo {
@@ -49,12 +49,12 @@ pub(super) fn host_id(boot: BootId) -> HostId {
 const TIME_OF_DAY: i32 = 3;
 
 /// When the system started, by the clock as it was set then, so that it stays the same when the clock is set later.
-pub(super) fn base() -> Base {
-    static BASE: OnceLock<Base> = OnceLock::new();
+pub(super) fn base() -> SystemStart {
+    static BASE: OnceLock<SystemStart> = OnceLock::new();
     *BASE.get_or_init(|| read_base().unwrap_or_default())
 }
 
-fn read_base() -> Option<Base> {
+fn read_base() -> Option<SystemStart> {
     let mut buffer = vec![0; 48];
     let length = sys::query(TIME_OF_DAY, &mut buffer).ok()?;
     let number = |at: usize| {
@@ -62,7 +62,7 @@ fn read_base() -> Option<Base> {
         Some(u64::from_le_bytes(bytes.try_into().ok()?))
     };
     // The start moves with the clock; the bias is the sum of these moves.
-    Some(Base(number(0)?.wrapping_sub(number(32).unwrap_or(0))))
+    Some(SystemStart(number(0)?.wrapping_sub(number(32).unwrap_or(0))))
 }
 
 /// Now. Start times are on the clock that people set, in its coarse steps, so the time since the start is taken from the same.

@@ -7,7 +7,7 @@ use super::answers::{FIRST_BYTES, PROCESSES, failed, read_cpus};
 use super::etw::EtwSession;
 use super::toolhelp::Toolhelp;
 use super::{host, sys};
-use crate::nt::{self, Passes, ProcessRow, Processes, ThreadNames, ThreadRow};
+use crate::nt::{self, Passes, Processes, ReportedProcess, ReportedThread, ThreadNames};
 use crate::{CollectError, Source, SourceOptions};
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -88,10 +88,10 @@ impl WindowsSource {
             let about = || self.about.describe(record.pid, &nt::text(record.name));
             let threads = record.threads().map(|thread| {
                 let name = self.names.of(thread.tid, thread.created, sys::thread_name);
-                let row = ThreadRow { name, ..ThreadRow::from(thread) };
+                let row = ReportedThread { name, ..ReportedThread::from(thread) };
                 now.map_or(row, |now| row.if_possible(now))
             });
-            self.passes.add(&ProcessRow::from(&record), threads, about, into);
+            self.passes.add(&ReportedProcess::from(&record), threads, about, into);
         }
         Ok(())
     }

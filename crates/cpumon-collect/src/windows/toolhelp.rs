@@ -5,14 +5,14 @@ use cpumon_model::{ProcessInfo, Snapshot};
 
 use super::about::{About, IDLE_PID};
 use super::sys::{self, ListedProcess, ListedThread, Miss};
-use crate::nt::{self, Passes, ProcessRow, ThreadNames, ThreadRow};
+use crate::nt::{self, Passes, ReportedProcess, ReportedThread, ThreadNames};
 
 /// Lists that are used again in each pass, and the processes that could not be read so far.
 #[derive(Default)]
 pub(super) struct Toolhelp {
     processes: Vec<ListedProcess>,
     /// Processes whose times could be read, with their place in the list.
-    rows: Vec<(usize, ProcessRow)>,
+    rows: Vec<(usize, ReportedProcess)>,
     threads: Vec<ListedThread>,
     is_wine: bool,
     vanished: u64,
@@ -46,7 +46,7 @@ impl Toolhelp {
                     continue;
                 }
             };
-            let row = ProcessRow {
+            let row = ReportedProcess {
                 pid: process.pid,
                 parent_pid: process.parent_pid,
                 created: times.created,
@@ -67,7 +67,7 @@ impl Toolhelp {
             let own = threads[first..].iter().take_while(|thread| thread.pid == process.pid);
             let threads = own.filter_map(|thread| match sys::thread_times(thread.tid) {
                 Ok(times) => {
-                    let row = ThreadRow {
+                    let row = ReportedThread {
                         tid: thread.tid,
                         created: times.created,
                         user: times.user,

@@ -9,7 +9,7 @@ use cpumon_model::{
 };
 
 use crate::counting::allocations;
-use crate::etw::{Record, Session};
+use crate::etw::{Record, SessionAccounts};
 
 pub(super) const MS: u64 = 1_000_000;
 /// Ticks of 100 ns: the usual counter of Windows.
@@ -36,7 +36,7 @@ pub(super) const LOST: Provider =
 
 /// A machine whose events and lists a test makes. Times are ms since the counter's zero.
 pub(super) struct Machine {
-    pub(super) session: Session,
+    pub(super) session: SessionAccounts,
     probes: Probes,
     previous: Moment,
     pub(super) listed: Vec<(u32, Vec<(u32, u64)>)>,
@@ -51,7 +51,7 @@ fn moment(ms: u64) -> Moment {
 impl Machine {
     pub(super) fn new(cpus: u16, probes: Probes) -> Self {
         let clock = TickClock::new(MS_TICKS * 1_000, 0).unwrap();
-        let session = Session::new(clock, BEGIN * MS_TICKS, cpus);
+        let session = SessionAccounts::new(clock, BEGIN * MS_TICKS, cpus);
         let listed = vec![(8, vec![(10, 0), (11, 0), (12, 0)]), (20, vec![(21, 0)])];
         Self { session, probes, previous: moment(BEGIN), listed, allocated: 0 }
     }

@@ -7,18 +7,18 @@ use cpumon_model::{ClockReading, Comm, Probes, ThreadKey};
 use rustix::time::{ClockId, clock_getres};
 
 use super::super::cpustat::CpuStat;
-use super::pass::Pass;
+use super::pass::PassRecords;
 use super::pass::iterator::TaskIterator;
 use super::records::TaskRecord;
 use super::ring;
-use super::sched::{Control, Programs, Setup, TimesState};
+use super::sched::{PassControl, Programs, Setup, TimesState};
 use crate::CollectError;
 
 /// Reads the CPU time of every thread by three clocks: the tick sampler's, the scheduler's, and the switches. Needs BPF.
 pub struct ClockReader {
     iterator: TaskIterator,
-    control: Control,
-    records: Pass,
+    control: PassControl,
+    records: PassRecords,
     cpus: CpuStat,
     _programs: Programs,
 }
@@ -33,8 +33,8 @@ impl ClockReader {
         let mut programs = Programs::open(setup)?;
         let mut reader = Self {
             iterator: TaskIterator::new(programs.take_iterator()?, true),
-            control: Control::open(&programs)?,
-            records: Pass::default(),
+            control: PassControl::open(&programs)?,
+            records: PassRecords::default(),
             cpus: CpuStat::open(Path::new("/proc"))?,
             _programs: programs,
         };
@@ -49,8 +49,8 @@ impl ClockReader {
     /// Errors: the kernel refuses the pass.
     pub fn read(&mut self, into: &mut Vec<ClockReading>) -> Result<(), CollectError> {
         let cut = self.control.begin_cut();
-        // Against an empty pass: without `Control::keep` the probe sends every thread in full.
-        let oddities = self.iterator.read(&Pass::default(), &[], &mut self.records);
+        // Against an empty pass: without `PassControl::keep` the probe sends every thread in full.
+        let oddities = self.iterator.read(&PassRecords::default(), &[], &mut self.records);
         self.control.end();
         oddities?;
         into.clear();

@@ -39,13 +39,13 @@ pub use trace::TraceRecorder;
 
 use self::hidden::Hidden;
 use self::lifecycle::exits::SummedExits;
-use self::pass::Pass;
+use self::pass::PassRecords;
 use self::pass::iterator::{Oddities, TaskIterator};
-use self::pass::watch::Watch;
+use self::pass::watch::SwitchWatch;
 use self::records::FIELDS;
 use self::ring::EventRing;
 use self::ring::events::Event;
-use self::sched::{Control, DelayAccounts, ProbeCost, Programs, Setup};
+use self::sched::{DelayAccounts, PassControl, ProbeCost, Programs, Setup};
 use self::tracker::Tracker;
 use super::cgroups::Cgroups;
 use super::cpustat::CpuStat;
@@ -118,12 +118,12 @@ pub(crate) struct BpfSource {
     sequence: u64,
     /// Ends of the last two snapshots, by their number modulo 2.
     ends: [Moment; 2],
-    control: Control,
+    control: PassControl,
     iterator: TaskIterator,
     hidden: Hidden,
     ring: EventRing,
     /// `None`: context switches are not watched.
-    watch: Option<Watch>,
+    watch: Option<SwitchWatch>,
     /// `None`: no histograms of run delays.
     delays: Option<DelayAccounts>,
     /// Exits that did not fit the ring buffer, summed by the probe.
@@ -133,7 +133,7 @@ pub(crate) struct BpfSource {
     infos: InfoCache,
     cgroups: Cgroups,
     tracker: Tracker,
-    records: Pass,
+    records: PassRecords,
     events: Vec<Event>,
     malformed: u64,
     cost: ProbeCost,
@@ -160,12 +160,12 @@ impl BpfSource {
         let boot = host::boot_id(&options.proc_root)?;
         let &SourceOptions { probes, script_names, .. } = options;
         let mut programs = Programs::open(Setup { probes, ring_bytes, script_names })?;
-        let watch = Watch::open(&programs, options)?;
+        let watch = SwitchWatch::open(&programs, options)?;
         let has_histograms = programs.probes.contains(Probes::HISTOGRAMS);
         let delays =
             has_histograms.then(|| DelayAccounts::open(&programs, &options.histogram_threads)).transpose()?;
         let mut source = Self {
-            control: Control::open(&programs)?,
+            control: PassControl::open(&programs)?,
             host: host::host_id(options, boot),
             boot,
             irq_in_run_time: host::irq_in_run_time(options),
@@ -182,7 +182,7 @@ impl BpfSource {
             infos: InfoCache::open(options)?,
             cgroups: Cgroups::open(&options.proc_root, &options.fs_root),
             tracker: Tracker::new(),
-            records: Pass::default(),
+            records: PassRecords::default(),
             events: Vec::with_capacity(ring::INITIAL_EVENTS),
             malformed: 0,
             cost: ProbeCost::open(&programs),
@@ -203,8 +203,8 @@ impl BpfSource {
         }
         for _ in 0..ADOPTING_PASSES {
             self.control.begin_cut();
-            // Against an empty pass: until `Control::keep` the probe sends every thread in full.
-            let read = self.iterator.read(&Pass::default(), &[], &mut self.records);
+            // Against an empty pass: until `PassControl::keep` the probe sends every thread in full.
+            let read = self.iterator.read(&PassRecords::default(), &[], &mut self.records);
             self.control.end();
             read?;
             if self.records.iter().all(|task| task.times.is_whole()) {
@@ -227,7 +227,7 @@ impl BpfSource {
         } else {
             self.control.begin();
         }
-        let read = self.iterator.read(&Pass::default(), &[], &mut self.records);
+        let read = self.iterator.read(&PassRecords::default(), &[], &mut self.records);
         self.control.end();
         read?;
         self.records.sort();

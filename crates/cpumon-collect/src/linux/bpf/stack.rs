@@ -18,13 +18,13 @@ const CALL: u8 = 0x85;
 const PSEUDO_CALL: u8 = 1;
 
 /// Section index, and instruction index within the section.
-type Place = (usize, u64);
+type CodePlace = (usize, u64);
 
 #[derive(Default)]
 struct Function {
     name: String,
     bytes: u32,
-    calls: BTreeSet<Place>,
+    calls: BTreeSet<CodePlace>,
 }
 
 /// The lowest byte of the stack that an instruction reaches.
@@ -46,7 +46,7 @@ fn reached(code: &[u8], copied: &mut [bool; 16]) -> u32 {
     }
 }
 
-fn functions(object: &[u8]) -> BTreeMap<Place, Function> {
+fn functions(object: &[u8]) -> BTreeMap<CodePlace, Function> {
     let file = object::File::parse(object).unwrap();
     let place = |symbol: &object::Symbol<'_, '_>| {
         symbol.section_index().map(|section| (section.0, symbol.address() / 8))
@@ -56,7 +56,7 @@ fn functions(object: &[u8]) -> BTreeMap<Place, Function> {
         let Some((in_section, first)) = place(&symbol) else { continue };
         let section = file.section_by_index(object::SectionIndex(in_section)).unwrap();
         // `None`: a function of the kernel.
-        let relocated: BTreeMap<u64, Option<Place>> = section
+        let relocated: BTreeMap<u64, Option<CodePlace>> = section
             .relocations()
             .filter_map(|(at, relocation)| match relocation.target() {
                 RelocationTarget::Symbol(symbol) => {
@@ -85,7 +85,7 @@ fn functions(object: &[u8]) -> BTreeMap<Place, Function> {
 }
 
 /// The chain of calls that takes the most stack, and how much.
-fn deepest(functions: &BTreeMap<Place, Function>, at: Place) -> (u32, Vec<String>) {
+fn deepest(functions: &BTreeMap<CodePlace, Function>, at: CodePlace) -> (u32, Vec<String>) {
     let function = &functions[&at];
     let (below, chain) =
         function.calls.iter().map(|call| deepest(functions, *call)).max().unwrap_or_default();
@@ -95,7 +95,7 @@ fn deepest(functions: &BTreeMap<Place, Function>, at: Place) -> (u32, Vec<String
 
 fn check(object: &[u8], known: &str) {
     let functions = functions(object);
-    let called: BTreeSet<Place> =
+    let called: BTreeSet<CodePlace> =
         functions.values().flat_map(|function| function.calls.iter().copied()).collect();
     let programs = functions.keys().filter(|at| !called.contains(at));
     let chains: Vec<_> = programs.map(|at| deepest(&functions, *at)).collect();

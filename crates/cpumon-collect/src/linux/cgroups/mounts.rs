@@ -35,7 +35,7 @@ impl Mounts {
         }
         let mut mounts = Self::default();
         for line in text.split(|&byte| byte == b'\n') {
-            let Some(found) = Found::parse(line) else { continue };
+            let Some(found) = MountLine::parse(line) else { continue };
             let place = if found.is_v2 { &mut mounts.v2 } else { &mut mounts.v1_cpu };
             if place.is_none() {
                 *place = Mount::open(fs_root, &found);
@@ -56,13 +56,13 @@ impl Mounts {
 
 /// A cgroup line of mountinfo.
 #[derive(Debug, PartialEq, Eq)]
-struct Found {
+struct MountLine {
     is_v2: bool,
     root: Box<str>,
     at: PathBuf,
 }
 
-impl Found {
+impl MountLine {
     /// `36 35 98:0 ROOT AT OPTIONS [OPTIONAL]... - TYPE SOURCE OPTIONS`
     fn parse(line: &[u8]) -> Option<Self> {
         let line = std::str::from_utf8(line).ok()?;
@@ -97,7 +97,7 @@ fn unescaped(text: &str) -> String {
 }
 
 impl Mount {
-    fn open(fs_root: &Path, found: &Found) -> Option<Self> {
+    fn open(fs_root: &Path, found: &MountLine) -> Option<Self> {
         let at = fs_root.join(found.at.strip_prefix("/").unwrap_or(&found.at));
         let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY;
         let dir = openat(CWD, at, flags, Mode::empty()).ok()?;
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn lines_about_the_cpu_are_found() {
         let found =
-            |line: &str| Found::parse(line.as_bytes()).map(|found| (found.is_v2, found.root, found.at));
+            |line: &str| MountLine::parse(line.as_bytes()).map(|found| (found.is_v2, found.root, found.at));
         let v1 = found(
             "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct",
         );

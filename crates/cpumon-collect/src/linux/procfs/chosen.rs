@@ -9,7 +9,7 @@ use cpumon_model::{Counters, ProcessKey, TaskState, ThreadSample};
 
 use super::super::host;
 use super::scan::Process;
-use super::thread::{Leader, Reader};
+use super::thread::{Leader, TaskReader};
 use super::visit::Outcome;
 use crate::{CollectError, parse};
 
@@ -23,7 +23,7 @@ pub(in super::super) struct Chosen {
     /// Whether the CPU clocks of processes go by the ids that /proc shows.
     has_clock: bool,
     opened_ns: u64,
-    reader: Reader,
+    reader: TaskReader,
     /// Ascending by process id.
     processes: Vec<Process>,
     /// Run time of the threads of ended processes, as far as it was seen.
@@ -38,7 +38,7 @@ impl Chosen {
             proc_dir: super::open_dir(proc_root)?,
             has_clock,
             opened_ns: host::now().boot_ns,
-            reader: Reader::keeping(MAX_KEPT_FDS, MAX_THREADS),
+            reader: TaskReader::keeping(MAX_KEPT_FDS, MAX_THREADS),
             processes: Vec::new(),
             exited: Counters::default(),
             left_out: Vec::new(),

@@ -52,9 +52,9 @@ pub(super) use chosen::MAX_THREADS as MAX_CHOSEN_THREADS;
 use scan::Process;
 pub(super) use scan::fits as shows_own_pids;
 pub(super) use thread::Leader;
-use thread::{Miss, Reader};
+use thread::{Miss, TaskReader};
 use visit::Outcome;
-use visit::{NewestPid, Search};
+use visit::{NewestPid, PidSearch};
 
 pub(crate) struct ProcfsSource {
     proc_root: PathBuf,
@@ -64,13 +64,13 @@ pub(crate) struct ProcfsSource {
     opened_ns: u64,
     /// Processes of other users are not in /proc.
     hides_processes: bool,
-    reader: Reader,
+    reader: TaskReader,
     newest: NewestPid,
     listing: Vec<u32>,
     /// Ascending by pid.
     processes: Vec<Process>,
     /// Every thread's place in `processes`, ascending by thread key.
-    order: Vec<Place>,
+    order: Vec<ThreadPlace>,
     /// Run time of the threads of ended processes, as far as it was seen.
     exited: Counters,
     infos: InfoCache,
@@ -82,7 +82,7 @@ pub(crate) struct ProcfsSource {
 
 /// Index of a process, and of the thread in that process.
 #[derive(Copy, Clone)]
-struct Place {
+struct ThreadPlace {
     key: ThreadKey,
     process: usize,
     thread: usize,
@@ -102,7 +102,7 @@ impl ProcfsSource {
         };
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let has_clock = scan::fits(root);
-        let mut reader = Reader::new();
+        let mut reader = TaskReader::new();
         // The clock of process 1 needs no /proc: if it answers, and its threads cannot be listed, that is hidepid.
         let hides_processes =
             has_clock && scan::process_ns(1).is_some() && root.join("1/task").read_dir().is_err();
@@ -168,10 +168,10 @@ impl ProcfsSource {
     }
 
     /// Finds processes that began; says whether there are any.
-    fn find_new(&mut self, search: Search) -> Result<bool, CollectError> {
+    fn find_new(&mut self, search: PidSearch) -> Result<bool, CollectError> {
         let known = self.processes.len();
         match search {
-            Search::Probe(pids) => {
+            PidSearch::Probe(pids) => {
                 for pid in pids {
                     // A pid may have gone to a thread, or its process has ended already: neither has a clock.
                     if !self.is_known(pid, known) && scan::process_ns(pid).is_some() {
@@ -179,7 +179,7 @@ impl ProcfsSource {
                     }
                 }
             }
-            Search::List => {
+            PidSearch::List => {
                 let mut listing = std::mem::take(&mut self.listing);
                 let listed = self.reader.list(&self.proc_dir, &mut listing);
                 // A process that is refused has no thread whose end would show.
@@ -237,7 +237,7 @@ impl ProcfsSource {
         order.clear();
         for (process, known) in processes.iter().enumerate() {
             let places = known.threads.iter().enumerate();
-            order.extend(places.map(|(thread, row)| Place { key: row.sample.key, process, thread }));
+            order.extend(places.map(|(thread, row)| ThreadPlace { key: row.sample.key, process, thread }));
         }
         order.sort_unstable_by_key(|place| place.key);
     }

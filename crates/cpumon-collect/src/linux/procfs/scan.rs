@@ -12,7 +12,7 @@ use cpumon_model::{Counters, ProcessKey};
 use rustix::fs::fstat;
 
 use super::super::file;
-use super::thread::{Leader, Miss, Reader, Thread};
+use super::thread::{Leader, Miss, ProcfsThread, TaskReader};
 use crate::parse;
 use crate::split::Split;
 
@@ -29,7 +29,7 @@ impl Process {
         &mut self,
         proc_dir: &OwnedFd,
         clock_ns: Option<u64>,
-        reader: &mut Reader,
+        reader: &mut TaskReader,
     ) -> Result<(), Miss> {
         let Some(dir) = self.dir.take() else { return Err(Miss::Failed) };
         let is_first = self.threads.is_empty();
@@ -55,7 +55,7 @@ impl Process {
         &mut self,
         dir: &OwnedFd,
         clock_ns: Option<u64>,
-        reader: &mut Reader,
+        reader: &mut TaskReader,
     ) -> Result<Scanned, Miss> {
         // The link count is read before the threads: a thread that begins later is seen at the next pass.
         let links = fstat(dir).map_err(|errno| reader.miss(errno))?.st_nlink;
@@ -70,7 +70,7 @@ impl Process {
         if clock_ns.is_some() && reader.has_schedstat == Some(true) && has_links(self.threads.len()) {
             let settled_ns = self.settle_by_clock(dir, reader, &mut is_complete);
             if let (Some(clock_ns), false) = (settled_ns, self.changed) {
-                is_complete &= self.each(dir, reader, |_| true, Thread::settle);
+                is_complete &= self.each(dir, reader, |_| true, ProcfsThread::settle);
                 return Ok(if is_complete && !self.changed {
                     Scanned::Settled(clock_ns)
                 } else {
@@ -80,7 +80,7 @@ impl Process {
         }
         // `settle_by_clock` has read those that ran lately.
         is_complete &= self.probe(dir, reader, |thread| !thread.is_read(pass));
-        is_complete &= self.each(dir, reader, |_| true, Thread::settle);
+        is_complete &= self.each(dir, reader, |_| true, ProcfsThread::settle);
         // The count alone is not enough: where one thread ended and another began it is the same.
         if self.changed || !has_links(self.threads.len()) {
             let mut listing = std::mem::take(&mut reader.listing);
@@ -94,7 +94,12 @@ impl Process {
 
     /// Reads the threads that ran lately until all run time adds up to the CPU clock, whose value it gives; `None` if it
     /// does not come to that.
-    fn settle_by_clock(&mut self, dir: &OwnedFd, reader: &mut Reader, is_complete: &mut bool) -> Option<u64> {
+    fn settle_by_clock(
+        &mut self,
+        dir: &OwnedFd,
+        reader: &mut TaskReader,
+        is_complete: &mut bool,
+    ) -> Option<u64> {
         let pass = reader.pass;
         let hot = self.threads.iter().filter(|thread| thread.is_hot(pass)).count();
         // If many threads run, some run during each try, so the sum does not match the clock.
@@ -105,7 +110,8 @@ impl Process {
                 return None;
             }
             // A sum of counters that never exceed the truth can equal the truth only if each one is true.
-            let threads_ns: u64 = self.threads.iter().map(Thread::probed_ns).fold(0, u64::saturating_add);
+            let threads_ns: u64 =
+                self.threads.iter().map(ProcfsThread::probed_ns).fold(0, u64::saturating_add);
             // Read after the threads: whatever ran meanwhile makes the two differ.
             let clock_ns = process_ns(self.key.pid)?;
             if threads_ns.saturating_add(self.ended.total().run_ns) == clock_ns {
@@ -116,7 +122,12 @@ impl Process {
     }
 
     /// Reads schedstat of the threads that `which` picks; says whether all could be read.
-    fn probe(&mut self, dir: &OwnedFd, reader: &mut Reader, which: impl Fn(&Thread) -> bool) -> bool {
+    fn probe(
+        &mut self,
+        dir: &OwnedFd,
+        reader: &mut TaskReader,
+        which: impl Fn(&ProcfsThread) -> bool,
+    ) -> bool {
         self.each(dir, reader, which, |thread, dir, reader, _| thread.probe(dir, reader))
     }
 
@@ -125,9 +136,9 @@ impl Process {
     fn each(
         &mut self,
         dir: &OwnedFd,
-        reader: &mut Reader,
-        which: impl Fn(&Thread) -> bool,
-        act: impl Fn(&mut Thread, &OwnedFd, &mut Reader, &mut Leader) -> Result<(), Miss>,
+        reader: &mut TaskReader,
+        which: impl Fn(&ProcfsThread) -> bool,
+        act: impl Fn(&mut ProcfsThread, &OwnedFd, &mut TaskReader, &mut Leader) -> Result<(), Miss>,
     ) -> bool {
         let Self { threads, leader, ended, key, changed, .. } = self;
         let mut is_complete = true;
@@ -160,13 +171,13 @@ impl Process {
 
     /// Takes in a listing: new threads are read; known ones that it does not show are asked once more, by path, because
     /// a listing that threads begin and end under can miss some. Says whether all could be read.
-    fn merge(&mut self, dir: &OwnedFd, listing: &[u32], reader: &mut Reader) -> Result<bool, Miss> {
-        let missing = |thread: &Thread| listing.binary_search(&thread.sample.key.tid).is_err();
+    fn merge(&mut self, dir: &OwnedFd, listing: &[u32], reader: &mut TaskReader) -> Result<bool, Miss> {
+        let missing = |thread: &ProcfsThread| listing.binary_search(&thread.sample.key.tid).is_err();
         for thread in self.threads.iter_mut().filter(|thread| missing(thread)) {
             thread.close(reader);
         }
         let mut is_complete = self.probe(dir, reader, missing);
-        is_complete &= self.each(dir, reader, missing, Thread::settle);
+        is_complete &= self.each(dir, reader, missing, ProcfsThread::settle);
         let known = self.threads.len();
         for &tid in listing {
             if self.threads[..known].binary_search_by_key(&tid, |thread| thread.sample.key.tid).is_err() {
@@ -180,9 +191,9 @@ impl Process {
         Ok(is_complete)
     }
 
-    fn begin_thread(&mut self, dir: &OwnedFd, tid: u32, reader: &mut Reader) -> Result<bool, Miss> {
+    fn begin_thread(&mut self, dir: &OwnedFd, tid: u32, reader: &mut TaskReader) -> Result<bool, Miss> {
         let mut leader = Leader::default();
-        match Thread::open(dir, tid, reader, &mut leader) {
+        match ProcfsThread::open(dir, tid, reader, &mut leader) {
             // Another process under the same pid.
             Ok(_) if tid == self.key.pid && self.is_known => return Err(Miss::Gone),
             Ok(mut thread) => {
@@ -205,7 +216,7 @@ impl Process {
 
     /// Finds run time of threads that ended, seen before or not. With a CPU clock it is known to the ns; without, stat's
     /// ticks are asked when a thread began or ended.
-    fn count_ended(&mut self, proc_dir: &OwnedFd, clock_ns: Option<u64>, reader: &mut Reader) {
+    fn count_ended(&mut self, proc_dir: &OwnedFd, clock_ns: Option<u64>, reader: &mut TaskReader) {
         // Run times made of ticks do not add up to a clock of ns.
         let clock_ns = clock_ns.filter(|_| reader.has_schedstat == Some(true));
         if clock_ns.is_none() && !self.changed {
@@ -238,7 +249,7 @@ pub(super) struct Process {
     pub(super) key: ProcessKey,
     pub(super) leader: Leader,
     /// Ascending by key. Empty if the kernel refuses to show it.
-    pub(super) threads: Vec<Thread>,
+    pub(super) threads: Vec<ProcfsThread>,
     /// Run time of threads that ended before they got a row.
     pub(super) ended: Ended,
     /// The main thread must be read again: its parent ended.
@@ -263,12 +274,12 @@ impl Process {
         sum
     }
 
-    pub(super) fn close(&mut self, reader: &mut Reader) {
+    pub(super) fn close(&mut self, reader: &mut TaskReader) {
         self.threads.iter_mut().for_each(|thread| thread.close(reader));
         reader.close(&mut self.dir);
     }
 
-    pub(super) fn open_dir(&mut self, proc_dir: &OwnedFd, reader: &mut Reader) -> Result<(), Miss> {
+    pub(super) fn open_dir(&mut self, proc_dir: &OwnedFd, reader: &mut TaskReader) -> Result<(), Miss> {
         if self.dir.is_none() {
             let opened = file::with_path(self.key.pid, "task", |path| file::open_at(proc_dir, path));
             self.dir = Some(opened.map_err(|errno| reader.miss(errno))?);
@@ -280,7 +291,7 @@ impl Process {
     }
 
     /// The main thread; `None` only for a process that the kernel refuses to show.
-    pub(super) fn main_thread(&self) -> Option<&Thread> {
+    pub(super) fn main_thread(&self) -> Option<&ProcfsThread> {
         let at = self.threads.binary_search_by_key(&self.key.pid, |thread| thread.sample.key.tid).ok()?;
         self.threads.get(at)
     }

@@ -1,5 +1,5 @@
 //! One thread: makes its sample, whose counters never fall, from its files under an open task directory. schedstat alone
-//! shows whether it ran: stat and status are read only then. [`Reader`]: shared by all reads of a pass: buffers, the
+//! shows whether it ran: stat and status are read only then. [`TaskReader`]: shared by all reads of a pass: buffers, the
 //! budget of open descriptors, counts of errors.
 
 use std::mem::MaybeUninit;
@@ -29,7 +29,7 @@ struct Files {
     status: Option<OwnedFd>,
 }
 
-pub(super) struct Thread {
+pub(super) struct ProcfsThread {
     pub(super) sample: ThreadSample,
     sched: SchedStat,
     start_ticks: u64,
@@ -48,12 +48,12 @@ pub(in super::super) struct Leader {
     pub(in super::super) uid: Option<u32>,
 }
 
-impl Thread {
+impl ProcfsThread {
     /// Reads a thread for the first time. `leader` gets the data of stat and status.
     pub(super) fn open(
         dir: &OwnedFd,
         tid: u32,
-        reader: &mut Reader,
+        reader: &mut TaskReader,
         leader: &mut Leader,
     ) -> Result<Self, Miss> {
         let sched = Self::first_schedstat(dir, tid, reader)?;
@@ -80,7 +80,7 @@ impl Thread {
     }
 
     /// The first schedstat shows whether the kernel has it: a task with a stat but no schedstat means that it has not.
-    fn first_schedstat(dir: &OwnedFd, tid: u32, reader: &mut Reader) -> Result<Option<SchedStat>, Miss> {
+    fn first_schedstat(dir: &OwnedFd, tid: u32, reader: &mut TaskReader) -> Result<Option<SchedStat>, Miss> {
         if reader.has_schedstat == Some(false) {
             return Ok(None);
         }
@@ -99,8 +99,8 @@ impl Thread {
         }
     }
 
-    /// Reads schedstat: whether it ran. If so, [`Thread::settle`] has to follow.
-    pub(super) fn probe(&mut self, dir: &OwnedFd, reader: &mut Reader) -> Result<(), Miss> {
+    /// Reads schedstat: whether it ran. If so, [`ProcfsThread::settle`] has to follow.
+    pub(super) fn probe(&mut self, dir: &OwnedFd, reader: &mut TaskReader) -> Result<(), Miss> {
         let keep = reader.pass - self.read_pass <= KEEP_WITHIN;
         self.read_pass = reader.pass;
         if reader.has_schedstat == Some(false) {
@@ -116,12 +116,12 @@ impl Thread {
         Ok(())
     }
 
-    /// Brings the sample up to date if [`Thread::probe`] saw that it ran. `Err(Gone)` leaves the counters at the last
+    /// Brings the sample up to date if [`ProcfsThread::probe`] saw that it ran. `Err(Gone)` leaves the counters at the last
     /// ones known.
     pub(super) fn settle(
         &mut self,
         dir: &OwnedFd,
-        reader: &mut Reader,
+        reader: &mut TaskReader,
         leader: &mut Leader,
     ) -> Result<(), Miss> {
         if !std::mem::take(&mut self.is_unsettled) {
@@ -148,7 +148,7 @@ impl Thread {
     pub(super) fn refresh(
         &mut self,
         dir: &OwnedFd,
-        reader: &mut Reader,
+        reader: &mut TaskReader,
         leader: &mut Leader,
     ) -> Result<(), Miss> {
         // No descriptor stays open: an idle thread is read here once in `REFRESH_PASSES`.
@@ -188,7 +188,7 @@ impl Thread {
         &self.sample.counters
     }
 
-    pub(super) fn close(&mut self, reader: &mut Reader) {
+    pub(super) fn close(&mut self, reader: &mut TaskReader) {
         for file in [&mut self.files.schedstat, &mut self.files.stat, &mut self.files.status] {
             reader.close(file);
         }
@@ -205,7 +205,7 @@ impl Thread {
     }
 
     /// Brings run time and its split up to date. Without a stat the proportion stays as it was.
-    fn count(&mut self, stat: Option<&Stat>, reader: &Reader) {
+    fn count(&mut self, stat: Option<&Stat>, reader: &TaskReader) {
         let (user, system) = stat
             .map_or((self.split.user_ns, self.split.system_ns), |stat| (stat.user_ticks, stat.system_ticks));
         let ticks_ns = user.saturating_add(system).saturating_mul(reader.ns_per_tick);
@@ -223,7 +223,7 @@ impl Thread {
     fn read_status(
         &mut self,
         dir: &OwnedFd,
-        reader: &mut Reader,
+        reader: &mut TaskReader,
         keep: bool,
         leader: &mut Leader,
     ) -> Result<(), Miss> {
@@ -240,7 +240,7 @@ impl Thread {
 fn read_stat(
     dir: &OwnedFd,
     tid: u32,
-    reader: &mut Reader,
+    reader: &mut TaskReader,
     kept: &mut Option<OwnedFd>,
     keep: bool,
 ) -> Result<Stat, Miss> {
@@ -269,7 +269,7 @@ pub(super) enum Miss {
     Failed,
 }
 
-pub(super) struct Reader {
+pub(super) struct TaskReader {
     buffer: Box<[u8]>,
     dirents: Box<[MaybeUninit<u8>]>,
     /// Number of the pass, from 1.
@@ -296,7 +296,7 @@ pub(super) struct Reader {
     pub(super) malformed: u64,
 }
 
-impl Reader {
+impl TaskReader {
     pub(super) fn new() -> Self {
         Self::keeping(fd_budget(), usize::MAX)
     }

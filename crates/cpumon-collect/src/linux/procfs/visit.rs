@@ -7,7 +7,7 @@ use cpumon_model::ProcessKey;
 
 use super::super::file;
 use super::scan::{self, Ended, Process};
-use super::thread::{Leader, Miss, Reader};
+use super::thread::{Leader, Miss, TaskReader};
 use crate::parse;
 
 /// Passes without any run time after which kept descriptors are closed.
@@ -31,7 +31,7 @@ impl Process {
         pid: u32,
         has_clock: bool,
         opened_ns: u64,
-        reader: &mut Reader,
+        reader: &mut TaskReader,
     ) -> Result<Self, Miss> {
         let mut process = Self {
             key: ProcessKey { pid, start_ns: 0 },
@@ -78,7 +78,7 @@ impl Process {
     }
 
     /// Brings it up to date; a process that did not run costs no more than finding that out.
-    pub(super) fn update(&mut self, proc_dir: &OwnedFd, has_clock: bool, reader: &mut Reader) -> Outcome {
+    pub(super) fn update(&mut self, proc_dir: &OwnedFd, has_clock: bool, reader: &mut TaskReader) -> Outcome {
         let mut clock_ns = None;
         if has_clock {
             clock_ns = scan::process_ns(self.key.pid);
@@ -102,7 +102,7 @@ impl Process {
     }
 
     /// Nothing ran: closes descriptors that were open for long, and refreshes the threads whose turn it is.
-    fn rest(&mut self, proc_dir: &OwnedFd, reader: &mut Reader) -> Outcome {
+    fn rest(&mut self, proc_dir: &OwnedFd, reader: &mut TaskReader) -> Outcome {
         let pass = reader.pass;
         if self.is_orphaned || self.threads.iter().any(|thread| thread.is_due(pass)) {
             let had_dir = self.dir.is_some();
@@ -120,7 +120,7 @@ impl Process {
         Outcome::Same
     }
 
-    fn refresh(&mut self, reader: &mut Reader) {
+    fn refresh(&mut self, reader: &mut TaskReader) {
         let Some(dir) = &self.dir else { return };
         let (pid, pass) = (self.key.pid, reader.pass);
         for thread in &mut self.threads {
@@ -146,7 +146,7 @@ const LIST_EVERY: u64 = 32;
 const PROBES_PER_LISTED: usize = 12;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Search {
+pub(super) enum PidSearch {
     List,
     /// Among these pids; an empty range if none was handed out.
     Probe(RangeInclusive<u32>),
@@ -171,17 +171,17 @@ impl NewestPid {
     /// Which pids to try in this pass, given the newest pid and how many processes are known.
     ///
     /// The range covers the pass before as well: a pid is handed out a moment before its process can be asked.
-    pub(super) fn search(&mut self, newest: Option<u32>, pass: u64, known: usize) -> Search {
+    pub(super) fn search(&mut self, newest: Option<u32>, pass: u64, known: usize) -> PidSearch {
         let from = self.earlier;
         self.earlier = std::mem::replace(&mut self.previous, newest);
-        let (Some(from), Some(newest)) = (from, newest) else { return Search::List };
+        let (Some(from), Some(newest)) = (from, newest) else { return PidSearch::List };
         // Pids go up and start over at their maximum.
         let is_few =
             newest.checked_sub(from).is_some_and(|count| count as usize <= PROBES_PER_LISTED * known);
         if is_few && !pass.is_multiple_of(LIST_EVERY) {
-            Search::Probe(from + 1..=newest)
+            PidSearch::Probe(from + 1..=newest)
         } else {
-            Search::List
+            PidSearch::List
         }
     }
 }
@@ -193,11 +193,11 @@ mod tests {
     #[test]
     fn few_new_pids_are_probed_twice() {
         let mut pids = NewestPid::default();
-        assert_eq!(pids.search(Some(100), 1, 50), Search::List, "nothing to compare with");
-        assert_eq!(pids.search(Some(100), 2, 50), Search::List);
-        assert_eq!(pids.search(Some(103), 3, 50), Search::Probe(101..=103));
-        assert_eq!(pids.search(Some(103), 4, 50), Search::Probe(101..=103));
-        let Search::Probe(none) = pids.search(Some(103), 5, 50) else { panic!("listed") };
+        assert_eq!(pids.search(Some(100), 1, 50), PidSearch::List, "nothing to compare with");
+        assert_eq!(pids.search(Some(100), 2, 50), PidSearch::List);
+        assert_eq!(pids.search(Some(103), 3, 50), PidSearch::Probe(101..=103));
+        assert_eq!(pids.search(Some(103), 4, 50), PidSearch::Probe(101..=103));
+        let PidSearch::Probe(none) = pids.search(Some(103), 5, 50) else { panic!("listed") };
         assert!(none.is_empty());
     }
 
@@ -205,8 +205,8 @@ mod tests {
     fn many_pids_a_wrap_and_every_32nd_pass_are_listed() {
         let mut pids = NewestPid::default();
         for (newest, pass) in [(100, 1), (100, 2), (701, 3), (30, 4), (30, 5), (30, 32)] {
-            assert_eq!(pids.search(Some(newest), pass, 50), Search::List, "{newest} {pass}");
+            assert_eq!(pids.search(Some(newest), pass, 50), PidSearch::List, "{newest} {pass}");
         }
-        assert_eq!(pids.search(None, 33, 50), Search::List, "unreadable");
+        assert_eq!(pids.search(None, 33, 50), PidSearch::List, "unreadable");
     }
 }

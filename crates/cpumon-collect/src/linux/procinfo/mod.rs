@@ -16,7 +16,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 pub(crate) use self::naming::{About, Exec};
 use self::naming::{Files, MAX_BYTES, Naming, Scratch, UNKNOWN_UID};
 use super::users::UserNames;
-use crate::script::{Command, ExecScript};
+use crate::script::{ExecScript, ScriptCommand};
 use crate::{CollectError, SourceOptions, parse};
 
 /// Entries up to which the map is never shrunk.
@@ -29,7 +29,7 @@ const SECOND_READ: u64 = 2;
 /// Passes between later reads of an entry.
 const NEXT_READ: u64 = 64;
 
-struct Entry {
+struct InfoEntry {
     info: Arc<ProcessInfo>,
     comm: Comm,
     seen: u64,
@@ -46,7 +46,7 @@ pub(crate) struct InfoCache {
     with_cmdline: bool,
     script_names: bool,
     users: UserNames,
-    entries: HashMap<ProcessKey, Entry>,
+    entries: HashMap<ProcessKey, InfoEntry>,
     /// Whole names of scripts by their first 15 bytes, for processes that end before their command line is read.
     long_names: HashMap<Comm, Box<str>>,
     pass: u64,
@@ -110,7 +110,7 @@ impl InfoCache {
         let (pass, read_again_at) = (self.pass, self.pass + due);
         let scratch = &self.scratch;
         let mut is_fresh = due == SECOND_READ;
-        let entry = self.entries.entry(about.key).or_insert_with(|| Entry {
+        let entry = self.entries.entry(about.key).or_insert_with(|| InfoEntry {
             info: Arc::new(scratch.to_info()),
             comm: about.comm,
             seen: pass,
@@ -166,7 +166,7 @@ impl InfoCache {
             ExecScript::None => None,
             ExecScript::Unread => {
                 let (executable, comm) = (&*exec.program, exec.comm);
-                let name = Command { executable, comm, cmdline: &[], is_cut: false }.script(|| None)?;
+                let name = ScriptCommand { executable, comm, cmdline: &[], is_cut: false }.script(|| None)?;
                 let long = self.long_names.get(&comm).filter(|long| long.starts_with(&name));
                 Some(long.cloned().unwrap_or(name.into()))
             }

@@ -9,7 +9,7 @@ use rustix::fs::readlinkat_raw;
 use rustix::io::Errno;
 
 use super::super::file;
-use crate::script::{self, Command, ExecScript};
+use crate::script::{self, ExecScript, ScriptCommand};
 use crate::{parse, scrub};
 
 /// Longest command line of a program that has long ones before the name that counts: class paths of Java.
@@ -102,11 +102,12 @@ impl Naming<'_> {
             return Some(name.to_string());
         }
         let command =
-            Command { executable, comm: self.about.comm, cmdline: raw, is_cut: raw.len() == MAX_BYTES };
+            ScriptCommand { executable, comm: self.about.comm, cmdline: raw, is_cut: raw.len() == MAX_BYTES };
         if command.is_cut && script::has_long_options(executable) {
             let mut long = vec![0; MAX_LONG_BYTES];
             let cmdline = files.read("cmdline", &mut long)?;
-            return Command { cmdline, is_cut: cmdline.len() == MAX_LONG_BYTES, ..command }.script(|| None);
+            return ScriptCommand { cmdline, is_cut: cmdline.len() == MAX_LONG_BYTES, ..command }
+                .script(|| None);
         }
         command.script(|| directory_name(files.link("cwd", &mut [0; MAX_BYTES])?))
     }

@@ -52,14 +52,14 @@ struct Properties {
 }
 
 /// A session; dropping it stops the session.
-pub(super) struct Control {
+pub(super) struct SessionController {
     handle: CONTROLTRACE_HANDLE,
     properties: Box<Properties>,
     name: Vec<u16>,
 }
 
 // SAFETY: the handle is a number, and the pointers in the properties are the system's own values, which nothing here follows.
-unsafe impl Send for Control {}
+unsafe impl Send for SessionController {}
 
 fn properties(id: u128, flags: EVENT_TRACE_FLAG, cpus: u32) -> Properties {
     // SAFETY: all-zero bytes are a valid value (numbers and a null handle).
@@ -82,7 +82,7 @@ fn result(code: u32) -> io::Result<()> {
     if code == ERROR_SUCCESS { Ok(()) } else { Err(io::Error::from_raw_os_error(code.cast_signed())) }
 }
 
-impl Control {
+impl SessionController {
     /// Starts a session of the kernel's events; one of this name, which an agent that was killed left behind, is stopped first.
     pub(super) fn start(name: SessionName, flags: EVENT_TRACE_FLAG, cpus: u32) -> io::Result<Self> {
         let mut control = Self {
@@ -128,7 +128,7 @@ impl Control {
     }
 }
 
-impl Drop for Control {
+impl Drop for SessionController {
     fn drop(&mut self) {
         // It may have been stopped by another: then there is nothing to do. A session that did not start has no handle, and without one
         // the system would search by name.

@@ -1,5 +1,5 @@
 //! A real-time session of the kernel's events: switches, wakeups, interrupts, threads and processes, in a thread of its own, which
-//! brings them to [`crate::etw::Session`]. It ends with this process's source; one that a killed agent left is stopped at the next start.
+//! brings them to [`crate::etw::SessionAccounts`]. It ends with this process's source; one that a killed agent left is stopped at the next start.
 //!
 //! Not yet run on a real Windows: docs/windows.md has the steps. Under Wine the system refuses it.
 
@@ -18,10 +18,10 @@ use windows_sys::Win32::System::Diagnostics::Etw::{
     EVENT_TRACE_FLAG_INTERRUPT, EVENT_TRACE_FLAG_PROCESS, EVENT_TRACE_FLAG_THREAD,
 };
 
-use self::calls::{Consumer, Control, SessionName, Take};
+use self::calls::{Consumer, SessionController, SessionName, Take};
 use super::{host, sys};
 use crate::CollectError;
-use crate::etw::{Record, Session};
+use crate::etw::{Record, SessionAccounts};
 
 /// The session of the agent: one at a time.
 const AGENT: SessionName =
@@ -33,18 +33,18 @@ const DOCTOR: SessionName =
 const MOST_WAITS: u32 = 20;
 const WAIT: Duration = Duration::from_millis(5);
 
-struct Shared {
-    session: Mutex<Session>,
+struct SharedSession {
+    session: Mutex<SessionAccounts>,
     has_ended: AtomicBool,
 }
 
-impl Shared {
-    fn session(&self) -> MutexGuard<'_, Session> {
+impl SharedSession {
+    fn session(&self) -> MutexGuard<'_, SessionAccounts> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Take for Shared {
+impl Take for SharedSession {
     fn take(&self, record: &Record<'_>) {
         self.session().take(record);
     }
@@ -52,8 +52,8 @@ impl Take for Shared {
 
 pub(super) struct EtwSession {
     /// `None` while the session is dropped.
-    control: Option<Control>,
-    shared: Arc<Shared>,
+    control: Option<SessionController>,
+    shared: Arc<SharedSession>,
     thread: Option<JoinHandle<()>>,
     probes: Probes,
     previous: Moment,
@@ -89,12 +89,13 @@ impl EtwSession {
         let clock = TickClock::new(sys::counter_frequency(), 0)
             .ok_or_else(|| unavailable("the performance counter has an impossible frequency".to_owned()))?;
         let cpus = sys::cpu_count();
-        let control = Control::start(name, flags(probes), cpus)
+        let control = SessionController::start(name, flags(probes), cpus)
             .map_err(|error| unavailable(reason("start", &error)))?;
         // Earlier events are skipped: from here on nothing is missing.
         let begin_ticks = sys::counter();
-        let session = Session::new(clock, begin_ticks, u16::try_from(cpus).unwrap_or(u16::MAX));
-        let shared = Arc::new(Shared { session: Mutex::new(session), has_ended: AtomicBool::new(false) });
+        let session = SessionAccounts::new(clock, begin_ticks, u16::try_from(cpus).unwrap_or(u16::MAX));
+        let shared =
+            Arc::new(SharedSession { session: Mutex::new(session), has_ended: AtomicBool::new(false) });
         let consumer =
             Consumer::open(name, Arc::clone(&shared)).map_err(|error| unavailable(reason("read", &error)))?;
         let in_thread = Arc::clone(&shared);

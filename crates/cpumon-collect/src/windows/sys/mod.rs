@@ -136,7 +136,7 @@ pub(super) fn is_wine() -> bool {
 
 /// Start and times of a process or thread, in units of 100 ns.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Times {
+pub(super) struct KernelUserTimes {
     pub(super) created: u64,
     pub(super) user: u64,
     pub(super) kernel: u64,
@@ -163,14 +163,14 @@ fn units(time: FILETIME) -> u64 {
 type ReadTimes =
     unsafe extern "system" fn(HANDLE, *mut FILETIME, *mut FILETIME, *mut FILETIME, *mut FILETIME) -> i32;
 
-fn times(of: &Handle, read: ReadTimes) -> Result<Times, Miss> {
+fn times(of: &Handle, read: ReadTimes) -> Result<KernelUserTimes, Miss> {
     let [mut created, mut ended, mut kernel, mut user] = [FILETIME::default(); 4];
     // SAFETY: the handle is open, and the four times are on this stack.
     let is_read = unsafe { read(of.0, &raw mut created, &raw mut ended, &raw mut kernel, &raw mut user) };
     if is_read == 0 {
         return Err(Miss::last());
     }
-    Ok(Times { created: units(created), user: units(user), kernel: units(kernel) })
+    Ok(KernelUserTimes { created: units(created), user: units(user), kernel: units(kernel) })
 }
 
 fn open_process(pid: u32) -> Result<Handle, Miss> {
@@ -178,7 +178,7 @@ fn open_process(pid: u32) -> Result<Handle, Miss> {
     Handle::new(unsafe { OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, pid) }).ok_or_else(Miss::last)
 }
 
-pub(super) fn process_times(pid: u32) -> Result<Times, Miss> {
+pub(super) fn process_times(pid: u32) -> Result<KernelUserTimes, Miss> {
     times(&open_process(pid)?, GetProcessTimes)
 }
 
@@ -189,7 +189,7 @@ pub(super) fn session_of(pid: u32) -> Option<u32> {
     (is_read != 0).then_some(session)
 }
 
-pub(super) fn thread_times(tid: u32) -> Result<Times, Miss> {
+pub(super) fn thread_times(tid: u32) -> Result<KernelUserTimes, Miss> {
     // SAFETY: takes numbers only.
     let thread = Handle::new(unsafe { OpenThread(THREAD_QUERY_LIMITED_INFORMATION, 0, tid) });
     times(&thread.ok_or_else(Miss::last)?, GetThreadTimes)

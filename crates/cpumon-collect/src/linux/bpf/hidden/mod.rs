@@ -45,7 +45,7 @@ pub(crate) struct Hidden {
 
 /// Totals since the source was opened.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-struct Sums {
+struct HiddenTotals {
     /// CPU time that no event explains; `None` where the switches are not watched.
     unknown_ns: Option<u64>,
     /// Run time of the hidden threads.
@@ -58,14 +58,14 @@ struct Rescan {
     /// Passes between the last two scans.
     wait: u32,
     /// At the last scan; `None`: that was before the first pass.
-    then: Option<Sums>,
+    then: Option<HiddenTotals>,
 }
 
 impl Rescan {
     const NEW: Self = Self { left: FIRST_WAIT, wait: FIRST_WAIT, then: None };
 
     /// Counts a pass; returns whether the next scan is due.
-    fn is_due(&mut self, now: Sums) -> bool {
+    fn is_due(&mut self, now: HiddenTotals) -> bool {
         self.left = self.left.saturating_sub(1);
         // The first pass is the baseline: CPU time before it is not compared.
         let then = *self.then.get_or_insert(now);
@@ -80,7 +80,7 @@ impl Rescan {
         self.left == 0 && is_worth
     }
 
-    fn finish(&mut self, has_found: bool, now: Sums) {
+    fn finish(&mut self, has_found: bool, now: HiddenTotals) {
         // Listing /proc costs microseconds for each process. Time that stays unexplained for another reason must not make every
         // pass pay for it.
         let wait = if has_found { FIRST_WAIT } else { LONGEST_WAIT.min(self.wait.saturating_mul(2)) };
@@ -176,7 +176,7 @@ impl Hidden {
         // Ended threads count too: otherwise the sum falls at an end, and explained time seems unexplained.
         let live = self.threads.iter().map(|task| task.run_ns);
         let ran_ns = live.fold(chosen.exited().run_ns, u64::saturating_add);
-        let now = Sums { unknown_ns: is_watched.then_some(unknown_ns), ran_ns };
+        let now = HiddenTotals { unknown_ns: is_watched.then_some(unknown_ns), ran_ns };
         if self.rescan.is_due(now) {
             let has_found = self.find(shown, observed_from_ns);
             self.rescan.finish(has_found, now);

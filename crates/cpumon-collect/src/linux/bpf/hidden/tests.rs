@@ -204,8 +204,8 @@ fn where_ids_may_mean_other_processes_none_is_called_hidden() {
 
 #[test]
 fn rescans_need_unexplained_time_and_become_rarer() {
-    let sums = |unknown_ns: u64, ran_ns| Sums { unknown_ns: Some(unknown_ns), ran_ns };
-    let passes_until = |rescan: &mut Rescan, now: Sums| (1..2_000).find(|_| rescan.is_due(now));
+    let sums = |unknown_ns: u64, ran_ns| HiddenTotals { unknown_ns: Some(unknown_ns), ran_ns };
+    let passes_until = |rescan: &mut Rescan, now: HiddenTotals| (1..2_000).find(|_| rescan.is_due(now));
     let mut rescan = Rescan::NEW;
     // CPU time from before the first pass starts no scan.
     assert!(!rescan.is_due(sums(0, 50 * SECOND)));
@@ -222,7 +222,7 @@ fn rescans_need_unexplained_time_and_become_rarer() {
     rescan.finish(true, unknown);
     assert_eq!(rescan.wait, FIRST_WAIT);
     // Where no switch is watched there is no unexplained time: it scans at intervals.
-    let blind = Sums::default();
+    let blind = HiddenTotals::default();
     let mut rescan = Rescan::NEW;
     assert_eq!(passes_until(&mut rescan, blind), Some(8));
 }

@@ -13,7 +13,7 @@ use super::super::super::procinfo::{Exec, InfoCache};
 use super::super::records::task::whole_us;
 use super::super::records::{ExitEvent, KERNEL_THREAD, LostExits, TaskRecord, read_plain};
 use super::super::sched::Programs;
-use super::groups::{Group, Groups};
+use super::groups::{ControlGroup, ControlGroups};
 use super::renames::ExecNames;
 use crate::CollectError;
 use crate::script::ExecScript;
@@ -59,7 +59,7 @@ impl Exits {
     pub(crate) fn report(
         &mut self,
         names: &ExecNames,
-        groups: &Groups,
+        groups: &ControlGroups,
         infos: &InfoCache,
         into: &mut Snapshot,
     ) -> Counters {
@@ -113,7 +113,7 @@ fn name_process<'a>(
     threads: impl Iterator<Item = &'a TaskRecord> + Clone,
     names: &ExecNames,
     infos: &InfoCache,
-    group: Option<&Group>,
+    group: Option<&ControlGroup>,
 ) -> Arc<ProcessInfo> {
     let exec = names.find(key);
     let mut info = if let Some(kept) = infos.kept(key) {
@@ -181,7 +181,7 @@ fn unseen_process(leader: &TaskRecord) -> ProcessInfo {
 const IDLE_PASSES: u32 = 60;
 
 #[derive(Clone, Debug, Default)]
-struct Row {
+struct LostExitsRow {
     /// Sums of the probe, cumulative.
     lost: LostExits,
     /// Sums since the probe was loaded, as one settled record.
@@ -197,7 +197,7 @@ struct Row {
 pub(crate) struct SummedExits {
     probe: MapHandle,
     /// By name of the parent; the empty name: all other parents.
-    rows: BTreeMap<[u8; 16], Row>,
+    rows: BTreeMap<[u8; 16], LostExitsRow>,
     seen: u64,
     /// Rows that ever began: each gets a start of its own.
     begun: u64,
@@ -250,7 +250,7 @@ impl SummedExits {
     }
 }
 
-impl Row {
+impl LostExitsRow {
     /// Brings `settled` up to date; its counters never fall.
     fn settle(&mut self) {
         let mut task = self.lost.as_task();

@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 1 << 20;
 const ENTRY_BYTES: usize = 100;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Group {
+pub(crate) struct ControlGroup {
     /// The path, as in /proc/PID/cgroup.
     pub(crate) path: Box<str>,
     /// Container or systemd unit that the path names; empty if none.
@@ -47,26 +47,26 @@ impl NewGroups {
 
 #[derive(Default)]
 struct Round {
-    groups: HashMap<u64, Group>,
+    groups: HashMap<u64, ControlGroup>,
     bytes: usize,
 }
 
 #[derive(Default)]
-pub(crate) struct Groups {
+pub(crate) struct ControlGroups {
     now: Round,
     before: Round,
     round: u32,
     has_overflown: bool,
 }
 
-impl Groups {
+impl ControlGroups {
     pub(crate) fn learn(&mut self, new: &mut NewGroups) {
         self.has_overflown |= take(&mut new.has_overflown);
         new.bytes = 0;
         for GroupEvent { number, path } in new.list.drain(..) {
             self.now.bytes += ENTRY_BYTES + path.len();
             let container = parse::container_name(&path).into();
-            if let Some(old) = self.now.groups.insert(number, Group { path, container }) {
+            if let Some(old) = self.now.groups.insert(number, ControlGroup { path, container }) {
                 self.now.bytes -= ENTRY_BYTES + old.path.len();
             }
         }
@@ -74,7 +74,7 @@ impl Groups {
     }
 
     /// `None`: the name is not known, or `number` is 0.
-    pub(crate) fn find(&self, number: u64) -> Option<&Group> {
+    pub(crate) fn find(&self, number: u64) -> Option<&ControlGroup> {
         self.now.groups.get(&number).or_else(|| self.before.groups.get(&number))
     }
 
@@ -92,23 +92,24 @@ impl Groups {
 mod tests {
     use super::*;
 
-    fn learn(groups: &mut Groups, names: impl IntoIterator<Item = (u64, String)>) {
+    fn learn(groups: &mut ControlGroups, names: impl IntoIterator<Item = (u64, String)>) {
         let mut new = NewGroups::default();
         names.into_iter().for_each(|(number, path)| new.push(GroupEvent { number, path: path.into() }));
         groups.learn(&mut new);
         assert_eq!((new.list.len(), new.bytes, new.has_overflown), (0, 0, false));
     }
 
-    fn path(groups: &Groups, number: u64) -> Option<&str> {
+    fn path(groups: &ControlGroups, number: u64) -> Option<&str> {
         groups.find(number).map(|group| &*group.path)
     }
 
     #[test]
     fn a_group_has_its_path_and_its_container() {
-        let mut groups = Groups::default();
+        let mut groups = ControlGroups::default();
         let id = "0123456789abcdef".repeat(4);
         learn(&mut groups, [(7, format!("/docker/{id}")), (1 << 62 | 7, "/a\u{1b}[2J".to_owned())]);
-        let expected = Group { path: format!("/docker/{id}").into(), container: "0123456789ab".into() };
+        let expected =
+            ControlGroup { path: format!("/docker/{id}").into(), container: "0123456789ab".into() };
         assert_eq!(groups.find(7), Some(&expected));
         assert_eq!(path(&groups, 1 << 62 | 7), Some("/a\u{1b}[2J"), "a hierarchy counts for itself");
         assert_eq!((groups.find(0), groups.find(8), groups.find(u64::MAX)), (None, None, None));
@@ -118,7 +119,7 @@ mod tests {
 
     #[test]
     fn of_a_storm_of_groups_two_rounds_are_the_most() {
-        let mut groups = Groups::default();
+        let mut groups = ControlGroups::default();
         let long = "x".repeat(4000);
         let (mut rounds, mut next) = (0, 1);
         for _ in 0..100 {
@@ -138,7 +139,7 @@ mod tests {
 
     #[test]
     fn names_that_do_not_fit_are_asked_for_again() {
-        let mut groups = Groups::default();
+        let mut groups = ControlGroups::default();
         learn(&mut groups, [(1, "/a".to_owned())]);
         assert_eq!(groups.end_pass(), 0);
         let many = (0..20_000).map(|number| (100 + number, "/short".to_owned()));

@@ -8,7 +8,7 @@ use libbpf_rs::{Iter, Link};
 
 use super::super::records::{PLAIN_RECORD_BYTES, SentHeader, TaskRecord, read_plain};
 use super::super::sched::SentKind;
-use super::{Pass, Place};
+use super::{PassRecords, RecordPlace};
 use crate::CollectError;
 
 /// Bytes asked for in one read. The kernel hands out at most the 8 pages of its own buffer (`bpf_seq_read`), so more than
@@ -42,9 +42,9 @@ impl TaskIterator {
     /// then this pass sends all in full.
     pub(crate) fn read(
         &mut self,
-        before: &Pass,
+        before: &PassRecords,
         hidden: &[TaskRecord],
-        into: &mut Pass,
+        into: &mut PassRecords,
     ) -> Result<Oddities, CollectError> {
         let failed = |operation| move |error| CollectError::Bpf { operation, error };
         let mut iterator = Iter::new(&self.link)
@@ -64,7 +64,7 @@ impl TaskIterator {
 }
 
 pub(crate) struct Take<'a> {
-    before: &'a Pass,
+    before: &'a PassRecords,
     /// Records of `before` that were passed.
     passed: usize,
     /// Hidden threads that were not inserted yet.
@@ -72,7 +72,7 @@ pub(crate) struct Take<'a> {
     has_times: bool,
     into: &'a mut Vec<TaskRecord>,
     /// Places of the records taken; empty where the switches are watched, because the times of a blocked thread advance.
-    places: &'a mut Vec<Place>,
+    places: &'a mut Vec<RecordPlace>,
     /// Number of records in `into` from this pass; the rest is left from an earlier one.
     taken: usize,
     oddities: Oddities,
@@ -80,10 +80,10 @@ pub(crate) struct Take<'a> {
 
 impl<'a> Take<'a> {
     pub(crate) fn new(
-        before: &'a Pass,
+        before: &'a PassRecords,
         hidden: &'a [TaskRecord],
         has_times: bool,
-        into: &'a mut Pass,
+        into: &'a mut PassRecords,
     ) -> Self {
         let (into, places) = into.parts_mut();
         // Ages go on from `before`: those that `into` still has are two passes old.
@@ -147,7 +147,7 @@ impl<'a> Take<'a> {
 
     fn push_fresh(&mut self, task: TaskRecord) {
         if !self.has_times {
-            self.places.push(Place { tid: task.tid, pid: task.pid, age: 0 });
+            self.places.push(RecordPlace { tid: task.tid, pid: task.pid, age: 0 });
         }
         self.push_plain(task);
     }
@@ -168,12 +168,12 @@ impl<'a> Take<'a> {
         let place = self.before.places().get(at).copied();
         let age = place.map_or(0, |place| place.age);
         // At another index than in the last pass nothing can be skipped: buffers are matched by index.
-        let grown = if at == self.taken { Place::SETTLED.min(age + 1) } else { 0 };
+        let grown = if at == self.taken { RecordPlace::SETTLED.min(age + 1) } else { 0 };
         // `into` is the pass before `before`: with an age above 0 it has the same record at this index
         // already.
         let is_there = at == self.taken && age > 0 && at < self.into.len();
         let pid = place.map_or_else(|| self.before[at].pid, |place| place.pid);
-        self.places.push(Place { tid, pid, age: grown });
+        self.places.push(RecordPlace { tid, pid, age: grown });
         if is_there {
             self.taken += 1;
         } else {
@@ -260,7 +260,7 @@ mod tests {
     }
 
     fn take(before: &[TaskRecord], bytes: &[u8]) -> (Vec<u32>, Oddities) {
-        let (before, mut into) = (Pass::from(before.to_vec()), Pass::default());
+        let (before, mut into) = (PassRecords::from(before.to_vec()), PassRecords::default());
         let mut take = Take::new(&before, &[], true, &mut into);
         take.all(bytes);
         let oddities = take.end();
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn hidden_threads_are_merged_with_those_of_the_iterator_which_win() {
         let hidden = [known(2, 0), known(4, 0), known(9, 0)];
-        let (before, mut into) = (Pass::default(), Pass::default());
+        let (before, mut into) = (PassRecords::default(), PassRecords::default());
         let mut take = Take::new(&before, &hidden, true, &mut into);
         let bytes = [head(2, 3), plain(3), head(2, 4), plain(4)].concat();
         take.all(&bytes[..8 + PLAIN_RECORD_BYTES]);
@@ -301,7 +301,7 @@ mod tests {
         let bytes = [head(2, 4), plain(4), head(2, 6), plain(6)].concat();
         let whole = TaskRecord::from_plain_bytes(&plain(4)).unwrap();
         for has_times in [true, false] {
-            let (before, mut into) = (Pass::default(), Pass::from(left()));
+            let (before, mut into) = (PassRecords::default(), PassRecords::from(left()));
             let mut take = Take::new(&before, &[], has_times, &mut into);
             take.all(&bytes);
             take.end();

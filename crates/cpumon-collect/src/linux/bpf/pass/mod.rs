@@ -1,4 +1,4 @@
-//! [`Pass`]: the records of one pass, and for how many passes each has been unchanged at its index. Most threads are idle; one that
+//! [`PassRecords`]: the records of one pass, and for how many passes each has been unchanged at its index. Most threads are idle; one that
 //! stays at the same index for some passes has its record and its sample there already, and neither is written or read again.
 
 pub(crate) mod iterator;
@@ -10,26 +10,26 @@ use super::records::TaskRecord;
 
 /// Ids of the record at this index, and how long it has not changed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RecordPlace {
     pub(crate) tid: u32,
     pub(crate) pid: u32,
-    /// Passes before this one in which the same record was here, up to [`Place::SETTLED`].
+    /// Passes before this one in which the same record was here, up to [`RecordPlace::SETTLED`].
     pub(crate) age: u32,
 }
 
-impl Place {
+impl RecordPlace {
     /// The record was the same in the two passes before, whose buffers alternate.
     pub(crate) const SETTLED: u32 = 2;
 }
 
 /// Records in ascending order, and their places: all, or none where they are unknown.
 #[derive(Default)]
-pub(crate) struct Pass {
+pub(crate) struct PassRecords {
     records: Vec<TaskRecord>,
-    places: Vec<Place>,
+    places: Vec<RecordPlace>,
 }
 
-impl Deref for Pass {
+impl Deref for PassRecords {
     type Target = [TaskRecord];
 
     fn deref(&self) -> &[TaskRecord] {
@@ -37,15 +37,15 @@ impl Deref for Pass {
     }
 }
 
-impl From<Vec<TaskRecord>> for Pass {
+impl From<Vec<TaskRecord>> for PassRecords {
     fn from(records: Vec<TaskRecord>) -> Self {
         Self { records, places: Vec::new() }
     }
 }
 
-impl Pass {
+impl PassRecords {
     /// Places of the records; empty if unknown.
-    pub(crate) fn places(&self) -> &[Place] {
+    pub(crate) fn places(&self) -> &[RecordPlace] {
         &self.places
     }
 
@@ -60,7 +60,7 @@ impl Pass {
         self.records.get_mut(at)
     }
 
-    pub(crate) fn parts_mut(&mut self) -> (&mut Vec<TaskRecord>, &mut Vec<Place>) {
+    pub(crate) fn parts_mut(&mut self) -> (&mut Vec<TaskRecord>, &mut Vec<RecordPlace>) {
         (&mut self.records, &mut self.places)
     }
 
@@ -70,7 +70,7 @@ impl Pass {
         if let Some(&place) = self.places.get(from) {
             // The buffers of the passes before have another record at this index, so it must be written
             // again.
-            self.places[to] = Place { age: 0, ..place };
+            self.places[to] = RecordPlace { age: 0, ..place };
         }
     }
 
@@ -128,7 +128,8 @@ mod tests {
     #[test]
     fn a_list_is_put_in_order_with_each_thread_once() {
         let task = |tid, start_ns| TaskRecord { start_ns, tid, ..TaskRecord::default() };
-        let mut pass = Pass::from(vec![task(10, 1), task(12, 5), task(11, 1), task(10, 1), task(10, 2)]);
+        let mut pass =
+            PassRecords::from(vec![task(10, 1), task(12, 5), task(11, 1), task(10, 1), task(10, 2)]);
         pass.sort();
         let ids: Vec<_> = pass.iter().map(TaskRecord::id).collect();
         assert_eq!(ids, [(10, 1), (10, 2), (11, 1), (12, 5)]);

@@ -7,11 +7,11 @@ use super::super::records::{ENDED_LEADER, ExitEvent, HIDDEN, RingDrops, TaskReco
 use super::super::ring::INITIAL_EVENTS;
 use super::super::ring::events::Event;
 use super::super::sched::{CpuAccounts, IrqTimes, Programs, TimesState};
-use super::super::tracker::Ready;
+use super::super::tracker::ReadyTotal;
 use super::iterator::Oddities;
 use crate::{CollectError, SourceOptions};
 
-pub(crate) struct Watch {
+pub(crate) struct SwitchWatch {
     cpus: CpuAccounts,
     irqs: Option<IrqTimes>,
     /// Events after the last cut.
@@ -43,7 +43,7 @@ impl Untracked {
     }
 }
 
-impl Watch {
+impl SwitchWatch {
     /// `None` where the probe does not watch the switches. Visits every CPU, so that each has switched once.
     pub(crate) fn open(programs: &Programs, options: &SourceOptions) -> Result<Option<Self>, CollectError> {
         if !programs.probes.contains(Probes::SCHED) {
@@ -111,7 +111,7 @@ impl Watch {
     }
 
     /// Completes the run queues, when the threads have been tracked. `drops`: the events that did not fit, up to the end of the pass.
-    pub(crate) fn fill_queues(&mut self, ready: Ready, drops: RingDrops, into: &mut Snapshot) {
+    pub(crate) fn fill_queues(&mut self, ready: ReadyTotal, drops: RingDrops, into: &mut Snapshot) {
         self.cpus.share_ready(ready.ns, &mut into.cpus);
         // A thread that neither the iterator nor an event reports may have waited for a CPU at the cut.
         let before = std::mem::replace(&mut self.dropped, drops);
@@ -255,7 +255,7 @@ mod tests {
         let mut records = vec![seen(5, ENDED_LEADER), seen(6, 0)];
         let cut = Moment { mono_ns: 77, ..Moment::default() };
         let events = [ended(5, 3), ended(6, 4), ended(7, 5), ended(7, 5)];
-        Watch::add_ended(cut, &mut records, &events);
+        SwitchWatch::add_ended(cut, &mut records, &events);
         let reported: Vec<_> = records.iter().map(|task| (task.tid, task.flags, task.run_ns)).collect();
         assert_eq!(reported, [(5, 0, 3), (6, 0, 9), (7, 0, 5)]);
     }

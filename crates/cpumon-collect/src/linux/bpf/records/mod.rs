@@ -199,7 +199,7 @@ layouts! {
     #[derive(Default)]
     CpuAccount = 288 {
         0 since_ns: u64,
-        /// Time in each [`Mode`](super::sched::Mode) since the CPU was first seen, ns.
+        /// Time in each `CpuMode` (sched/cpus.rs) since the CPU was first seen, ns.
         8 mode_ns: [u64; 8],
         72 slice_ns: u64,
         80 slice_base_ns: u64,

@@ -1,7 +1,7 @@
 //! [`Event`]: a record of the ring buffer, parsed; [`GroupEvent`]: a control group as the probes report it.
 
 use super::super::records::{ExecEvent, ExitEvent, GroupHeader, ScriptEvent, TaskRecord, read_plain};
-use crate::script::{Command, ExecScript};
+use crate::script::{ExecScript, ScriptCommand};
 
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
@@ -63,7 +63,7 @@ fn script_of(event: &ScriptEvent) -> ExecScript {
     let executable = String::from_utf8_lossy(event.exec.name());
     let cmdline = event.arguments.get(..event.bytes as usize).unwrap_or_default();
     let comm = event.exec.task.comm();
-    Command { executable: &executable, comm, cmdline, is_cut: event.is_cut != 0 }.at_exec()
+    ScriptCommand { executable: &executable, comm, cmdline, is_cut: event.is_cut != 0 }.at_exec()
 }
 
 const EVENT_GROUP: u32 = 5;

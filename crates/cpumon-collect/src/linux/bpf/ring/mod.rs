@@ -18,10 +18,10 @@ use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 use self::events::{Event, GroupEvent};
-use super::lifecycle::groups::{Groups, NewGroups};
+use super::lifecycle::groups::{ControlGroups, NewGroups};
 use super::load;
 use super::records::{ExitEvent, LostExits, RingDrops};
-use super::sched::{PROBE, Programs, Shared};
+use super::sched::{MappedArray, PROBE, Programs};
 use crate::CollectError;
 use crate::source::platform::privileges;
 
@@ -42,13 +42,13 @@ const NEWEST: usize = 8;
 
 /// Events that were taken out of the ring buffer for the next snapshot.
 #[derive(Default)]
-struct Waiting {
+struct WaitingEvents {
     events: Vec<Event>,
     groups: NewGroups,
     malformed: u64,
 }
 
-impl Waiting {
+impl WaitingEvents {
     fn take(&mut self, bytes: &[u8]) {
         if let Some(group) = GroupEvent::parse(bytes) {
             return self.groups.push(group);
@@ -72,7 +72,7 @@ impl Waiting {
     }
 }
 
-impl Waiting {
+impl WaitingEvents {
     /// Puts an exit in the place of its ending, if that is among the newest events: the ending adds nothing then.
     fn replace_ending(&mut self, exit: &ExitEvent) -> bool {
         let ending = self.events.iter_mut().rev().take(NEWEST).find_map(|event| match event {
@@ -95,15 +95,15 @@ impl Waiting {
 
 pub(crate) struct EventRing {
     ring: Arc<Ring>,
-    lost: Shared<LostExits>,
-    drops: Shared<RingDrops>,
+    lost: MappedArray<LostExits>,
+    drops: MappedArray<RingDrops>,
     helper: Option<JoinHandle<()>>,
 }
 
 struct Ring {
     /// The holder of the lock empties the ring buffer: its callback fills `waiting`.
     buffer: Mutex<RingBuffer<'static>>,
-    waiting: Arc<Mutex<Waiting>>,
+    waiting: Arc<Mutex<WaitingEvents>>,
     /// Most events that the ring buffer holds.
     capacity: usize,
     /// Written to when there is space again, or when the helper thread has to stop.
@@ -127,11 +127,12 @@ impl EventRing {
 
     /// Without the helper thread: a full ring buffer loses events, and counts them.
     pub(crate) fn open_alone(programs: &Programs) -> Result<Self, CollectError> {
-        let waiting = Waiting { events: Vec::with_capacity(INITIAL_EVENTS), ..Waiting::default() };
+        let waiting =
+            WaitingEvents { events: Vec::with_capacity(INITIAL_EVENTS), ..WaitingEvents::default() };
         let waiting = Arc::new(Mutex::new(waiting));
         let (ring, bytes) = open_ring(programs, &waiting)?;
-        let lost = Shared::map(programs, "lost", false)?;
-        let drops = Shared::map(programs, "ring_drops", false)?;
+        let lost = MappedArray::map(programs, "lost", false)?;
+        let drops = MappedArray::map(programs, "ring_drops", false)?;
         let wake =
             eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| refused("make an eventfd", &error.into()))?;
         let capacity = bytes / size_of::<ExitEvent>();
@@ -141,7 +142,11 @@ impl EventRing {
 
     /// Replaces `into` by every event since the last call; `groups` receives the names that they use. Returns how many records made
     /// no sense, since the probe was loaded.
-    pub(crate) fn drain(&self, into: &mut Vec<Event>, groups: &mut Groups) -> Result<u64, CollectError> {
+    pub(crate) fn drain(
+        &self,
+        into: &mut Vec<Event>,
+        groups: &mut ControlGroups,
+    ) -> Result<u64, CollectError> {
         // Before `waiting` is locked, because the callback of the ring buffer takes that lock. The limit covers all that
         // is in the buffer at this instant, and keeps a storm of events from holding up the pass.
         self.ring.take(self.ring.capacity)?;
@@ -209,7 +214,7 @@ fn refused(step: &str, error: &std::io::Error) -> CollectError {
 /// Returns the ring buffer and its size in bytes.
 fn open_ring(
     programs: &Programs,
-    waiting: &Arc<Mutex<Waiting>>,
+    waiting: &Arc<Mutex<WaitingEvents>>,
 ) -> Result<(RingBuffer<'static>, usize), CollectError> {
     let failed = |error: libbpf_rs::Error| load::refused(PROBE, "open the ring buffer of", &error);
     let map = programs.map("events")?;
@@ -289,7 +294,7 @@ mod tests {
 
     #[test]
     fn the_helper_takes_no_more_than_the_list_holds_and_nonsense_is_counted() {
-        let mut waiting = Waiting::default();
+        let mut waiting = WaitingEvents::default();
         let task = TaskRecord { run_ns: 7, ..TaskRecord::default() };
         let bytes = bytes_of(&ExitEvent { kind: 1, task, ..ExitEvent::default() });
         for taken in 0..MAX_WAITING {
@@ -318,7 +323,7 @@ mod tests {
         // A thread is joined before its last switch, and those of other programs end all the time.
         let lost =
             eventually("each exit is reported or lost, and exits and execs are summed besides", || {
-                assert_eq!(ring.drain(&mut events, &mut Groups::default()).unwrap(), 0);
+                assert_eq!(ring.drain(&mut events, &mut ControlGroups::default()).unwrap(), 0);
                 assert!(events.len() <= ring.ring.capacity, "{}", events.len());
                 reported += events.iter().filter(|event| matches!(event, Event::Exit(_))).count() as u64;
                 let (lost, drops) = (ring.lost(), ring.drops());
@@ -343,7 +348,7 @@ mod tests {
                 assert!(std::process::Command::new(words[0]).args(&words[1..]).status().unwrap().success());
             }
             let mut events = Vec::new();
-            ring.drain(&mut events, &mut Groups::default()).unwrap();
+            ring.drain(&mut events, &mut ControlGroups::default()).unwrap();
             let execs = events.iter().filter_map(|event| match event {
                 Event::Exec(exec, script) if exec.task.parent_pid == std::process::id() => {
                     Some((String::from_utf8_lossy(exec.name()).into_owned(), script.clone()))
@@ -371,9 +376,9 @@ mod tests {
         let task = |tid, process_start_ns| TaskRecord { process_start_ns, tid, ..TaskRecord::default() };
         let event =
             |tid, process_start_ns| ExitEvent { task: task(tid, process_start_ns), ..ExitEvent::default() };
-        let mut waiting = Waiting {
+        let mut waiting = WaitingEvents {
             events: vec![Event::Ending(event(5, 77)), Event::Ending(event(6, 78))],
-            ..Waiting::default()
+            ..WaitingEvents::default()
         };
         assert!(waiting.replace_ending(&event(5, 0)));
         assert!(!waiting.replace_ending(&event(5, 0)), "only once");
@@ -400,7 +405,7 @@ mod tests {
         // A thread is joined before its last switch. On a machine too busy to let the drain run in time some are counted instead of
         // reported: fewer than without a drain, and none is missing.
         let lost = eventually("each exit is reported or lost", || {
-            ring.drain(&mut events, &mut Groups::default()).unwrap();
+            ring.drain(&mut events, &mut ControlGroups::default()).unwrap();
             reported += events.iter().filter(is_ours).count();
             let lost = ring.lost();
             (reported + usize::try_from(lost.count).unwrap() >= count).then_some(lost)

@@ -25,8 +25,8 @@ const SETTLE_NS: u64 = 2_000;
 const REFRESH_PASSES: u32 = 16;
 
 /// The page shared with the probe.
-pub(crate) struct Control {
-    page: Shared<ControlPage>,
+pub(crate) struct PassControl {
+    page: MappedArray<ControlPage>,
     pass: u32,
     send_all: bool,
     cpus: u32,
@@ -34,9 +34,9 @@ pub(crate) struct Control {
     group_round: u32,
 }
 
-impl Control {
+impl PassControl {
     pub(crate) fn open(programs: &Programs) -> Result<Self, CollectError> {
-        let page = Shared::map(programs, ".bss.control", true)?;
+        let page = MappedArray::map(programs, ".bss.control", true)?;
         let rest_mask = programs.map("rests")?.max_entries().saturating_sub(1);
         Ok(Self { page, pass: 0, send_all: true, cpus: possible_cpus(), rest_mask, group_round: 0 })
     }
@@ -63,7 +63,7 @@ impl Control {
         self.send_all = true;
     }
 
-    /// Makes a cut, and waits until it is past. From here to [`Control::end`] threads that end leave a copy.
+    /// Makes a cut, and waits until it is past. From here to [`PassControl::end`] threads that end leave a copy.
     pub(crate) fn begin_cut(&mut self) -> Moment {
         self.announce(true);
         let mut cut = host::now();
@@ -113,10 +113,10 @@ impl Control {
     }
 }
 
-// [`Shared`]: an array map of the probe, mapped into memory, with its entries as plain values. A snapshot must read them
+// [`MappedArray`]: an array map of the probe, mapped into memory, with its entries as plain values. A snapshot must read them
 // without a system call or an allocation.
 
-pub(crate) struct Shared<T> {
+pub(crate) struct MappedArray<T> {
     first: NonNull<T>,
     count: usize,
     bytes: usize,
@@ -125,9 +125,9 @@ pub(crate) struct Shared<T> {
 
 #[expect(unsafe_code, reason = "a raw pointer is not Send by itself")]
 // SAFETY: the memory is a mapping of its own that only this value unmaps; it holds plain values.
-unsafe impl<T: Plain> Send for Shared<T> {}
+unsafe impl<T: Plain> Send for MappedArray<T> {}
 
-impl<T: Plain> Shared<T> {
+impl<T: Plain> MappedArray<T> {
     /// Maps `name`, whose value must be a `T`.
     pub(crate) fn map(
         programs: &Programs,
@@ -215,7 +215,7 @@ impl<T: Plain> Shared<T> {
     }
 }
 
-impl<T> Shared<T> {
+impl<T> MappedArray<T> {
     /// The 8 bytes at `offset` of an entry, for fields that both sides write at the same time.
     pub(crate) fn atomic(&self, at: usize, offset: usize) -> Option<&AtomicU64> {
         let is_inside = at < self.count && offset.is_multiple_of(8) && offset < size_of::<T>();
@@ -229,7 +229,7 @@ impl<T> Shared<T> {
     }
 }
 
-impl<T> Drop for Shared<T> {
+impl<T> Drop for MappedArray<T> {
     fn drop(&mut self) {
         #[expect(unsafe_code, reason = "munmap")]
         // SAFETY: mapped by `map`, with this length; nothing borrows from it.

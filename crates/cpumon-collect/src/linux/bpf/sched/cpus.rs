@@ -10,14 +10,14 @@ use cpumon_model::{CpuSample, CpuSched, CpuTimes, IrqSample, LOCAL_IRQ_FROM, Pro
 
 use super::super::records::{CpuAccount, CpuEntry, IrqEntry};
 use super::queues::{QueueTotals, Shares};
-use super::{Programs, Shared};
+use super::{MappedArray, Programs};
 use crate::CollectError;
 use crate::parse::irq_name;
 use crate::split::Split;
 
 /// Modes of [`CpuAccount`]; cpus.h: `MODE_*`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum CpuMode {
     Run,
     Idle,
     Iowait,
@@ -47,7 +47,7 @@ struct CpuTotals {
 }
 
 pub(crate) struct CpuAccounts {
-    entries: Shared<CpuEntry>,
+    entries: MappedArray<CpuEntry>,
     kept: BTreeMap<u32, CpuTotals>,
     probes: Probes,
     /// Threads that run at the cut though no event reported their switch-in, with their CPU. Nearly always empty.
@@ -64,7 +64,7 @@ pub(crate) struct CpuAccounts {
 impl CpuAccounts {
     pub(crate) fn open(programs: &Programs) -> Result<Self, CollectError> {
         Ok(Self {
-            entries: Shared::map(programs, "cpus", false)?,
+            entries: MappedArray::map(programs, "cpus", false)?,
             kept: BTreeMap::new(),
             probes: programs.probes,
             unseen: Vec::with_capacity(8),
@@ -155,7 +155,7 @@ impl CpuAccounts {
             kept.last = account;
             if account.tid != 0 && !kept.is_claimed {
                 // A thread that is hidden from the iterator: no event will report when it leaves.
-                let run = &mut kept.last.mode_ns[Mode::Run as usize];
+                let run = &mut kept.last.mode_ns[CpuMode::Run as usize];
                 *run = run.saturating_sub(account.slice_run_ns);
             }
             // After the unclaimed slice was taken out, or the mode would have to fall at the next cut.
@@ -163,7 +163,7 @@ impl CpuAccounts {
             kept.queue.close(account.busy_ns, entry.waited_ns.saturating_add(entry.pulled_ns));
             sample.times = kept.times();
             sample.sched = CpuSched {
-                unknown_ns: kept.modes[Mode::Unknown as usize],
+                unknown_ns: kept.modes[CpuMode::Unknown as usize],
                 // `share_ready` adds the time that threads were ready.
                 run_queue_ns: 0,
                 // The probe resets the maximum at the first switch after a cut: without one it is of an
@@ -222,7 +222,9 @@ impl CpuTotals {
     fn grow(&mut self, cut_ns: u64, sampled: &CpuTimes, has_irq: bool) {
         let elapsed = cut_ns.saturating_sub(self.first_cut_ns);
         let mut known = 0_u64;
-        for mode in [Mode::Run, Mode::Idle, Mode::Iowait, Mode::Irq, Mode::Softirq, Mode::Steal] {
+        for mode in
+            [CpuMode::Run, CpuMode::Idle, CpuMode::Iowait, CpuMode::Irq, CpuMode::Softirq, CpuMode::Steal]
+        {
             let at = mode as usize;
             let grown = self.last.mode_ns[at].saturating_sub(self.first.mode_ns[at]);
             // A mode never falls, so that a rate is never negative: a span shown as open may turn out to be another mode's.
@@ -230,9 +232,9 @@ impl CpuTotals {
             known = known.saturating_add(self.modes[at]);
         }
         let unknown = elapsed.saturating_sub(known);
-        self.modes[Mode::Unknown as usize] = self.modes[Mode::Unknown as usize].max(unknown);
+        self.modes[CpuMode::Unknown as usize] = self.modes[CpuMode::Unknown as usize].max(unknown);
         self.sampled = *sampled;
-        let run = self.modes[Mode::Run as usize];
+        let run = self.modes[CpuMode::Run as usize];
         // Without events of their own, interrupts are inside the run time: their sampled time is subtracted for display.
         let sampled_irq = if has_irq { 0 } else { self.sampled_irq(sampled) };
         // The sampled time moves in ticks, so the rest may fall short of the split that was shown.
@@ -252,20 +254,20 @@ impl CpuTotals {
     }
 
     fn times(&self) -> CpuTimes {
-        let mode = |mode: Mode| self.modes[mode as usize];
+        let mode = |mode: CpuMode| self.modes[mode as usize];
         // Time that `grow` moved from run time to interrupts must appear there, or the sum would not add up.
-        let aside = mode(Mode::Run) - (self.user_system.user_ns + self.user_system.system_ns);
+        let aside = mode(CpuMode::Run) - (self.user_system.user_ns + self.user_system.system_ns);
         let irq_aside = aside.min(self.sampled.irq_ns.saturating_sub(self.base.irq_ns));
         CpuTimes {
             // From the values of /proc/stat on: times are since boot, as in every source.
             user_ns: self.base.user_ns.saturating_add(self.user_nice.user_ns),
             nice_ns: self.base.nice_ns.saturating_add(self.user_nice.system_ns),
             system_ns: self.base.system_ns.saturating_add(self.user_system.system_ns),
-            idle_ns: self.base.idle_ns.saturating_add(mode(Mode::Idle)),
-            iowait_ns: self.base.iowait_ns.saturating_add(mode(Mode::Iowait)),
-            irq_ns: self.base.irq_ns.saturating_add(mode(Mode::Irq) + irq_aside),
-            softirq_ns: self.base.softirq_ns.saturating_add(mode(Mode::Softirq) + aside - irq_aside),
-            steal_ns: self.base.steal_ns.saturating_add(mode(Mode::Steal)),
+            idle_ns: self.base.idle_ns.saturating_add(mode(CpuMode::Idle)),
+            iowait_ns: self.base.iowait_ns.saturating_add(mode(CpuMode::Iowait)),
+            irq_ns: self.base.irq_ns.saturating_add(mode(CpuMode::Irq) + irq_aside),
+            softirq_ns: self.base.softirq_ns.saturating_add(mode(CpuMode::Softirq) + aside - irq_aside),
+            steal_ns: self.base.steal_ns.saturating_add(mode(CpuMode::Steal)),
             guest_ns: self.sampled.guest_ns,
             guest_nice_ns: self.sampled.guest_nice_ns,
         }
@@ -280,7 +282,7 @@ const LOCAL: [&str; 6] =
     ["local timer", "reschedule", "function call", "single function call", "irq work", "inter-processor"];
 
 pub(crate) struct IrqTimes {
-    entries: Shared<IrqEntry>,
+    entries: MappedArray<IrqEntry>,
     path: PathBuf,
     names: HashMap<u32, Arc<str>>,
 }
@@ -288,7 +290,7 @@ pub(crate) struct IrqTimes {
 impl IrqTimes {
     /// Maps it, and learns the names of all lines there are: one that is handled for the first time then costs nothing.
     pub(crate) fn open(programs: &Programs, proc_root: &Path) -> Result<Self, CollectError> {
-        let entries = Shared::map(programs, "irqs", false)?;
+        let entries = MappedArray::map(programs, "irqs", false)?;
         let mut irqs = Self { entries, path: proc_root.join("interrupts"), names: HashMap::new() };
         irqs.learn_listed();
         for (number, name) in (LOCAL_IRQ_FROM..).zip(LOCAL) {
@@ -355,7 +357,7 @@ mod tests {
         kept.grow(1_700, &sampled, true);
         let times = kept.times();
         assert_eq!((times.user_ns, times.system_ns, times.idle_ns, times.irq_ns), (450, 150, 30, 10));
-        assert_eq!(times.total_ns() + kept.modes[Mode::Unknown as usize], 700);
+        assert_eq!(times.total_ns() + kept.modes[CpuMode::Unknown as usize], 700);
     }
 
     #[test]
@@ -381,7 +383,7 @@ mod tests {
         kept.last = account(100, 900, 0);
         kept.grow(3_000, &CpuTimes::default(), true);
         assert_eq!((kept.modes[0], kept.modes[1]), (600, 900));
-        assert_eq!(kept.modes[Mode::Unknown as usize], 500);
+        assert_eq!(kept.modes[CpuMode::Unknown as usize], 500);
     }
 
     #[test]

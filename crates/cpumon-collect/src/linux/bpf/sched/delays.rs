@@ -9,7 +9,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use super::super::records::task::whole_us;
 use super::super::records::{DelayEntry, DelayPage, TaskRecord};
-use super::{Programs, Shared};
+use super::{MappedArray, Programs};
 use crate::CollectError;
 use crate::options::ThreadPattern;
 
@@ -42,10 +42,10 @@ impl SlotTotals {
 
 pub(crate) struct DelayAccounts {
     /// Slots that were ever in use, rounded up to a power of two.
-    slots: Shared<DelayEntry>,
+    slots: MappedArray<DelayEntry>,
     all_slots: MapHandle,
-    cpus: Shared<DelayEntry>,
-    page: Shared<DelayPage>,
+    cpus: MappedArray<DelayEntry>,
+    page: MappedArray<DelayPage>,
     owners: MapHandle,
     free: MapHandle,
     patterns: Vec<ThreadPattern>,
@@ -71,15 +71,15 @@ impl DelayAccounts {
             MapHandle::try_from(&map).map_err(|error| failed("keep a map of the histograms", &error))
         };
         let all_slots = handle(SLOTS)?;
-        let slots: Shared<DelayEntry> = Shared::map_first(&all_slots, SLOTS, true, FIRST_SLOTS)?;
-        let cpus: Shared<DelayEntry> = Shared::map(programs, "cpu_delays", false)?;
+        let slots: MappedArray<DelayEntry> = MappedArray::map_first(&all_slots, SLOTS, true, FIRST_SLOTS)?;
+        let cpus: MappedArray<DelayEntry> = MappedArray::map(programs, "cpu_delays", false)?;
         let mut accounts = Self {
             kept: (0..slots.len()).map(|_| None).collect(),
             kept_cpus: vec![Arc::default(); cpus.len()],
             slots,
             all_slots,
             cpus,
-            page: Shared::map(programs, ".bss.delays", true)?,
+            page: MappedArray::map(programs, ".bss.delays", true)?,
             owners: handle("delay_owners")?,
             free: handle("free_delays")?,
             patterns: patterns.to_vec(),
@@ -144,7 +144,7 @@ impl DelayAccounts {
         let wanted = slot.saturating_add(1).checked_next_power_of_two().map_or(all, |slots| slots.min(all));
         if wanted > self.slots.len() {
             // The kernel lets no mapping of a map grow, so this is a new one; the old one is unmapped here.
-            self.slots = Shared::map_first(&self.all_slots, SLOTS, true, wanted)?;
+            self.slots = MappedArray::map_first(&self.all_slots, SLOTS, true, wanted)?;
             self.kept.resize_with(wanted, || None);
         }
         Ok(())

@@ -7,7 +7,7 @@ mod programs;
 mod queues;
 mod times;
 
-pub(crate) use self::control::{Control, Shared};
+pub(crate) use self::control::{MappedArray, PassControl};
 pub(crate) use self::cpus::{CpuAccounts, IrqTimes};
 pub(crate) use self::delays::DelayAccounts;
 pub(crate) use self::programs::{

@@ -16,7 +16,7 @@ use libbpf_rs::{
     libbpf_sys,
 };
 
-use self::records::{CpuState, Slots, entry};
+use self::records::{CpuState, RingSlots, entry};
 use super::super::proc_ids::ProcIds;
 use super::load::{self, Embedded};
 use super::records::read_plain;
@@ -39,7 +39,7 @@ const SLOT_BYTES: u32 = 24;
 const INTERRUPTS: [&str; 4] = ["on_irq_entry", "on_irq_exit", "on_softirq_entry", "on_softirq_exit"];
 
 #[derive(Default)]
-struct Target {
+struct RingTarget {
     /// Who the tasks are.
     entries: Vec<TraceItem>,
     /// Read from each ring buffer by the pass under way.
@@ -57,10 +57,10 @@ struct RingSizes {
 
 /// A recording of every context switch, wakeup and migration under way. It needs the rights of the BPF source.
 pub struct TraceRecorder {
-    slots: Slots,
+    slots: RingSlots,
     online: OnlineCpus,
     buffer: RingBuffer<'static>,
-    target: Rc<RefCell<Target>>,
+    target: Rc<RefCell<RingTarget>>,
     sizes: RingSizes,
     cpus: u32,
     links: Vec<Link>,
@@ -83,9 +83,11 @@ impl TraceRecorder {
         // Before Linux 5.18 a switch has one argument less, and the verifier refuses to read it.
         let load = |on_switch| load_with(on_switch, options.has_interrupts, cpus, sizes);
         let object = load("on_switch_4").or_else(|refused| load("on_switch_3").map_err(|_| refused))?;
-        let slots = Slots::map(&map_of(&object, "ring_states")?, &map_of(&object, "events")?, sizes.slots)?;
+        let slots =
+            RingSlots::map(&map_of(&object, "ring_states")?, &map_of(&object, "events")?, sizes.slots)?;
         let handles = make_rings(&object, sizes)?;
-        let target = Rc::new(RefCell::new(Target { bytes: vec![0; handles.len()], ..Target::default() }));
+        let target =
+            Rc::new(RefCell::new(RingTarget { bytes: vec![0; handles.len()], ..RingTarget::default() }));
         let buffer =
             open_rings(&handles, &target).map_err(|error| refused("map the ring buffers of", &error))?;
         let mut links = Vec::new();
@@ -107,7 +109,7 @@ impl TraceRecorder {
             operation: "read the ring buffers of `trace`",
             error: std::io::Error::other(error),
         })?;
-        let Target { entries, bytes, malformed } = &mut *self.target.borrow_mut();
+        let RingTarget { entries, bytes, malformed } = &mut *self.target.borrow_mut();
         entries.drain(..).for_each(&mut *out);
         let mut out = |event| out(TraceItem::Event(event));
         changes.came.iter().for_each(|cpu| out(self.online.mark(*cpu)));
@@ -246,7 +248,7 @@ fn make_rings(object: &Object, sizes: RingSizes) -> Result<Vec<MapHandle>, Colle
 
 fn open_rings(
     handles: &[MapHandle],
-    target: &Rc<RefCell<Target>>,
+    target: &Rc<RefCell<RingTarget>>,
 ) -> Result<RingBuffer<'static>, libbpf_rs::Error> {
     let mut builder = RingBufferBuilder::new();
     for (number, handle) in handles.iter().enumerate() {
@@ -262,7 +264,7 @@ fn open_rings(
 /// Header of each record; records begin at multiples of its length.
 const RING_HEADER_BYTES: u64 = 8;
 
-impl Target {
+impl RingTarget {
     fn take(&mut self, ring: usize, bytes: &[u8]) {
         if let Some(read) = self.bytes.get_mut(ring) {
             *read += RING_HEADER_BYTES + (bytes.len() as u64).next_multiple_of(RING_HEADER_BYTES);
@@ -294,7 +296,7 @@ struct OnlineCpus {
 
 /// CPUs that came and went since the last pass.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Changes {
+struct CpuChanges {
     came: Vec<u16>,
     went: Vec<u16>,
 }
@@ -310,9 +312,9 @@ impl OnlineCpus {
     }
 
     /// Begins a pass; returns the CPUs that came online or went offline.
-    fn begin(&mut self) -> Changes {
+    fn begin(&mut self) -> CpuChanges {
         self.now_ns = now().mono_ns;
-        let Some(online) = self.read() else { return Changes::default() };
+        let Some(online) = self.read() else { return CpuChanges::default() };
         let changes = changes_between(&self.online, &online);
         self.online = online;
         changes
@@ -363,8 +365,8 @@ fn parse_list(text: &str) -> Option<Vec<bool>> {
     Some(online)
 }
 
-fn changes_between(before: &[bool], after: &[bool]) -> Changes {
-    let mut changes = Changes::default();
+fn changes_between(before: &[bool], after: &[bool]) -> CpuChanges {
+    let mut changes = CpuChanges::default();
     for at in 0..before.len().max(after.len()) {
         let Ok(cpu) = u16::try_from(at) else { break };
         let is_in = |list: &[bool]| list.get(at).copied().unwrap_or(false);
@@ -405,11 +407,11 @@ mod tests {
     #[test]
     fn cpus_come_and_go() {
         let (two, one) = (parse_list("0-1").unwrap(), parse_list("0").unwrap());
-        assert_eq!(changes_between(&two, &two), Changes::default());
-        assert_eq!(changes_between(&two, &one), Changes { came: vec![], went: vec![1] });
+        assert_eq!(changes_between(&two, &two), CpuChanges::default());
+        assert_eq!(changes_between(&two, &one), CpuChanges { came: vec![], went: vec![1] });
         assert_eq!(
             changes_between(&one, &parse_list("1-2").unwrap()),
-            Changes { came: vec![1, 2], went: vec![0] }
+            CpuChanges { came: vec![1, 2], went: vec![0] }
         );
     }
 

@@ -12,7 +12,7 @@ use libbpf_rs::MapHandle;
 
 use super::super::records::task::whole_us;
 use super::super::records::{layouts, read_plain};
-use super::super::sched::{Shared, reason_of};
+use super::super::sched::{MappedArray, reason_of};
 use crate::{CollectError, TraceItem};
 
 const SWITCH: u8 = 1;
@@ -189,19 +189,19 @@ fn identity(entry: &TaskEntry, program: &[u8]) -> TraceIdentity {
 
 const SLOT_BYTES: usize = size_of::<EventRecord>();
 
-pub(super) struct Slots {
-    states: Shared<RingState>,
-    events: Shared<EventRecord>,
+pub(super) struct RingSlots {
+    states: MappedArray<RingState>,
+    events: MappedArray<EventRecord>,
     /// Slots of each ring; a power of two.
     per_ring: u64,
     /// For each ring: slots claimed when the pass began, and slots read.
     ends: Vec<(u64, u64)>,
 }
 
-impl Slots {
+impl RingSlots {
     pub(super) fn map(states: &MapHandle, events: &MapHandle, slots: u32) -> Result<Self, CollectError> {
-        let states = Shared::map_first(states, "ring_states", true, usize::MAX)?;
-        let events = Shared::map_first(events, "events", false, usize::MAX)?;
+        let states = MappedArray::map_first(states, "ring_states", true, usize::MAX)?;
+        let events = MappedArray::map_first(events, "events", false, usize::MAX)?;
         let ends = vec![(0, 0); states.len()];
         Ok(Self { states, events, per_ring: slots.into(), ends })
     }

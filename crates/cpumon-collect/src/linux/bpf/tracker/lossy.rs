@@ -11,7 +11,7 @@ const CAPACITY_NS: i64 = 2_000_000_000;
 
 /// One thread's time in one second, and the fate of its end's event.
 #[derive(Copy, Clone, Debug)]
-struct Step {
+struct ThreadSecond {
     run_us: u64,
     ready_us: u64,
     ends: bool,
@@ -28,16 +28,16 @@ enum Fate {
     Late,
 }
 
-fn seconds() -> impl Strategy<Value = Vec<Vec<Step>>> {
+fn seconds() -> impl Strategy<Value = Vec<Vec<ThreadSecond>>> {
     let fate = prop_oneof![
         4 => Just(Fate::Arrives), 2 => Just(Fate::Lost), 1 => Just(Fate::Doubled), 1 => Just(Fate::Late)
     ];
     let step = (0_u64..100_000, 0_u64..1_000_000, prop::bool::weighted(0.3), fate);
-    let step = step.prop_map(|(run_us, ready_us, ends, fate)| Step { run_us, ready_us, ends, fate });
+    let step = step.prop_map(|(run_us, ready_us, ends, fate)| ThreadSecond { run_us, ready_us, ends, fate });
     prop::collection::vec(prop::collection::vec(step, 8), 1..12)
 }
 
-struct Host {
+struct LossyHost {
     tracker: Tracker,
     infos: InfoCache,
     last: Snapshot,
@@ -59,7 +59,7 @@ struct Did {
     is_dropped: bool,
 }
 
-impl Host {
+impl LossyHost {
     fn new() -> Self {
         let proc = tempfile::tempdir().unwrap();
         let infos = InfoCache::open_in(proc.path(), false);
@@ -83,14 +83,14 @@ impl Host {
         let fields = super::super::FIELDS;
         let mut into =
             Snapshot { is_complete: true, begin: moment, end: moment, fields, ..Snapshot::default() };
-        let mut records = Pass::from(self.threads.clone());
+        let mut records = PassRecords::from(self.threads.clone());
         self.tracker.track(&mut records, events, boot_ns, self.lost, &mut self.infos, &mut into);
         self.infos.end_pass();
         into
     }
 
     /// One second; each of its steps is a thread that is there, or begins.
-    fn go_on(&mut self, steps: &[Step], reverses: bool) -> (Interval, Did) {
+    fn go_on(&mut self, steps: &[ThreadSecond], reverses: bool) -> (Interval, Did) {
         let mut did = Did { is_known: self.late.is_empty(), ..Did::default() };
         let mut events = std::mem::take(&mut self.late);
         let before = std::mem::take(&mut self.threads);
@@ -131,7 +131,7 @@ impl Host {
     fn end(
         &mut self,
         events: &mut Vec<Event>,
-        step: Step,
+        step: ThreadSecond,
         task: TaskRecord,
         shown: Option<&TaskRecord>,
     ) -> bool {
@@ -155,7 +155,7 @@ impl Host {
 proptest! {
     #[test]
     fn whatever_becomes_of_events_no_time_is_there_twice(seconds in seconds(), reverses in any::<bool>()) {
-        let mut host = Host::new();
+        let mut host = LossyHost::new();
         let (mut booked_ns, mut ran_ns) = (0, 0);
         for steps in &seconds {
             let lost = host.lost.run_delay_ns;

@@ -5,9 +5,9 @@ use cpumon_model::{Counters, ProcessSample, Snapshot, ThreadSample, born_from_ns
 
 use super::super::procinfo::{About, InfoCache};
 use super::lifecycle::exits::Exits;
-use super::lifecycle::groups::Groups;
+use super::lifecycle::groups::ControlGroups;
 use super::lifecycle::renames::{ExecNames, Rename, Renames};
-use super::pass::{Pass, Place};
+use super::pass::{PassRecords, RecordPlace};
 use super::records::{
     ENDED_LEADER, ExecEvent, ExitEvent, HIDDEN, KERNEL_THREAD, LostExits, STALE, TaskRecord,
 };
@@ -21,7 +21,7 @@ const MAX_MISSED: u16 = 2;
 #[derive(Default)]
 pub(crate) struct Tracker {
     /// The live threads of the last pass, settled, ascending by key.
-    before: Pass,
+    before: PassRecords,
     /// Threads that are on their way out: in no list any more, last switch not yet made.
     leaving: Vec<TaskRecord>,
     /// Threads that began to end in this pass, as they were then; settled.
@@ -30,7 +30,7 @@ pub(crate) struct Tracker {
     ended_leaders: Vec<TaskRecord>,
     exits: Exits,
     names: ExecNames,
-    groups: Groups,
+    groups: ControlGroups,
     renames: Renames,
     lost: LostExits,
     /// `lost` as one settled thread.
@@ -39,12 +39,12 @@ pub(crate) struct Tracker {
     vanished: u64,
     /// Threads that began at or after this are charged from their start.
     born_from_ns: u64,
-    ready: Ready,
+    ready: ReadyTotal,
 }
 
 /// How long all threads together were ready since the last pass.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ready {
+pub(crate) struct ReadyTotal {
     /// The growth of their run delays, those that ended included: as the rows of an interval have it.
     pub(crate) ns: u64,
     /// Threads whose ready time cannot be assigned to one of two intervals: no event reports their state at the end of
@@ -60,15 +60,15 @@ impl Tracker {
     }
 
     /// The live threads of the last pass, settled, ascending by key.
-    pub(crate) fn before(&self) -> &Pass {
+    pub(crate) fn before(&self) -> &PassRecords {
         &self.before
     }
 
-    pub(crate) fn groups(&mut self) -> &mut Groups {
+    pub(crate) fn groups(&mut self) -> &mut ControlGroups {
         &mut self.groups
     }
 
-    pub(crate) fn ready(&self) -> Ready {
+    pub(crate) fn ready(&self) -> ReadyTotal {
         self.ready
     }
 
@@ -77,7 +77,7 @@ impl Tracker {
     /// buffer for the next. The iterator ran from `observed_from_ns` (since boot) on. `lost` is cumulative.
     pub(crate) fn track(
         &mut self,
-        records: &mut Pass,
+        records: &mut PassRecords,
         events: &[Event],
         observed_from_ns: u64,
         lost: LostExits,
@@ -131,8 +131,9 @@ impl Tracker {
     }
 
     /// Ready time of threads that ended since the last pass. `lost`: the sums of those whose event did not fit.
-    fn ready_of_exits(&self, lost: &LostExits) -> Ready {
-        let mut ready = Ready { ns: lost.run_delay_ns.saturating_sub(self.lost.run_delay_ns), unknown: 0 };
+    fn ready_of_exits(&self, lost: &LostExits) -> ReadyTotal {
+        let mut ready =
+            ReadyTotal { ns: lost.run_delay_ns.saturating_sub(self.lost.run_delay_ns), unknown: 0 };
         for task in self.exits.tasks() {
             let earlier = find(&self.before, task);
             ready.ns = ready.ns.saturating_add(grown_delay_ns(task, earlier, self.born_from_ns));
@@ -180,7 +181,7 @@ impl Tracker {
     }
 
     /// A thread that changed its id by an exec.
-    fn note_rename(&mut self, exec: &ExecEvent, begin_ns: u64, records: &mut Pass) {
+    fn note_rename(&mut self, exec: &ExecEvent, begin_ns: u64, records: &mut PassRecords) {
         // The leader itself called exec: same id, same start, only the name is new.
         if exec.old_tid == exec.task.tid {
             return;
@@ -214,7 +215,7 @@ impl Tracker {
     }
 
     /// Goes through this pass, the last one and the exits side by side, all ascending.
-    fn merge(&mut self, records: &mut Pass, has_lost: bool, into: &mut Snapshot) {
+    fn merge(&mut self, records: &mut PassRecords, has_lost: bool, into: &mut Snapshot) {
         empty_list(&mut self.leaving);
         empty_list(&mut self.ended_leaders);
         into.threads.reserve(records.len().saturating_sub(into.threads.len()));
@@ -278,13 +279,13 @@ impl Tracker {
 
     /// Whether all of a thread is where it was two passes ago, in the records and in the snapshot, and none of the exits from
     /// `exit` on is its own. Reads neither.
-    fn is_settled(&self, records: &Pass, at: usize, exit: usize) -> bool {
+    fn is_settled(&self, records: &PassRecords, at: usize, exit: usize) -> bool {
         let Some(place) = records.places().get(at) else { return false };
-        place.age == Place::SETTLED && self.exits.key_at(exit).is_none_or(|ended| ended.tid > place.tid)
+        place.age == RecordPlace::SETTLED && self.exits.key_at(exit).is_none_or(|ended| ended.tid > place.tid)
     }
 
     /// Adds the threads that only their events, or the last pass, report.
-    fn add_leaving(&mut self, records: &mut Pass, into: &mut Snapshot) {
+    fn add_leaving(&mut self, records: &mut PassRecords, into: &mut Snapshot) {
         for task in &self.endings {
             let is_in = |list: &[TaskRecord]| find(list, task).is_some();
             // `note_missing` handles threads of the last pass; a thread that is left is known from this event alone.
@@ -328,7 +329,7 @@ impl Tracker {
     }
 
     /// One sample for each process that has a live thread.
-    fn list_processes(&self, records: &Pass, infos: &mut InfoCache, into: &mut Snapshot) {
+    fn list_processes(&self, records: &PassRecords, infos: &mut InfoCache, into: &mut Snapshot) {
         for task in records.leaders() {
             let process = self.process(task, task, infos);
             // A leader whose id another thread took by an exec is listed beside it until its last switch: the process is

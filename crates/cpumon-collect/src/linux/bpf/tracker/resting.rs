@@ -11,7 +11,7 @@ use super::*;
 const SECOND: u64 = 1_000_000_000;
 
 /// The host, and the records that the iterator has sent.
-struct Host {
+struct RestingHost {
     random: u64,
     pass: u64,
     /// Ascending by tid.
@@ -25,7 +25,7 @@ struct Host {
     last_tid: u32,
 }
 
-impl Host {
+impl RestingHost {
     fn new() -> Self {
         let mut host = Self {
             random: 0x9e37_79b9_7f4a_7c15,
@@ -152,7 +152,7 @@ fn plain(task: &TaskRecord) -> Vec<u8> {
 struct Side {
     tracker: Tracker,
     infos: InfoCache,
-    records: Pass,
+    records: PassRecords,
     snapshots: [Snapshot; 2],
     _proc: tempfile::TempDir,
 }
@@ -163,7 +163,7 @@ impl Side {
         Self {
             tracker: Tracker::new(),
             infos: InfoCache::open_in(proc.path(), false),
-            records: Pass::default(),
+            records: PassRecords::default(),
             snapshots: Default::default(),
             _proc: proc,
         }
@@ -191,7 +191,7 @@ impl Side {
 
 #[test]
 fn one_word_for_who_rests_makes_the_same_snapshots() {
-    let (mut host, mut words, mut full) = (Host::new(), Side::new(), Side::new());
+    let (mut host, mut words, mut full) = (RestingHost::new(), Side::new(), Side::new());
     let (mut settled, mut has_failed) = (0, true);
     for _ in 0..400 {
         let events = host.go_on();
@@ -206,9 +206,9 @@ fn one_word_for_who_rests_makes_the_same_snapshots() {
         let bytes = host.send_pass(has_failed);
         has_failed = false;
         words.take(&bytes, &host.hidden());
-        let is_settled = |place: &&Place| place.age == Place::SETTLED;
+        let is_settled = |place: &&RecordPlace| place.age == RecordPlace::SETTLED;
         settled += words.records.places().iter().filter(is_settled).count();
-        full.records = Pass::default();
+        full.records = PassRecords::default();
         full.snapshots = Default::default();
         let bytes: Vec<u8> =
             host.threads.iter().flat_map(|task| [head(2, task.tid), plain(task)].concat()).collect();

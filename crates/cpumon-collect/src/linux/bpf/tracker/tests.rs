@@ -74,7 +74,7 @@ impl Rig {
             ..Snapshot::default()
         };
         self.tracker.track(
-            &mut Pass::from(records.to_vec()),
+            &mut PassRecords::from(records.to_vec()),
             events,
             moment.boot_ns,
             lost,
@@ -169,7 +169,7 @@ fn lost_exits_are_in_the_total_and_their_threads_gone_at_once() {
     assert_eq!((total.run_ns, total.user_ns, total.system_ns), (30_000_000, 10_000_000, 20_000_000));
     assert_eq!((snapshot.health.exits_lost, snapshot.health.tasks_vanished), (1, 1));
     // Whether that thread is the one that vanished is not certain.
-    assert_eq!(rig.tracker.ready(), Ready { ns: 7, unknown: 1 });
+    assert_eq!(rig.tracker.ready(), ReadyTotal { ns: 7, unknown: 1 });
 }
 
 #[test]
