@@ -101,14 +101,14 @@ impl Interval {
 
 /// Threads of one process that wait for the same reason.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Group {
+struct WaitGroup {
     process: ProcessKey,
     reason: WaitReason,
 }
 
 #[derive(Copy, Clone, Debug)]
 struct Count {
-    group: Group,
+    group: WaitGroup,
     threads: u32,
     /// Of these, threads that have a row of their own in the interval at hand.
     own: u32,
@@ -135,7 +135,7 @@ pub struct OpenWaits {
 #[derive(Clone, Debug, Default)]
 pub struct WaitBuffers {
     /// One thread more or less each of groups that are not in the list, in any order.
-    changes: Vec<(Group, i32)>,
+    changes: Vec<(WaitGroup, i32)>,
     /// Groups to insert into the list, ascending.
     fresh: Vec<Count>,
 }
@@ -163,7 +163,7 @@ impl OpenWaits {
         if !reason.is_some() {
             return;
         }
-        let group = Group { process, reason };
+        let group = WaitGroup { process, reason };
         match self.find(group, place) {
             Some(at) => self.groups[at].threads = self.groups[at].threads.saturating_add(1),
             None => self.buffers.changes.push((group, 1)),
@@ -175,7 +175,7 @@ impl OpenWaits {
         if !reason.is_some() {
             return;
         }
-        let group = Group { process, reason };
+        let group = WaitGroup { process, reason };
         match self.find(group, &mut place) {
             Some(at) => {
                 let threads = &mut self.groups[at].threads;
@@ -192,7 +192,7 @@ impl OpenWaits {
             return;
         }
         self.settle();
-        if let Some(at) = self.find(Group { process, reason }, place) {
+        if let Some(at) = self.find(WaitGroup { process, reason }, place) {
             self.groups[at].own = self.groups[at].own.saturating_add(1);
             self.has_own = true;
         }
@@ -235,7 +235,7 @@ impl OpenWaits {
     }
 
     /// Index of a group in the list; `place` is a hint and is updated.
-    fn find(&self, group: Group, place: &mut WaitPlace) -> Option<usize> {
+    fn find(&self, group: WaitGroup, place: &mut WaitPlace) -> Option<usize> {
         let at = usize::try_from(place.0).unwrap_or(usize::MAX).min(self.groups.len());
         if self.groups.get(at).is_some_and(|count| count.group == group) {
             return Some(at);
@@ -272,7 +272,7 @@ impl OpenWaits {
 }
 
 /// Where a group is in the list, or would be: by galloping from `from` on, forwards or backwards.
-fn search_from(groups: &[Count], from: usize, group: Group) -> usize {
+fn search_from(groups: &[Count], from: usize, group: WaitGroup) -> usize {
     let is_before = |at: usize| groups[at].group < group;
     let mut step = 1;
     let (low, high) = if from < groups.len() && is_before(from) {
