@@ -6,7 +6,7 @@
 
 mod codec;
 
-use crate::fields::{Field, Fields, in_a_byte};
+use crate::fields::{FieldReader, WireField, in_a_byte};
 
 /// Highest protocol version that this program speaks.
 pub const VERSION: u16 = 4;
@@ -168,14 +168,14 @@ macro_rules! messages {
 
             fn push_body(&self, out: &mut Vec<u8>) {
                 match self {
-                    $(Self::$message { $($field),+ } => { $(Field::push($field, out);)+ })+
+                    $(Self::$message { $($field),+ } => { $(WireField::push($field, out);)+ })+
                 }
             }
 
-            fn decode_body(kind: u8, mut body: Fields<$a>) -> Result<Option<Self>, MessageError> {
+            fn decode_body(kind: u8, mut body: FieldReader<$a>) -> Result<Option<Self>, MessageError> {
                 let malformed = MessageError::Malformed { kind };
                 Ok(Some(match kind {
-                    $($kind => Self::$message { $($field: Field::take(&mut body).ok_or(malformed)?),+ },)+
+                    $($kind => Self::$message { $($field: WireField::take(&mut body).ok_or(malformed)?),+ },)+
                     _ => return Ok(None),
                 }))
             }

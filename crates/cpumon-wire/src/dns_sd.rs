@@ -92,7 +92,7 @@ pub fn read_query(datagram: &[u8], port: u16, instance: &Instance) -> Result<Opt
         return Ok(None);
     }
     let packet = parse(datagram)?;
-    let names = Names::of(instance);
+    let names = RecordNames::of(instance);
     let Some(question) = packet.questions.iter().find(|question| names.answer(question)) else {
         return Ok(None);
     };
@@ -139,7 +139,7 @@ pub fn goodbye(instance: &Instance) -> Vec<u8> {
 fn message(instance: &Instance, id: u16, most_ttl_s: u32) -> Packet<'_> {
     let mut packet = Packet::new_reply(id);
     packet.set_flags(PacketFlag::AUTHORITATIVE_ANSWER);
-    let names = Names::of(instance);
+    let names = RecordNames::of(instance);
     let (host_ttl_s, other_ttl_s) = (HOST_TTL_S.min(most_ttl_s), OTHER_TTL_S.min(most_ttl_s));
     // A shared record never flushes others from a cache; a record of this instance alone does. Plain resolvers do not
     // know that bit.
@@ -227,12 +227,12 @@ where
 }
 
 /// The names of one receiver's records. The pin makes them unique, so there is no name to fight for.
-struct Names {
+struct RecordNames {
     instance: Name<'static>,
     host: Name<'static>,
 }
 
-impl Names {
+impl RecordNames {
     fn of(instance: &Instance) -> Self {
         let key = hex::encode(&instance.pin[..4]);
         let suffix = format!(" [{key}]");
@@ -325,7 +325,7 @@ mod tests {
         let mut packet = Packet::new_query(0);
         let name = Name::new_unchecked(SERVICE);
         packet.questions.push(Question::new(name.clone(), QTYPE::TYPE(TYPE::PTR), CLASS::IN.into(), false));
-        let known = RData::PTR(PTR(Names::of(&instance()).instance));
+        let known = RData::PTR(PTR(RecordNames::of(&instance()).instance));
         packet.answers.push(ResourceRecord::new(name, CLASS::IN, OTHER_TTL_S, known));
         assert_eq!(read_query(&packet.build_bytes_vec().unwrap(), PORT, &instance()), Ok(None));
     }

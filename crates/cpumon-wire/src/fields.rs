@@ -1,14 +1,14 @@
-//! [`Fields`]: reads little-endian fields one after the other; [`Field`]: one that is written, too.
+//! [`FieldReader`]: reads little-endian fields one after the other; [`WireField`]: one that is written, too.
 
 use cpumon_model::{BootId, HostId, Moment};
 
 /// The bytes that are not read yet. A field that reaches beyond their end leaves them as they are.
 #[derive(Debug)]
-pub(crate) struct Fields<'a> {
+pub(crate) struct FieldReader<'a> {
     pub(crate) rest: &'a [u8],
 }
 
-impl<'a> Fields<'a> {
+impl<'a> FieldReader<'a> {
     pub(crate) fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (field, rest) = self.rest.split_first_chunk()?;
         self.rest = rest;
@@ -43,21 +43,21 @@ impl<'a> Fields<'a> {
 }
 
 /// A field that is encoded and decoded by itself.
-pub(crate) trait Field<'a>: Sized {
+pub(crate) trait WireField<'a>: Sized {
     fn push(&self, out: &mut Vec<u8>);
 
     /// Reads it; `None` if the bytes end inside it, or it cannot be.
-    fn take(fields: &mut Fields<'a>) -> Option<Self>;
+    fn take(fields: &mut FieldReader<'a>) -> Option<Self>;
 }
 
 macro_rules! little_endian {
     ($($number:ident)+) => {
-        $(impl Field<'_> for $number {
+        $(impl WireField<'_> for $number {
             fn push(&self, out: &mut Vec<u8>) {
                 out.extend_from_slice(&self.to_le_bytes());
             }
 
-            fn take(fields: &mut Fields<'_>) -> Option<Self> {
+            fn take(fields: &mut FieldReader<'_>) -> Option<Self> {
                 fields.take().map(Self::from_le_bytes)
             }
         })+
@@ -66,12 +66,12 @@ macro_rules! little_endian {
 
 little_endian! { u16 u32 u64 i64 }
 
-impl<const N: usize> Field<'_> for [u8; N] {
+impl<const N: usize> WireField<'_> for [u8; N] {
     fn push(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self);
     }
 
-    fn take(fields: &mut Fields<'_>) -> Option<Self> {
+    fn take(fields: &mut FieldReader<'_>) -> Option<Self> {
         fields.take()
     }
 }
@@ -79,13 +79,13 @@ impl<const N: usize> Field<'_> for [u8; N] {
 /// Types around one other field.
 macro_rules! around_field {
     ($($of:ident)+) => {
-        $(impl crate::fields::Field<'_> for $of {
+        $(impl crate::fields::WireField<'_> for $of {
             fn push(&self, out: &mut Vec<u8>) {
-                crate::fields::Field::push(&self.0, out);
+                crate::fields::WireField::push(&self.0, out);
             }
 
-            fn take(fields: &mut crate::fields::Fields<'_>) -> Option<Self> {
-                crate::fields::Field::take(fields).map(Self)
+            fn take(fields: &mut crate::fields::FieldReader<'_>) -> Option<Self> {
+                crate::fields::WireField::take(fields).map(Self)
             }
         })+
     };
@@ -97,12 +97,12 @@ around_field! { HostId BootId }
 /// Fields of one byte.
 macro_rules! in_a_byte {
     ($($of:ty: $to_byte:expr, $from_byte:expr;)+) => {
-        $(impl crate::fields::Field<'_> for $of {
+        $(impl crate::fields::WireField<'_> for $of {
             fn push(&self, out: &mut Vec<u8>) {
                 out.push($to_byte(*self));
             }
 
-            fn take(fields: &mut crate::fields::Fields<'_>) -> Option<Self> {
+            fn take(fields: &mut crate::fields::FieldReader<'_>) -> Option<Self> {
                 fields.take().map(|[byte]| $from_byte(byte))
             }
         })+
@@ -115,13 +115,13 @@ in_a_byte! { bool: u8::from, |byte| byte != 0; }
 /// A struct whose fields lie one after the other.
 macro_rules! in_order {
     ($of:ident { $($field:ident),+ }) => {
-        impl crate::fields::Field<'_> for $of {
+        impl crate::fields::WireField<'_> for $of {
             fn push(&self, out: &mut Vec<u8>) {
-                $(crate::fields::Field::push(&self.$field, out);)+
+                $(crate::fields::WireField::push(&self.$field, out);)+
             }
 
-            fn take(fields: &mut crate::fields::Fields<'_>) -> Option<Self> {
-                Some(Self { $($field: crate::fields::Field::take(fields)?),+ })
+            fn take(fields: &mut crate::fields::FieldReader<'_>) -> Option<Self> {
+                Some(Self { $($field: crate::fields::WireField::take(fields)?),+ })
             }
         }
     };

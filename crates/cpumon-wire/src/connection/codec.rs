@@ -2,7 +2,7 @@
 //! other side and are not trusted.
 
 use super::{BootReport, ChannelKind, ClockReport, MAX_PIECE_BYTES, Message, MessageError};
-use crate::fields::{Field, Fields, in_a_byte, in_order};
+use crate::fields::{FieldReader, WireField, in_a_byte, in_order};
 
 /// Longest text, bytes; a longer one is cut.
 const MAX_TEXT_BYTES: usize = 255;
@@ -45,7 +45,7 @@ impl<'a> Message<'a> {
         let Some((&kind, body)) = message.get(4..).and_then(<[u8]>::split_first) else {
             return Err(MessageError::Malformed { kind: 0 });
         };
-        let decoded = Self::decode_body(kind, Fields { rest: body })?;
+        let decoded = Self::decode_body(kind, FieldReader { rest: body })?;
         match decoded {
             Some(Self::Piece { bytes, .. }) if bytes.len() > MAX_PIECE_BYTES => {
                 Err(MessageError::Malformed { kind })
@@ -56,14 +56,14 @@ impl<'a> Message<'a> {
 }
 
 /// A text with its length in two bytes, cut at a character.
-impl<'a> Field<'a> for &'a str {
+impl<'a> WireField<'a> for &'a str {
     fn push(&self, out: &mut Vec<u8>) {
         let kept = &self[..self.floor_char_boundary(MAX_TEXT_BYTES.min(self.len()))];
         out.extend_from_slice(&u16::try_from(kept.len()).unwrap_or(0).to_le_bytes());
         out.extend_from_slice(kept.as_bytes());
     }
 
-    fn take(body: &mut Fields<'a>) -> Option<Self> {
+    fn take(body: &mut FieldReader<'a>) -> Option<Self> {
         let length = usize::from(body.u16()?);
         let text = body.bytes(length)?;
         std::str::from_utf8(text).ok().filter(|text| text.len() <= MAX_TEXT_BYTES)
@@ -71,12 +71,12 @@ impl<'a> Field<'a> for &'a str {
 }
 
 /// All remaining bytes.
-impl<'a> Field<'a> for &'a [u8] {
+impl<'a> WireField<'a> for &'a [u8] {
     fn push(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self);
     }
 
-    fn take(body: &mut Fields<'a>) -> Option<Self> {
+    fn take(body: &mut FieldReader<'a>) -> Option<Self> {
         body.bytes(body.rest.len())
     }
 }
@@ -89,25 +89,25 @@ in_order!(ClockReport { offset_ns, round_trip_ns, boot });
 in_order!(BootReport { boot, offset_ns });
 
 /// The last field of a message. Devices and receivers of the first release end before it: what is missing is `None` and no error.
-impl<'a, T: Field<'a>> Field<'a> for Option<T> {
+impl<'a, T: WireField<'a>> WireField<'a> for Option<T> {
     fn push(&self, out: &mut Vec<u8>) {
         if let Some(field) = self {
             field.push(out);
         }
     }
 
-    fn take(body: &mut Fields<'a>) -> Option<Self> {
+    fn take(body: &mut FieldReader<'a>) -> Option<Self> {
         Some(T::take(body))
     }
 }
 
-impl<'a> Field<'a> for (i64, i64) {
+impl<'a> WireField<'a> for (i64, i64) {
     fn push(&self, out: &mut Vec<u8>) {
         self.0.push(out);
         self.1.push(out);
     }
 
-    fn take(body: &mut Fields<'a>) -> Option<Self> {
+    fn take(body: &mut FieldReader<'a>) -> Option<Self> {
         body.i64().zip(body.i64())
     }
 }

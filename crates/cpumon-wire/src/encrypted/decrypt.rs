@@ -1,5 +1,5 @@
 //! [`Decryptor`]: turns encrypted datagrams into frames and returns each frame once. A datagram of a stranger
-//! costs a derivation and a check, and leaves nothing behind. [`Window`]: which datagram numbers of one agent start were taken.
+//! costs a derivation and a check, and leaves nothing behind. [`ReplayWindow`]: which datagram numbers of one agent start were taken.
 //!
 //! What is remembered over restarts of a receiver is a text, a line for each agent start. Without it everything that an attacker recorded
 //! could be sent again to a receiver that has just started.
@@ -10,7 +10,7 @@ use std::fmt::Write;
 use cpumon_model::{BootId, HostId};
 use ring::aead::{Aad, LessSafeKey};
 
-use super::{GroupKey, Header, KeyId, SessionId, nonce};
+use super::{GroupKey, KeyId, PlainHeader, SessionId, nonce};
 use crate::{DecodeError, v2};
 
 /// Most keys that are valid at one time: one in use, one that comes or goes, and two for mistakes.
@@ -49,11 +49,11 @@ pub enum DecryptError {
 
 /// One agent start whose datagrams are accepted.
 #[derive(Debug)]
-struct Session {
+struct DatagramSession {
     key: LessSafeKey,
     host: HostId,
     boot: BootId,
-    window: Window,
+    window: ReplayWindow,
     /// When a datagram of it came last, counted in decrypted datagrams.
     last_received: u64,
 }
@@ -69,7 +69,7 @@ struct EncryptedHost {
 #[derive(Debug, Default)]
 pub struct Decryptor {
     keys: Vec<GroupKey>,
-    sessions: HashMap<SessionId, Session>,
+    sessions: HashMap<SessionId, DatagramSession>,
     known: HashMap<HostId, EncryptedHost>,
     plain: Vec<u8>,
     decrypted: u64,
@@ -112,7 +112,7 @@ impl Decryptor {
     /// # Errors
     /// It is refused; nothing of it was kept.
     pub fn decrypt(&mut self, datagram: &[u8]) -> Result<&[u8], DecryptError> {
-        let header = Header::decode(datagram)?;
+        let header = PlainHeader::decode(datagram)?;
         let (clear, encrypted) = datagram.split_at(header.bytes);
         self.plain.clear();
         self.plain.extend_from_slice(encrypted);
@@ -147,7 +147,7 @@ impl Decryptor {
 
     /// The host of the agent start that a datagram names, which may not be true: a stranger can name it too.
     pub fn claimed_host(&self, datagram: &[u8]) -> Option<HostId> {
-        let header = Header::decode(datagram).ok()?;
+        let header = PlainHeader::decode(datagram).ok()?;
         self.sessions.get(&header.session).map(|session| session.host)
     }
 
@@ -185,11 +185,14 @@ impl Decryptor {
                 self.retire(&silent);
             }
         }
-        self.keep(id, Session { key, host, boot, window: Window::new(), last_received: self.decrypted });
+        self.keep(
+            id,
+            DatagramSession { key, host, boot, window: ReplayWindow::new(), last_received: self.decrypted },
+        );
         Ok(())
     }
 
-    fn keep(&mut self, id: SessionId, session: Session) {
+    fn keep(&mut self, id: SessionId, session: DatagramSession) {
         self.known.entry(session.host).or_default().sessions.push(id);
         self.sessions.insert(id, session);
     }
@@ -222,7 +225,10 @@ impl Decryptor {
         match self.derive(&id) {
             Ok(key) if has_space && !self.sessions.contains_key(&id) => {
                 // Which numbers below `top` were missing is not stored, so all of them count as taken.
-                self.keep(id, Session { key, host, boot, window: Window::up_to(top), last_received: 0 });
+                self.keep(
+                    id,
+                    DatagramSession { key, host, boot, window: ReplayWindow::up_to(top), last_received: 0 },
+                );
             }
             _ if self.known.contains_key(&host) || self.known.len() < MAX_HOSTS => {
                 self.note_over(host, boot, id.started_boot_ns);
@@ -238,7 +244,7 @@ const WORDS: usize = 32;
 
 /// Which numbers of one agent start were taken. Its size does not depend on what was sent.
 #[derive(Copy, Clone, Debug)]
-struct Window {
+struct ReplayWindow {
     /// Greatest number taken; `None` if none was.
     top: Option<u64>,
     /// A ring: number *n* is bit *n* modulo [`BITS`]. A bit is cleared when the greatest number passes it, because it belongs to a
@@ -246,7 +252,7 @@ struct Window {
     bits: [u64; WORDS],
 }
 
-impl Window {
+impl ReplayWindow {
     fn new() -> Self {
         Self { top: None, bits: [0; WORDS] }
     }
@@ -378,21 +384,21 @@ mod tests {
 
     #[test]
     fn each_number_is_new_once_in_any_order() {
-        let mut window = Window::new();
+        let mut window = ReplayWindow::new();
         for number in [0, 3, 1, 2, 9_000, 8_999, 9_000 - BITS + 1] {
             assert!(window.take(number), "{number}");
             assert!(!window.take(number), "{number} again");
         }
         assert!(!window.take(9_000 - BITS), "further back than the window");
         assert!(!window.take(0) && window.take(u64::MAX) && !window.take(u64::MAX));
-        let mut loaded = Window::up_to(77);
+        let mut loaded = ReplayWindow::up_to(77);
         assert!(!loaded.take(77) && !loaded.take(5) && loaded.take(78) && loaded.take(90) && loaded.take(80));
     }
 
     proptest! {
         #[test]
         fn it_agrees_with_a_set(steps in prop::collection::vec((0_u64..3_000, any::<bool>()), 1..400)) {
-            let (mut window, mut taken, mut top) = (Window::new(), HashSet::new(), 0_u64);
+            let (mut window, mut taken, mut top) = (ReplayWindow::new(), HashSet::new(), 0_u64);
             for (step, is_forward) in steps {
                 let number = if is_forward { top + step } else { top.saturating_sub(step) };
                 let is_in_reach = number >= top || top - number < BITS;

@@ -12,7 +12,7 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use ring::digest;
 use ring::hkdf::{HKDF_SHA256, Prk, Salt};
 
-use crate::fields::{Field, Fields, around_field, in_order};
+use crate::fields::{FieldReader, WireField, around_field, in_order};
 use crate::{Datagrams, DecodeError, Reason};
 
 pub use self::decrypt::{DecryptError, Decryptor, MAX_KEYS};
@@ -34,14 +34,14 @@ pub const OVERHEAD_BYTES: usize = HEADER_BYTES + TAG_BYTES;
 
 /// The part of a datagram that is not encrypted.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-struct Header {
+struct PlainHeader {
     session: SessionId,
     counter: u64,
     /// Length of the header, unknown fields included.
     bytes: usize,
 }
 
-impl Header {
+impl PlainHeader {
     fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         let mut at = 0;
@@ -60,7 +60,7 @@ impl Header {
 
     fn decode(datagram: &[u8]) -> Result<Self, DecodeError> {
         let cut = DecodeError::new(datagram.len(), Reason::Truncated);
-        let mut fields = Fields { rest: datagram.get(..HEADER_BYTES).ok_or(cut)? };
+        let mut fields = FieldReader { rest: datagram.get(..HEADER_BYTES).ok_or(cut)? };
         if fields.take().ok_or(cut)? != MAGIC {
             return Err(DecodeError::new(0, Reason::WrongMagic));
         }
@@ -76,7 +76,7 @@ impl Header {
         if datagram.len() < bytes + TAG_BYTES {
             return Err(cut);
         }
-        let (session, counter) = (Field::take(&mut fields).ok_or(cut)?, fields.u64().ok_or(cut)?);
+        let (session, counter) = (WireField::take(&mut fields).ok_or(cut)?, fields.u64().ok_or(cut)?);
         Ok(Self { session, counter, bytes })
     }
 }
@@ -189,7 +189,7 @@ impl Encryptor {
         let counter = self.next;
         // Counted before anything can fail, so no number is ever used for two datagrams.
         self.next = counter.checked_add(1).ok_or(Exhausted)?;
-        let header = Header { session: self.session, counter, bytes: HEADER_BYTES }.encode();
+        let header = PlainHeader { session: self.session, counter, bytes: HEADER_BYTES }.encode();
         datagram.splice(0..0, header);
         let tag = key
             .seal_in_place_separate_tag(nonce(counter), Aad::from(header), &mut datagram[HEADER_BYTES..])

@@ -16,8 +16,8 @@ const FIRST_LEN: u32 = 4;
 /// How many bits below the topmost one are part of the symbol.
 const TOP_BITS: u32 = 2;
 
-/// One end of a channel. The same code drives both ends, so they cannot come apart: a [`Writer`] stores the values that it is
-/// given and returns them, a [`Reader`] ignores them and returns what it read. `None`: the packed bytes are malformed.
+/// One end of a channel. The same code drives both ends, so they cannot come apart: a [`SymbolWriter`] stores the values that it is
+/// given and returns them, a [`SymbolReader`] ignores them and returns what it read. `None`: the packed bytes are malformed.
 pub(super) trait Coder {
     /// Whether values come from packed bytes.
     const READS: bool;
@@ -59,13 +59,13 @@ fn symbol_of(value: u64) -> u8 {
 
 /// The device's end: collects the symbols and bits of one record.
 #[derive(Debug, Default)]
-pub(super) struct Writer {
+pub(super) struct SymbolWriter {
     pub(super) symbols: Vec<u8>,
     pub(super) bits: Vec<u8>,
     pending: BitWriter,
 }
 
-impl Writer {
+impl SymbolWriter {
     pub(super) fn clear(&mut self) {
         self.symbols.clear();
         self.bits.clear();
@@ -78,7 +78,7 @@ impl Writer {
     }
 }
 
-impl Coder for Writer {
+impl Coder for SymbolWriter {
     const READS: bool = false;
 
     fn symbol(&mut self, symbol: u8) -> Option<u8> {
@@ -94,12 +94,12 @@ impl Coder for Writer {
 
 /// The receiver's end: takes the symbols and bits of one record in the same order.
 #[derive(Debug)]
-pub(super) struct Reader<'a> {
+pub(super) struct SymbolReader<'a> {
     symbols: &'a [u8],
     bits: BitReader<'a>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> SymbolReader<'a> {
     pub(super) fn new(symbols: &'a [u8], bits: &'a [u8]) -> Self {
         Self { symbols, bits: BitReader::new(bits) }
     }
@@ -110,7 +110,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl Coder for Reader<'_> {
+impl Coder for SymbolReader<'_> {
     const READS: bool = true;
 
     fn symbol(&mut self, _: u8) -> Option<u8> {
@@ -276,10 +276,10 @@ mod tests {
     fn numbers_of_every_length_come_back() {
         let numbers = (0..64).flat_map(|len| [(1 << len) - 1, 1 << len, (1 << len) + 1]).chain([u64::MAX]);
         let numbers: Vec<u64> = numbers.chain(0..300).collect();
-        let mut writer = Writer::default();
+        let mut writer = SymbolWriter::default();
         assert!(numbers.iter().all(|&number| writer.number(number) == Some(number)));
         writer.finish();
-        let mut reader = Reader::new(&writer.symbols, &writer.bits);
+        let mut reader = SymbolReader::new(&writer.symbols, &writer.bits);
         assert!(numbers.iter().all(|&number| reader.number(0) == Some(number)));
         assert!(reader.is_at_end());
         assert_eq!(reader.number(0), None);
@@ -289,7 +289,7 @@ mod tests {
     fn a_symbol_of_more_than_64_bits_is_refused() {
         assert_eq!(symbol_of(u64::MAX), 251);
         for symbol in 252..=255 {
-            assert_eq!(Reader::new(&[symbol], &[0xff; 16]).number(0), None);
+            assert_eq!(SymbolReader::new(&[symbol], &[0xff; 16]).number(0), None);
         }
     }
 

@@ -4,7 +4,9 @@
 
 use super::memory::KEY_COLUMNS;
 use crate::v2::bits::{BitReader, BitWriter};
-use crate::v2::columns::{Column, Kind, Relative, UNITS, add_difference, difference, relative};
+use crate::v2::columns::{
+    ColumnDescription, ColumnKind, Relative, UNITS, add_difference, difference, relative,
+};
 use crate::v2::read::MAX_COLUMNS;
 use crate::v2::table::Texts;
 
@@ -20,7 +22,7 @@ pub(super) const MAX_BODY: usize = 0xffff;
 /// A table, reused from section to section.
 #[derive(Debug, Default)]
 pub(super) struct Grid {
-    pub(super) columns: Vec<Column>,
+    pub(super) columns: Vec<ColumnDescription>,
     /// How many of them are written for a group of rows.
     pub(super) groups: usize,
     /// A value for each row and column. A text is its start and length in `texts`.
@@ -84,12 +86,12 @@ impl Grid {
         self.clear();
         let (&[count, groups], rest) = body.split_first_chunk()?;
         let (count, groups) = (usize::from(count), usize::from(groups));
-        let (descriptions, rest) = rest.split_at_checked(count * Column::BYTES)?;
+        let (descriptions, rest) = rest.split_at_checked(count * ColumnDescription::BYTES)?;
         if count == 0 || count > MAX_COLUMNS || groups > count {
             return None;
         }
-        for description in descriptions.as_chunks::<{ Column::BYTES }>().0 {
-            let column = Column::from_bytes(*description)?;
+        for description in descriptions.as_chunks::<{ ColumnDescription::BYTES }>().0 {
+            let column = ColumnDescription::from_bytes(*description)?;
             // The memory has one column for each id. A section with a column twice is sent byte by byte.
             if self.columns.iter().any(|known| known.id == column.id) {
                 return None;
@@ -134,7 +136,7 @@ impl Grid {
     ) -> Option<u64> {
         let column = *self.columns.get(slot)?;
         let coded = column.take(bits).ok()?;
-        if column.kind == Kind::Text {
+        if column.kind == ColumnKind::Text {
             if coded == 0 {
                 return before;
             }
@@ -144,24 +146,24 @@ impl Grid {
         let unit = UNITS[column.unit];
         let from = match self.base(slot, begins_group) {
             None => return coded.checked_mul(unit),
-            Some(Base::RowBefore) => before.unwrap_or(0),
-            Some(Base::Slot(base)) => self.values.get(self.values.len() - slot + base).copied()?,
+            Some(DifferenceBase::RowBefore) => before.unwrap_or(0),
+            Some(DifferenceBase::Slot(base)) => self.values.get(self.values.len() - slot + base).copied()?,
         };
-        let value = add_difference(from, coded, unit, column.kind == Kind::Folded)?;
+        let value = add_difference(from, coded, unit, column.kind == ColumnKind::Folded)?;
         // `write` divides by the unit, so a value between two units would not come back.
         value.is_multiple_of(unit).then_some(value)
     }
 
     /// The value that a column's number is the difference to.
-    fn base(&self, slot: usize, begins_group: bool) -> Option<Base> {
+    fn base(&self, slot: usize, begins_group: bool) -> Option<DifferenceBase> {
         match relative(self.columns.get(slot)?.id) {
             Relative::No => None,
             Relative::ToGroup(id) if begins_group => {
                 // The base is a column before this one, which is known by now; otherwise the row before is the base.
                 let base = self.columns.iter().take(slot).position(|column| column.id == id);
-                Some(base.map_or(Base::RowBefore, Base::Slot))
+                Some(base.map_or(DifferenceBase::RowBefore, DifferenceBase::Slot))
             }
-            _ => Some(Base::RowBefore),
+            _ => Some(DifferenceBase::RowBefore),
         }
     }
 
@@ -199,7 +201,7 @@ impl Grid {
         }
         for (slot, (&column, &value)) in self.columns.iter().zip(row).enumerate().skip(from) {
             let before = before.and_then(|before| before.get(slot)).copied();
-            if column.kind == Kind::Text {
+            if column.kind == ColumnKind::Text {
                 self.texts.put(value, before, column, bits, out)?;
                 continue;
             }
@@ -209,16 +211,16 @@ impl Grid {
                     column.put(value / unit, bits, out)?;
                     continue;
                 }
-                Some(Base::RowBefore) => before.unwrap_or(0),
-                Some(Base::Slot(base)) => row.get(base).copied()?,
+                Some(DifferenceBase::RowBefore) => before.unwrap_or(0),
+                Some(DifferenceBase::Slot(base)) => row.get(base).copied()?,
             };
-            column.put(difference(value, from, unit, column.kind == Kind::Folded), bits, out)?;
+            column.put(difference(value, from, unit, column.kind == ColumnKind::Folded), bits, out)?;
         }
         Some(())
     }
 }
 
-enum Base {
+enum DifferenceBase {
     RowBefore,
     Slot(usize),
 }

@@ -9,15 +9,15 @@ use crate::v2::columns::section;
 /// Key columns of a row, in the order of [`key_columns`].
 pub(super) const KEY_COLUMNS: usize = 6;
 /// The values of the key columns; 0 for those that a table lacks.
-pub(super) type Key = [u64; KEY_COLUMNS];
+pub(super) type RowKey = [u64; KEY_COLUMNS];
 const MAX_COLUMNS: usize = 64;
 /// Columns grow by so many places at once: doubling them would waste up to half of a channel's memory.
 const PLACES_STEP: usize = 256;
-/// Fractional bits of [`Cell::trend`].
+/// Fractional bits of [`CellMemory::trend`].
 const TREND_BITS: u32 = 4;
 /// The trend follows by a quarter of the difference.
 const TREND_SHIFT: u32 = 2;
-/// Bounds of [`Column::score`]: a column changes its mind within some hundred rows.
+/// Bounds of [`ColumnMemory::score`]: a column changes its mind within some hundred rows.
 const MAX_SCORE: i32 = 512;
 
 /// Most rows (64 bytes each) and cells (16 bytes each) remembered of one kind of table.
@@ -31,7 +31,7 @@ fn limits(kind: u8) -> (usize, usize) {
 
 #[derive(Clone, Debug)]
 pub(super) struct KnownRow {
-    pub(super) key: Key,
+    pub(super) key: RowKey,
     /// Index of its cells in each column.
     pub(super) place: usize,
     /// The record of the channel that sent it last.
@@ -41,16 +41,16 @@ pub(super) struct KnownRow {
 }
 
 #[derive(Copy, Clone, Debug, Default)]
-struct Cell {
+struct CellMemory {
     value: u64,
     /// Recent growth, in sixteenths.
     trend: i64,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Column {
+pub(super) struct ColumnMemory {
     id: u8,
-    cells: Vec<Cell>,
+    cells: Vec<CellMemory>,
     /// By how many bits the trend was the better guess than no change, lately.
     score: i32,
 }
@@ -64,7 +64,7 @@ pub(super) struct Expected {
     grows: u64,
 }
 
-impl Column {
+impl ColumnMemory {
     /// What a row's value is expected to be, in units of `unit`.
     pub(super) fn expected(&self, place: Option<usize>, unit: u64) -> Expected {
         let Some(cell) = place.and_then(|place| self.cells.get(place)) else { return Expected::default() };
@@ -102,7 +102,7 @@ pub(super) struct RowMemory {
     pub(super) rows: Vec<KnownRow>,
     /// Rows that came with the record at hand: they are found from the next one on.
     fresh: Vec<KnownRow>,
-    columns: Vec<Column>,
+    columns: Vec<ColumnMemory>,
     /// Places that were ever used; each column has so many cells, rounded up.
     places: usize,
     free: Vec<usize>,
@@ -126,7 +126,11 @@ impl RowMemory {
         }
         for id in ids {
             if self.position(id).is_none() {
-                self.columns.push(Column { id, cells: vec![Cell::default(); self.allotted()], score: 0 });
+                self.columns.push(ColumnMemory {
+                    id,
+                    cells: vec![CellMemory::default(); self.allotted()],
+                    score: 0,
+                });
             }
         }
     }
@@ -147,20 +151,20 @@ impl RowMemory {
         self.places.next_multiple_of(PLACES_STEP)
     }
 
-    pub(super) fn column(&mut self, id: u8) -> Option<&mut Column> {
+    pub(super) fn column(&mut self, id: u8) -> Option<&mut ColumnMemory> {
         self.position(id).and_then(|at| self.columns.get_mut(at))
     }
 
-    pub(super) fn find(&self, key: &Key) -> Option<usize> {
+    pub(super) fn find(&self, key: &RowKey) -> Option<usize> {
         self.rows.binary_search_by_key(key, |row| row.key).ok()
     }
 
     /// Remembers a row if there is space; its place.
-    pub(super) fn insert(&mut self, key: &Key, record: u32) -> Option<usize> {
+    pub(super) fn insert(&mut self, key: &RowKey, record: u32) -> Option<usize> {
         let place = self.allot()?;
         // A freed place still has the values and trends of the row that had it before.
         for cell in self.columns.iter_mut().filter_map(|column| column.cells.get_mut(place)) {
-            *cell = Cell::default();
+            *cell = CellMemory::default();
         }
         self.fresh.push(KnownRow { key: *key, place, record, has_ended: false });
         Some(place)
@@ -177,7 +181,7 @@ impl RowMemory {
             }
             for column in &mut self.columns {
                 column.cells.reserve_exact(PLACES_STEP);
-                column.cells.resize(allotted, Cell::default());
+                column.cells.resize(allotted, CellMemory::default());
             }
         }
         self.places += 1;
@@ -254,7 +258,7 @@ mod tests {
     fn too_many_columns_forget_the_rows() {
         let mut memory = RowMemory::new(usize::from(section::CPUS));
         memory.add_columns(0..40);
-        assert!(memory.insert(&Key::default(), 1).is_some());
+        assert!(memory.insert(&RowKey::default(), 1).is_some());
         memory.end_record(None);
         memory.add_columns(30..80);
         assert!(memory.rows.is_empty() && memory.column(0).is_none() && memory.column(79).is_some());

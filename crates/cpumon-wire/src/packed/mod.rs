@@ -13,7 +13,9 @@ mod table;
 
 use cpumon_model::varint;
 
-use self::coder::{Coder, Compressor, Decompressor, Reader, Writer, code_header, header_of, wall_ns};
+use self::coder::{
+    Coder, Compressor, Decompressor, SymbolReader, SymbolWriter, code_header, header_of, wall_ns,
+};
 use crate::connection::MAX_MESSAGE_BYTES;
 use crate::spool::{Frames, RECORD_HEADER_BYTES, SnapshotHead};
 use crate::v2::columns::section;
@@ -40,7 +42,7 @@ mod form {
 /// State that both ends of a channel keep.
 #[derive(Debug, Default)]
 struct ChannelState {
-    tables: table::Tables,
+    tables: table::TableMemory,
     /// Header of the previous frame.
     header: Vec<u8>,
     /// Number of the previous record.
@@ -84,7 +86,7 @@ impl<'a> SplitSection<'a> {
 #[derive(Debug)]
 pub struct Packer {
     state: ChannelState,
-    writer: Writer,
+    writer: SymbolWriter,
     /// `None`: zstd could not begin, or failed, and nothing is packed.
     compressor: Option<Compressor>,
     scratch: Vec<u8>,
@@ -94,7 +96,7 @@ impl Default for Packer {
     fn default() -> Self {
         Self {
             state: ChannelState::default(),
-            writer: Writer::default(),
+            writer: SymbolWriter::default(),
             compressor: Compressor::new(),
             scratch: Vec::new(),
         }
@@ -187,7 +189,7 @@ impl Packer {
 
 fn write_section(
     state: &mut ChannelState,
-    writer: &mut Writer,
+    writer: &mut SymbolWriter,
     section: &SplitSection<'_>,
     scratch: &mut Vec<u8>,
 ) -> Option<()> {
@@ -280,7 +282,7 @@ impl Unpacker {
         let length = usize::try_from(varint::take(&mut rest)?).ok()?;
         let (compressed, bits) = rest.split_at_checked(length)?;
         self.decompressor.as_mut()?.decompress(compressed, symbols, MAX_SYMBOLS)?;
-        let mut reader = Reader::new(symbols, bits);
+        let mut reader = SymbolReader::new(symbols, bits);
         let head = self.read_record(&mut reader, record, goes_on)?;
         let payload = record.get(RECORD_HEADER_BYTES..)?;
         // Damage that decompresses all the same, and an end of the channel that remembers something else.
@@ -293,7 +295,7 @@ impl Unpacker {
 
     fn read_record(
         &mut self,
-        reader: &mut Reader<'_>,
+        reader: &mut SymbolReader<'_>,
         record: &mut Vec<u8>,
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Option<SnapshotHead> {
@@ -314,7 +316,7 @@ impl Unpacker {
 
     fn read_frame(
         &mut self,
-        reader: &mut Reader<'_>,
+        reader: &mut SymbolReader<'_>,
         record: &mut Vec<u8>,
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Option<()> {
@@ -345,7 +347,7 @@ impl Unpacker {
         (record.len() <= MAX_RECORD_BYTES).then_some(())
     }
 
-    fn read_table(&mut self, reader: &mut Reader<'_>, record: &mut Vec<u8>) -> Option<()> {
+    fn read_table(&mut self, reader: &mut SymbolReader<'_>, record: &mut Vec<u8>) -> Option<()> {
         let kind = reader.symbol(0).filter(|&kind| is_known(kind))?;
         let grid = &mut self.state.grid;
         grid.clear();
@@ -360,7 +362,7 @@ impl Unpacker {
 }
 
 /// A section that is no table: type, length, and so many bytes.
-fn read_bytes(reader: &mut Reader<'_>, record: &mut Vec<u8>) -> Option<()> {
+fn read_bytes(reader: &mut SymbolReader<'_>, record: &mut Vec<u8>) -> Option<()> {
     let head = [reader.symbol(0)?, reader.symbol(0)?, reader.symbol(0)?];
     record.extend_from_slice(&head);
     for _ in 0..u16::from_le_bytes([head[1], head[2]]) {

@@ -1,10 +1,10 @@
-//! [`Tables`]: codes a table by what the channel sent before: first which rows it has, then column by column,
+//! [`TableMemory`]: codes a table by what the channel sent before: first which rows it has, then column by column,
 //! because zstd finds more in values of one kind than in rows.
 
 use super::coder::Coder;
 use super::grid::{Grid, KeySlots, MAX_VALUES};
-use super::memory::{KEY_COLUMNS, Key, RowMemory, key_columns};
-use crate::v2::columns::{Column, Kind, UNITS, properties, section};
+use super::memory::{KEY_COLUMNS, RowKey, RowMemory, key_columns};
+use crate::v2::columns::{ColumnDescription, ColumnKind, UNITS, properties, section};
 use crate::v2::read::MAX_COLUMNS;
 
 /// Kinds of tables, and one more because they count from 1.
@@ -14,7 +14,7 @@ const LAYOUTS: usize = 2;
 
 /// What a channel remembers of tables.
 #[derive(Debug)]
-pub(super) struct Tables {
+pub(super) struct TableMemory {
     memories: [RowMemory; KINDS],
     /// The description of each column as the channel sent it last.
     described: Box<[[[u16; 256]; LAYOUTS]; KINDS]>,
@@ -29,7 +29,7 @@ pub(super) struct Tables {
     text: Vec<u8>,
 }
 
-struct Job<'a> {
+struct TableJob<'a> {
     kind: u8,
     grid: &'a mut Grid,
     memory: &'a mut RowMemory,
@@ -37,7 +37,7 @@ struct Job<'a> {
     rows: usize,
 }
 
-impl Default for Tables {
+impl Default for TableMemory {
     fn default() -> Self {
         Self {
             memories: std::array::from_fn(RowMemory::new),
@@ -51,7 +51,7 @@ impl Default for Tables {
     }
 }
 
-impl Tables {
+impl TableMemory {
     pub(super) fn begin_record(&mut self) {
         self.record = self.record.wrapping_add(1);
     }
@@ -79,20 +79,22 @@ impl Tables {
         }
         let mut slots: KeySlots = [None; KEY_COLUMNS];
         for (slot, id) in slots.iter_mut().zip(key_columns(kind)) {
-            *slot = grid.columns.iter().position(|column| column.id == *id && column.kind != Kind::Text);
+            *slot =
+                grid.columns.iter().position(|column| column.id == *id && column.kind != ColumnKind::Text);
         }
         // The last counters of a thread that ended are close to those that the thread had before.
         let memory_kind = usize::from(if is_end(kind) { section::THREADS } else { kind });
         let mut memory = std::mem::replace(self.memories.get_mut(memory_kind)?, RowMemory::new(memory_kind));
-        let coded = self.code_table(coder, Job { kind, grid, memory: &mut memory, slots, rows });
+        let coded = self.code_table(coder, TableJob { kind, grid, memory: &mut memory, slots, rows });
         self.memories[memory_kind] = memory;
         coded
     }
 
-    fn code_table<C: Coder>(&mut self, coder: &mut C, mut job: Job<'_>) -> Option<()> {
+    fn code_table<C: Coder>(&mut self, coder: &mut C, mut job: TableJob<'_>) -> Option<()> {
         let slots = job.slots;
-        let is_value =
-            |slot: usize, column: &Column| column.kind != Kind::Text && !slots.contains(&Some(slot));
+        let is_value = |slot: usize, column: &ColumnDescription| {
+            column.kind != ColumnKind::Text && !slots.contains(&Some(slot))
+        };
         if !is_end(job.kind) {
             let columns = job.grid.columns.iter().enumerate();
             let values = columns.filter(|(slot, column)| is_value(*slot, column));
@@ -101,7 +103,7 @@ impl Tables {
         self.code_rows(coder, &mut job)?;
         for slot in 0..job.grid.columns.len() {
             let column = job.grid.columns[slot];
-            if column.kind == Kind::Text {
+            if column.kind == ColumnKind::Text {
                 self.code_texts(coder, &mut job, slot)?;
             } else if is_value(slot, &column) {
                 self.code_column(coder, &mut job, slot)?;
@@ -112,7 +114,7 @@ impl Tables {
 
     /// Which rows these are. First for each row how many remembered rows are skipped since the one before, or that its key follows;
     /// then those keys.
-    fn code_rows<C: Coder>(&mut self, coder: &mut C, job: &mut Job<'_>) -> Option<()> {
+    fn code_rows<C: Coder>(&mut self, coder: &mut C, job: &mut TableJob<'_>) -> Option<()> {
         self.known.clear();
         let mut cursor = 0;
         for at in 0..job.rows {
@@ -133,7 +135,7 @@ impl Tables {
             self.known.push(found);
         }
         self.places.clear();
-        let mut before = Key::default();
+        let mut before = RowKey::default();
         for at in 0..job.rows {
             let row = if let Some(row) = self.known[at] {
                 Some(row)
@@ -165,7 +167,7 @@ impl Tables {
     }
 
     /// The differences of one column's values to what was expected.
-    fn code_column<C: Coder>(&mut self, coder: &mut C, job: &mut Job<'_>, slot: usize) -> Option<()> {
+    fn code_column<C: Coder>(&mut self, coder: &mut C, job: &mut TableJob<'_>, slot: usize) -> Option<()> {
         let (id, unit) = (job.grid.columns[slot].id, UNITS[job.grid.columns[slot].unit]);
         let width = job.grid.columns.len();
         let mut column = job.memory.column(id);
@@ -184,7 +186,7 @@ impl Tables {
     }
 
     /// Texts as they are: zstd finds those of the records before.
-    fn code_texts<C: Coder>(&mut self, coder: &mut C, job: &mut Job<'_>, slot: usize) -> Option<()> {
+    fn code_texts<C: Coder>(&mut self, coder: &mut C, job: &mut TableJob<'_>, slot: usize) -> Option<()> {
         for at in 0..job.rows {
             let text = job.grid.text(*job.grid.row(at).get(slot)?);
             let is_before =
@@ -212,9 +214,9 @@ impl Tables {
     }
 }
 
-impl Job<'_> {
+impl TableJob<'_> {
     /// A row's key; where the kind of table has none, its position.
-    fn key(&self, at: usize) -> Key {
+    fn key(&self, at: usize) -> RowKey {
         if key_columns(self.kind).is_empty() {
             return position_key(at);
         }
@@ -222,7 +224,7 @@ impl Job<'_> {
         self.slots.map(|slot| slot.and_then(|slot| row.get(slot)).copied().unwrap_or(0))
     }
 
-    fn set_key(&mut self, at: usize, key: &Key) {
+    fn set_key(&mut self, at: usize, key: &RowKey) {
         for (slot, &value) in self.slots.iter().zip(key) {
             if let Some(slot) = slot {
                 self.grid.set(at, *slot, value);
@@ -235,20 +237,20 @@ fn is_end(kind: u8) -> bool {
     matches!(kind, section::EXITS | section::GONE)
 }
 
-fn position_key(at: usize) -> Key {
-    let mut key = Key::default();
+fn position_key(at: usize) -> RowKey {
+    let mut key = RowKey::default();
     key[0] = at as u64;
     key
 }
 
 /// The key of a row that is new, or out of order, by that of the row before.
-fn code_key<C: Coder>(coder: &mut C, job: &Job<'_>, at: usize, before: &Key) -> Option<Key> {
+fn code_key<C: Coder>(coder: &mut C, job: &TableJob<'_>, at: usize, before: &RowKey) -> Option<RowKey> {
     let wanted = job.key(at);
     if key_columns(job.kind).is_empty() {
         return Some(wanted);
     }
     let is_thread = matches!(job.kind, section::THREADS..=section::GONE);
-    let mut key = Key::default();
+    let mut key = RowKey::default();
     for (part, slot) in job.slots.iter().enumerate() {
         let Some(column) = slot.and_then(|slot| job.grid.columns.get(slot)) else { continue };
         // The first thread of a process often has the process's id and start.
@@ -286,7 +288,7 @@ fn code_shape<C: Coder>(
         let before = &mut described[usize::from(id)];
         *before = code_description(coder, u16::from_le_bytes([low, high]), *before)?;
         let [low, high] = before.to_le_bytes();
-        let column = Column::from_bytes([id, low, high])?;
+        let column = ColumnDescription::from_bytes([id, low, high])?;
         if grid.columns.iter().any(|known| known.id == id) {
             return None;
         }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::grid::Grid;
 use super::*;
 use crate::spool::{RECORD_HEADER_BYTES, push_snapshot};
-use crate::v2::columns::{Column, Kind};
+use crate::v2::columns::{ColumnDescription, ColumnKind};
 
 fn record(number: u64, is_full: bool, frames: &[Vec<u8>]) -> Vec<u8> {
     let mut record = Vec::new();
@@ -65,14 +65,14 @@ fn sound_table() -> impl Strategy<Value = (u8, Vec<u8>)> {
             let mut grid = Grid::default();
             for (id, is_text, unit, zero_is_apart) in columns {
                 if grid.columns.iter().all(|known| known.id != id) {
-                    let kind = if is_text { Kind::Text } else { Kind::Folded };
-                    grid.columns.push(Column { id, kind, prefix: 7, min: 1, zero_is_apart, unit });
+                    let kind = if is_text { ColumnKind::Text } else { ColumnKind::Folded };
+                    grid.columns.push(ColumnDescription { id, kind, prefix: 7, min: 1, zero_is_apart, unit });
                 }
             }
             grid.groups = groups.min(grid.columns.len());
             for row in seeds.chunks_exact(grid.columns.len()) {
                 for (column, &seed) in grid.columns.clone().iter().zip(row) {
-                    let value = if column.kind == Kind::Text {
+                    let value = if column.kind == ColumnKind::Text {
                         let text = &b"abcdefghij"[..usize::try_from(seed % 10).unwrap()];
                         grid.put_text(text, grid.rows(), 0).unwrap()
                     } else {
@@ -159,8 +159,15 @@ proptest! {
 
 /// A table of threads: process 1, and so many threads from this number on, each with one number.
 fn threads(first: u64, count: u64) -> Vec<u8> {
-    let column = |id, min| Column { id, kind: Kind::Fixed, prefix: 0, min, zero_is_apart: false, unit: 0 };
-    let folded = Column { kind: Kind::Prefixed, prefix: 7, ..column(3, 0) };
+    let column = |id, min| ColumnDescription {
+        id,
+        kind: ColumnKind::Fixed,
+        prefix: 0,
+        min,
+        zero_is_apart: false,
+        unit: 0,
+    };
+    let folded = ColumnDescription { kind: ColumnKind::Prefixed, prefix: 7, ..column(3, 0) };
     let mut grid = Grid { columns: vec![column(1, 1), folded, column(6, 40)], groups: 1, ..Grid::default() };
     for at in 0..count {
         grid.values.extend([1, first + at, (first + at) * 1_000]);

@@ -9,8 +9,8 @@ mod record;
 
 use cpumon_model::{BootId, HostId};
 
-use self::record::{Head, add_checksum, has_checksum};
-use crate::fields::{Field, Fields, in_order};
+use self::record::{RecordHead, add_checksum, has_checksum};
+use crate::fields::{FieldReader, WireField, in_order};
 
 pub(crate) use self::record::SnapshotHead;
 pub use self::record::{
@@ -61,13 +61,13 @@ impl SegmentHeader {
         out.extend_from_slice(&SEGMENT_MAGIC);
         out.extend_from_slice(&VERSION.to_le_bytes());
         out.extend_from_slice(&u16::try_from(SEGMENT_HEADER_BYTES).unwrap_or(u16::MAX).to_le_bytes());
-        Field::push(self, out);
+        WireField::push(self, out);
         add_checksum(out, begin);
     }
 
     /// Reads a header; says where the records begin. `None`: these bytes are not a segment's, or damaged.
     pub fn decode(segment: &[u8]) -> Option<(Self, usize)> {
-        let mut fields = Fields { rest: segment };
+        let mut fields = FieldReader { rest: segment };
         if fields.take()? != SEGMENT_MAGIC || fields.u16()? != VERSION {
             return None;
         }
@@ -75,7 +75,7 @@ impl SegmentHeader {
         if length < SEGMENT_HEADER_BYTES || !has_checksum(segment.get(..length)?) {
             return None;
         }
-        Some((Field::take(&mut fields)?, length))
+        Some((WireField::take(&mut fields)?, length))
     }
 }
 
@@ -98,7 +98,7 @@ pub enum DamageReason {
 
 /// Bytes of a segment that cannot be used.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Damaged {
+pub struct DamagedBytes {
     /// Byte offset in the segment.
     pub offset: usize,
     /// Why the bytes cannot be used.
@@ -113,7 +113,7 @@ pub enum Step<'a> {
     /// An undamaged record.
     Entry(Entry<'a>),
     /// Something that cannot be used. Reading can go on.
-    Damaged(Damaged),
+    Damaged(DamagedBytes),
     /// The end. `tail_bytes`: bytes of a last record that was begun and not ended (the writer was killed, or still writes).
     End {
         /// Bytes of the unfinished record; 0 if the segment ends with a whole one.
@@ -136,8 +136,8 @@ impl<'a> Records<'a> {
     ///
     /// # Errors
     /// It is damaged.
-    pub fn new(segment: &'a [u8]) -> Result<Self, Damaged> {
-        let damaged = Damaged { offset: 0, reason: DamageReason::Header, number: None };
+    pub fn new(segment: &'a [u8]) -> Result<Self, DamagedBytes> {
+        let damaged = DamagedBytes { offset: 0, reason: DamageReason::Header, number: None };
         let (header, at) = SegmentHeader::decode(segment).ok_or(damaged)?;
         Ok(Self { header, at, ..Self::within(segment) })
     }
@@ -170,7 +170,7 @@ impl<'a> Records<'a> {
         if rest.len() < RECORD_HEADER_BYTES || self.has_ended {
             return self.end(if self.has_ended { 0 } else { rest.len() });
         }
-        let Some(head) = Head::decode(rest) else {
+        let Some(head) = RecordHead::decode(rest) else {
             // A file system may have made the file longer before it wrote the bytes.
             if rest.iter().all(|&byte| byte == 0) {
                 return self.end(rest.len());
@@ -203,7 +203,7 @@ impl<'a> Records<'a> {
         let newest = self.newest.unwrap_or(0);
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let most = newest.saturating_add(1 + (rest.len() / RECORD_HEADER_BYTES) as u64);
-        let heads = (1..rest.len()).filter_map(|at| Head::decode(rest.get(at..)?));
+        let heads = (1..rest.len()).filter_map(|at| RecordHead::decode(rest.get(at..)?));
         let numbers = heads.map(|head| head.number).filter(|number| *number <= most);
         numbers.fold(newest.saturating_add(1), u64::max)
     }
@@ -214,7 +214,7 @@ impl<'a> Records<'a> {
     }
 
     fn damaged(&self, reason: DamageReason, number: Option<u64>) -> Step<'a> {
-        Step::Damaged(Damaged { offset: self.at, reason, number })
+        Step::Damaged(DamagedBytes { offset: self.at, reason, number })
     }
 }
 
@@ -273,13 +273,13 @@ impl State {
     }
 
     fn decode_slot(slot: &[u8]) -> Option<Self> {
-        let fields = &mut Fields { rest: slot };
+        let fields = &mut FieldReader { rest: slot };
         if fields.take()? != STATE_MAGIC || !has_checksum(slot) {
             return None;
         }
         let (generation, next) = (fields.u64()?, fields.u64()?);
         let (spool, begin_wall_ns) = (fields.take()?, fields.i64()?);
-        let (has_lost, lost): (bool, Gap) = (Field::take(fields)?, Field::take(fields)?);
+        let (has_lost, lost): (bool, Gap) = (WireField::take(fields)?, WireField::take(fields)?);
         // Lost snapshots have numbers too, so the next number is above all of them.
         let is_sound = has_lost && lost.first <= lost.last && lost.last < next;
         Some(Self {
@@ -291,7 +291,7 @@ impl State {
             // A receiver cannot have acknowledged a snapshot that has no number yet.
             acked: fields.u64()?.min(next.saturating_sub(1)),
             dropped_begin_wall_ns: fields.i64()?,
-            dropped_reason: Field::take(fields)?,
+            dropped_reason: WireField::take(fields)?,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Records: one snapshot, or one known hole. Head and payload have checksums of their own: a sound head gives
 //! the start of the next record and the number that was lost, even if the payload is damaged.
 
-use crate::fields::{Fields, in_a_byte, in_order};
+use crate::fields::{FieldReader, in_a_byte, in_order};
 
 /// Length of a record's head, bytes, its checksum included.
 pub const RECORD_HEADER_BYTES: usize = 32;
@@ -121,7 +121,7 @@ impl<'a> Iterator for Frames<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
-        let mut fields = Fields { rest: self.rest };
+        let mut fields = FieldReader { rest: self.rest };
         let length = usize::try_from(fields.u32()?).ok()?;
         let frame = fields.bytes(length)?;
         self.rest = fields.rest;
@@ -141,7 +141,7 @@ pub enum Entry<'a> {
 }
 
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Head {
+pub(super) struct RecordHead {
     pub(super) length: usize,
     kind: u8,
     flags: u8,
@@ -150,11 +150,11 @@ pub(super) struct Head {
     payload_sum: u32,
 }
 
-impl Head {
+impl RecordHead {
     /// Reads the head at the beginning of `bytes`; `None` if it is damaged.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let head = bytes.get(..RECORD_HEADER_BYTES).filter(|head| has_checksum(head))?;
-        let mut fields = Fields { rest: head };
+        let mut fields = FieldReader { rest: head };
         let length = usize::try_from(fields.u32()?).ok().filter(|&n| n <= MAX_PAYLOAD_BYTES)?;
         let [kind, flags, _, _] = fields.take()?;
         let (number, wall_ns) = (fields.u64()?, fields.i64()?);
@@ -177,7 +177,7 @@ impl Head {
     }
 
     fn gap(&self, payload: &[u8]) -> Option<Gap> {
-        let mut fields = Fields { rest: payload };
+        let mut fields = FieldReader { rest: payload };
         // One above the record's own number is an empty hole; more than that cannot be.
         let first = fields.u64().filter(|&first| first <= self.number.saturating_add(1))?;
         let begin_wall_ns = fields.i64()?;
@@ -203,7 +203,7 @@ pub(crate) struct SnapshotHead {
 impl SnapshotHead {
     /// Head and payload of a sound snapshot's record that is all of these bytes; `None`: it is something else.
     pub(crate) fn of(record: &[u8]) -> Option<(Self, &[u8])> {
-        let head = Head::decode(record).filter(|head| head.kind == SNAPSHOT)?;
+        let head = RecordHead::decode(record).filter(|head| head.kind == SNAPSHOT)?;
         let payload = record.get(RECORD_HEADER_BYTES..).filter(|payload| payload.len() == head.length)?;
         let snapshot = Self { flags: head.flags, number: head.number, wall_ns: head.wall_ns };
         // What is not known of a head would not come back.
@@ -284,7 +284,7 @@ pub fn push_gap(out: &mut Vec<u8>, gap: &Gap) {
 
 /// Reads a single record, as in a message of a connection; `None` if it is damaged, or not all of the bytes.
 pub fn decode_record(bytes: &[u8]) -> Option<Entry<'_>> {
-    let head = Head::decode(bytes)?;
+    let head = RecordHead::decode(bytes)?;
     let payload = bytes.get(RECORD_HEADER_BYTES..).filter(|payload| payload.len() == head.length)?;
     head.entry(payload)
 }

@@ -7,7 +7,7 @@
 mod assembler;
 mod sets;
 
-use crate::fields::{Field, Fields, in_order};
+use crate::fields::{FieldReader, WireField, in_order};
 use crate::{DecodeError, Reason};
 
 pub use self::assembler::{Assembler, AssemblerLimits, SetCounts};
@@ -94,7 +94,7 @@ pub fn decode(bytes: &[u8]) -> Result<Datagram, DecodeError> {
     if bytes == END_OF_TRANSFER {
         return Ok(Datagram::EndOfTransfer);
     }
-    let mut fields = Fields { rest: bytes };
+    let mut fields = FieldReader { rest: bytes };
     // The field that is not there in full is the one that begins with `rest`.
     let truncated = |rest: &[u8]| DecodeError::new(bytes.len() - rest.len(), Reason::Truncated);
     let name_length = fields.i16().ok_or_else(|| truncated(bytes))?;
@@ -116,13 +116,13 @@ pub fn decode(bytes: &[u8]) -> Result<Datagram, DecodeError> {
     // The count was checked against the bytes that are there, so a forged one reserves no memory.
     process.threads.reserve_exact(thread_count);
     for _ in 0..thread_count {
-        process.threads.push(Field::take(&mut fields).ok_or_else(|| truncated(fields.rest))?);
+        process.threads.push(WireField::take(&mut fields).ok_or_else(|| truncated(fields.rest))?);
     }
     Ok(Datagram::Process(process))
 }
 
 /// Parses a process without its threads.
-fn process(fields: &mut Fields<'_>, name_length: usize) -> Option<ProcessDatagram> {
+fn process(fields: &mut FieldReader<'_>, name_length: usize) -> Option<ProcessDatagram> {
     Some(ProcessDatagram {
         name: text(fields.bytes(name_length)?),
         timestamp_ticks: fields.i64()?,

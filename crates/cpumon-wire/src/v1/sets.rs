@@ -37,7 +37,7 @@ pub struct SetReport {
 
 /// What is left of a task's time below 1 ms, ns.
 #[derive(Copy, Clone, Debug, Default)]
-struct Rest {
+struct TimeRemainder {
     user_ns: i64,
     system_ns: i64,
 }
@@ -58,8 +58,8 @@ impl Millis {
 /// Rests by key, ascending, of the set before and of this one.
 #[derive(Debug)]
 struct Rests<K> {
-    before: Vec<(K, Rest)>,
-    now: Vec<(K, Rest)>,
+    before: Vec<(K, TimeRemainder)>,
+    now: Vec<(K, TimeRemainder)>,
     millis: Vec<Millis>,
 }
 
@@ -69,7 +69,7 @@ impl<K: Ord + Copy> Rests<K> {
     }
 
     /// Turns the deltas of ascending keys into whole ms and keeps the rests. An ended task's rest is rounded.
-    fn carry(&mut self, rows: impl Iterator<Item = (K, Rest, bool)>) {
+    fn carry(&mut self, rows: impl Iterator<Item = (K, TimeRemainder, bool)>) {
         std::mem::swap(&mut self.before, &mut self.now);
         self.now.clear();
         self.millis.clear();
@@ -78,7 +78,8 @@ impl<K: Ord + Copy> Rests<K> {
             while self.before.get(at).is_some_and(|entry| entry.0 < key) {
                 at += 1;
             }
-            let rest = self.before.get(at).filter(|entry| entry.0 == key).map_or(Rest::default(), |e| e.1);
+            let rest =
+                self.before.get(at).filter(|entry| entry.0 == key).map_or(TimeRemainder::default(), |e| e.1);
             // No later set can carry the rest of an ended task, so it is rounded here.
             let round = if has_ended { NS_PER_MS / 2 } else { 0 };
             let user_ns = rest.user_ns.saturating_add(delta.user_ns).saturating_add(round);
@@ -89,8 +90,10 @@ impl<K: Ord + Copy> Rests<K> {
                 user: user_ns.div_euclid(NS_PER_MS),
                 kernel: system_ns.div_euclid(NS_PER_MS),
             });
-            let rest =
-                Rest { user_ns: user_ns.rem_euclid(NS_PER_MS), system_ns: system_ns.rem_euclid(NS_PER_MS) };
+            let rest = TimeRemainder {
+                user_ns: user_ns.rem_euclid(NS_PER_MS),
+                system_ns: system_ns.rem_euclid(NS_PER_MS),
+            };
             if !has_ended && (rest.user_ns, rest.system_ns) != (0, 0) {
                 self.now.push((key, rest));
             }
@@ -146,7 +149,7 @@ impl SetEncoder {
         self.order.extend(interval.threads.iter().enumerate().map(|(at, row)| (row.process, at)));
         // The interval has its threads by their own key; a datagram needs those of one process together.
         self.order.sort_unstable();
-        let stamp = Stamp::of(interval, utc_offset_s);
+        let stamp = SetStamp::of(interval, utc_offset_s);
         for is_idle in [false, true] {
             for (at, process) in interval.processes.iter().enumerate() {
                 let millis = self.processes.millis.get(at).copied().unwrap_or_default();
@@ -166,7 +169,7 @@ impl SetEncoder {
         interval: &Interval,
         process: &ProcessInterval,
         millis: Millis,
-        stamp: Stamp,
+        stamp: SetStamp,
         out: &mut Datagrams,
         report: &mut SetReport,
     ) {
@@ -215,12 +218,12 @@ fn write(datagram: &mut ProcessDatagram, out: &mut Datagrams) {
 
 /// What every datagram and thread entry of a set repeats.
 #[derive(Copy, Clone)]
-struct Stamp {
+struct SetStamp {
     ticks: i64,
     duration_ms: u32,
 }
 
-impl Stamp {
+impl SetStamp {
     fn of(interval: &Interval, utc_offset_s: i32) -> Self {
         // Cut at the same points of the clock, so that lengths add up over many sets.
         let duration_ms =
@@ -251,11 +254,11 @@ impl Stamp {
 }
 
 /// User and system time; where a source does not split, v1 can only be sent all of it as user time.
-fn rest_of(delta: &Delta, fields: Fields) -> Rest {
+fn rest_of(delta: &Delta, fields: Fields) -> TimeRemainder {
     if fields.contains(Fields::USER | Fields::SYSTEM) {
-        Rest { user_ns: delta.user_ns, system_ns: delta.system_ns }
+        TimeRemainder { user_ns: delta.user_ns, system_ns: delta.system_ns }
     } else {
-        Rest { user_ns: delta.run_ns, system_ns: 0 }
+        TimeRemainder { user_ns: delta.run_ns, system_ns: 0 }
     }
 }
 

@@ -38,12 +38,12 @@ impl BitWriter {
     }
 
     /// Position of the writer, for [`BitWriter::go_back`].
-    pub(crate) fn mark(&self, out: &[u8]) -> Mark {
-        Mark { pending: self.pending, count: self.count, len: out.len() }
+    pub(crate) fn mark(&self, out: &[u8]) -> BitMark {
+        BitMark { pending: self.pending, count: self.count, len: out.len() }
     }
 
     /// Discards everything written since `mark`.
-    pub(crate) fn go_back(&mut self, out: &mut Vec<u8>, mark: &Mark) {
+    pub(crate) fn go_back(&mut self, out: &mut Vec<u8>, mark: &BitMark) {
         out.truncate(mark.len);
         self.pending = mark.pending;
         self.count = mark.count;
@@ -56,7 +56,7 @@ impl BitWriter {
 }
 
 #[derive(Debug)]
-pub(crate) struct Mark {
+pub(crate) struct BitMark {
     pending: u64,
     count: u32,
     len: usize,

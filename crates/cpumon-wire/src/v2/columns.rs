@@ -249,14 +249,14 @@ pub(crate) fn add_difference(before: u64, coded: u64, unit: u64, is_folded: bool
 
 /// How a column's bits are laid out.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ColumnKind {
     /// Each value has `min` bits.
     Fixed,
     /// `prefix` bits that say how many significant bits follow; the topmost one is left out.
     Prefixed,
-    /// A length coded as [`Kind::Prefixed`]: 0 = the text of the row before, n + 1 = n bytes follow.
+    /// A length coded as [`ColumnKind::Prefixed`]: 0 = the text of the row before, n + 1 = n bytes follow.
     Text,
-    /// A signed number in zigzag form, stored as [`Kind::Prefixed`].
+    /// A signed number in zigzag form, stored as [`ColumnKind::Prefixed`].
     Folded,
 }
 
@@ -268,9 +268,9 @@ pub(crate) enum Unreadable {
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Column {
+pub(crate) struct ColumnDescription {
     pub(crate) id: u8,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ColumnKind,
     /// Width of the prefix, bits.
     pub(crate) prefix: u32,
     /// Width of all values, or significant bits of the shortest.
@@ -281,14 +281,14 @@ pub(crate) struct Column {
     pub(crate) unit: usize,
 }
 
-impl Column {
+impl ColumnDescription {
     /// Length of a column's description, bytes.
     pub(crate) const BYTES: usize = 3;
 
     /// What each row has in this column, if its values take no bits.
     pub(crate) fn constant(&self) -> Option<u64> {
         match (self.kind, self.prefix) {
-            (Kind::Fixed, _) => (self.min == 0).then_some(0),
+            (ColumnKind::Fixed, _) => (self.min == 0).then_some(0),
             (_, 0) if self.zero_is_apart || self.min == 0 => Some(0),
             (_, 0) => (self.min == 1).then_some(1),
             _ => None,
@@ -298,10 +298,10 @@ impl Column {
     /// Number, then bits 0–1 kind, 2–4 prefix, 5–11 min, 12 zero apart, 13–15 unit.
     pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
         let kind = match self.kind {
-            Kind::Fixed => 0,
-            Kind::Prefixed => 1,
-            Kind::Text => 2,
-            Kind::Folded => 3,
+            ColumnKind::Fixed => 0,
+            ColumnKind::Prefixed => 1,
+            ColumnKind::Text => 2,
+            ColumnKind::Folded => 3,
         };
         let unit = u32::try_from(self.unit).unwrap_or(0);
         let bits = kind | self.prefix << 2 | self.min << 5 | u32::from(self.zero_is_apart) << 12 | unit << 13;
@@ -313,10 +313,10 @@ impl Column {
     pub(crate) fn from_bytes([id, low, high]: [u8; Self::BYTES]) -> Option<Self> {
         let bits = u32::from(u16::from_le_bytes([low, high]));
         let kind = match bits & 3 {
-            0 => Kind::Fixed,
-            1 => Kind::Prefixed,
-            2 => Kind::Text,
-            _ => Kind::Folded,
+            0 => ColumnKind::Fixed,
+            1 => ColumnKind::Prefixed,
+            2 => ColumnKind::Text,
+            _ => ColumnKind::Folded,
         };
         let column = Self {
             id,
@@ -327,13 +327,13 @@ impl Column {
             unit: (bits >> 13) as usize,
         };
         let has_prefix = column.prefix > 0 || column.zero_is_apart;
-        (column.min <= 64 && !(kind == Kind::Fixed && has_prefix)).then_some(column)
+        (column.min <= 64 && !(kind == ColumnKind::Fixed && has_prefix)).then_some(column)
     }
 
     /// Writes a number. `None`: it does not fit the column.
     pub(crate) fn put(self, value: u64, bits: &mut BitWriter, out: &mut Vec<u8>) -> Option<()> {
         let len = bit_len(value);
-        if self.kind == Kind::Fixed {
+        if self.kind == ColumnKind::Fixed {
             bits.put(out, value, (len <= self.min).then_some(self.min)?);
             return Some(());
         }
@@ -351,7 +351,7 @@ impl Column {
 
     #[inline]
     pub(crate) fn take(self, bits: &mut BitReader<'_>) -> Result<u64, Unreadable> {
-        if self.kind == Kind::Fixed {
+        if self.kind == ColumnKind::Fixed {
             return bits.take(self.min).ok_or(Unreadable::Truncated);
         }
         let more = bits.take(self.prefix).ok_or(Unreadable::Truncated)?;
@@ -447,20 +447,27 @@ impl Tally {
         self.fixed_cost().min(self.prefixed_cost())
     }
 
-    pub(crate) fn column(&self) -> Column {
+    pub(crate) fn column(&self) -> ColumnDescription {
         let (id, unit) = (self.id, self.unit);
         if !properties(id).is_text && self.fixed_cost() <= self.prefixed_cost() {
             let min = self.max_bits;
-            return Column { id, kind: Kind::Fixed, prefix: 0, min, zero_is_apart: false, unit };
+            return ColumnDescription {
+                id,
+                kind: ColumnKind::Fixed,
+                prefix: 0,
+                min,
+                zero_is_apart: false,
+                unit,
+            };
         }
         let kind = match (properties(id).is_text, self.folded) {
-            (true, _) => Kind::Text,
-            (false, true) => Kind::Folded,
-            (false, false) => Kind::Prefixed,
+            (true, _) => ColumnKind::Text,
+            (false, true) => ColumnKind::Folded,
+            (false, false) => ColumnKind::Prefixed,
         };
         let (zero_is_apart, prefix) = self.prefix();
         let min = if self.zeros && !zero_is_apart { 0 } else { self.min_bits };
-        Column { id, kind, prefix, min, zero_is_apart, unit }
+        ColumnDescription { id, kind, prefix, min, zero_is_apart, unit }
     }
 }
 
@@ -477,13 +484,16 @@ mod tests {
 
     #[test]
     fn a_description_comes_back() {
-        for (kind, prefix, min) in
-            [(Kind::Fixed, 0, 64), (Kind::Prefixed, 6, 30), (Kind::Text, 5, 0), (Kind::Folded, 7, 1)]
-        {
-            let column = Column { id: 9, kind, prefix, min, zero_is_apart: prefix == 6, unit: 7 };
-            assert_eq!(Column::from_bytes(column.to_bytes()), Some(column));
+        for (kind, prefix, min) in [
+            (ColumnKind::Fixed, 0, 64),
+            (ColumnKind::Prefixed, 6, 30),
+            (ColumnKind::Text, 5, 0),
+            (ColumnKind::Folded, 7, 1),
+        ] {
+            let column = ColumnDescription { id: 9, kind, prefix, min, zero_is_apart: prefix == 6, unit: 7 };
+            assert_eq!(ColumnDescription::from_bytes(column.to_bytes()), Some(column));
         }
-        assert_eq!(Column::from_bytes([1, 1 << 2, 0]), None, "a fixed width has no prefix");
-        assert_eq!(Column::from_bytes([1, 0xa0, 0x0f]), None, "more than 64 bits");
+        assert_eq!(ColumnDescription::from_bytes([1, 1 << 2, 0]), None, "a fixed width has no prefix");
+        assert_eq!(ColumnDescription::from_bytes([1, 0xa0, 0x0f]), None, "more than 64 bits");
     }
 }

@@ -8,7 +8,7 @@ use super::header::{Frames, Header};
 use super::known::{KnownProcesses, KnownThreads, Turn};
 use super::rows;
 use super::sections::{CgroupWriter, DelayWriter};
-use super::table::{Spec, Table, TextBudget};
+use super::table::{Spec, TableWriter, TextBudget};
 use crate::Datagrams;
 
 /// Shortest `max_datagram`, bytes: header, one section's columns and one row with some text.
@@ -95,13 +95,13 @@ pub struct Encoder {
     plain_order: Vec<(ProcessKey, u32, usize)>,
     named_order: Vec<(ProcessKey, u32)>,
     exit_order: Vec<(ProcessKey, ThreadKey, bool, u32)>,
-    table: Table,
-    named_table: Table,
-    third_table: Table,
+    table: TableWriter,
+    named_table: TableWriter,
+    third_table: TableWriter,
 }
 
 /// One snapshot while it is encoded into frames.
-struct Pass<'a> {
+struct EncoderPass<'a> {
     snapshot: &'a Snapshot,
     interval: &'a Interval,
     turn: Turn,
@@ -109,8 +109,8 @@ struct Pass<'a> {
     report: EncodeReport,
 }
 
-impl Pass<'_> {
-    fn put(&mut self, table: &mut Table, spec: Spec) {
+impl EncoderPass<'_> {
+    fn put(&mut self, table: &mut TableWriter, spec: Spec) {
         self.report.rows_lost += table.write(spec, &mut self.frames);
     }
 }
@@ -145,9 +145,9 @@ impl Encoder {
             plain_order: Vec::new(),
             named_order: Vec::new(),
             exit_order: Vec::new(),
-            table: Table::default(),
-            named_table: Table::default(),
-            third_table: Table::default(),
+            table: TableWriter::default(),
+            named_table: TableWriter::default(),
+            third_table: TableWriter::default(),
         }
     }
 
@@ -168,7 +168,7 @@ impl Encoder {
         let turn = self.turn();
         let mut texts = self.text_budget(ROW_OVERHEAD);
         let frames = Frames::new(self.header(host, snapshot, turn), self.options.max_datagram, out);
-        let mut pass = Pass { snapshot, interval, turn, frames, report: EncodeReport::default() };
+        let mut pass = EncoderPass { snapshot, interval, turn, frames, report: EncodeReport::default() };
         // A full snapshot must be readable alone, so it has the host's description too.
         let is_hosts_turn = turn.everything || (turn.slot == 0 && turn.slots > 0);
         if is_hosts_turn || *host != self.host {
@@ -235,7 +235,7 @@ impl Encoder {
         TextBudget::new(self.options.max_datagram - overhead)
     }
 
-    fn write_host(&mut self, pass: &mut Pass<'_>, host: &HostInfo, texts: &mut TextBudget) {
+    fn write_host(&mut self, pass: &mut EncoderPass<'_>, host: &HostInfo, texts: &mut TextBudget) {
         if *host != self.host {
             self.host.clone_from(host);
         }
@@ -244,7 +244,7 @@ impl Encoder {
         pass.put(&mut self.table, rows::HOST);
     }
 
-    fn write_totals(&mut self, pass: &mut Pass<'_>) {
+    fn write_totals(&mut self, pass: &mut EncoderPass<'_>) {
         self.table.clear();
         rows::push_totals(&mut self.table, pass.snapshot);
         pass.put(&mut self.table, rows::TOTALS);
@@ -256,7 +256,7 @@ impl Encoder {
     }
 
     /// Exits of this snapshot and once more those of the one before: one lost frame does not lose them.
-    fn write_exits(&mut self, pass: &mut Pass<'_>) {
+    fn write_exits(&mut self, pass: &mut EncoderPass<'_>) {
         let mut texts = self.text_budget(EXIT_OVERHEAD);
         let order = &mut self.exit_order;
         empty_list(order);
@@ -292,7 +292,7 @@ impl Encoder {
     }
 
     /// Which threads are due, with and without their names, by process.
-    fn choose_threads(&mut self, pass: &mut Pass<'_>) {
+    fn choose_threads(&mut self, pass: &mut EncoderPass<'_>) {
         empty_list(&mut self.plain_order);
         empty_list(&mut self.named_order);
         self.threads.begin();
@@ -336,7 +336,7 @@ impl Encoder {
         self.gone.dedup();
     }
 
-    fn write_processes(&mut self, pass: &mut Pass<'_>, texts: &mut TextBudget) {
+    fn write_processes(&mut self, pass: &mut EncoderPass<'_>, texts: &mut TextBudget) {
         self.table.clear();
         self.named_table.clear();
         self.processes.begin();
@@ -360,7 +360,7 @@ impl Encoder {
         pass.put(&mut self.table, rows::PLAIN_PROCESSES);
     }
 
-    fn write_gone(&mut self, pass: &mut Pass<'_>) {
+    fn write_gone(&mut self, pass: &mut EncoderPass<'_>) {
         self.table.clear();
         for &(process, thread) in &self.gone {
             rows::push_thread_key(&mut self.table, process, thread);
@@ -368,7 +368,7 @@ impl Encoder {
         pass.put(&mut self.table, rows::GONE);
     }
 
-    fn write_threads(&mut self, pass: &mut Pass<'_>) {
+    fn write_threads(&mut self, pass: &mut EncoderPass<'_>) {
         for chosen in self.plain_order.chunks(ROWS_AT_ONCE) {
             self.table.clear();
             for &(_, at, row) in chosen {
@@ -390,7 +390,7 @@ impl Encoder {
     }
 
     /// Interrupt lines that were handled; all of them with their names when they are new and once every refresh.
-    fn write_irqs(&mut self, pass: &mut Pass<'_>) {
+    fn write_irqs(&mut self, pass: &mut EncoderPass<'_>) {
         self.table.clear();
         self.named_table.clear();
         let mut texts = self.text_budget(ROW_OVERHEAD);
@@ -409,7 +409,7 @@ impl Encoder {
         self.irqs_before.extend(pass.snapshot.irqs.iter().map(|irq| irq.irq));
     }
 
-    fn write_cgroups(&mut self, pass: &mut Pass<'_>) {
+    fn write_cgroups(&mut self, pass: &mut EncoderPass<'_>) {
         let mut texts = self.text_budget(ROW_OVERHEAD);
         let mut tables = [&mut self.named_table, &mut self.table];
         for table in &mut tables {
@@ -420,7 +420,7 @@ impl Encoder {
         pass.report.texts_cut += texts.cut;
     }
 
-    fn write_delays(&mut self, pass: &mut Pass<'_>) {
+    fn write_delays(&mut self, pass: &mut EncoderPass<'_>) {
         let mut tables = [&mut self.table, &mut self.named_table, &mut self.third_table];
         for table in &mut tables {
             table.clear();

@@ -10,7 +10,7 @@ use cpumon_model::{
 #[allow(clippy::wildcard_imports)] // One name for each column.
 use super::columns::*;
 use super::header::{Header, MAX_REASON_BYTES, MAX_TEXT_BYTES};
-use super::read::{MAX_COLUMNS, Span, TableReader};
+use super::read::{MAX_COLUMNS, TableReader, TextSpan};
 use super::rows::{self, IrqRow, STATES};
 use super::sections::{self, AboutCgroup, CgroupRow, DelayRow};
 use crate::{DecodeError, Reason};
@@ -22,7 +22,7 @@ const CELLS_OF_BIT: usize = 1;
 
 /// Counts and totals of one snapshot.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct SnapshotTotals {
     /// Threads alive on the host.
     pub thread_count: u32,
     /// Processes alive on the host.
@@ -41,7 +41,7 @@ pub struct Totals {
 
 /// A thread's row in a frame.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct ThreadRow {
+pub struct FrameThreadRow {
     /// Counters of the thread; the name is empty unless it was sent.
     pub sample: ThreadSample,
     /// The name was sent.
@@ -50,7 +50,7 @@ pub struct ThreadRow {
 
 /// A process's row in a frame.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct ProcessRow {
+pub struct FrameProcessRow {
     /// Pid and start of the process.
     pub key: ProcessKey,
     /// Pid of the parent.
@@ -84,13 +84,13 @@ pub struct Frame {
     /// The machine's description, if sent.
     pub host: Option<HostInfo>,
     /// Totals of the snapshot, if sent.
-    pub totals: Option<Totals>,
+    pub totals: Option<SnapshotTotals>,
     /// Times of each CPU.
     pub cpus: Vec<CpuSample>,
     /// Processes that are new, changed, or whose turn it is.
-    pub processes: Vec<ProcessRow>,
+    pub processes: Vec<FrameProcessRow>,
     /// Threads that changed, or whose turn it is.
-    pub threads: Vec<ThreadRow>,
+    pub threads: Vec<FrameThreadRow>,
     /// Threads that ended.
     pub exits: Vec<ExitRow>,
     /// Threads that ended without final counters.
@@ -114,8 +114,8 @@ macro_rules! info_texts {
         /// A process's info, its texts still in the frame ([`Frame::info`]).
         #[derive(Copy, Clone, Debug, PartialEq, Eq)]
         pub struct InfoText {
-            $($text: Span,)+
-            cmdline: Span,
+            $($text: TextSpan,)+
+            cmdline: TextSpan,
             uid: u32,
             is_kernel: bool,
             session: Option<u32>,
@@ -242,21 +242,21 @@ impl Frame {
         self.texts.clear();
     }
 
-    fn bytes(&self, span: Span) -> &[u8] {
+    fn bytes(&self, span: TextSpan) -> &[u8] {
         bytes(&self.texts, span)
     }
 
     /// Empty for bytes that are no text, which are never asked for.
-    fn text(&self, span: Span) -> &str {
+    fn text(&self, span: TextSpan) -> &str {
         std::str::from_utf8(self.bytes(span)).unwrap_or_default()
     }
 
     /// A text, cut where agents cut it: the sender chooses its length, and the receiver keeps it.
-    fn short(&self, span: Span) -> &str {
+    fn short(&self, span: TextSpan) -> &str {
         self.cut(span, MAX_TEXT_BYTES)
     }
 
-    fn cut(&self, span: Span, most: usize) -> &str {
+    fn cut(&self, span: TextSpan, most: usize) -> &str {
         // Cut before it is checked, because rows may repeat a long text.
         let bytes = self.bytes(span);
         let kept = bytes.get(..most).unwrap_or(bytes);
@@ -293,7 +293,7 @@ impl Frame {
             section::THREADS => {
                 let has_name = table.has(COMM);
                 let row = |table: &TableReader<'_>, texts: &[u8]| {
-                    Ok(ThreadRow { sample: thread(table, texts)?, has_name })
+                    Ok(FrameThreadRow { sample: thread(table, texts)?, has_name })
                 };
                 read_rows(table, texts, &mut self.threads, |a, b| place(&a.sample) < place(&b.sample), row)
             }
@@ -345,7 +345,7 @@ impl Frame {
         }
         let end = self.header.end;
         let before = |id| unzigzag(table.value(id));
-        let totals = Totals {
+        let totals = SnapshotTotals {
             thread_count: table.narrow(THREAD_COUNT)?,
             process_count: table.narrow(PROCESS_COUNT)?,
             begin: Moment {
@@ -384,7 +384,7 @@ fn read_rows<Row>(
     Ok(())
 }
 
-fn bytes(texts: &[u8], span: Span) -> &[u8] {
+fn bytes(texts: &[u8], span: TextSpan) -> &[u8] {
     let begin = span.begin as usize;
     texts.get(begin..begin + span.len as usize).unwrap_or_default()
 }
@@ -399,8 +399,8 @@ fn cpu(table: &TableReader<'_>) -> Result<CpuSample, DecodeError> {
     Ok(CpuSample { cpu: table.narrow(CPU)?, times, sched: rows::cpu_sched(table)? })
 }
 
-fn process(table: &TableReader<'_>) -> Result<ProcessRow, DecodeError> {
-    Ok(ProcessRow {
+fn process(table: &TableReader<'_>) -> Result<FrameProcessRow, DecodeError> {
+    Ok(FrameProcessRow {
         key: process_key(table)?,
         parent_pid: table.narrow(PARENT_PID)?,
         ended_threads: counters(table),

@@ -3,7 +3,7 @@
 
 use cpumon_model::{BootId, Fields, HostId, Moment, SourceKind};
 
-use crate::fields::{Field, Fields as Bytes};
+use crate::fields::{FieldReader, WireField};
 use crate::{Datagrams, DecodeError, Reason};
 
 /// The first four bytes of each frame. As a v1 name length they are negative, so no v1 datagram begins like this.
@@ -79,18 +79,18 @@ impl Header {
     }
 
     /// What is behind magic, version and length.
-    fn take(bytes: &mut Bytes<'_>) -> Option<Self> {
+    fn take(bytes: &mut FieldReader<'_>) -> Option<Self> {
         let flags = bytes.u16()?;
         Some(Self {
             is_complete: flags & COMPLETE != 0,
             irq_in_run_time: flags & IRQ_IN_RUN_TIME != 0,
-            host: Field::take(bytes)?,
-            boot: Field::take(bytes)?,
+            host: WireField::take(bytes)?,
+            boot: WireField::take(bytes)?,
             agent_start: bytes.u32()?,
             sequence: bytes.u64()?,
             fragment: bytes.u16()?,
             fragment_count: bytes.u16()?,
-            end: Field::take(bytes)?,
+            end: WireField::take(bytes)?,
             // A bit that is not known here would promise counters that this receiver cannot read.
             fields: Fields::CARRIED.intersection(Fields::from_bits_truncate(bytes.u32()?)),
             source: bytes.take().map(|[source]| SourceKind::from_code(source))?,
@@ -101,7 +101,7 @@ impl Header {
     /// Reads the header and says where the sections begin.
     pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, usize), DecodeError> {
         let cut = |at| DecodeError::new(at, Reason::Truncated);
-        let mut fields = Bytes { rest: bytes };
+        let mut fields = FieldReader { rest: bytes };
         if fields.take().ok_or(cut(0))? != MAGIC {
             return Err(DecodeError::new(0, Reason::WrongMagic));
         }

@@ -16,7 +16,7 @@ mod sections;
 pub(crate) mod table;
 
 pub use self::encoder::{EncodeReport, Encoder, EncoderOptions, MIN_DATAGRAM_BYTES};
-pub use self::frame::{ExitRow, Frame, InfoText, ProcessRow, ThreadRow, Totals, decode};
+pub use self::frame::{ExitRow, Frame, FrameProcessRow, FrameThreadRow, InfoText, SnapshotTotals, decode};
 pub use self::header::{HEADER_BYTES, Header, MAGIC, MAX_FRAGMENTS, VERSION, host_of};
 pub use self::rows::IrqRow;
 pub use self::sections::{AboutCgroup, CgroupRow, DelayRow};

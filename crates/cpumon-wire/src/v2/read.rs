@@ -4,7 +4,9 @@
 use std::borrow::Cow;
 
 use super::bits::BitReader;
-use super::columns::{COMM, Column, ID_LIMIT, Kind, Relative, UNITS, Unreadable, add_difference, relative};
+use super::columns::{
+    COMM, ColumnDescription, ColumnKind, ID_LIMIT, Relative, UNITS, Unreadable, add_difference, relative,
+};
 use super::table::MIN_ROW_BITS;
 use crate::{DecodeError, Reason};
 
@@ -15,7 +17,7 @@ const UNKNOWN: usize = ID_LIMIT;
 
 /// A text's place in the frame's text buffer. It is UTF-8, but for names of threads.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct TextSpan {
     pub(crate) begin: u32,
     pub(crate) len: u32,
 }
@@ -39,17 +41,24 @@ impl Present {
 
 /// A column made ready for reading.
 #[derive(Copy, Clone, Debug)]
-struct Ready {
+struct PreparedColumn {
     /// Index into `values`.
     to: usize,
-    column: Column,
+    column: ColumnDescription,
     unit: u64,
     relative: Relative,
 }
 
-const NO_COLUMN: Ready = Ready {
+const NO_COLUMN: PreparedColumn = PreparedColumn {
     to: UNKNOWN,
-    column: Column { id: 0, kind: Kind::Fixed, prefix: 0, min: 0, zero_is_apart: false, unit: 0 },
+    column: ColumnDescription {
+        id: 0,
+        kind: ColumnKind::Fixed,
+        prefix: 0,
+        min: 0,
+        zero_is_apart: false,
+        unit: 0,
+    },
     unit: 1,
     relative: Relative::No,
 };
@@ -61,7 +70,7 @@ pub(crate) struct TableReader<'a> {
     /// Offset in the datagram at which the bits begin.
     bits_at: usize,
     /// Columns that a row may change.
-    columns: [Ready; MAX_COLUMNS],
+    columns: [PreparedColumn; MAX_COLUMNS],
     count: usize,
     /// Number of `columns` that begin a group.
     groups: usize,
@@ -71,7 +80,7 @@ pub(crate) struct TableReader<'a> {
     rows_left: u16,
     is_first: bool,
     values: [u64; ID_LIMIT + 1],
-    spans: [Span; ID_LIMIT + 1],
+    spans: [TextSpan; ID_LIMIT + 1],
     present: Present,
     /// Whether the row read last begins a group.
     pub(crate) begins_group: bool,
@@ -89,10 +98,11 @@ impl<'a> TableReader<'a> {
         let (mut columns, mut count, mut groups) = ([NO_COLUMN; MAX_COLUMNS], 0, 0);
         let mut values = [0; ID_LIMIT + 1];
         let mut present = Present::default();
-        let (descriptions, rest) = rest.split_at_checked(described * Column::BYTES).ok_or(cut)?;
-        for (at, description) in descriptions.as_chunks::<{ Column::BYTES }>().0.iter().enumerate() {
-            let error = DecodeError::new(offset + 2 + at * Column::BYTES, Reason::BadColumn);
-            let column = Column::from_bytes(*description).ok_or(error)?;
+        let (descriptions, rest) = rest.split_at_checked(described * ColumnDescription::BYTES).ok_or(cut)?;
+        for (at, description) in descriptions.as_chunks::<{ ColumnDescription::BYTES }>().0.iter().enumerate()
+        {
+            let error = DecodeError::new(offset + 2 + at * ColumnDescription::BYTES, Reason::BadColumn);
+            let column = ColumnDescription::from_bytes(*description).ok_or(error)?;
             let ready = ready(column);
             // Unknown columns share one place, so only a known one can be doubled.
             if ready.to != UNKNOWN && !present.add(ready.to) {
@@ -125,7 +135,7 @@ impl<'a> TableReader<'a> {
             rows_left,
             is_first: true,
             values,
-            spans: [Span::default(); ID_LIMIT + 1],
+            spans: [TextSpan::default(); ID_LIMIT + 1],
             present,
             begins_group: false,
         })
@@ -156,7 +166,7 @@ impl<'a> TableReader<'a> {
     }
 
     /// The text of a column in the current row; empty if the table has none.
-    pub(crate) fn span(&self, id: u8) -> Span {
+    pub(crate) fn span(&self, id: u8) -> TextSpan {
         self.spans[usize::from(id)]
     }
 
@@ -192,7 +202,7 @@ impl<'a> TableReader<'a> {
         let from = if self.begins_group { 0 } else { self.groups };
         for at in from..self.count {
             let column = self.columns[at];
-            if column.column.kind == Kind::Text {
+            if column.column.kind == ColumnKind::Text {
                 self.text(column, texts)?;
             } else {
                 self.number(column)?;
@@ -203,21 +213,21 @@ impl<'a> TableReader<'a> {
     }
 
     #[inline]
-    fn coded(&mut self, column: Ready) -> Result<u64, DecodeError> {
+    fn coded(&mut self, column: PreparedColumn) -> Result<u64, DecodeError> {
         column.column.take(&mut self.bits).map_err(|reason| match reason {
             Unreadable::Overflow => self.overflow(column),
             Unreadable::Truncated => self.error(Reason::Truncated),
         })
     }
 
-    fn overflow(&self, column: Ready) -> DecodeError {
+    fn overflow(&self, column: PreparedColumn) -> DecodeError {
         let error = self.error(Reason::Overflow);
         // The place of unknown columns is behind all numbers that are known.
         u8::try_from(column.to).ok().filter(|_| column.to != UNKNOWN).map_or(error, |id| error.in_column(id))
     }
 
     #[inline]
-    fn number(&mut self, column: Ready) -> Result<(), DecodeError> {
+    fn number(&mut self, column: PreparedColumn) -> Result<(), DecodeError> {
         let coded = self.coded(column)?;
         let before = match column.relative {
             Relative::No => {
@@ -228,12 +238,12 @@ impl<'a> TableReader<'a> {
             Relative::ToGroup(base) if self.begins_group => self.values[usize::from(base)],
             _ => self.values[column.to],
         };
-        let value = add_difference(before, coded, column.unit, column.column.kind == Kind::Folded);
+        let value = add_difference(before, coded, column.unit, column.column.kind == ColumnKind::Folded);
         self.values[column.to] = value.ok_or_else(|| self.overflow(column))?;
         Ok(())
     }
 
-    fn text(&mut self, column: Ready, texts: &mut Vec<u8>) -> Result<(), DecodeError> {
+    fn text(&mut self, column: PreparedColumn, texts: &mut Vec<u8>) -> Result<(), DecodeError> {
         let coded = self.coded(column)?;
         if coded == 0 {
             // The text of the row before stays where it is.
@@ -256,7 +266,7 @@ impl<'a> TableReader<'a> {
             make_utf8(texts, begin as usize);
         }
         let len = u32::try_from(texts.len()).unwrap_or(u32::MAX).saturating_sub(begin);
-        self.spans[column.to] = Span { begin, len };
+        self.spans[column.to] = TextSpan { begin, len };
         Ok(())
     }
 }
@@ -271,12 +281,12 @@ fn make_utf8(texts: &mut Vec<u8>, begin: usize) {
 }
 
 /// The value of a column that is the same in each row and takes no bits.
-fn unchanged(column: Column, ready: &Ready) -> Option<u64> {
+fn unchanged(column: ColumnDescription, ready: &PreparedColumn) -> Option<u64> {
     let constant = column.constant()?;
     match (column.kind, ready.relative, constant) {
         // A text without bytes. One that is as in the row before has none to repeat in the first row.
-        (Kind::Text, _, 1) => Some(0),
-        (Kind::Text, ..) => None,
+        (ColumnKind::Text, _, 1) => Some(0),
+        (ColumnKind::Text, ..) => None,
         (_, Relative::No, _) => Some(constant * ready.unit),
         (_, Relative::ToRowBefore, 0) => Some(0),
         // It grows with each row, or begins again with each group.
@@ -284,9 +294,9 @@ fn unchanged(column: Column, ready: &Ready) -> Option<u64> {
     }
 }
 
-fn ready(column: Column) -> Ready {
+fn ready(column: ColumnDescription) -> PreparedColumn {
     let id = usize::from(column.id);
-    Ready {
+    PreparedColumn {
         to: if id < ID_LIMIT { id } else { UNKNOWN },
         column,
         unit: UNITS.get(column.unit).copied().unwrap_or(1),

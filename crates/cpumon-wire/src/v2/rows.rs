@@ -13,9 +13,9 @@ use cpumon_model::{
 #[allow(clippy::wildcard_imports)] // One name for each column.
 use super::columns::*;
 use super::header::{MAX_REASON_BYTES, MAX_TEXT_BYTES};
-use super::read::{Span, TableReader};
+use super::read::{TableReader, TextSpan};
 use super::sections::push_pressure;
-use super::table::{Spec, Table, TextBudget};
+use super::table::{Spec, TableWriter, TextBudget};
 use crate::DecodeError;
 
 /// Number of columns for the scheduler's events of a thread.
@@ -89,7 +89,7 @@ fn state_code(state: TaskState) -> u64 {
 }
 
 /// A row without its name. `grown`: by how much its waits grew since the snapshot before, to send only those that did.
-pub(crate) fn push_plain_thread(table: &mut Table, thread: &ThreadSample, grown: Option<&Waits>) {
+pub(crate) fn push_plain_thread(table: &mut TableWriter, thread: &ThreadSample, grown: Option<&Waits>) {
     push_thread_key(table, thread.process, thread.key);
     table.push(&counter_values(&thread.counters));
     table.push(&[
@@ -103,17 +103,17 @@ pub(crate) fn push_plain_thread(table: &mut Table, thread: &ThreadSample, grown:
     table.push(&sched_values(thread, grown));
 }
 
-pub(crate) fn push_thread(table: &mut Table, thread: &ThreadSample) {
+pub(crate) fn push_thread(table: &mut TableWriter, thread: &ThreadSample) {
     push_plain_thread(table, thread, None);
     let comm = table.text(thread.comm.as_bytes());
     table.push(&[comm]);
 }
 
-pub(crate) fn push_thread_key(table: &mut Table, process: ProcessKey, thread: ThreadKey) {
+pub(crate) fn push_thread_key(table: &mut TableWriter, process: ProcessKey, thread: ThreadKey) {
     table.push(&[u64::from(process.pid), process.start_ns, u64::from(thread.tid), thread.start_ns]);
 }
 
-fn push_info(table: &mut Table, info: &ProcessInfo, texts: &mut TextBudget) {
+fn push_info(table: &mut TableWriter, info: &ProcessInfo, texts: &mut TextBudget) {
     let values = texts.put(
         [
             (&info.name, MAX_TEXT_BYTES),
@@ -135,29 +135,29 @@ fn push_info(table: &mut Table, info: &ProcessInfo, texts: &mut TextBudget) {
     table.push(&values);
 }
 
-pub(crate) fn push_plain_process(table: &mut Table, process: &ProcessSample) {
+pub(crate) fn push_plain_process(table: &mut TableWriter, process: &ProcessSample) {
     table.push(&[u64::from(process.key.pid), process.key.start_ns, u64::from(process.parent_pid)]);
     table.push(&counter_values(&process.ended_threads));
 }
 
-pub(crate) fn push_process(table: &mut Table, process: &ProcessSample, texts: &mut TextBudget) {
+pub(crate) fn push_process(table: &mut TableWriter, process: &ProcessSample, texts: &mut TextBudget) {
     push_plain_process(table, process);
     push_info(table, &process.info, texts);
 }
 
 /// `boot_ns`: end of the snapshot's pass, near which threads end.
-pub(crate) fn push_plain_exit(table: &mut Table, exit: &ExitSample, boot_ns: u64) {
+pub(crate) fn push_plain_exit(table: &mut TableWriter, exit: &ExitSample, boot_ns: u64) {
     push_thread(table, &exit.thread);
     let end = zigzag(boot_ns.wrapping_sub(exit.end_ns).cast_signed());
     table.push(&[end, u64::from(exit.ends_process), u64::from(exit.parent_pid)]);
 }
 
-pub(crate) fn push_exit(table: &mut Table, exit: &ExitSample, boot_ns: u64, texts: &mut TextBudget) {
+pub(crate) fn push_exit(table: &mut TableWriter, exit: &ExitSample, boot_ns: u64, texts: &mut TextBudget) {
     push_plain_exit(table, exit, boot_ns);
     push_info(table, &exit.info, texts);
 }
 
-pub(crate) fn push_cpu(table: &mut Table, cpu: &CpuSample) {
+pub(crate) fn push_cpu(table: &mut TableWriter, cpu: &CpuSample) {
     table.push(&[u64::from(cpu.cpu)]);
     table.push(&cpu.times.to_array());
     let sched = &cpu.sched;
@@ -166,7 +166,7 @@ pub(crate) fn push_cpu(table: &mut Table, cpu: &CpuSample) {
     table.push(&sched.softirq_ns.map(whole_us));
 }
 
-pub(crate) fn push_totals(table: &mut Table, snapshot: &Snapshot) {
+pub(crate) fn push_totals(table: &mut TableWriter, snapshot: &Snapshot) {
     let (begin, end) = (snapshot.begin, snapshot.end);
     table.push(&[
         u64::from(snapshot.thread_count),
@@ -184,7 +184,7 @@ pub(crate) fn push_totals(table: &mut Table, snapshot: &Snapshot) {
     push_pressure(table, snapshot);
 }
 
-pub(crate) fn push_host(table: &mut Table, host: &HostInfo, texts: &mut TextBudget) {
+pub(crate) fn push_host(table: &mut TableWriter, host: &HostInfo, texts: &mut TextBudget) {
     table.push(&[host.interval_ns, u64::from(host.cpu_count)]);
     let values = texts.put(
         [
@@ -269,12 +269,12 @@ pub(crate) fn cpu_sched(table: &TableReader<'_>) -> Result<CpuSched, DecodeError
 }
 
 /// Adds the row of an interrupt line, without its name.
-pub(crate) fn push_irq(table: &mut Table, irq: &IrqSample) {
+pub(crate) fn push_irq(table: &mut TableWriter, irq: &IrqSample) {
     table.push(&[u64::from(irq.irq), whole_us(irq.time_ns), irq.count]);
 }
 
 /// Adds the row of an interrupt line, with its name.
-pub(crate) fn push_named_irq(table: &mut Table, irq: &IrqSample, texts: &mut TextBudget) {
+pub(crate) fn push_named_irq(table: &mut TableWriter, irq: &IrqSample, texts: &mut TextBudget) {
     push_irq(table, irq);
     let name = texts.put([(&irq.name, MAX_IRQ_NAME_BYTES)], table);
     table.push(&name);
@@ -290,7 +290,7 @@ pub struct IrqRow {
     /// Number of times that the line was handled.
     pub count: u64,
     /// Its name, if sent; in the frame's text buffer.
-    pub(crate) name: Option<Span>,
+    pub(crate) name: Option<TextSpan>,
 }
 
 pub(crate) fn irq(table: &TableReader<'_>) -> Result<IrqRow, DecodeError> {

@@ -17,8 +17,8 @@ use cpumon_model::{
 use super::columns::*;
 use super::header::{Frames, MAX_TEXT_BYTES};
 use super::known::Turn;
-use super::read::{Span, TableReader};
-use super::table::{Spec, Table, TextBudget};
+use super::read::{TableReader, TextSpan};
+use super::table::{Spec, TableWriter, TextBudget};
 use crate::DecodeError;
 
 const BUCKET: &[u8] = &[DELAY_WHOLE, DELAY_BUCKET, DELAY_COUNT];
@@ -55,7 +55,7 @@ impl DelayWriter {
         snapshot: &Snapshot,
         interval: &Interval,
         turn: Turn,
-        tables: [&mut Table; 3],
+        tables: [&mut TableWriter; 3],
         frames: &mut Frames<'_>,
     ) -> u64 {
         let [cpus, processes, threads] = tables;
@@ -181,7 +181,7 @@ pub struct AboutCgroup {
     /// So many bytes of the path name the group that has it.
     pub limiter_bytes: u16,
     /// Path of the group, in the frame's text buffer.
-    pub(crate) path: Span,
+    pub(crate) path: TextSpan,
 }
 
 /// What was sent of a group in the snapshot before.
@@ -207,7 +207,7 @@ impl CgroupWriter {
         &mut self,
         snapshot: &Snapshot,
         turn: Turn,
-        [named, plain]: [&mut Table; 2],
+        [named, plain]: [&mut TableWriter; 2],
         texts: &mut TextBudget,
         frames: &mut Frames<'_>,
     ) -> u64 {
@@ -246,7 +246,7 @@ fn known_bits(row: &CgroupSample) -> u64 {
     bit(row.throttle.is_some(), HAS_THROTTLE) | bit(row.pressure.is_some(), HAS_PRESSURE)
 }
 
-fn push_cgroup(table: &mut Table, id: u64, known: u64, row: &CgroupSample) {
+fn push_cgroup(table: &mut TableWriter, id: u64, known: u64, row: &CgroupSample) {
     let throttle = row.throttle.unwrap_or_default();
     let pressure = row.pressure.unwrap_or_default();
     table.push(&[id, known, throttle.periods, throttle.throttled_periods, throttle.throttled_ns]);
@@ -254,7 +254,7 @@ fn push_cgroup(table: &mut Table, id: u64, known: u64, row: &CgroupSample) {
 }
 
 /// Adds the host's pressure to the row of totals.
-pub(crate) fn push_pressure(table: &mut Table, snapshot: &Snapshot) {
+pub(crate) fn push_pressure(table: &mut TableWriter, snapshot: &Snapshot) {
     let pressure = snapshot.pressure.unwrap_or_default();
     let known = if snapshot.pressure.is_some() { HAS_PRESSURE } else { 0 };
     table.push(&[known, pressure.some_ns, pressure.full_ns, u64::from(snapshot.cgroups_left_out)]);

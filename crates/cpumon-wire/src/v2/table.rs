@@ -1,11 +1,11 @@
-//! [`Table`]: gathers rows of one kind and writes them as sections, each within one datagram. Widths and
+//! [`TableWriter`]: gathers rows of one kind and writes them as sections, each within one datagram. Widths and
 //! units of columns are chosen for the gathered rows, once per snapshot. [`TextBudget`] cuts the texts of a row where it would not fit a
 //! datagram.
 
 use super::bits::{BitReader, BitWriter};
 use super::columns::{
-    Column, Kind, PID, PROCESS_START, Relative, SYSTEM, SYSTEM_REST, Tally, UNITS, average_bits, difference,
-    properties, relative,
+    ColumnDescription, ColumnKind, PID, PROCESS_START, Relative, SYSTEM, SYSTEM_REST, Tally, UNITS,
+    average_bits, difference, properties, relative,
 };
 use super::header::Frames;
 
@@ -45,7 +45,7 @@ impl Spec {
 
 #[derive(Copy, Clone, Debug)]
 struct Planned {
-    column: Column,
+    column: ColumnDescription,
     slot: usize,
     /// Unit of the values, as a number of ns or of counts.
     unit: u64,
@@ -55,7 +55,7 @@ struct Planned {
 }
 
 impl Planned {
-    fn of(tally: &Tally, column: Column, spec: Spec) -> Self {
+    fn of(tally: &Tally, column: ColumnDescription, spec: Spec) -> Self {
         Self {
             column,
             slot: tally.slot,
@@ -75,7 +75,7 @@ struct Written {
 
 /// Rows gathered for one section type. Kept and reused.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
+pub(crate) struct TableWriter {
     /// `stride` values per row: group columns, then row columns. A text is its start and length in `texts`.
     values: Vec<u64>,
     texts: Texts,
@@ -85,7 +85,7 @@ pub(crate) struct Table {
     planned_groups: usize,
 }
 
-impl Table {
+impl TableWriter {
     pub(crate) fn clear(&mut self) {
         self.values.clear();
         self.texts.clear();
@@ -252,8 +252,8 @@ impl Table {
         let bits: u32 = row_columns
             .iter()
             .map(|planned| match planned.column.kind {
-                Kind::Fixed => planned.column.min,
-                Kind::Prefixed | Kind::Text | Kind::Folded => planned.column.prefix,
+                ColumnKind::Fixed => planned.column.min,
+                ColumnKind::Prefixed | ColumnKind::Text | ColumnKind::Folded => planned.column.prefix,
             })
             .sum();
         if bits >= MIN_ROW_BITS {
@@ -262,8 +262,8 @@ impl Table {
         let Some(key) = self.tallies.get(spec.group.len()) else { return };
         let column = key.column();
         let column = match column.kind {
-            Kind::Fixed => Column { min: column.min.max(MIN_ROW_BITS), ..column },
-            _ => Column { prefix: MIN_ROW_BITS, ..column },
+            ColumnKind::Fixed => ColumnDescription { min: column.min.max(MIN_ROW_BITS), ..column },
+            _ => ColumnDescription { prefix: MIN_ROW_BITS, ..column },
         };
         let planned = Planned::of(key, column, spec);
         let at = self.planned_groups;
@@ -334,7 +334,7 @@ impl Table {
         }
         for planned in columns {
             let value = row[planned.slot];
-            if planned.column.kind == Kind::Text {
+            if planned.column.kind == ColumnKind::Text {
                 let before = before.get(planned.slot).copied();
                 self.texts.put(value, before, planned.column, bits, out);
                 continue;
@@ -347,7 +347,7 @@ impl Table {
                         Relative::ToGroup(_) if begins_group => row.get(planned.base_slot),
                         _ => before.get(planned.slot),
                     };
-                    let is_folded = planned.column.kind == Kind::Folded;
+                    let is_folded = planned.column.kind == ColumnKind::Folded;
                     difference(value, before.copied().unwrap_or(0), planned.unit, is_folded)
                 }
             };
@@ -414,7 +414,7 @@ impl Texts {
         &self,
         value: u64,
         before: Option<u64>,
-        column: Column,
+        column: ColumnDescription,
         bits: &mut BitWriter,
         out: &mut Vec<u8>,
     ) -> Option<()> {
@@ -444,7 +444,11 @@ impl TextBudget {
     }
 
     /// The texts' values in `table`, each cut (and marked with an ellipsis) to what is left.
-    pub(crate) fn put<const N: usize>(&mut self, texts: [(&str, usize); N], table: &mut Table) -> [u64; N] {
+    pub(crate) fn put<const N: usize>(
+        &mut self,
+        texts: [(&str, usize); N],
+        table: &mut TableWriter,
+    ) -> [u64; N] {
         const MARK: &str = "…";
         let mut left = self.bytes;
         texts.map(|(text, most)| {
