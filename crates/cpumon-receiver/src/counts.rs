@@ -1,5 +1,5 @@
-//! [`Counts`]: what several threads count and frontends see. [`Refusals`]: what was refused, by its source, in a bounded table, so that a
-//! flood is shown by its sources and costs a fixed amount of memory.
+//! [`SharedCounts`]: what several threads count and frontends see. [`Refusals`]: what was refused, by its source, in a bounded table, so
+//! that a flood is shown by its sources and costs a fixed amount of memory.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -13,9 +13,9 @@ use crate::lock;
 
 /// Counts that several threads raise.
 #[derive(Debug, Default)]
-pub struct Counts<T>(Mutex<T>);
+pub struct SharedCounts<T>(Mutex<T>);
 
-impl<T: Clone> Counts<T> {
+impl<T: Clone> SharedCounts<T> {
     pub(crate) fn new(counts: T) -> Self {
         Self(Mutex::new(counts))
     }

@@ -1,4 +1,5 @@
-//! The receiving thread: datagrams become intervals for the [`Sink`] and counts for the [`State`]. It waits for nothing but the network.
+//! The receiving thread: datagrams become intervals for the [`Sink`] and counts for the [`ReceiverState`]. It waits for nothing but
+//! the network.
 //!
 //! [`GroupKeys`] opens what is encrypted. In: the key file, checked each second. Out: a demux that opens and refuses as it should; a file
 //! that remembers what was taken, so that a recording of yesterday is refused today.
@@ -19,7 +20,7 @@ use cpumon_wire::encrypted::GroupKey;
 
 use crate::demux::{Demux, DemuxOptions, RejectKind, SourceRate};
 use crate::process::HeapWatch;
-use crate::status::State;
+use crate::status::ReceiverState;
 use crate::storing::Sink;
 use crate::{ReceiverError, clock};
 
@@ -76,7 +77,7 @@ impl Receiving {
 pub fn run(
     receiving: Receiving,
     sink: &Sink,
-    state: &State,
+    state: &ReceiverState,
     pulse: &Pulse,
     stop: &AtomicBool,
 ) -> Result<(), LinkError> {
@@ -114,7 +115,13 @@ pub fn run(
     Ok(())
 }
 
-fn publish(receiver: &mut UdpReceiver, demux: &Demux, group_keys: &GroupKeys, sink: &Sink, state: &State) {
+fn publish(
+    receiver: &mut UdpReceiver,
+    demux: &Demux,
+    group_keys: &GroupKeys,
+    sink: &Sink,
+    state: &ReceiverState,
+) {
     let (accepts_v1, accepts_plain) = group_keys.allowed();
     let totals = demux.totals();
     let mut rejected_for = totals.rejected_by_kind.status();
@@ -169,7 +176,7 @@ pub struct GroupKeys {
     has_failed: bool,
     next_check: Instant,
     written: u64,
-    writer: Option<Writer>,
+    writer: Option<MemoryWriter>,
 }
 
 impl GroupKeys {
@@ -259,7 +266,7 @@ impl GroupKeys {
     /// Hands a text to the writer; false: it is busy, or there is none.
     fn put(&mut self, text: String) -> bool {
         if self.writer.is_none() {
-            let started = Writer::start(self.plan.memory.clone());
+            let started = MemoryWriter::start(self.plan.memory.clone());
             self.writer = started
                 .inspect_err(|error| log::warn!("cannot start the thread that remembers datagrams: {error}"))
                 .ok();
@@ -270,12 +277,12 @@ impl GroupKeys {
 
 /// Writes on a thread of its own: receiving waits for no disk.
 #[derive(Debug)]
-struct Writer {
+struct MemoryWriter {
     texts: Option<SyncSender<String>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Writer {
+impl MemoryWriter {
     fn start(path: PathBuf) -> io::Result<Self> {
         // One text may wait, because each one contains those before it.
         let (texts, to_write) = sync_channel::<String>(1);
@@ -300,7 +307,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for MemoryWriter {
     fn drop(&mut self) {
         // This ends the thread after its last text. Joined before, it would wait for ever.
         self.texts = None;

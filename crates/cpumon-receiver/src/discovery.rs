@@ -20,7 +20,7 @@ use cpumon_wire::dns_sd::{
 
 use crate::ReceiverError;
 use crate::clock::mono_ns;
-use crate::counts::{Counts, MAX_SOURCES};
+use crate::counts::{MAX_SOURCES, SharedCounts};
 use crate::enrollment::Authority;
 
 /// Limits of answers: to all senders together, and to one source.
@@ -50,7 +50,7 @@ pub struct Responder {
     announcements_left: u32,
     multicast_at: Instant,
     /// Counts since the start, shared with the running thread.
-    pub stats: Arc<Counts<status::Discovery>>,
+    pub stats: Arc<SharedCounts<status::Discovery>>,
 }
 
 impl Responder {
@@ -89,7 +89,7 @@ impl Responder {
             read_addresses_at: now,
             announcements_left: ANNOUNCEMENTS,
             multicast_at: now,
-            stats: Arc::new(Counts::new(counts)),
+            stats: Arc::new(SharedCounts::new(counts)),
         })
     }
 

@@ -63,7 +63,7 @@ pub type Statuses = Box<dyn Fn() -> Status + Send + Sync>;
 /// The recent past of each host in memory, shared by the threads that write and the frontends that read.
 pub struct Hub {
     options: HubOptions,
-    inner: Mutex<Inner>,
+    inner: Mutex<HubState>,
     /// What hosts were, and how their data came in, before the receiver started.
     stored: HashMap<HostId, (HostInfo, Trust)>,
     bell: Bell,
@@ -76,13 +76,13 @@ pub struct Hub {
 }
 
 #[derive(Default)]
-struct Inner {
-    hosts: HashMap<HostId, Host>,
+struct HubState {
+    hosts: HashMap<HostId, HubHost>,
     serial: u64,
 }
 
 #[derive(Default)]
-struct Host {
+struct HubHost {
     status: HostStatus,
     recent: VecDeque<Shown>,
     /// Memory of the recent intervals, bytes.
@@ -93,7 +93,7 @@ struct Host {
 }
 
 /// What all hosts of one kind of trust share.
-struct Share {
+struct TrustShare {
     is_trusted: bool,
     bytes: usize,
 }
@@ -151,9 +151,9 @@ impl Hub {
     }
 
     /// Of so many bytes, those for the hosts of one kind of trust. Those that are not authenticated have one part in `part`.
-    fn share(is_trusted: bool, bytes: usize, part: usize) -> Share {
+    fn share(is_trusted: bool, bytes: usize, part: usize) -> TrustShare {
         let unauthenticated = bytes / part;
-        Share { is_trusted, bytes: if is_trusted { bytes - unauthenticated } else { unauthenticated } }
+        TrustShare { is_trusted, bytes: if is_trusted { bytes - unauthenticated } else { unauthenticated } }
     }
 
     /// Takes an interval and shows it to all that wait.
@@ -214,11 +214,11 @@ impl Hub {
     /// Forgets the recent past of silent hosts that are not authenticated, if all of them have much: the store has it. Call it now and then.
     pub fn forget_silent(&self, now_wall_ns: i64) {
         let mut inner = lock(&self.inner);
-        let share = Share { is_trusted: false, bytes: FORGET_ABOVE_BYTES };
-        let mut bytes: usize = inner.hosts_of(&share).map(Host::bytes).sum();
+        let share = TrustShare { is_trusted: false, bytes: FORGET_ABOVE_BYTES };
+        let mut bytes: usize = inner.hosts_of(&share).map(HubHost::bytes).sum();
         while bytes > share.bytes {
             let is_silent =
-                |host: &Host| now_wall_ns.saturating_sub(host.status.received_wall_ns) >= FORGET_AFTER_NS;
+                |host: &HubHost| now_wall_ns.saturating_sub(host.status.received_wall_ns) >= FORGET_AFTER_NS;
             let silent = inner.hosts.values_mut().filter(|host| !is_trusted(&host.status) && is_silent(host));
             let Some(largest) = silent.max_by_key(|host| host.bytes()).filter(|host| host.bytes() > 0) else {
                 return;
@@ -232,7 +232,7 @@ impl Hub {
 
     /// Memory of all intervals and lists of processes, bytes.
     pub fn bytes(&self) -> usize {
-        lock(&self.inner).hosts.values().map(Host::bytes).sum()
+        lock(&self.inner).hosts.values().map(HubHost::bytes).sum()
     }
 
     /// The intervals of a host with a serial above `after`, oldest first.
@@ -241,7 +241,7 @@ impl Hub {
     }
 }
 
-impl Inner {
+impl HubState {
     /// The intervals of a host in memory, the oldest first.
     fn recent(&self, host: HostId) -> impl DoubleEndedIterator<Item = &Shown> {
         self.hosts.get(&host).into_iter().flat_map(|host| &host.recent)
@@ -250,7 +250,7 @@ impl Inner {
     /// Makes a place for a host: one that is not authenticated gives way first, and never one that is for one that is not. False: there
     /// is none.
     fn forget_most_silent(&mut self, is_for_trusted: bool) -> bool {
-        let may_go = |host: &Host| is_for_trusted || !is_trusted(&host.status);
+        let may_go = |host: &HubHost| is_for_trusted || !is_trusted(&host.status);
         let candidates = self.hosts.iter().filter(|(_, host)| may_go(host));
         let silent =
             candidates.min_by_key(|(_, host)| (is_trusted(&host.status), host.status.received_wall_ns));
@@ -258,17 +258,17 @@ impl Inner {
         self.hosts.remove(&id).is_some()
     }
 
-    fn hosts_of(&self, share: &Share) -> impl Iterator<Item = &Host> {
+    fn hosts_of(&self, share: &TrustShare) -> impl Iterator<Item = &HubHost> {
         let wanted = share.is_trusted;
         self.hosts.values().filter(move |host| is_trusted(&host.status) == wanted)
     }
 
-    fn bytes_of(&self, share: &Share) -> usize {
+    fn bytes_of(&self, share: &TrustShare) -> usize {
         self.hosts_of(share).map(|host| host.bytes).sum()
     }
 
     /// Forgets intervals, the oldest of the host with most bytes first, until `more` bytes fit into a share. False: they never do.
-    fn make_space(&mut self, more: usize, share: &Share) -> bool {
+    fn make_space(&mut self, more: usize, share: &TrustShare) -> bool {
         let Some(most) = share.bytes.checked_sub(more) else { return false };
         let mut bytes = self.bytes_of(share);
         while bytes > most {
@@ -282,7 +282,7 @@ impl Inner {
     }
 
     /// Keeps the lists of processes within a share: the largest one goes first, of that the past first.
-    fn limit_presence(&mut self, share: &Share) {
+    fn limit_presence(&mut self, share: &TrustShare) {
         let mut bytes: usize = self.hosts_of(share).map(|host| host.presence.bytes()).sum();
         while bytes > share.bytes {
             let hosts = self.hosts.values_mut().filter(|host| is_trusted(&host.status) == share.is_trusted);
@@ -292,7 +292,7 @@ impl Inner {
     }
 }
 
-impl Host {
+impl HubHost {
     /// Memory of its intervals and of its list of processes.
     fn bytes(&self) -> usize {
         self.bytes + self.presence.bytes()

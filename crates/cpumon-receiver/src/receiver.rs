@@ -24,7 +24,7 @@ use crate::error::{AnyError, ReceiverError};
 use crate::hub::{Hub, HubOptions};
 use crate::measure::{self, open_recorders};
 use crate::process::{Kept, directory_of};
-use crate::status::State;
+use crate::status::ReceiverState;
 use crate::storing::{Sink, StoreHandle, hosts_of_store, past_of_store};
 use crate::traces::{OwnTraces, Shelf, ShelfWork, TraceLimits};
 
@@ -78,7 +78,7 @@ pub struct Frontend {
 /// A running receiver; dropping it stops it.
 pub struct Receiver {
     pub hub: Arc<Hub>,
-    pub state: Arc<State>,
+    pub state: Arc<ReceiverState>,
     stop: Arc<AtomicBool>,
     stop_frontend: Box<dyn Fn() + Send + Sync>,
     threads: Vec<(&'static str, JoinHandle<Result<(), AnyError>>)>,
@@ -161,7 +161,7 @@ impl Receiver {
         let authority = plan.tls.as_ref().map(|tls| open_authority(tls, store.clone())).transpose()?;
         let (shelf, shelf_work) = open_shelf(plan, own.clone())?.unzip();
         let counts = shelf.as_ref().map(|shelf| Arc::clone(&shelf.counts));
-        let state = Arc::new(State::new(udp, frontend.address, store.clone(), counts));
+        let state = Arc::new(ReceiverState::new(udp, frontend.address, store.clone(), counts));
         let (path, for_status) = (plan.store.as_ref().map(|(path, _)| path.clone()), Arc::clone(&state));
         let stored = hosts_of_store(path.as_deref());
         let hub = Hub::new(plan.hub, past_of_store(path), Box::new(move || for_status.status()));

@@ -1,4 +1,4 @@
-//! [`State`]: the receiver's own state as frontends see it. In: counters of the threads. Out: [`status::Status`].
+//! [`ReceiverState`]: the receiver's own state as frontends see it. In: counters of the threads. Out: [`status::Status`].
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -7,29 +7,29 @@ use cpumon_query::status;
 
 use crate::clock;
 use crate::connection::DeviceServer;
-use crate::counts::Counts;
+use crate::counts::SharedCounts;
 use crate::storing::StoreHandle;
 
-pub struct State {
+pub struct ReceiverState {
     started_wall_ns: i64,
     udp: Vec<SocketAddr>,
     http: SocketAddr,
     /// Set once, at the start; not set where no device is accepted over TLS.
     pub(crate) connections: OnceLock<Arc<DeviceServer>>,
     store: Option<Arc<StoreHandle>>,
-    traces: Option<Arc<Counts<status::Traces>>>,
+    traces: Option<Arc<SharedCounts<status::Traces>>>,
     /// Counts of the receiving thread.
-    pub(crate) receiver: Counts<status::Receiver>,
+    pub(crate) receiver: SharedCounts<status::Receiver>,
 }
 
-impl State {
+impl ReceiverState {
     pub(crate) fn new(
         udp: Vec<SocketAddr>,
         http: SocketAddr,
         store: Option<Arc<StoreHandle>>,
-        traces: Option<Arc<Counts<status::Traces>>>,
+        traces: Option<Arc<SharedCounts<status::Traces>>>,
     ) -> Self {
-        let (connections, receiver) = (OnceLock::new(), Counts::default());
+        let (connections, receiver) = (OnceLock::new(), SharedCounts::default());
         Self { started_wall_ns: clock::wall_ns(), udp, http, connections, store, traces, receiver }
     }
 

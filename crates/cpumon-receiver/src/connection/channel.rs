@@ -13,7 +13,7 @@ use cpumon_wire::packed::Unpacker;
 use cpumon_wire::spool::{Entry, Gap, GapReason, SnapshotRecord, decode_record};
 use cpumon_wire::v2::host_of;
 
-use super::{Refusal, Watch, refusal};
+use super::{AbortCheck, Refusal, refusal};
 use crate::demux::{Demux, DemuxOptions, MemoryLimits, Rejected};
 use crate::lock;
 
@@ -80,7 +80,7 @@ impl RecordChannel {
         &mut self,
         record: &[u8],
         at: Moment,
-        watch: Watch<'_>,
+        watch: AbortCheck<'_>,
         out: &mut dyn FnMut(RecordOutcome<'_>) -> u64,
     ) -> Result<(), Refusal> {
         // A record that ends no interval counts as committed with those before it.
@@ -100,7 +100,7 @@ impl RecordChannel {
         &mut self,
         snapshot: &SnapshotRecord<'_>,
         at: Moment,
-        watch: Watch<'_>,
+        watch: AbortCheck<'_>,
         out: &mut dyn FnMut(RecordOutcome<'_>),
     ) -> Result<(), Refusal> {
         let SnapshotRecord { number, wall_ns, .. } = *snapshot;

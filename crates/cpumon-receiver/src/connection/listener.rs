@@ -16,7 +16,7 @@ use super::consent::new_tries;
 use super::server::{DeviceServer, DeviceTurns};
 use crate::ReceiverError;
 use crate::clock::mono_ns;
-use crate::counts::{Counts, MAX_SOURCES};
+use crate::counts::{MAX_SOURCES, SharedCounts};
 use crate::discovery::Responder;
 use crate::enrollment::{Authority, EnrollmentError};
 use crate::storing::Sink;
@@ -66,7 +66,7 @@ impl DeviceListener {
             handshake_time: HANDSHAKE_TIME,
             takes_requests: discovery_name.is_some(),
             stop: Arc::clone(stop),
-            counts: Counts::default(),
+            counts: SharedCounts::default(),
             discovery: responder.as_ref().map(|one| Arc::clone(&one.stats)),
             refusals: Mutex::default(),
             strangers: Places::default(),

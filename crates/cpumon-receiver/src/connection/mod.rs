@@ -31,7 +31,7 @@ pub struct Refusal {
 
 /// Polled during long work; an error aborts the work and closes the connection: the receiver stops, the device was revoked, or it has
 /// connected again.
-type Watch<'a> = &'a mut dyn FnMut() -> Result<(), Refusal>;
+type AbortCheck<'a> = &'a mut dyn FnMut() -> Result<(), Refusal>;
 
 /// How often an idle thread checks whether it is to end, or its device was revoked.
 const CHECK_EVERY: Duration = Duration::from_millis(250);

@@ -21,7 +21,7 @@ use rustls::ServerConnection;
 use super::consent::Applicant;
 use super::server::{Counter, DeviceServer, DeviceTurn};
 use super::session::{DevicePeer, DeviceSession};
-use super::{CHECK_EVERY, End, Refusal, Watch, bye, flush, refusal};
+use super::{AbortCheck, CHECK_EVERY, End, Refusal, bye, flush, refusal};
 use crate::clock::{mono_ns, wall_ns};
 use crate::enrollment::{EnrolledHost, EnrollmentError, named_host};
 
@@ -226,7 +226,7 @@ impl DeviceServer {
         pipe: &mut Pipe,
         session: &mut DeviceSession,
         peer: &DevicePeer,
-        watch: Watch<'_>,
+        watch: AbortCheck<'_>,
     ) -> Result<bool, End> {
         pipe.pump(session.bucket.has_left(mono_ns()))?;
         let new_bytes = session.note_bytes(pipe.received_bytes);

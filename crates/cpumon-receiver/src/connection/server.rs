@@ -14,7 +14,7 @@ use cpumon_query::status;
 use cpumon_wire::spool::{Gap, GapReason};
 use rustls::ServerConfig;
 
-use crate::counts::{Counts, Refusals};
+use crate::counts::{Refusals, SharedCounts};
 use crate::enrollment::Authority;
 use crate::lock;
 use crate::storing::Sink;
@@ -32,9 +32,9 @@ pub struct DeviceServer {
     /// Devices without a token may ask the user to be let in.
     pub(super) takes_requests: bool,
     pub(super) stop: Arc<AtomicBool>,
-    pub(super) counts: Counts<status::Connections>,
+    pub(super) counts: SharedCounts<status::Connections>,
     /// `None`: this receiver does not answer devices that search.
-    pub discovery: Option<Arc<Counts<status::Discovery>>>,
+    pub discovery: Option<Arc<SharedCounts<status::Discovery>>>,
     pub(super) refusals: Mutex<Refusals<String>>,
     pub(super) strangers: Places,
     pub(super) turns: DeviceTurns,

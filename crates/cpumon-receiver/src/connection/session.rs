@@ -14,7 +14,7 @@ use cpumon_wire::connection::{
 
 use super::channel::{Receipts, RecordChannel, RecordOutcome};
 use super::server::DeviceMemory;
-use super::{End, Refusal, Watch, bye, refusal};
+use super::{AbortCheck, End, Refusal, bye, refusal};
 use crate::demux::{MemoryLimits, Rejected};
 use crate::storing::Sink;
 use crate::traces::{OfferedTrace, SentTrace};
@@ -140,7 +140,7 @@ impl DeviceSession {
     }
 
     /// Takes one record in, of the channel at this place.
-    fn take(&mut self, at: usize, record: &[u8], watch: Watch<'_>) -> Result<(), Refusal> {
+    fn take(&mut self, at: usize, record: &[u8], watch: AbortCheck<'_>) -> Result<(), Refusal> {
         // One limit for all channels of the device, whatever it sends on which.
         let held: usize = self.channels.iter().map(RecordChannel::held).sum();
         let Some(channel) = self.channels.get_mut(at) else { return Ok(()) };
@@ -210,7 +210,7 @@ impl DeviceSession {
     }
 
     /// Takes records of the past in, as long as the store has space and there is time.
-    fn catch_up(&mut self, watch: Watch<'_>) -> Result<(), Refusal> {
+    fn catch_up(&mut self, watch: AbortCheck<'_>) -> Result<(), Refusal> {
         let end = Instant::now() + WORK_TIME;
         for at in 0..self.channels.len() {
             // Live data of all devices go through the same queue, so the past fills at most half of it.
@@ -240,7 +240,12 @@ impl DeviceSession {
         Ok(())
     }
 
-    pub(super) fn record(&mut self, channel: u32, record: &[u8], watch: Watch<'_>) -> Result<(), Refusal> {
+    pub(super) fn record(
+        &mut self,
+        channel: u32,
+        record: &[u8],
+        watch: AbortCheck<'_>,
+    ) -> Result<(), Refusal> {
         let Some(at) = self.channels.iter().position(|known| known.id == channel) else {
             return Err(refusal(ByeReason::Protocol, "a record of no channel"));
         };
@@ -260,7 +265,7 @@ impl DeviceSession {
     }
 
     /// A packed record. It costs the device as much as if it came as it is.
-    pub(super) fn unpack(&mut self, channel: u32, packed: &[u8], watch: Watch<'_>) -> Result<(), End> {
+    pub(super) fn unpack(&mut self, channel: u32, packed: &[u8], watch: AbortCheck<'_>) -> Result<(), End> {
         let known = self.channels.iter_mut().find(|known| known.id == channel);
         let Some(unpacker) = known.and_then(|known| known.unpacker.as_mut()) else {
             return Err(bye(ByeReason::Protocol, "a record of no channel"));
@@ -338,7 +343,7 @@ impl DeviceSession {
     }
 
     /// Takes in what waits, and acknowledges. Called often. True: there is more, call again soon.
-    pub(super) fn work(&mut self, answers: &mut Vec<u8>, watch: Watch<'_>) -> Result<bool, Refusal> {
+    pub(super) fn work(&mut self, answers: &mut Vec<u8>, watch: AbortCheck<'_>) -> Result<bool, Refusal> {
         self.catch_up(watch)?;
         let is_sending = self.trace.as_mut().is_some_and(|trace| trace.work(answers));
         let stored = self.receipts.stored();

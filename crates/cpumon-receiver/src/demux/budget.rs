@@ -321,7 +321,7 @@ impl CpuTime {
 }
 
 /// Takes the intervals that datagrams complete.
-pub(super) type Output<'a> = &'a mut dyn FnMut(&HostStatus, &Interval);
+pub(super) type IntervalOutput<'a> = &'a mut dyn FnMut(&HostStatus, &Interval);
 
 /// A datagram's length, where it came from, and when.
 #[derive(Copy, Clone, Debug)]

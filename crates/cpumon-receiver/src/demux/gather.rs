@@ -10,7 +10,7 @@ use cpumon_model::{
 };
 use cpumon_wire::v2::{DelayRow, Frame, Header, InfoText, IrqRow};
 
-use super::budget::{DemuxOptions, Output, grow};
+use super::budget::{DemuxOptions, IntervalOutput, grow};
 use super::sparse::{CGROUP_BYTES, cgroup_sample};
 
 pub(super) const MAX_IRQS: usize = 1_024;
@@ -380,7 +380,7 @@ pub(super) struct Work<'a> {
     /// Bytes that the host may hold.
     pub(super) limit: usize,
     pub(super) scratch: &'a mut Scratch,
-    pub(super) out: Output<'a>,
+    pub(super) out: IntervalOutput<'a>,
 }
 
 impl Work<'_> {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use cpumon_model::{HostId, Moment, Trust};
 use cpumon_wire::v2::Frame;
 
-use super::budget::{Arrival, DemuxOptions, MemoryLimits, Output, SourceBudget};
+use super::budget::{Arrival, DemuxOptions, IntervalOutput, MemoryLimits, SourceBudget};
 use super::gather::{Scratch, Work};
 use super::rejects::Rejected;
 use super::v2_host::V2Host;
@@ -52,7 +52,7 @@ impl HostTable {
         arrival: &Arrival,
         options: &DemuxOptions,
         scratch: &mut Scratch,
-        out: Output<'_>,
+        out: IntervalOutput<'_>,
     ) -> Result<(), Rejected> {
         let (id, source) = (frame.header.host, arrival.from.ip().into());
         if !self.hosts.contains_key(&id) {
@@ -107,7 +107,7 @@ impl HostTable {
         now: Moment,
         options: &DemuxOptions,
         scratch: &mut Scratch,
-        out: Output<'_>,
+        out: IntervalOutput<'_>,
     ) {
         let limits = *self.limits(options);
         let mut given_out = 0;

@@ -1,4 +1,4 @@
-//! [`Known`]: everything known of a v2 host, its live tasks with cumulative counters. A frame leaves out what
+//! [`KnownSnapshot`]: everything known of a v2 host, its live tasks with cumulative counters. A frame leaves out what
 //! did not change, so each snapshot is completed from here before it is compared.
 
 mod complete;
@@ -19,7 +19,7 @@ const FEW_TEXT_BYTES: usize = 64 << 10;
 
 /// The full last known snapshot and when each task was last received.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KnownSnapshot {
     pub(super) snapshot: Snapshot,
     /// One for each thread and process of the snapshot.
     threads_received: Vec<Received>,
@@ -46,7 +46,7 @@ pub(super) struct Known {
     has_miscounted: bool,
 }
 
-impl Known {
+impl KnownSnapshot {
     pub(super) fn bytes(&self) -> usize {
         let known = &self.snapshot;
         bytes_of(&known.cpus)

@@ -17,7 +17,7 @@ use cpumon_query::status;
 use cpumon_wire::encrypted::{self, Decryptor};
 use cpumon_wire::{DecodeError, v2};
 
-use self::budget::{Arrival, Output, SourceBudget};
+use self::budget::{Arrival, IntervalOutput, SourceBudget};
 use self::gather::Scratch;
 use self::host_table::HostTable;
 use self::v1::V1Table;
@@ -169,7 +169,12 @@ impl Demux {
         }
     }
 
-    fn take_v1(&mut self, datagram: &[u8], arrival: &Arrival, out: Output<'_>) -> Result<(), Rejected> {
+    fn take_v1(
+        &mut self,
+        datagram: &[u8],
+        arrival: &Arrival,
+        out: IntervalOutput<'_>,
+    ) -> Result<(), Rejected> {
         if !self.options.accept_v1 {
             return Err(Rejected::NotAllowed { version: 1 });
         }
@@ -182,7 +187,12 @@ impl Demux {
     }
 
     /// Takes a datagram that is not encrypted, and counts the time that it takes for its source.
-    fn take_timed(&mut self, datagram: &[u8], arrival: &Arrival, out: Output<'_>) -> Result<(), Rejected> {
+    fn take_timed(
+        &mut self,
+        datagram: &[u8],
+        arrival: &Arrival,
+        out: IntervalOutput<'_>,
+    ) -> Result<(), Rejected> {
         let (source, now_ns) = (arrival.from.ip().into(), arrival.received.mono_ns);
         if !self.plain.budget.may_work(source, now_ns) {
             return Err(Rejected::TooCostly);
@@ -197,7 +207,12 @@ impl Demux {
         taken
     }
 
-    fn take_plain(&mut self, datagram: &[u8], arrival: &Arrival, out: Output<'_>) -> Result<(), Rejected> {
+    fn take_plain(
+        &mut self,
+        datagram: &[u8],
+        arrival: &Arrival,
+        out: IntervalOutput<'_>,
+    ) -> Result<(), Rejected> {
         if !self.options.accept_v2 {
             return Err(Rejected::NotAllowed { version: 2 });
         }
@@ -209,7 +224,7 @@ impl Demux {
         &mut self,
         datagram: &[u8],
         arrival: &Arrival,
-        out: Output<'_>,
+        out: IntervalOutput<'_>,
     ) -> Result<(), Rejected> {
         let decoded = match self.decryptor.decrypt(datagram) {
             Ok(frame) => self.frame.decode(frame),
@@ -231,7 +246,7 @@ impl Demux {
         decoded: Result<(), DecodeError>,
         trust: Trust,
         arrival: &Arrival,
-        out: Output<'_>,
+        out: IntervalOutput<'_>,
     ) -> Result<(), Rejected> {
         let Self { plain, encrypted, frame, options, scratch, .. } = self;
         let table = if trust == Trust::Encrypted { encrypted } else { plain };

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use cpumon_model::{HostId, HostInfo, HostStatus, Interval, Moment, SourceKind, Trust};
 use cpumon_wire::v1::{Assembler, AssemblerLimits, Datagram};
 
-use super::budget::{Arrival, Charge, DemuxOptions, Output, SourceBudget, count_datagram};
+use super::budget::{Arrival, Charge, DemuxOptions, IntervalOutput, SourceBudget, count_datagram};
 use super::host_table::{FLUSH_BYTES, KEEPS_PLACE_NS, MAKE_SPACE_EVERY_NS, RELEASE_AFTER_NS};
 use super::rejects::Rejected;
 
@@ -37,7 +37,7 @@ impl V1Table {
         arrival: &Arrival,
         options: &DemuxOptions,
         budget: &mut SourceBudget,
-        out: Output<'_>,
+        out: IntervalOutput<'_>,
     ) -> Result<(), Rejected> {
         let address = arrival.from.ip().to_canonical();
         if !self.hosts.contains_key(&address) {
@@ -81,7 +81,7 @@ impl V1Table {
     }
 
     /// Gives out sets that have been waiting for their end for too long.
-    pub(super) fn flush(&mut self, now: Moment, budget: &mut SourceBudget, out: Output<'_>) {
+    pub(super) fn flush(&mut self, now: Moment, budget: &mut SourceBudget, out: IntervalOutput<'_>) {
         let mut given_out = 0;
         budget.begin_work();
         for host in self.hosts.values_mut() {
@@ -139,7 +139,7 @@ impl V1Host {
     }
 
     /// `limit`: bytes that the host may hold.
-    fn accept(&mut self, datagram: &Datagram, arrival: &Arrival, limit: usize, out: Output<'_>) {
+    fn accept(&mut self, datagram: &Datagram, arrival: &Arrival, limit: usize, out: IntervalOutput<'_>) {
         let Arrival { bytes, from, received } = *arrival;
         count_datagram(&mut self.status.loss, bytes);
         self.status.received_wall_ns = received.wall_ns;
@@ -153,7 +153,7 @@ impl V1Host {
     }
 
     /// Gives out a set that has been waiting for its end for too long; false: there is none.
-    fn flush(&mut self, now: Moment, out: Output<'_>) -> bool {
+    fn flush(&mut self, now: Moment, out: IntervalOutput<'_>) -> bool {
         let Self { assembler, status, .. } = self;
         let mut has_given = false;
         assembler.flush(now, &mut |interval| {
@@ -175,7 +175,7 @@ impl V1Host {
     }
 }
 
-fn give_out(status: &mut HostStatus, interval: &Interval, out: Output<'_>) {
+fn give_out(status: &mut HostStatus, interval: &Interval, out: IntervalOutput<'_>) {
     status.last = interval.end;
     status.thread_count = interval.thread_count;
     status.process_count = interval.process_count;

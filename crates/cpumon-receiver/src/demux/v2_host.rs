@@ -13,7 +13,7 @@ use cpumon_wire::{DecodeError, Reason};
 
 use super::budget::{Arrival, Charge, count_datagram};
 use super::gather::{Added, Fragments, Gather, Space, Work};
-use super::known::{Known, ListTurn};
+use super::known::{KnownSnapshot, ListTurn};
 use super::rejects::Rejected;
 use super::sparse::keep_whole_delays;
 
@@ -32,7 +32,7 @@ pub(super) struct V2Host {
     pub(super) charge: Charge,
     pub(super) status: HostStatus,
     from: Option<SocketAddr>,
-    known: Known,
+    known: KnownSnapshot,
     /// A snapshot is known that the next one can be compared with.
     is_watched: bool,
     agent_start: u32,
@@ -69,7 +69,7 @@ impl V2Host {
             charge,
             status,
             from: None,
-            known: Known::default(),
+            known: KnownSnapshot::default(),
             is_watched: false,
             agent_start: header.agent_start,
             retired: None,
@@ -108,7 +108,7 @@ impl V2Host {
 
     /// Forgets everything but its description and its counts: its next snapshot is a first one.
     pub(super) fn forget(&mut self) {
-        self.known = Known::default();
+        self.known = KnownSnapshot::default();
         self.pending = VecDeque::new();
         (self.done, self.newest, self.is_watched) = (None, (0, 0), false);
     }

@@ -19,7 +19,7 @@ struct Answering {
     authority: Authority,
     _dir: tempfile::TempDir,
     address: SocketAddr,
-    stats: Arc<Counts<status::Discovery>>,
+    stats: Arc<SharedCounts<status::Discovery>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use cpumon_model::{BootId, Flags, IdleProcess, Interval, ProcessKey, trim_list};
 
 /// Processes that changed, as they were before; `None`: they were not there.
-type Changes = Arc<[(ProcessKey, Option<IdleProcess>)]>;
+type ProcessChanges = Arc<[(ProcessKey, Option<IdleProcess>)]>;
 
 #[derive(Debug, Default)]
 struct Undo {
     /// The processes that were there were known before it.
     was_known: bool,
-    before: Changes,
+    before: ProcessChanges,
 }
 
 /// The processes at the end of an interval, shared with the hub: taken under the hub's lock, read after it is released.
@@ -25,7 +25,7 @@ struct Undo {
 pub(super) struct Then {
     there: Arc<BTreeMap<ProcessKey, IdleProcess>>,
     /// Changes of the later intervals, the newest first.
-    undo: Vec<Changes>,
+    undo: Vec<ProcessChanges>,
 }
 
 #[derive(Debug, Default)]

@@ -1,5 +1,5 @@
-//! What the shelf's thread is given to do ([`Job`]) and how far it is ([`Slot`]), how much it may store ([`TraceLimits`]), whose trace is
-//! deleted when there are too many ([`surplus`]), and what it did ([`Counts`] for `cpumon status`).
+//! What the shelf's thread is given to do ([`TraceJob`]) and how far it is ([`TraceSlot`]), how much it may store ([`TraceLimits`]), whose
+//! trace is deleted when there are too many ([`surplus`]), and what it did ([`SharedCounts`] for `cpumon status`).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use cpumon_model::limits::Rate;
 use cpumon_query::status;
 use cpumon_wire::connection::AttachmentState;
 
-use crate::counts::Counts;
+use crate::counts::SharedCounts;
 use crate::lock;
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -50,15 +50,15 @@ pub(crate) struct OfferedTrace {
     pub(crate) reason: String,
 }
 
-pub(super) enum Job {
-    Offer(OfferedTrace, Arc<Slot>),
+pub(super) enum TraceJob {
+    Offer(OfferedTrace, Arc<TraceSlot>),
     Piece {
-        slot: Arc<Slot>,
+        slot: Arc<TraceSlot>,
         offset: u64,
         bytes: Vec<u8>,
     },
     /// The connection ended, or the device offers another one.
-    Abandon(Arc<Slot>),
+    Abandon(Arc<TraceSlot>),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,9 +72,9 @@ pub(crate) struct SlotState {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Slot(Mutex<SlotState>);
+pub(crate) struct TraceSlot(Mutex<SlotState>);
 
-impl Slot {
+impl TraceSlot {
     pub(crate) fn state(&self) -> SlotState {
         lock(&self.0).clone()
     }
@@ -130,7 +130,7 @@ pub(super) fn bytes_of(stored: &[KeptTrace]) -> u64 {
     stored.iter().map(|one| one.bytes).sum()
 }
 
-impl Counts<status::Traces> {
+impl SharedCounts<status::Traces> {
     /// A trace is stored: what failed before works again.
     pub(super) fn note_stored(&self) {
         self.note(|counts| {

@@ -17,12 +17,12 @@ use cpumon_model::HostId;
 use cpumon_query::status;
 use cpumon_wire::connection::{AttachmentState, ByeReason, Message, TraceAnswer};
 
-use self::job::{Job, Slot, SlotState};
+use self::job::{SlotState, TraceJob, TraceSlot};
 use self::requests::Intake;
 use self::storage::Storage;
 use crate::ReceiverError;
 use crate::connection::{Refusal, refusal};
-use crate::counts::Counts;
+use crate::counts::SharedCounts;
 
 pub(crate) use self::job::OfferedTrace;
 pub use self::job::TraceLimits;
@@ -37,8 +37,8 @@ const WINDOW_BYTES: u64 = (1 << 20) / 8;
 /// The sending end of the shelf's thread. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Shelf {
-    jobs: Sender<Job>,
-    pub(crate) counts: Arc<Counts<status::Traces>>,
+    jobs: Sender<TraceJob>,
+    pub(crate) counts: Arc<SharedCounts<status::Traces>>,
     pub(crate) requests: Arc<Requests>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct ShelfWork {
     storage: Storage,
     /// Takes in traces of this machine, if it is recorded.
     intake: Option<Intake>,
-    jobs: Receiver<Job>,
+    jobs: Receiver<TraceJob>,
 }
 
 impl Shelf {
@@ -58,24 +58,24 @@ impl Shelf {
     ) -> Result<(Self, ShelfWork), ReceiverError> {
         let (jobs, receiver) = channel();
         let counts = status::Traces { max_bytes: limits.bytes, ..status::Traces::default() };
-        let counts = Arc::new(Counts::new(counts));
+        let counts = Arc::new(SharedCounts::new(counts));
         let storage = Storage::open(store, limits, MAX_TRACES, Arc::clone(&counts))?;
         let shelf = Self { jobs, counts, requests: Arc::default() };
         Ok((shelf, ShelfWork { storage, intake: own.map(Intake::new), jobs: receiver }))
     }
 
     /// A device offers a trace. What becomes of it is in the slot.
-    pub(crate) fn offer(&self, offered: OfferedTrace) -> Arc<Slot> {
-        let slot = Arc::new(Slot::default());
-        self.send(Job::Offer(offered, Arc::clone(&slot)));
+    pub(crate) fn offer(&self, offered: OfferedTrace) -> Arc<TraceSlot> {
+        let slot = Arc::new(TraceSlot::default());
+        self.send(TraceJob::Offer(offered, Arc::clone(&slot)));
         slot
     }
 
-    pub(crate) fn piece(&self, slot: &Arc<Slot>, offset: u64, bytes: &[u8]) {
-        self.send(Job::Piece { slot: Arc::clone(slot), offset, bytes: bytes.to_vec() });
+    pub(crate) fn piece(&self, slot: &Arc<TraceSlot>, offset: u64, bytes: &[u8]) {
+        self.send(TraceJob::Piece { slot: Arc::clone(slot), offset, bytes: bytes.to_vec() });
     }
 
-    fn send(&self, job: Job) {
+    fn send(&self, job: TraceJob) {
         // The thread ends with the receiver only; then nothing is answered any more.
         let _ = self.jobs.send(job);
     }
@@ -110,7 +110,7 @@ pub(crate) struct SentTrace {
 
 #[derive(Debug)]
 struct Current {
-    slot: Arc<Slot>,
+    slot: Arc<TraceSlot>,
     bytes: u64,
     /// Offset at which the next piece begins.
     next: u64,
@@ -189,7 +189,7 @@ impl SentTrace {
 
     fn abandon(&mut self) {
         if let Some(current) = self.current.take() {
-            self.shelf.send(Job::Abandon(current.slot));
+            self.shelf.send(TraceJob::Abandon(current.slot));
         }
     }
 }

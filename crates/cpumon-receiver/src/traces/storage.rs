@@ -21,10 +21,12 @@ use cpumon_wire::connection::AttachmentState;
 use super::files::{
     checked, delete, delete_parts, free_bytes, numbers, open_part, part_bytes, publish, read_trace, take_back,
 };
-use super::job::{BROUGHT, Job, KeptTrace, OFFER_KIB, OfferedTrace, Slot, TraceLimits, bytes_of, surplus};
+use super::job::{
+    BROUGHT, KeptTrace, OFFER_KIB, OfferedTrace, TraceJob, TraceLimits, TraceSlot, bytes_of, surplus,
+};
 use crate::ReceiverError;
 use crate::clock::{mono_ns, wall_ns};
-use crate::counts::Counts;
+use crate::counts::SharedCounts;
 
 const MAX_TRANSFERS: usize = 8;
 /// A transfer has a minute and so many bytes a second, then another host has its turn.
@@ -34,7 +36,7 @@ const MAX_AHEAD_NS: i64 = 24 * 3_600_000_000_000;
 const TIDY_EVERY: Duration = Duration::from_mins(1);
 
 struct Transfer {
-    slot: Arc<Slot>,
+    slot: Arc<TraceSlot>,
     offered: OfferedTrace,
     file: File,
     path: PathBuf,
@@ -66,7 +68,7 @@ pub(super) struct Storage {
     max_files: usize,
     /// The oldest first.
     stored: Vec<KeptTrace>,
-    counts: Arc<Counts<status::Traces>>,
+    counts: Arc<SharedCounts<status::Traces>>,
     transfers: Vec<Transfer>,
     brought: HashMap<HostId, Bucket>,
     /// Limits what each host may send; tests set a lower limit.
@@ -81,7 +83,7 @@ impl Storage {
         store: &Path,
         limits: TraceLimits,
         max_files: usize,
-        counts: Arc<Counts<status::Traces>>,
+        counts: Arc<SharedCounts<status::Traces>>,
     ) -> Result<Self, ReceiverError> {
         let dir = traces_dir(store);
         cpumon_files::create_own_dir(&dir)
@@ -103,16 +105,16 @@ impl Storage {
         Ok(storage)
     }
 
-    pub(super) fn work(&mut self, job: Job) {
+    pub(super) fn work(&mut self, job: TraceJob) {
         match job {
-            Job::Offer(offered, slot) => {
+            TraceJob::Offer(offered, slot) => {
                 let host = offered.host;
                 if let Err(unstored) = self.begin(offered, &slot) {
                     self.answer(&slot, host, unstored);
                 }
             }
-            Job::Piece { slot, offset, bytes } => self.piece(&slot, offset, &bytes),
-            Job::Abandon(slot) => self.transfers.retain(|one| !Arc::ptr_eq(&one.slot, &slot)),
+            TraceJob::Piece { slot, offset, bytes } => self.piece(&slot, offset, &bytes),
+            TraceJob::Abandon(slot) => self.transfers.retain(|one| !Arc::ptr_eq(&one.slot, &slot)),
         }
     }
 
@@ -121,7 +123,7 @@ impl Storage {
         self.brought.entry(host).or_insert_with(|| Bucket::new(rate))
     }
 
-    fn answer(&self, slot: &Slot, host: HostId, unstored: Unstored) {
+    fn answer(&self, slot: &TraceSlot, host: HostId, unstored: Unstored) {
         let (state, text) = self.counts.note(|counts| match unstored {
             Unstored::Refused(text) => {
                 counts.refused += 1;
@@ -136,7 +138,7 @@ impl Storage {
         slot.set(state, 0, &text);
     }
 
-    fn begin(&mut self, offered: OfferedTrace, slot: &Arc<Slot>) -> Result<(), Unstored> {
+    fn begin(&mut self, offered: OfferedTrace, slot: &Arc<TraceSlot>) -> Result<(), Unstored> {
         // Of a connection before this one.
         self.transfers.retain(|one| one.offered.host != offered.host);
         if self.find(offered.host, offered.hash).is_some() {
@@ -254,7 +256,7 @@ impl Storage {
         });
     }
 
-    fn piece(&mut self, slot: &Arc<Slot>, offset: u64, bytes: &[u8]) {
+    fn piece(&mut self, slot: &Arc<TraceSlot>, offset: u64, bytes: &[u8]) {
         // Of a transfer that has ended, for example because the disk was full.
         let Some(at) = self.transfers.iter().position(|one| Arc::ptr_eq(&one.slot, slot)) else { return };
         let mut transfer = self.transfers.swap_remove(at);

@@ -129,7 +129,7 @@ impl TestShelf {
     }
 }
 
-fn wait(slot: &Slot, is_it: impl Fn(&SlotState) -> bool) -> SlotState {
+fn wait(slot: &TraceSlot, is_it: impl Fn(&SlotState) -> bool) -> SlotState {
     let end = Instant::now() + Duration::from_mins(1);
     loop {
         let state = slot.state();
@@ -141,12 +141,12 @@ fn wait(slot: &Slot, is_it: impl Fn(&SlotState) -> bool) -> SlotState {
     }
 }
 
-fn answered(slot: &Slot) -> (AttachmentState, String) {
+fn answered(slot: &TraceSlot) -> (AttachmentState, String) {
     let state = wait(slot, |state| state.state.is_some());
     (state.state.unwrap(), state.text)
 }
 
-fn ended(slot: &Slot) -> (AttachmentState, String) {
+fn ended(slot: &TraceSlot) -> (AttachmentState, String) {
     let state = wait(slot, |state| state.state.is_some_and(|state| state != AttachmentState::Taking));
     (state.state.unwrap(), state.text)
 }
@@ -329,7 +329,7 @@ fn a_trace_that_the_disk_has_no_space_for_is_not_asked_for() {
     shelf.shelf.piece(&slot, 0, &[0; 1_000]);
     wait(&slot, |state| state.received == 1_000);
     assert_eq!(shelf.send(offered(OTHER, &other), &other).0, AttachmentState::Later);
-    shelf.shelf.send(Job::Abandon(Arc::clone(&slot)));
+    shelf.shelf.send(TraceJob::Abandon(Arc::clone(&slot)));
     let slot = shelf.shelf.offer(OfferedTrace { bytes: 3_500, ..offered(OTHER, &other) });
     assert_eq!(answered(&slot).0, AttachmentState::Taking);
     let status = shelf.shelf.counts.status();

@@ -15,7 +15,7 @@ pub(super) struct Busy {
 
 impl Busy {
     /// Works on a record until the session is to end.
-    pub(super) fn work(&self, watch: Watch<'_>) -> Result<(), Refusal> {
+    pub(super) fn work(&self, watch: AbortCheck<'_>) -> Result<(), Refusal> {
         let now = self.working.fetch_add(1, Ordering::SeqCst) + 1;
         self.most_working.fetch_max(now, Ordering::SeqCst);
         let ended = eventually("the work is ended", || watch().err());

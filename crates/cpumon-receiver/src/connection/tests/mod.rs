@@ -54,7 +54,7 @@ impl Observed {
         memory: &Mutex<DeviceMemory>,
         kind: ChannelKind,
         record: &[u8],
-        watch: Watch<'_>,
+        watch: AbortCheck<'_>,
     ) -> Result<(), Refusal> {
         let observed = Arc::clone(&memory.lock().unwrap().observed);
         if let Some(Entry::Snapshot(snapshot)) = decode_record(record) {

@@ -11,11 +11,11 @@ use cpumon_model::{
     ThreadInterval, ThreadSample,
 };
 
-use super::{Known, is_sum};
+use super::{KnownSnapshot, is_sum};
 use crate::demux::gather::Gather;
 use crate::demux::sparse::{Among, complete_delays, complete_waits, forget_earlier_waits, place_of, search};
 
-impl Known {
+impl KnownSnapshot {
     /// Fills in what the frames of a snapshot left out.
     pub(crate) fn complete(&mut self, gather: &mut Gather) {
         let Gather { snapshot, whole_delays, ended_cgroups, header, .. } = gather;
@@ -137,7 +137,7 @@ pub(crate) struct ListTurn {
 
 impl ListTurn {
     /// Counts a snapshot, and lists the tasks that rest in its interval if it is time.
-    pub(crate) fn pass(&mut self, known: &Known, cur: &Snapshot, interval: &mut Interval) {
+    pub(crate) fn pass(&mut self, known: &KnownSnapshot, cur: &Snapshot, interval: &mut Interval) {
         let is_long = interval.end.mono_ns.saturating_sub(self.listed_mono_ns) >= LIST_EVERY_NS;
         // What the device says of its time and its tasks brings no large list before its turn.
         let is_small = known.snapshot.processes.len() <= MOST_PROCESSES;
@@ -184,7 +184,7 @@ impl ListTurn {
 /// a short snapshot of a hostile sender must not become thousands of rows.
 const MOST_PROCESSES: usize = 4_096;
 
-impl Known {
+impl KnownSnapshot {
     /// Adds what threads without a row waited in the interval that ends with `cur`, and rows of the processes in which all rest. Without
     /// wait reasons, counts them with the processes that have a row. `spare` is memory for it.
     pub(crate) fn add_resting(
