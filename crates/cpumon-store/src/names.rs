@@ -43,7 +43,7 @@ pub(crate) struct ProcessName {
 }
 
 /// A name that has a table of rows, and one of blocks into which its rows are packed.
-pub(crate) trait Name: ListRow {
+pub(crate) trait NameRow: ListRow {
     /// The table of rows; the table of blocks has `_block` behind it.
     const TABLE: &'static str;
     const COLUMNS: &'static str;
@@ -62,7 +62,7 @@ fn stepped_u32(before: u32, by: u64) -> Option<u32> {
     u32::try_from(stepped(before.into(), by)).ok()
 }
 
-impl Name for ThreadName {
+impl NameRow for ThreadName {
     const TABLE: &'static str = "thread";
     const COLUMNS: &'static str = "id, process_id, tid, start_ns, comm, nice, priority";
     const IS_TASK: &'static str = "TRUE";
@@ -137,7 +137,7 @@ impl ListRow for ThreadName {
     }
 }
 
-impl Name for ProcessName {
+impl NameRow for ProcessName {
     const TABLE: &'static str = "process";
     const COLUMNS: &'static str = "id, boot_id, pid, start_ns, parent_pid, info_id, is_short";
     /// Boot 0 marks rows that represent short-lived processes in sums; they are no tasks.
@@ -234,30 +234,30 @@ pub(crate) struct Block<N> {
     pub(crate) names: Vec<N>,
 }
 
-impl<N: Name> Block<N> {
+impl<N: NameRow> Block<N> {
     /// Whether a name of this id would be here.
     pub(crate) fn covers(&self, id: u64) -> bool {
         (self.first_id..=self.last_id).contains(&id)
     }
 
     pub(crate) fn get(&self, id: u64) -> Option<&N> {
-        self.names.binary_search_by_key(&id, Name::id).ok().map(|at| &self.names[at])
+        self.names.binary_search_by_key(&id, NameRow::id).ok().map(|at| &self.names[at])
     }
 }
 
 /// The row of a name; `None` if there is none, or not any more.
-pub(crate) fn row_of<N: Name>(connection: &Connection, id: u64) -> Sql<Option<N>> {
+pub(crate) fn row_of<N: NameRow>(connection: &Connection, id: u64) -> Sql<Option<N>> {
     let text = format!("SELECT {} FROM {} WHERE id = ?1", N::COLUMNS, N::TABLE);
     find_row(connection, &text, [id.cast_signed()], N::from_row)
 }
 
 /// The block around an id; `None` if there is none.
-pub(crate) fn block_around<N: Name>(connection: &Connection, id: u64) -> Sql<Option<Block<N>>> {
+pub(crate) fn block_around<N: NameRow>(connection: &Connection, id: u64) -> Sql<Option<Block<N>>> {
     let block: Option<Block<N>> = load_block(connection, "first_id <= ?1 ORDER BY first_id DESC", id)?;
     Ok(block.filter(|block| block.covers(id)))
 }
 
-fn load_block<N: Name>(connection: &Connection, which: &str, id: u64) -> Sql<Option<Block<N>>> {
+fn load_block<N: NameRow>(connection: &Connection, which: &str, id: u64) -> Sql<Option<Block<N>>> {
     let text =
         format!("SELECT first_id, last_id, last_s, names FROM {}_block WHERE {which} LIMIT 1", N::TABLE);
     find_row(connection, &text, [id.cast_signed()], |row| {
@@ -273,7 +273,7 @@ fn load_block<N: Name>(connection: &Connection, which: &str, id: u64) -> Sql<Opt
 }
 
 /// The name of a task. The block it was found in stays in `cached`: the next one is mostly a neighbour.
-pub(crate) fn find<N: Name>(
+pub(crate) fn find<N: NameRow>(
     connection: &Connection,
     id: u64,
     cached: &mut Option<Block<N>>,
@@ -293,7 +293,7 @@ pub(crate) fn find<N: Name>(
 }
 
 /// Finds the names of tasks, given in order of id; all that is between the first and the last one is read once.
-pub(crate) fn find_all<N: Name>(
+pub(crate) fn find_all<N: NameRow>(
     connection: &Connection,
     ids: &[u64],
     found: &mut dyn FnMut(&N) -> Sql<()>,
@@ -315,7 +315,7 @@ pub(crate) fn find_all<N: Name>(
 const STEP: usize = 1024;
 
 /// Calls `visit` for each name above an id, in order, until it returns `false`.
-pub(crate) fn each_name<N: Name>(
+pub(crate) fn each_name<N: NameRow>(
     connection: &Connection,
     mut after: u64,
     visit: &mut dyn FnMut(&N) -> Sql<bool>,
@@ -333,7 +333,7 @@ pub(crate) fn each_name<N: Name>(
 }
 
 /// The next names above an id, in order, and the id up to which they are complete; `None`: to the end.
-fn next_names<N: Name>(connection: &Connection, after: u64) -> Sql<(Vec<N>, Option<u64>)> {
+fn next_names<N: NameRow>(connection: &Connection, after: u64) -> Sql<(Vec<N>, Option<u64>)> {
     let text = format!(
         "SELECT {} FROM {} WHERE id > ?1 AND {} ORDER BY id LIMIT {STEP}",
         N::COLUMNS,
@@ -347,7 +347,7 @@ fn next_names<N: Name>(connection: &Connection, after: u64) -> Sql<(Vec<N>, Opti
         None => load_block(connection, "first_id > ?1 ORDER BY first_id", after)?,
     };
     // Rows and the block are both read only up to some id: the list is complete up to the lower of the two.
-    let rows_end = rows.last().filter(|_| rows.len() == STEP).map(Name::id);
+    let rows_end = rows.last().filter(|_| rows.len() == STEP).map(NameRow::id);
     let end = rows_end.into_iter().chain(block.as_ref().map(|block| block.last_id)).min();
     let is_in = |name: &N| name.id() > after && end.is_none_or(|end| name.id() <= end);
     let in_block = block.map(|block| block.names).unwrap_or_default();

@@ -9,7 +9,7 @@ use rusqlite::{Connection, Result, Statement, ToSql, params_from_iter};
 
 use crate::codec::host::Cgroups;
 use crate::codec::sched::{read_histogram, waits_from_bytes, waits_to_bytes, write_histogram};
-use crate::codec::varint::{Cursor, Malformed};
+use crate::codec::varint::{Malformed, VarintCursor};
 use crate::rows::signed;
 
 /// ns in a second: the unit of rates per second.
@@ -280,7 +280,7 @@ const LARGEST: &str = "max_run_ns_per_s = max(max_run_ns_per_s, excluded.max_run
 pub(crate) fn register(connection: &Connection) -> Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     connection.create_scalar_function("merged_run_delays", 2, flags, |context| {
-        let read = |bytes: &[u8]| read_histogram(&mut Cursor::new(bytes));
+        let read = |bytes: &[u8]| read_histogram(&mut VarintCursor::new(bytes));
         let sum = sum_of(context, read, |sum: &mut DelayHistogram, more| *sum += &more)?;
         Ok(sum.as_ref().map(delay_bytes))
     })?;
@@ -289,7 +289,7 @@ pub(crate) fn register(connection: &Connection) -> Result<()> {
         Ok(sum.as_ref().map(waits_to_bytes))
     })?;
     connection.create_scalar_function("merged_cgroups", 2, flags, |context| {
-        let read = |bytes: &[u8]| Cgroups::read(&mut Cursor::new(bytes));
+        let read = |bytes: &[u8]| Cgroups::read(&mut VarintCursor::new(bytes));
         let sum = sum_of(context, read, |sum: &mut Cgroups, more| sum.add(&more))?;
         Ok(sum.as_ref().map(cgroup_bytes))
     })

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, params, params_from_iter};
 
-use super::walk::Table;
+use super::walk::CheckedTable;
 use crate::error::{At, Result, StoreError, sibling};
 use crate::reader::{Damage, open_to_read};
 use crate::rows::{HostRow, signed};
@@ -87,7 +87,7 @@ impl Out {
     }
 
     /// Inserts a row; false if it breaks a rule of the table, as only a damaged one does.
-    pub(super) fn insert(&mut self, table: &Table, row: &[Value]) -> Result<bool> {
+    pub(super) fn insert(&mut self, table: &CheckedTable, row: &[Value]) -> Result<bool> {
         let (columns, places) = (table.columns.join(", "), vec!["?"; row.len()].join(", "));
         let text = format!("INSERT OR IGNORE INTO {} ({columns}) VALUES ({places})", table.name);
         let inserted = self
@@ -104,9 +104,9 @@ impl Out {
     }
 
     /// Inserts a row of the table's first columns unless it is there.
-    pub(super) fn insert_missing(&mut self, table: &Table, row: &[Value]) -> Result<()> {
+    pub(super) fn insert_missing(&mut self, table: &CheckedTable, row: &[Value]) -> Result<()> {
         let columns = table.columns.iter().take(row.len()).cloned().collect();
-        let table = Table { columns, ..table.clone() };
+        let table = CheckedTable { columns, ..table.clone() };
         self.insert(&table, row).map(|_| ())
     }
 

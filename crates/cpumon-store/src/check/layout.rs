@@ -35,12 +35,12 @@ struct Listed {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Layout {
+pub(super) struct SchemaLayout {
     pub(super) version: i32,
     listed: Vec<Listed>,
 }
 
-impl Layout {
+impl SchemaLayout {
     fn of_version(version: i32) -> Result<Self> {
         let listed = list(&schema::model(version)?).at("read the schema of", Path::new(":memory:"))?;
         Ok(Self { version, listed })
@@ -123,14 +123,14 @@ fn shortened(text: &str) -> String {
 }
 
 /// The layout of a damaged file, if it was a store.
-pub(super) fn find(path: &Path) -> Result<Option<Layout>> {
+pub(super) fn find(path: &Path) -> Result<Option<SchemaLayout>> {
     let mut pages = Vec::new();
     let file = File::open(path).at("open", path)?;
     file.take((FIRST_PAGES * PAGE_BYTES) as u64).read_to_end(&mut pages).at("read", path)?;
-    let mut best: Option<(Layout, [usize; 2])> = None;
+    let mut best: Option<(SchemaLayout, [usize; 2])> = None;
     // Versions that added columns only have the same layout: of these the newest one, because rows without a column have its default.
     for version in 1..=VERSION {
-        let layout = Layout::of_version(version)?;
+        let layout = SchemaLayout::of_version(version)?;
         let [found, all] = layout.matches(&pages);
         if best.as_ref().is_none_or(|(_, [most, of])| found * of >= most * all) {
             best = Some((layout, [found, all]));
@@ -143,7 +143,7 @@ pub(super) fn find(path: &Path) -> Result<Option<Layout>> {
 /// A copy of a damaged store with a new first page, under a temporary name beside `beside`.
 pub(super) fn repaired_copy(
     path: &Path,
-    layout: &Layout,
+    layout: &SchemaLayout,
     beside: &Path,
     stop: &AtomicBool,
 ) -> Result<Temporary> {
@@ -190,7 +190,7 @@ mod tests {
     fn the_list_of_each_version_fits_into_a_page() {
         let dir = tempfile::tempdir().unwrap();
         for version in 1..=VERSION {
-            let layout = Layout::of_version(version).unwrap();
+            let layout = SchemaLayout::of_version(version).unwrap();
             let page = layout.first_page(99, false, &dir.path().join("s.db")).unwrap();
             // 13: the list is this page alone.
             assert_eq!((page.len(), page[100]), (PAGE_BYTES, 13), "version {version}");

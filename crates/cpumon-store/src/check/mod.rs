@@ -17,7 +17,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, Result as Sql};
 
 use self::files::Out;
-use self::walk::{Content, Found, Table, tables_of_version, walk};
+use self::walk::{CheckedTable, Content, RowFinding, tables_of_version, walk};
 use crate::error::{At, Result, StoreError};
 use crate::reader::{Damage, DamageReport};
 use crate::rows::HostRow;
@@ -127,20 +127,20 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    fn table(&mut self, table: &Table) -> Result<()> {
+    fn table(&mut self, table: &CheckedTable) -> Result<()> {
         // Before the walk: what the index has and the table does not is lost.
         let mut missing = self.listed(table);
         let (mut lost, mut failure) = (LostRows::new(&table.name), None);
         let source = self.source;
-        let mut visit = |found: Found<'_>| {
+        let mut visit = |found: RowFinding<'_>| {
             match found {
-                Found::LostRow => lost.rows += 1,
-                Found::LostRange => lost.ranges += 1,
+                RowFinding::LostRow => lost.rows += 1,
+                RowFinding::LostRange => lost.ranges += 1,
                 // SQLite asks only now and then.
-                Found::Row(..) if self.stop.load(Ordering::Relaxed) => {
+                RowFinding::Row(..) if self.stop.load(Ordering::Relaxed) => {
                     failure = Some(files::stopped(self.path));
                 }
-                Found::Row(key, row) => {
+                RowFinding::Row(key, row) => {
                     missing.remove(key.last().unwrap_or(&0));
                     match self.take(table, row) {
                         Ok(is_taken) => lost.rows += u64::from(!is_taken),
@@ -180,7 +180,7 @@ impl<'a> Check<'a> {
     }
 
     /// Takes one row; false if what is packed in it cannot be read, or the new store refuses it.
-    fn take(&mut self, table: &Table, row: &[Value]) -> Result<bool> {
+    fn take(&mut self, table: &CheckedTable, row: &[Value]) -> Result<bool> {
         if table.name == "host"
             && let (Some(id), Some(key)) = (table.integer(row, "id"), table.blob(row, "key"))
         {
@@ -210,7 +210,7 @@ impl<'a> Check<'a> {
     }
 
     /// Where the hole is that a row leaves; `None` for a table that has no intervals.
-    fn hole_of(&self, table: &Table, row: &[Value]) -> Option<Damage> {
+    fn hole_of(&self, table: &CheckedTable, row: &[Value]) -> Option<Damage> {
         let number = |name: &str| table.integer(row, name);
         let (first, last) = match table.name.as_str() {
             "chunk" => (number("first_end_wall_ns")?, number("last_end_wall_ns")?),
@@ -226,7 +226,7 @@ impl<'a> Check<'a> {
     }
 
     /// The rows of chunks and of fresh intervals that the index by time has. Fewer where the index is damaged.
-    fn listed(&self, table: &Table) -> BTreeMap<i64, Damage> {
+    fn listed(&self, table: &CheckedTable) -> BTreeMap<i64, Damage> {
         let text = match table.name.as_str() {
             "chunk" => {
                 "SELECT id, host_id, first_end_wall_ns, last_end_wall_ns FROM chunk INDEXED BY chunk_time"
@@ -254,7 +254,7 @@ impl<'a> Check<'a> {
     }
 
     /// Copies hosts and boots that only their index has: without them, nothing finds the intervals of a host.
-    fn copy_keys(&mut self, table: &Table) -> Result<()> {
+    fn copy_keys(&mut self, table: &CheckedTable) -> Result<()> {
         let text = if table.name == "host" {
             "SELECT id, key, 'host ' || id, 'unauthenticated' FROM host INDEXED BY sqlite_autoindex_host_1"
         } else {

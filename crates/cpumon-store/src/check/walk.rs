@@ -19,7 +19,7 @@ use crate::schema;
 
 /// A table, and how its rows are found in order.
 #[derive(Clone, Debug)]
-pub(super) struct Table {
+pub(super) struct CheckedTable {
     pub(super) name: String,
     /// All columns; of a table whose rows have a number that is no column, `rowid` before them.
     pub(super) columns: Vec<String>,
@@ -27,7 +27,7 @@ pub(super) struct Table {
     pub(super) keys: Vec<String>,
 }
 
-impl Table {
+impl CheckedTable {
     fn place(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column == name)
     }
@@ -59,11 +59,11 @@ impl Table {
 }
 
 /// The tables of a schema version; hosts and boots first, because the others refer to them.
-pub(super) fn tables_of_version(version: i32) -> Result<Vec<Table>> {
+pub(super) fn tables_of_version(version: i32) -> Result<Vec<CheckedTable>> {
     tables_of(&schema::model(version)?).at("read the schema of", Path::new(":memory:"))
 }
 
-fn tables_of(model: &Connection) -> Sql<Vec<Table>> {
+fn tables_of(model: &Connection) -> Sql<Vec<CheckedTable>> {
     let mut select = model.prepare(
         "SELECT name, wr FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite_%'
          ORDER BY name <> 'host', name <> 'boot', name",
@@ -84,7 +84,7 @@ fn tables_of(model: &Connection) -> Sql<Vec<Table>> {
             columns.insert(0, "rowid".to_owned());
             keys.push("rowid".to_owned());
         }
-        tables.push(Table { name, columns, keys });
+        tables.push(CheckedTable { name, columns, keys });
     }
     Ok(tables)
 }
@@ -95,7 +95,7 @@ const NEAR: i64 = 1_024;
 const FAR: i64 = i64::MAX / 4;
 
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub(super) enum Found<'a> {
+pub(super) enum RowFinding<'a> {
     /// Key and values of a row.
     Row(&'a [i64], &'a [Value]),
     /// A row of which the key can be read, and the rest cannot.
@@ -105,14 +105,14 @@ pub(super) enum Found<'a> {
 }
 
 /// Takes each finding; false ends the walk.
-type Visit<'a> = &'a mut dyn FnMut(Found<'_>) -> bool;
+type Visit<'a> = &'a mut dyn FnMut(RowFinding<'_>) -> bool;
 
 /// Gives each row that can be read to `visit`, and each place with rows that cannot.
 ///
 /// # Errors
 /// The table is not there, or reading fails for another reason than damage.
-pub(super) fn walk(source: &Connection, table: &Table, visit: Visit<'_>) -> Sql<()> {
-    let mut walk = Walk { source, table, after: vec![i64::MIN; table.keys.len()] };
+pub(super) fn walk(source: &Connection, table: &CheckedTable, visit: Visit<'_>) -> Sql<()> {
+    let mut walk = TableWalk { source, table, after: vec![i64::MIN; table.keys.len()] };
     if table.name == "counter" {
         return walk.by_name(visit);
     }
@@ -124,9 +124,9 @@ pub(super) fn walk(source: &Connection, table: &Table, visit: Visit<'_>) -> Sql<
         }
         let (found, next) = match walk.next(&walk.after)? {
             // Its key can be read, so it is the content that cannot.
-            Next::Key(key) => (Found::LostRow, Some(key)),
-            Next::End => (Found::LostRange, None),
-            Next::Damaged => (Found::LostRange, walk.behind()?),
+            NextKey::Key(key) => (RowFinding::LostRow, Some(key)),
+            NextKey::End => (RowFinding::LostRange, None),
+            NextKey::Damaged => (RowFinding::LostRange, walk.behind()?),
         };
         let goes_on = visit(found);
         match next {
@@ -136,20 +136,20 @@ pub(super) fn walk(source: &Connection, table: &Table, visit: Visit<'_>) -> Sql<
     }
 }
 
-enum Next {
+enum NextKey {
     Key(Vec<i64>),
     End,
     Damaged,
 }
 
-struct Walk<'a> {
+struct TableWalk<'a> {
     source: &'a Connection,
-    table: &'a Table,
+    table: &'a CheckedTable,
     /// The key of the last row that was read, or that is passed over.
     after: Vec<i64>,
 }
 
-impl Walk<'_> {
+impl TableWalk<'_> {
     fn text(&self, columns: &str, limit: &str) -> String {
         let keys = self.table.keys.join(", ");
         let places = vec!["?"; self.table.keys.len()].join(", ");
@@ -170,7 +170,7 @@ impl Walk<'_> {
             for at in 0..self.table.columns.len() {
                 values.push(row.get(keys + at)?);
             }
-            let goes_on = visit(Found::Row(&key, &values));
+            let goes_on = visit(RowFinding::Row(&key, &values));
             self.after = key;
             if !goes_on {
                 break;
@@ -180,14 +180,14 @@ impl Walk<'_> {
     }
 
     /// The key of the first row behind a key.
-    fn next(&self, after: &[i64]) -> Sql<Next> {
+    fn next(&self, after: &[i64]) -> Sql<NextKey> {
         let keys = self.table.keys.join(", ");
         let mut select = self.source.prepare_cached(&self.text(&keys, " LIMIT 1"))?;
         let found = select.query_row(params_from_iter(after), |row| key_of(row, self.table.keys.len()));
         match found.optional() {
-            Ok(Some(key)) => Ok(Next::Key(key)),
-            Ok(None) => Ok(Next::End),
-            Err(error) if is_damage(&error) => Ok(Next::Damaged),
+            Ok(Some(key)) => Ok(NextKey::Key(key)),
+            Ok(None) => Ok(NextKey::End),
+            Err(error) if is_damage(&error) => Ok(NextKey::Damaged),
             Err(error) => Err(error),
         }
     }
@@ -199,16 +199,16 @@ impl Walk<'_> {
         for at in (0..=at).rev() {
             match self.behind_by(at)? {
                 // The row itself is to be read next.
-                Next::Key(key) => return Ok(Some(before(key))),
-                Next::End => return Ok(None),
-                Next::Damaged => {}
+                NextKey::Key(key) => return Ok(Some(before(key))),
+                NextKey::End => return Ok(None),
+                NextKey::Damaged => {}
             }
         }
         Ok(None)
     }
 
-    /// [`Walk::behind`] by steps of the key's part `at`; damaged: no step helps.
-    fn behind_by(&self, at: usize) -> Sql<Next> {
+    /// [`TableWalk::behind`] by steps of the key's part `at`; damaged: no step helps.
+    fn behind_by(&self, at: usize) -> Sql<NextKey> {
         let seek = |step: i64| {
             let mut from: Vec<i64> = self.after.iter().map(|&part| part.max(0)).collect();
             from[at] = from[at].saturating_add(step);
@@ -217,23 +217,23 @@ impl Walk<'_> {
         };
         for step in 1..=NEAR {
             match seek(step)? {
-                Next::Damaged => {}
+                NextKey::Damaged => {}
                 found => return Ok(found),
             }
         }
-        let (mut bad, mut good, mut found) = (NEAR, 2 * NEAR, Next::Damaged);
+        let (mut bad, mut good, mut found) = (NEAR, 2 * NEAR, NextKey::Damaged);
         while good < FAR {
             found = seek(good)?;
-            if !matches!(found, Next::Damaged) {
+            if !matches!(found, NextKey::Damaged) {
                 break;
             }
             (bad, good) = (good, good.saturating_mul(2));
         }
         // Between the two, the first step from which on it can be read.
-        while !matches!(found, Next::Damaged) && good - bad > 1 {
+        while !matches!(found, NextKey::Damaged) && good - bad > 1 {
             let middle = bad + (good - bad) / 2;
             match seek(middle)? {
-                Next::Damaged => bad = middle,
+                NextKey::Damaged => bad = middle,
                 nearer => (good, found) = (middle, nearer),
             }
         }
@@ -248,7 +248,7 @@ impl Walk<'_> {
         while let Some(row) = rows.next()? {
             let values: Vec<Value> =
                 (0..self.table.columns.len()).map(|at| row.get(at)).collect::<Sql<_>>()?;
-            if !visit(Found::Row(&[], &values)) {
+            if !visit(RowFinding::Row(&[], &values)) {
                 break;
             }
         }
@@ -278,7 +278,7 @@ pub(super) struct Content {
 
 impl Content {
     /// Decodes all that is packed in a row.
-    pub(super) fn check(&mut self, table: &Table, row: &[Value]) -> Result<(), Malformed> {
+    pub(super) fn check(&mut self, table: &CheckedTable, row: &[Value]) -> Result<(), Malformed> {
         let section = |name: &str| table.blob(row, name).unwrap_or_default();
         match table.name.as_str() {
             "chunk" => self.check_chunk(table, row),
@@ -296,7 +296,7 @@ impl Content {
 
     /// A row with the trust that its content has, if it has another one; [`Content::check`] has decoded it. By a wrong one the data of
     /// strangers would count as that of an enrolled host.
-    pub(super) fn corrected(&self, table: &Table, row: &[Value]) -> Option<Vec<Value>> {
+    pub(super) fn corrected(&self, table: &CheckedTable, row: &[Value]) -> Option<Vec<Value>> {
         let trust = table.integer(row, "trust")?;
         let right = match table.name.as_str() {
             "chunk" if self.chunk.metas.iter().any(|meta| meta[TRUST] == trust) => trust,
@@ -309,7 +309,7 @@ impl Content {
         (right != trust).then(|| table.with(row, "trust", Value::Integer(right)))
     }
 
-    fn check_chunk(&mut self, table: &Table, row: &[Value]) -> Result<(), Malformed> {
+    fn check_chunk(&mut self, table: &CheckedTable, row: &[Value]) -> Result<(), Malformed> {
         let section = |name: &str| table.blob(row, name).unwrap_or_default();
         let chunk = &mut self.chunk;
         chunk.read_meta(section("meta"))?;

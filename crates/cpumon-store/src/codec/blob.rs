@@ -5,7 +5,7 @@ use cpumon_model::{Delta, Flags};
 
 use super::limits::MAX_ROWS;
 use super::values::{decode_values, put_values};
-use super::varint::{Cursor, Malformed, Packer};
+use super::varint::{Malformed, VarintCursor, VarintPacker};
 use super::{
     Coding, PackedInterval, PackedProcess, PackedThread, difference, life_code, life_of, place_code,
     place_of, sum,
@@ -26,16 +26,16 @@ mod process_bit {
 /// Bit of a row's mask.
 const ODD: u8 = 1 << 7;
 
-/// Writes a blob, row after row: [`Encoder::begin`], then each process and after it its threads.
+/// Writes a blob, row after row: [`BlobEncoder::begin`], then each process and after it its threads.
 #[derive(Debug, Default)]
-pub(crate) struct Encoder {
-    out: Packer,
+pub(crate) struct BlobEncoder {
+    out: VarintPacker,
     coding: Coding,
     process_id: u64,
     thread_id: u64,
 }
 
-impl Encoder {
+impl BlobEncoder {
     /// Starts a blob of so many processes, all of whose rows `coding` fits.
     pub(crate) fn begin(&mut self, coding: Coding, processes: usize) {
         self.out.clear();
@@ -104,7 +104,7 @@ impl Encoder {
 /// Reads a blob into `into`, which is emptied first. On an error `into` holds what was read so far.
 pub(crate) fn decode(bytes: &[u8], into: &mut PackedInterval) -> Result<(), Malformed> {
     into.clear();
-    let mut cursor = Cursor::open(bytes, FORMAT)?;
+    let mut cursor = VarintCursor::open(bytes, FORMAT)?;
     let coding = Coding::from_bits(cursor.u8()?);
     // A process has at least an id, a head and a number of rows, one byte each.
     let processes = cursor.count_to(3, MAX_ROWS, TOO_MANY)?;
@@ -133,7 +133,7 @@ pub(crate) fn decode(bytes: &[u8], into: &mut PackedInterval) -> Result<(), Malf
 fn decode_process(
     coding: Coding,
     id: u64,
-    cursor: &mut Cursor<'_>,
+    cursor: &mut VarintCursor<'_>,
 ) -> Result<(PackedProcess, Delta), Malformed> {
     let head = cursor.u8()?;
     // A thread has at least an id, a mask and a place.
@@ -155,7 +155,7 @@ fn decode_process(
     Ok((process, own))
 }
 
-fn decode_thread(coding: Coding, id: u64, cursor: &mut Cursor<'_>) -> Result<PackedThread, Malformed> {
+fn decode_thread(coding: Coding, id: u64, cursor: &mut VarintCursor<'_>) -> Result<PackedThread, Malformed> {
     let (delta, mask) = decode_values(coding, cursor)?;
     let place = cursor.u64()?;
     let (last_cpu, state) = place_of(place).ok_or_else(|| cursor.malformed("CPU number out of range"))?;
@@ -180,7 +180,7 @@ pub(crate) mod tests {
 
     fn encode(interval: &PackedInterval, out: &mut Vec<u8>) {
         let processes = interval.processes.iter().map(|row| &row.delta);
-        let mut encoder = Encoder::default();
+        let mut encoder = BlobEncoder::default();
         let coding = Coding::of(interval.threads.iter().map(|row| &row.delta).chain(processes));
         encoder.begin(coding, interval.processes.len());
         for (process, own) in interval.groups() {

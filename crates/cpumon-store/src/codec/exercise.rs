@@ -3,7 +3,7 @@
 use cpumon_model::Interval;
 
 use super::chunk::Chunk;
-use super::varint::{Cursor, Malformed};
+use super::varint::{Malformed, VarintCursor};
 use super::{PackedInterval, blob, host, lists, zip};
 
 /// Reads bytes as each kind of block, and in four pieces as the sections of a chunk.
@@ -45,5 +45,5 @@ fn read_chunk(bytes: &[u8]) -> Result<(), Malformed> {
 fn read_row(cpus: &[u8], sched: &[u8]) -> Result<(), Malformed> {
     let mut interval = Interval::default();
     host::decode(cpus, &mut interval)?;
-    host::decode_events(&mut Cursor::new(sched), &mut interval)
+    host::decode_events(&mut VarintCursor::new(sched), &mut interval)
 }

@@ -12,7 +12,7 @@ use cpumon_model::{
 use super::TICK_NS;
 use super::limits::{FREE_GROUP_BYTES, GROUP_TIMES, MAX_CPUS, MAX_GROUP_BYTES, MAX_IRQS};
 use super::sched::{HistogramLimit, write_histogram};
-use super::varint::{self, Cursor, Malformed};
+use super::varint::{self, Malformed, VarintCursor};
 
 /// Bit above those of the ten modes: a counter of the CPU went back.
 const WENT_BACK: u64 = 1 << 10;
@@ -57,7 +57,12 @@ fn write_known(times: &[u64], unit: u64, more_bits: u64, out: &mut Vec<u8>) {
 }
 
 /// Reads a time for each bit that is set in `mask`.
-fn read_known(cursor: &mut Cursor<'_>, mask: u64, unit: u64, times: &mut [u64]) -> Result<(), Malformed> {
+fn read_known(
+    cursor: &mut VarintCursor<'_>,
+    mask: u64,
+    unit: u64,
+    times: &mut [u64],
+) -> Result<(), Malformed> {
     for (_, ns) in times.iter_mut().enumerate().filter(|(bit, _)| mask & 1 << bit != 0) {
         *ns = cursor.u64()?.wrapping_mul(unit);
     }
@@ -66,12 +71,12 @@ fn read_known(cursor: &mut Cursor<'_>, mask: u64, unit: u64, times: &mut [u64]) 
 
 /// Reads what [`encode`] wrote into the interval in place of what it has.
 pub(crate) fn decode(bytes: &[u8], interval: &mut Interval) -> Result<(), Malformed> {
-    let mut cursor = Cursor::new(bytes);
+    let mut cursor = VarintCursor::new(bytes);
     decode_modes(&mut cursor, &mut interval.cpus)?;
     decode_events(&mut cursor, interval)
 }
 
-fn decode_modes(cursor: &mut Cursor<'_>, into: &mut Vec<CpuInterval>) -> Result<(), Malformed> {
+fn decode_modes(cursor: &mut VarintCursor<'_>, into: &mut Vec<CpuInterval>) -> Result<(), Malformed> {
     into.clear();
     if cursor.remaining() == 0 {
         return Ok(());
@@ -161,7 +166,7 @@ fn encode_delays(interval: &Interval, out: &mut Vec<u8>) {
 }
 
 /// Reads what follows the modes of the CPUs that `interval` has already; nothing is not known.
-pub(super) fn decode_events(cursor: &mut Cursor<'_>, interval: &mut Interval) -> Result<(), Malformed> {
+pub(super) fn decode_events(cursor: &mut VarintCursor<'_>, interval: &mut Interval) -> Result<(), Malformed> {
     let names = std::mem::take(&mut interval.irqs);
     // Those of processes and threads stay: they were filled in before the CPUs.
     Cgroups::default().give(interval);
@@ -214,7 +219,7 @@ pub(super) fn decode_events(cursor: &mut Cursor<'_>, interval: &mut Interval) ->
     Ok(())
 }
 
-fn decode_delays(cursor: &mut Cursor<'_>, interval: &mut Interval) -> Result<(), Malformed> {
+fn decode_delays(cursor: &mut VarintCursor<'_>, interval: &mut Interval) -> Result<(), Malformed> {
     interval.health.histogram_drops = cursor.u64()?;
     let mut limit = HistogramLimit::default();
     let mut cpu = 0_u32;
@@ -228,7 +233,7 @@ fn decode_delays(cursor: &mut Cursor<'_>, interval: &mut Interval) -> Result<(),
     Ok(())
 }
 
-fn decode_cpu(cursor: &mut Cursor<'_>) -> Result<CpuSched, Malformed> {
+fn decode_cpu(cursor: &mut VarintCursor<'_>) -> Result<CpuSched, Malformed> {
     let mut sched = CpuSched {
         unknown_ns: cursor.u64()?,
         run_queue_ns: cursor.u64()?,
@@ -318,7 +323,7 @@ impl Cgroups {
         }
     }
 
-    pub(crate) fn read(cursor: &mut Cursor<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn read(cursor: &mut VarintCursor<'_>) -> Result<Self, Malformed> {
         let pressure = if cursor.u64()? == 0 { None } else { Some(read_pressure(cursor)?) };
         let left_out = cursor.narrow()?;
         let mut rows = Vec::new();
@@ -357,7 +362,7 @@ fn write_pressure(pressure: Pressure, out: &mut Vec<u8>) {
     varint::write(out, pressure.full_ns);
 }
 
-fn read_pressure(cursor: &mut Cursor<'_>) -> Result<Pressure, Malformed> {
+fn read_pressure(cursor: &mut VarintCursor<'_>) -> Result<Pressure, Malformed> {
     Ok(Pressure { some_ns: cursor.u64()?, full_ns: cursor.u64()? })
 }
 

@@ -5,7 +5,7 @@
 use cpumon_model::{TaskState, WaitReason};
 
 use super::limits::MAX_ROWS;
-use super::varint::{self, Cursor, Malformed, unzigzag, write_section, zigzag};
+use super::varint::{self, Malformed, VarintCursor, unzigzag, write_section, zigzag};
 use super::zip::{unzip, zip};
 use super::{place_code, place_of};
 
@@ -73,14 +73,14 @@ pub(crate) fn pack<R: ListRow>(rows: &[R], level: i32) -> std::io::Result<Vec<u8
 pub(crate) fn unpack<R: ListRow>(bytes: &[u8]) -> Result<Vec<R>, Malformed> {
     let mut plain = Vec::new();
     unzip(bytes, &mut plain, R::MAX_BYTES)?;
-    let mut cursor = Cursor::open(&plain, FORMAT)?;
+    let mut cursor = VarintCursor::open(&plain, FORMAT)?;
     // Damage cannot make the list longer than its bytes.
     let count = cursor.count_to(R::NUMBERS, R::MAX_ROWS, R::TOO_MANY)?;
     let mut columns = (0..R::NUMBERS).map(|_| cursor.section()).collect::<Result<Vec<_>, _>>()?;
     let (mut lengths, mut text) = if R::HAS_TEXT {
         (cursor.section()?, cursor.section()?)
     } else {
-        (Cursor::new(&[]), Cursor::new(&[]))
+        (VarintCursor::new(&[]), VarintCursor::new(&[]))
     };
     let mut rows = Vec::with_capacity(count);
     let (mut before, mut numbers) = (R::default(), [0; MOST_NUMBERS]);

@@ -6,7 +6,7 @@ use cpumon_model::{
 };
 
 use self::ColumnCoding::{Alongside, Continues, Delta, Minus, Plain};
-use super::varint::{self, Cursor, Malformed, write_section};
+use super::varint::{self, Malformed, VarintCursor, write_section};
 use crate::rows::signed;
 
 /// How a column is written in a chunk. Every way wraps, so that any numbers come back.
@@ -267,7 +267,7 @@ fn write_column(rows: &[MetaRow], at: usize, out: &mut Vec<u8>) {
 }
 
 /// Reads what [`write_column`] wrote. The columns before it are read already.
-fn read_column(cursor: &mut Cursor<'_>, rows: &mut [MetaRow], at: usize) -> Result<(), Malformed> {
+fn read_column(cursor: &mut VarintCursor<'_>, rows: &mut [MetaRow], at: usize) -> Result<(), Malformed> {
     let (mut column, mut before) = (cursor.section()?, [0; COUNT]);
     for row in rows.iter_mut() {
         row[at] = column.i64()?.wrapping_add(expected(COLUMNS[at].coding, at, row, &before));
@@ -282,7 +282,7 @@ pub(crate) fn write_meta(rows: &[MetaRow], out: &mut Vec<u8>) {
 }
 
 /// Reads what [`write_meta`] wrote into `rows`, which has the right length.
-pub(crate) fn read_meta(cursor: &mut Cursor<'_>, rows: &mut [MetaRow]) -> Result<(), Malformed> {
+pub(crate) fn read_meta(cursor: &mut VarintCursor<'_>, rows: &mut [MetaRow]) -> Result<(), Malformed> {
     (0..IN_EVERY_CHUNK).try_for_each(|at| read_column(cursor, rows, at))
 }
 
@@ -294,7 +294,7 @@ pub(crate) fn write_optional(rows: &[MetaRow], out: &mut Vec<u8>) {
 }
 
 /// Reads what [`write_optional`] wrote; columns that are not there are zero.
-pub(crate) fn read_optional(cursor: &mut Cursor<'_>, rows: &mut [MetaRow]) -> Result<(), Malformed> {
+pub(crate) fn read_optional(cursor: &mut VarintCursor<'_>, rows: &mut [MetaRow]) -> Result<(), Malformed> {
     for at in IN_EVERY_CHUNK..COUNT {
         // Chunks of stores before schema version 7 have none of them, those before version 10 the first at most.
         if cursor.remaining() == 0 {

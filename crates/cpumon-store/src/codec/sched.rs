@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cpumon_model::{DelayHistogram, SchedDelta, WaitReason, Waits};
 
 use super::limits::{MAX_BUCKETS, MAX_HISTOGRAMS, MAX_ROWS};
-use super::varint::{self, Cursor, Malformed};
+use super::varint::{self, Malformed, VarintCursor};
 use crate::rows::signed;
 
 /// First byte of a blob.
@@ -26,15 +26,15 @@ mod bit {
 }
 const WAITS_AT: u32 = 6;
 
-/// Writes a blob: [`Encoder::begin`], then each process and after it its threads.
+/// Writes a blob: [`SchedEncoder::begin`], then each process and after it its threads.
 #[derive(Debug, Default)]
-pub(crate) struct Encoder {
+pub(crate) struct SchedEncoder {
     out: Vec<u8>,
     process_id: u64,
     thread_id: u64,
 }
 
-impl Encoder {
+impl SchedEncoder {
     /// Empties the blob: nothing is known of the interval.
     pub(crate) fn clear(&mut self) {
         self.out.clear();
@@ -97,7 +97,7 @@ impl Encoder {
         }
     }
 
-    /// The blob, complete after the last row; empty after [`Encoder::clear`].
+    /// The blob, complete after the last row; empty after [`SchedEncoder::clear`].
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.out
     }
@@ -139,7 +139,7 @@ impl SchedRows {
         if bytes.is_empty() {
             return Ok(());
         }
-        let mut cursor = Cursor::open(bytes, FORMAT)?;
+        let mut cursor = VarintCursor::open(bytes, FORMAT)?;
         let (mut process_id, mut thread_id) = (0_u64, 0_u64);
         let mut rows_left = MAX_ROWS;
         for _ in 0..cursor.count(2)? {
@@ -226,7 +226,7 @@ fn find_delays(rows: &[(u64, Arc<DelayHistogram>)], id: u64) -> Option<&Arc<Dela
 }
 
 fn read_delay_rows(
-    cursor: &mut Cursor<'_>,
+    cursor: &mut VarintCursor<'_>,
     limit: &mut HistogramLimit,
     into: &mut Vec<(u64, Arc<DelayHistogram>)>,
     wants: &mut dyn FnMut(u64) -> bool,
@@ -245,7 +245,7 @@ fn read_delay_rows(
 }
 
 /// Steps over what [`read_row`] reads.
-fn pass_row(cursor: &mut Cursor<'_>) -> Result<(), Malformed> {
+fn pass_row(cursor: &mut VarintCursor<'_>) -> Result<(), Malformed> {
     let head = cursor.u64()?;
     // A number follows for each of the bits below the number of waits; the idle bit above it has none.
     let numbers = (head & ((1 << WAITS_AT) - 1)).count_ones() as usize;
@@ -253,7 +253,7 @@ fn pass_row(cursor: &mut Cursor<'_>) -> Result<(), Malformed> {
     cursor.skip(numbers + 2 * waits)
 }
 
-fn read_row(cursor: &mut Cursor<'_>) -> Result<(SchedDelta, bool), Malformed> {
+fn read_row(cursor: &mut VarintCursor<'_>) -> Result<(SchedDelta, bool), Malformed> {
     let head = cursor.u64()?;
     let mut number = |bit: u64| if head & bit == 0 { Ok(0) } else { cursor.u64() };
     let [after, wakeups, migrations, longest, blocked, open] =
@@ -292,7 +292,7 @@ pub(crate) fn write_histogram(out: &mut Vec<u8>, histogram: &DelayHistogram) {
     }
 }
 
-pub(crate) fn read_histogram(cursor: &mut Cursor<'_>) -> Result<DelayHistogram, Malformed> {
+pub(crate) fn read_histogram(cursor: &mut VarintCursor<'_>) -> Result<DelayHistogram, Malformed> {
     let mut histogram = DelayHistogram::default();
     let mut bucket = 0_u8;
     for _ in 0..cursor.count(2)? {
@@ -318,7 +318,7 @@ impl Default for HistogramLimit {
 
 impl HistogramLimit {
     /// Reads one more histogram; an error if it exceeds a limit.
-    pub(crate) fn read(&mut self, cursor: &mut Cursor<'_>) -> Result<Arc<DelayHistogram>, Malformed> {
+    pub(crate) fn read(&mut self, cursor: &mut VarintCursor<'_>) -> Result<Arc<DelayHistogram>, Malformed> {
         let too_many = cursor.malformed("more histograms than an interval has");
         self.histograms = self.histograms.checked_sub(1).ok_or(too_many)?;
         let histogram = read_histogram(cursor)?;
@@ -327,7 +327,7 @@ impl HistogramLimit {
     }
 }
 
-pub(crate) fn skip_histogram(cursor: &mut Cursor<'_>) -> Result<(), Malformed> {
+pub(crate) fn skip_histogram(cursor: &mut VarintCursor<'_>) -> Result<(), Malformed> {
     let buckets = cursor.count(2)?;
     cursor.skip(2 * buckets)
 }
@@ -345,7 +345,7 @@ pub(crate) fn waits_to_bytes(waits: &Waits) -> Vec<u8> {
 }
 
 pub(crate) fn waits_from_bytes(bytes: &[u8]) -> Result<Waits, Malformed> {
-    let mut cursor = Cursor::new(bytes);
+    let mut cursor = VarintCursor::new(bytes);
     let mut waits = Waits::default();
     while cursor.remaining() > 0 {
         let reason = WaitReason::from_code(cursor.u64()?);

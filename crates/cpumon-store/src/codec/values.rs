@@ -5,7 +5,7 @@
 
 use cpumon_model::Delta;
 
-use super::varint::{self, Cursor, Malformed, Row, unzigzag, write_section, zigzag};
+use super::varint::{self, Malformed, VarintCursor, VarintRow, unzigzag, write_section, zigzag};
 
 /// Clock tick of /proc in ns: sources that split by ticks give multiples of it.
 pub(crate) const TICK_NS: i64 = 10_000_000;
@@ -101,7 +101,7 @@ const SIGNED: u8 = 1 << PARTS;
 
 /// A mask byte, then the parts that are not zero.
 #[inline]
-pub(super) fn put_values(out: &mut Row<'_>, coding: Coding, row: &Delta, mut mask: u8) {
+pub(super) fn put_values(out: &mut VarintRow<'_>, coding: Coding, row: &Delta, mut mask: u8) {
     let mut parts = coding.parts(row);
     // The sign bit of the OR is set if any part is negative. Otherwise zigzag would only cost a bit in each
     // number.
@@ -121,7 +121,7 @@ pub(super) fn put_values(out: &mut Row<'_>, coding: Coding, row: &Delta, mut mas
 }
 
 #[inline]
-pub(super) fn decode_values(coding: Coding, cursor: &mut Cursor<'_>) -> Result<(Delta, u8), Malformed> {
+pub(super) fn decode_values(coding: Coding, cursor: &mut VarintCursor<'_>) -> Result<(Delta, u8), Malformed> {
     let mask = cursor.u8()?;
     let mut parts = [0_i64; PARTS];
     for (bit, part) in parts.iter_mut().enumerate() {
@@ -134,16 +134,16 @@ pub(super) fn decode_values(coding: Coding, cursor: &mut Cursor<'_>) -> Result<(
 }
 
 #[derive(Debug)]
-pub(crate) struct Values<'a> {
+pub(crate) struct DeltaReader<'a> {
     coding: Coding,
     signed: u8,
-    columns: [Cursor<'a>; PARTS],
+    columns: [VarintCursor<'a>; PARTS],
 }
 
-impl<'a> Values<'a> {
-    pub(crate) fn open(cursor: &mut Cursor<'a>) -> Result<Self, Malformed> {
+impl<'a> DeltaReader<'a> {
+    pub(crate) fn open(cursor: &mut VarintCursor<'a>) -> Result<Self, Malformed> {
         let (coding, signed) = (Coding::from_bits(cursor.u8()?), cursor.u8()?);
-        let mut columns = [Cursor::new(&[]); PARTS];
+        let mut columns = [VarintCursor::new(&[]); PARTS];
         for column in &mut columns {
             *column = cursor.section()?;
         }

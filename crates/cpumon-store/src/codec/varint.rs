@@ -1,5 +1,5 @@
-//! Numbers of variable length ([`cpumon_model::varint`]): [`Packer`] writes many of them fast, [`Cursor`] reads them and says where they
-//! are malformed. Most counters of one second fit in one to four bytes.
+//! Numbers of variable length ([`cpumon_model::varint`]): [`VarintPacker`] writes many of them fast, [`VarintCursor`] reads them and says
+//! where they are malformed. Most counters of one second fit in one to four bytes.
 
 pub(crate) use cpumon_model::varint::{push as write, unzigzag, zigzag};
 
@@ -19,24 +19,24 @@ pub(crate) fn write_signed(out: &mut Vec<u8>, value: i64) {
 /// Values below it fit four bytes.
 const FOUR_BYTES: u64 = 1 << 28;
 
-/// Most bytes of a row: what a [`Row`] may hold.
+/// Most bytes of a row: what a [`VarintRow`] may hold.
 const ROW_BYTES: usize = 128;
 
 /// Writes rows of varints into memory that is reused and never shrinks.
 #[derive(Debug, Default)]
-pub(crate) struct Packer {
+pub(crate) struct VarintPacker {
     bytes: Vec<u8>,
     at: usize,
 }
 
 /// One row being written, in space reserved beforehand. At most 11 numbers and a few bytes; what is beyond [`ROW_BYTES`] is cut off.
 #[derive(Debug)]
-pub(crate) struct Row<'a> {
+pub(crate) struct VarintRow<'a> {
     bytes: &'a mut [u8; ROW_BYTES],
     at: usize,
 }
 
-impl Packer {
+impl VarintPacker {
     /// Begins again with no rows, in the same memory.
     pub(crate) fn clear(&mut self) {
         // The old bytes stay: `as_bytes` ends at `at`, and the next rows overwrite them.
@@ -48,13 +48,13 @@ impl Packer {
     }
 
     #[inline]
-    pub(crate) fn row(&mut self, write: impl FnOnce(&mut Row<'_>)) {
+    pub(crate) fn row(&mut self, write: impl FnOnce(&mut VarintRow<'_>)) {
         // Reserved for the largest row, so that the numbers of a row need no check for growth.
         if self.bytes.len() < self.at + ROW_BYTES {
             self.bytes.resize((self.at + ROW_BYTES).next_power_of_two().max(4096), 0);
         }
         if let Some(bytes) = self.bytes.get_mut(self.at..).and_then(<[u8]>::first_chunk_mut) {
-            let mut row = Row { bytes, at: 0 };
+            let mut row = VarintRow { bytes, at: 0 };
             write(&mut row);
             // A row that was cut off has counted on beyond its end.
             self.at += row.at.min(ROW_BYTES);
@@ -62,7 +62,7 @@ impl Packer {
     }
 }
 
-impl Row<'_> {
+impl VarintRow<'_> {
     /// Appends `value`. The processor predicts the branches well: a field's numbers are mostly of one size.
     #[inline]
     pub(crate) fn put(&mut self, value: u64) {
@@ -121,12 +121,12 @@ impl Row<'_> {
 }
 
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Cursor<'a> {
+pub(crate) struct VarintCursor<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> VarintCursor<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
@@ -217,7 +217,7 @@ impl<'a> Cursor<'a> {
         Ok(count)
     }
 
-    /// [`Cursor::count`] of things of which there are at most `most`; the error is `what`.
+    /// [`VarintCursor::count`] of things of which there are at most `most`; the error is `what`.
     pub(crate) fn count_to(
         &mut self,
         each: usize,
@@ -248,8 +248,8 @@ impl<'a> Cursor<'a> {
         self.bytes(len)
     }
 
-    pub(crate) fn section(&mut self) -> Result<Cursor<'a>, Malformed> {
-        self.section_bytes().map(Cursor::new)
+    pub(crate) fn section(&mut self) -> Result<VarintCursor<'a>, Malformed> {
+        self.section_bytes().map(VarintCursor::new)
     }
 }
 
@@ -273,7 +273,7 @@ mod tests {
                 write_signed(&mut bytes, value);
                 write(&mut bytes, value.cast_unsigned());
             }
-            let mut packer = Packer::default();
+            let mut packer = VarintPacker::default();
             for &value in &values {
                 packer.row(|row| {
                     row.put_signed(value);
@@ -281,7 +281,7 @@ mod tests {
                 });
             }
             prop_assert_eq!(packer.as_bytes(), &bytes[..]);
-            let mut cursor = Cursor::new(&bytes);
+            let mut cursor = VarintCursor::new(&bytes);
             prop_assert_eq!(cursor.numbers(), 2 * values.len());
             for &value in &values {
                 prop_assert_eq!(cursor.i64().unwrap(), value);
@@ -296,7 +296,7 @@ mod tests {
             for (at, value) in values.iter().enumerate() {
                 write(&mut bytes, if small >> (at % 64) & 1 == 1 { value % 200 } else { *value });
             }
-            let (mut skipped, mut read) = (Cursor::new(&bytes), Cursor::new(&bytes));
+            let (mut skipped, mut read) = (VarintCursor::new(&bytes), VarintCursor::new(&bytes));
             let done = skipped.skip(count);
             prop_assert_eq!(done.is_ok(), count <= values.len());
             if done.is_ok() {
@@ -309,7 +309,7 @@ mod tests {
 
         #[test]
         fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
-            let mut cursor = Cursor::new(&bytes);
+            let mut cursor = VarintCursor::new(&bytes);
             while cursor.u64().is_ok() {}
             prop_assert!(cursor.remaining() <= bytes.len());
         }
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn numbers_of_every_length_are_packed_alike() {
-        let (mut packer, mut bytes) = (Packer::default(), Vec::new());
+        let (mut packer, mut bytes) = (VarintPacker::default(), Vec::new());
         for bits in 0..64 {
             for value in [1_u64 << bits, (1 << bits) - 1, u64::MAX >> bits] {
                 write(&mut bytes, value);
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn the_longest_row_fits() {
-        let mut packer = Packer::default();
+        let mut packer = VarintPacker::default();
         packer.row(|row| (0..11).for_each(|_| row.put(u64::MAX)));
         assert_eq!(packer.as_bytes().len(), 110);
         packer.row(|row| (0..20).for_each(|_| row.put(u64::MAX)));
@@ -345,9 +345,9 @@ mod tests {
 
     #[test]
     fn a_number_above_64_bits_is_refused() {
-        assert!(Cursor::new(&[0xff; 11]).u64().is_err());
+        assert!(VarintCursor::new(&[0xff; 11]).u64().is_err());
         assert_eq!(
-            Cursor::new(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]).u64(),
+            VarintCursor::new(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]).u64(),
             Ok(u64::MAX)
         );
     }

@@ -7,7 +7,7 @@ use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe;
 
 use super::limits::MAX_SECTION_BYTES;
-use super::varint::{self, Cursor, Malformed};
+use super::varint::{self, Malformed, VarintCursor};
 
 /// Compresses `plain`; an error if it is too large to be read back.
 pub(crate) fn zip(plain: &[u8], level: i32) -> std::io::Result<Vec<u8>> {
@@ -31,7 +31,7 @@ thread_local! {
 
 /// Decompresses at most so many bytes into `plain`, in place of what was there.
 pub(crate) fn unzip(zipped: &[u8], plain: &mut Vec<u8>, most: usize) -> Result<(), Malformed> {
-    let mut cursor = Cursor::new(zipped);
+    let mut cursor = VarintCursor::new(zipped);
     let len: usize = cursor.narrow()?;
     if len > most {
         return Err(cursor.malformed("section too large"));

@@ -176,7 +176,7 @@ fn text(row: &Row<'_>, at: usize) -> Option<String> {
     }
 }
 
-pub(super) struct ProcessRow {
+pub(super) struct LegacyProcess {
     pub ip: String,
     pub idx: i64,
     pub pid: u32,
@@ -187,7 +187,7 @@ pub(super) struct ProcessRow {
     pub duration_ms: u32,
 }
 
-impl ProcessRow {
+impl LegacyProcess {
     /// Device by device, set by set, in order of arrival.
     pub fn query(schema: Schema) -> String {
         let (ip, order) = match schema {
@@ -223,7 +223,7 @@ impl ProcessRow {
     }
 }
 
-pub(super) struct ThreadRow {
+pub(super) struct LegacyThread {
     pub tid: u32,
     pub user_ms: i64,
     pub kernel_ms: i64,
@@ -235,7 +235,7 @@ enum Unfit {
     OutOfRange,
 }
 
-impl ThreadRow {
+impl LegacyThread {
     fn parse(row: &Row<'_>) -> Result<Self, Unfit> {
         let tid = integer(row, 1).ok_or(Unfit::WrongType)?;
         let user_ms = integer(row, 2).ok_or(Unfit::WrongType)?;
@@ -249,13 +249,13 @@ pub(super) struct ThreadCursor<'s> {
     file: &'s LegacyFile,
     rows: Rows<'s>,
     /// The current thread row and the process row that it belongs to; `None` at the end.
-    at: Option<(i64, Result<ThreadRow, Unfit>)>,
+    at: Option<(i64, Result<LegacyThread, Unfit>)>,
     /// Thread rows that have a process row.
     pub seen: u64,
 }
 
 impl<'s> ThreadCursor<'s> {
-    /// In the order of [`ProcessRow::query`], then as stored. The join makes SQLite find each process by its key.
+    /// In the order of [`LegacyProcess::query`], then as stored. The join makes SQLite find each process by its key.
     pub fn query(schema: Schema) -> String {
         let order = match schema {
             Schema::Y2012 => "",
@@ -278,7 +278,7 @@ impl<'s> ThreadCursor<'s> {
         let read = self.file.read_error("Threads");
         let row = self.rows.next().map_err(&read)?;
         self.at = match row {
-            Some(row) => Some((row.get(0).map_err(&read)?, ThreadRow::parse(row))),
+            Some(row) => Some((row.get(0).map_err(&read)?, LegacyThread::parse(row))),
             None => None,
         };
         self.seen += u64::from(self.at.is_some());
@@ -289,7 +289,7 @@ impl<'s> ThreadCursor<'s> {
     pub fn for_each_of(
         &mut self,
         idx: i64,
-        take: &mut dyn FnMut(&ThreadRow, &mut OddRows),
+        take: &mut dyn FnMut(&LegacyThread, &mut OddRows),
         odd: &mut OddRows,
     ) -> Result<(), ImportError> {
         while let Some((_, parsed)) = self.at.as_ref().filter(|(at, _)| *at == idx) {

@@ -4,7 +4,7 @@
 use cpumon_model::HostId;
 use rusqlite::params;
 
-use crate::codec::varint::{self, Cursor, Malformed};
+use crate::codec::varint::{self, Malformed, VarintCursor};
 use crate::error::{At, Result};
 use crate::reader::Reader;
 use crate::rows::{execute, find_row, first};
@@ -37,10 +37,10 @@ impl SetOrder {
 
     /// `None` for bytes that [`SetOrder::encode`] did not make.
     fn decode(bytes: &[u8]) -> Option<Self> {
-        Self::read(&mut Cursor::new(bytes)).ok()
+        Self::read(&mut VarintCursor::new(bytes)).ok()
     }
 
-    fn read(cursor: &mut Cursor<'_>) -> Result<Self, Malformed> {
+    fn read(cursor: &mut VarintCursor<'_>) -> Result<Self, Malformed> {
         let first = cursor.u64()?.cast_signed();
         let mut order = Self::default();
         // Each idx takes at least one byte, so a larger count is damage.

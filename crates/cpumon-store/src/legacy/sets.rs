@@ -11,7 +11,7 @@ use cpumon_model::{
     ProcessKey, SourceKind, ThreadInterval, ThreadKey, escape,
 };
 
-use super::file::{LegacyFile, ProcessRow, ThreadCursor, ThreadRow, odd_or};
+use super::file::{LegacyFile, LegacyProcess, LegacyThread, ThreadCursor, odd_or};
 use super::order::SetOrder;
 use super::report::{ImportError, ImportReport, ImportedHost, OddRows, Schema};
 use super::zone::{Resolved, Zone};
@@ -107,7 +107,7 @@ impl<'a> Sets<'a> {
         let file = self.file;
         self.report.thread_rows_read = self.count("Threads", "SELECT count(*) FROM [Threads]")?;
         let read = file.read_error("Processes");
-        let mut statement = file.connection.prepare(&ProcessRow::query(file.schema)).map_err(&read)?;
+        let mut statement = file.connection.prepare(&LegacyProcess::query(file.schema)).map_err(&read)?;
         let mut rows = statement.query([]).map_err(&read)?;
         let mut thread_statement =
             file.connection.prepare(&ThreadCursor::query(file.schema)).map_err(file.read_error("Threads"))?;
@@ -117,7 +117,7 @@ impl<'a> Sets<'a> {
         while let Some(row) = rows.next().map_err(&read)? {
             self.report.process_rows_read += 1;
             let idx: i64 = row.get(1).map_err(&read)?;
-            let instant = ProcessRow::parse(row, &mut self.report.odd).and_then(|row| {
+            let instant = LegacyProcess::parse(row, &mut self.report.odd).and_then(|row| {
                 odd_or(self.zone.instant(row.ticks), &mut self.report.odd.bad_time).map(|at| (row, at))
             });
             // The two tables are read in step, so the threads of a row that is left out must be passed over.
@@ -239,7 +239,7 @@ fn delta(user_ms: i64, kernel_ms: i64) -> (Delta, Flags) {
 }
 
 impl Set {
-    pub fn new(row: &ProcessRow, wall_ns: i64) -> Self {
+    pub fn new(row: &LegacyProcess, wall_ns: i64) -> Self {
         Self {
             ip: row.ip.clone(),
             ticks: row.ticks,
@@ -254,7 +254,7 @@ impl Set {
         }
     }
 
-    pub fn takes(&self, row: &ProcessRow) -> bool {
+    pub fn takes(&self, row: &LegacyProcess) -> bool {
         self.ticks == row.ticks && self.ip == row.ip
     }
 
@@ -264,7 +264,7 @@ impl Set {
     }
 
     /// Adds a process row; returns its index for [`Set::add_thread`].
-    pub fn add_process(&mut self, row: &ProcessRow, odd: &mut OddRows) -> usize {
+    pub fn add_process(&mut self, row: &LegacyProcess, odd: &mut OddRows) -> usize {
         let (delta, flags) = delta(row.user_ms, row.kernel_ms);
         odd.impossible += u64::from(!flags.is_empty());
         odd.nameless += u64::from(row.name.is_empty());
@@ -295,7 +295,7 @@ impl Set {
     }
 
     /// Adds a thread row of the process at `process`.
-    pub fn add_thread(&mut self, process: usize, row: &ThreadRow, odd: &mut OddRows) {
+    pub fn add_thread(&mut self, process: usize, row: &LegacyThread, odd: &mut OddRows) {
         // One row of `Processes` may have any number of threads, and the caller asks only behind them.
         if self.is_full() {
             return;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Trust};
 
-use self::share::{Amount, BootLimit, Entry, Share, bytes_of};
+use self::share::{Amount, BootLimit, QueueEntry, QueueShare, bytes_of};
 pub use self::status::{Receipt, ReceiptRequest, StoreState, StoreStatus};
 pub use self::thread::{WriterHandle, WriterThread};
 use crate::options::QueueOptions;
@@ -55,9 +55,9 @@ pub enum Queued {
 
 /// State of the queue that both ends see.
 #[derive(Debug, Default)]
-struct Inner {
-    trusted: Share,
-    strangers: Share,
+struct QueueState {
+    trusted: QueueShare,
+    strangers: QueueShare,
     boots: BootLimit,
     pool: Vec<ActiveCopy>,
     pool_bytes: usize,
@@ -73,18 +73,18 @@ struct Inner {
 
 /// The queue and the two conditions on which its ends wait.
 #[derive(Debug)]
-struct Queue {
+struct WriterQueue {
     /// The most that may wait.
     limit: Amount,
     started: Instant,
-    inner: Mutex<Inner>,
+    inner: Mutex<QueueState>,
     /// The writer has something to do.
     filled: Condvar,
     /// The writer has committed or failed.
     batch_ended: Condvar,
 }
 
-impl Inner {
+impl QueueState {
     /// Counts intervals of a host that will not be stored.
     fn count_dropped(&mut self, trust: Trust, host: HostId, intervals: u64) {
         self.share(trust).count_dropped(host, intervals);
@@ -92,14 +92,14 @@ impl Inner {
     }
 
     /// Takes what waits into `batch`: of trusted hosts first, in the order in which it came.
-    fn take(&mut self, batch: &mut Vec<Entry>) {
+    fn take(&mut self, batch: &mut Vec<QueueEntry>) {
         let taken = self.trusted.take(BATCH, batch);
         let left = BATCH.less(taken).or_at_least(BATCH.part(STRANGERS_PART_OF_BATCH));
         self.strangers.take(left, batch);
     }
 
     /// Gives the memory of handled intervals, which are empty, back.
-    fn recycle(&mut self, batch: &mut Vec<Entry>) {
+    fn recycle(&mut self, batch: &mut Vec<QueueEntry>) {
         for entry in batch.drain(..) {
             let bytes = entry.copy.capacity_bytes();
             let pooled = Amount { intervals: self.pool.len(), bytes: self.pool_bytes };
@@ -119,7 +119,7 @@ impl Inner {
         self.trusted.amount().plus(self.strangers.amount())
     }
 
-    fn share(&mut self, trust: Trust) -> &mut Share {
+    fn share(&mut self, trust: Trust) -> &mut QueueShare {
         if trust.is_trusted() { &mut self.trusted } else { &mut self.strangers }
     }
 
@@ -158,7 +158,7 @@ impl Inner {
     }
 }
 
-impl Queue {
+impl WriterQueue {
     fn new(options: &QueueOptions) -> Self {
         Self {
             limit: Amount { intervals: options.max_intervals, bytes: options.max_bytes },
@@ -170,7 +170,7 @@ impl Queue {
     }
 
     /// The shared part; held for moments only. A panic of the other side leaves counts that are good enough to show.
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -180,7 +180,7 @@ impl Queue {
         self.try_put_at(offer, Instant::now())
     }
 
-    /// [`Queue::try_put`] of an interval that was received at this moment.
+    /// [`WriterQueue::try_put`] of an interval that was received at this moment.
     fn try_put_at(&self, offer: &Offer<'_>, received: Instant) -> Queued {
         let Offer { info, trust, loss, interval, ref gap, ref receipt } = *offer;
         // First of all: copying, and waiting for the lock, must not make the receipt later.
@@ -193,7 +193,7 @@ impl Queue {
             return Queued::TooManyBoots;
         }
         // Before the copy, which a flood would have made in vain.
-        if !inner.has_space(trust, size_of::<Entry>(), self.limit) {
+        if !inner.has_space(trust, size_of::<QueueEntry>(), self.limit) {
             return inner.refuse(offer);
         }
         let (mut copy, with_idle) = inner.begin_copy(trust, interval, can_list);
@@ -208,7 +208,7 @@ impl Queue {
         }
         let share = inner.share(trust);
         let info = share.info(interval.host, info);
-        share.push(Entry {
+        share.push(QueueEntry {
             info,
             trust,
             loss: loss.copied(),
@@ -233,7 +233,7 @@ impl Queue {
     }
 
     /// Waits until there is something to take, the queue is to stop, or `timeout` has passed.
-    fn wait(&self, timeout: Duration) -> MutexGuard<'_, Inner> {
+    fn wait(&self, timeout: Duration) -> MutexGuard<'_, QueueState> {
         let guard = self.lock();
         let waited = self.filled.wait_timeout_while(guard, timeout, |inner| {
             inner.is_empty() && !inner.is_stopping && !inner.flush_wanted

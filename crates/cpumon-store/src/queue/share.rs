@@ -18,7 +18,7 @@ const MAX_HOSTS: usize = 8_192;
 const MAX_INFO_BYTES: usize = 1_024;
 
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct QueueEntry {
     pub(super) info: Arc<HostInfo>,
     pub(super) trust: Trust,
     pub(super) loss: Option<LossCounts>,
@@ -73,8 +73,8 @@ impl Amount {
 
 /// What waits of some hosts, and what is remembered of them.
 #[derive(Debug)]
-pub(super) struct Share {
-    entries: VecDeque<Entry>,
+pub(super) struct QueueShare {
+    entries: VecDeque<QueueEntry>,
     bytes: usize,
     /// With which intervals the rows of idle processes go along.
     pub(super) lists: ListSchedule,
@@ -83,7 +83,7 @@ pub(super) struct Share {
     dropped: Recent<HostId, u64, Seeded>,
 }
 
-impl Default for Share {
+impl Default for QueueShare {
     fn default() -> Self {
         Self {
             entries: VecDeque::new(),
@@ -95,18 +95,18 @@ impl Default for Share {
     }
 }
 
-impl Share {
+impl QueueShare {
     pub(super) fn amount(&self) -> Amount {
         Amount { intervals: self.entries.len(), bytes: self.bytes }
     }
 
-    pub(super) fn push(&mut self, entry: Entry) {
+    pub(super) fn push(&mut self, entry: QueueEntry) {
         self.bytes += entry.bytes;
         self.entries.push_back(entry);
     }
 
     /// Moves what waited longest to `batch`, up to `limit`, but one interval in any case. Gives what it moved.
-    pub(super) fn take(&mut self, limit: Amount, batch: &mut Vec<Entry>) -> Amount {
+    pub(super) fn take(&mut self, limit: Amount, batch: &mut Vec<QueueEntry>) -> Amount {
         let mut taken = Amount::default();
         while let Some(entry) = self.entries.front() {
             if taken.intervals > 0 && !taken.has_space(entry.bytes, limit) {
@@ -153,7 +153,7 @@ pub(super) fn bytes_of(copy: &ActiveCopy, info: &HostInfo) -> usize {
     let rows = copy.interval.processes.iter().map(|row| &row.info);
     let idle = copy.interval.idle_processes.iter().flat_map(|listed| listed.iter().map(|one| &one.info));
     let texts: usize = rows.chain(idle).map(|info| bytes_of_info(info)).sum();
-    size_of::<Entry>() + bytes_of_rows(&copy.interval) + texts + bytes_of_host(info)
+    size_of::<QueueEntry>() + bytes_of_rows(&copy.interval) + texts + bytes_of_host(info)
 }
 
 fn bytes_of_host(info: &HostInfo) -> usize {

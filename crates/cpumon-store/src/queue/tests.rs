@@ -16,13 +16,13 @@ fn interval(host: u64, boot: u64) -> Interval {
 }
 
 struct Flood {
-    queue: Queue,
+    queue: WriterQueue,
     now: Instant,
 }
 
 impl Flood {
     fn new(max_intervals: usize) -> Self {
-        let queue = Queue::new(&QueueOptions { max_intervals, ..QueueOptions::default() });
+        let queue = WriterQueue::new(&QueueOptions { max_intervals, ..QueueOptions::default() });
         Self { now: queue.started, queue }
     }
 
@@ -32,7 +32,7 @@ impl Flood {
         self.queue.try_put_at(&offer, self.now)
     }
 
-    fn take(&self) -> Vec<Entry> {
+    fn take(&self) -> Vec<QueueEntry> {
         let mut batch = Vec::new();
         self.queue.lock().take(&mut batch);
         batch
@@ -127,7 +127,7 @@ fn a_batch_is_bounded_by_its_bytes() {
         assert_eq!(flood.put(Trust::Unauthenticated, &large), Queued::Yes);
         assert_eq!(flood.put(Trust::Local, &large), Queued::Yes);
     }
-    let trusted = |batch: &[Entry]| batch.iter().filter(|entry| entry.trust.is_trusted()).count();
+    let trusted = |batch: &[QueueEntry]| batch.iter().filter(|entry| entry.trust.is_trusted()).count();
     let batch = flood.take();
     assert_eq!((trusted(&batch), batch.len()), (3, 4), "4 MiB, and of strangers one in any case");
 }
@@ -135,7 +135,7 @@ fn a_batch_is_bounded_by_its_bytes() {
 #[test]
 fn texts_interrupts_and_histograms_count_as_memory() {
     let bytes_with = |change: &dyn Fn(&mut Interval, &mut HostInfo)| {
-        let (queue, mut interval) = (Queue::new(&QueueOptions::default()), interval(1, 1));
+        let (queue, mut interval) = (WriterQueue::new(&QueueOptions::default()), interval(1, 1));
         let mut info = HostInfo::default();
         change(&mut interval, &mut info);
         let trust = Trust::Local;
@@ -144,7 +144,7 @@ fn texts_interrupts_and_histograms_count_as_memory() {
         queue.status().queued_bytes
     };
     let plain = bytes_with(&|_, _| {});
-    assert!(plain >= size_of::<Entry>() as u64);
+    assert!(plain >= size_of::<QueueEntry>() as u64);
     let texts = bytes_with(&|_, info| info.kernel = "k".repeat(5_000).into());
     assert_eq!(texts, plain + 5_000);
     let lines = bytes_with(&|interval, _| interval.irqs = vec![IrqInterval::default(); 10]);
@@ -168,7 +168,7 @@ fn ids_of_strangers_take_a_bounded_amount_of_memory() {
         flood.put(Trust::Unauthenticated, &interval(number, 1));
     }
     let mut inner = flood.queue.lock();
-    let known = |inner: &mut Inner| inner.strangers.remembered();
+    let known = |inner: &mut QueueState| inner.strangers.remembered();
     assert!(known(&mut inner) <= 2 * 8_192);
     let lost = std::mem::take(&mut inner.lost);
     assert!(lost.hosts() <= 32, "gaps of strangers");

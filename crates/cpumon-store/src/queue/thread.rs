@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Trust};
 
-use super::share::Entry;
+use super::share::QueueEntry;
 use super::status::{ReceiptRequest, StoreState, StoreStatus};
-use super::{Offer, Queue, Queued};
+use super::{Offer, Queued, WriterQueue};
 use crate::error::{At, Result, StoreError};
 use crate::options::{QueueOptions, StoreOptions};
 use crate::reader::Gap;
@@ -27,7 +27,7 @@ pub struct WriterThread {
 /// The sending end of the queue; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct WriterHandle {
-    queue: Arc<Queue>,
+    queue: Arc<WriterQueue>,
 }
 
 impl WriterThread {
@@ -35,7 +35,7 @@ impl WriterThread {
     pub fn spawn(path: &Path, options: &StoreOptions, queue: &QueueOptions) -> Result<Self> {
         // Opened in the caller's thread, so that its errors come back here.
         let mut writer = Writer::open(path, options)?;
-        let shared = Arc::new(Queue::new(queue));
+        let shared = Arc::new(WriterQueue::new(queue));
         // Not at the first commit: devices that come before it are let in by this.
         shared.lock().status.clock_doubt = writer.read_clock();
         let mut worker = Worker::new(writer, Arc::clone(&shared), queue.clone());
@@ -145,7 +145,7 @@ impl WriterHandle {
 }
 
 /// Marks the queue as ended, also after a panic: otherwise a flush would wait for ever, and the queue would fill.
-struct EndNotice(Arc<Queue>);
+struct EndNotice(Arc<WriterQueue>);
 
 impl Drop for EndNotice {
     fn drop(&mut self) {
@@ -170,7 +170,7 @@ struct OpenCounts {
 #[derive(Debug)]
 pub(super) struct Worker {
     writer: Writer,
-    queue: Arc<Queue>,
+    queue: Arc<WriterQueue>,
     options: QueueOptions,
     state: StoreState,
     /// After an error, nothing is written before this: each attempt on a full disk costs a rollback of all that is open.
@@ -185,7 +185,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(writer: Writer, queue: Arc<Queue>, options: QueueOptions) -> Self {
+    pub(super) fn new(writer: Writer, queue: Arc<WriterQueue>, options: QueueOptions) -> Self {
         let now = Instant::now();
         let next_commit = now + options.commit_every;
         Self {
@@ -227,7 +227,7 @@ impl Worker {
     }
 
     /// Puts one interval, or counts it as dropped while nothing can be written.
-    fn handle(&mut self, entry: &Entry) {
+    fn handle(&mut self, entry: &QueueEntry) {
         // What waited long because others went first does not make a commit of its own due.
         if entry.trust.is_trusted() {
             self.next_commit = self.next_commit.min(entry.received + self.options.commit_every);
@@ -256,7 +256,7 @@ impl Worker {
         }
     }
 
-    fn put(&mut self, entry: &Entry) -> Result<Option<Put>> {
+    fn put(&mut self, entry: &QueueEntry) -> Result<Option<Put>> {
         let (info, trust, interval) = (&entry.info, entry.trust, &entry.copy.interval);
         if let Some(gap) = &entry.gap {
             return self.writer.put_reported(info.host, gap).map(|()| None);
@@ -368,7 +368,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let writer = Writer::open(&dir.path().join("s.sqlite"), &StoreOptions::default()).unwrap();
         let options = QueueOptions { commit_every: Duration::from_mins(1), ..QueueOptions::default() };
-        let queue = Arc::new(Queue::new(&options));
+        let queue = Arc::new(WriterQueue::new(&options));
         let mut worker = Worker::new(writer, Arc::clone(&queue), options);
         for sequence in 1..=3_u8 {
             let interval = Interval { sequence: sequence.into(), ..Interval::default() };
@@ -392,7 +392,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let writer = Writer::open(&dir.path().join("s.sqlite"), &StoreOptions::default()).unwrap();
         let options = QueueOptions::default();
-        let queue = Arc::new(Queue::new(&options));
+        let queue = Arc::new(WriterQueue::new(&options));
         let mut worker = Worker::new(writer, Arc::clone(&queue), options);
         let stranger = Interval { host: HostId([9; 16]), ..Interval::default() };
         put(&queue, Trust::Unauthenticated, &stranger);
@@ -405,7 +405,7 @@ mod tests {
         assert_eq!((worker.next_commit, worker.open.intervals), (before, 1));
     }
 
-    fn put(queue: &Queue, trust: Trust, interval: &Interval) {
+    fn put(queue: &WriterQueue, trust: Trust, interval: &Interval) {
         let info = HostInfo::default();
         let offer = Offer { info: &info, trust, loss: None, interval, gap: None, receipt: None };
         assert_eq!(queue.try_put(&offer), Queued::Yes);

@@ -16,7 +16,7 @@ use crate::codec::meta::{self, MetaRow, StoredInterval};
 use crate::codec::sched::SchedRows;
 use crate::codec::{PackedProcess, PackedThread, groups};
 use crate::error::is_damage;
-use crate::names::{self, Block, Name, ProcessName, ThreadName};
+use crate::names::{self, Block, NameRow, ProcessName, ThreadName};
 use crate::rows::{BootRow, find_row, first};
 
 /// Cached entries of a kind; beyond it they are looked up again.
@@ -65,7 +65,7 @@ impl<N, T> Default for NameCache<N, T> {
 /// Makes a task of its name.
 type MakeTask<'m, N, T> = &'m mut dyn FnMut(&N) -> Sql<T>;
 
-impl<N: Name, T: Default> NameCache<N, T> {
+impl<N: NameRow, T: Default> NameCache<N, T> {
     fn expect(&mut self, ids: Vec<u64>) {
         (self.expected, self.lookups) = (ids, 0);
     }
@@ -115,7 +115,7 @@ impl<N: Name, T: Default> NameCache<N, T> {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct ReaderNames {
     boots: HashMap<BootRow, BootId>,
     processes: NameCache<ProcessName, ProcessThen>,
     threads: NameCache<ThreadName, ThreadThen>,
@@ -185,7 +185,7 @@ fn info(
     Ok(info)
 }
 
-impl Names {
+impl ReaderNames {
     /// The boot of a row of table `boot`; all zero if it is gone.
     pub(crate) fn boot(&mut self, connection: &Connection, id: BootRow) -> Sql<BootId> {
         if let Some(&boot) = self.boots.get(&id) {
@@ -268,7 +268,7 @@ pub(super) struct HostKey {
 /// Fills everything but the CPUs.
 pub(super) fn fill(
     connection: &Connection,
-    names: &mut Names,
+    names: &mut ReaderNames,
     query: &Query,
     key: HostKey,
     row: &MetaRow,

@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::build::Names;
+use super::build::ReaderNames;
 use super::damage::ReadError;
 use super::query::{ProcessFilter, Query, What};
 use crate::codec::chunk::{Chunk, MAX_CHUNK_SPAN_NS};
@@ -89,7 +89,7 @@ impl Chunks {
     pub(super) fn load(
         &mut self,
         connection: &Connection,
-        names: &mut Names,
+        names: &mut ReaderNames,
         span: ChunkSpan,
         query: &Query,
     ) -> Result<&Loaded, ReadError> {
@@ -104,7 +104,7 @@ impl Chunks {
     fn read(
         &mut self,
         connection: &Connection,
-        names: &mut Names,
+        names: &mut ReaderNames,
         span: ChunkSpan,
         query: &Query,
     ) -> Result<usize, ReadError> {

@@ -5,9 +5,9 @@
 use cpumon_model::HostId;
 use rusqlite::{Connection, params};
 
-use super::build::{self, HostKey, Names, PackedRows};
+use super::build::{self, HostKey, PackedRows, ReaderNames};
 use super::chunks::{self, ChunkSpan, Chunks, Loaded, MAX_HELD_BYTES, count_of};
-use super::damage::{Damage, DamageLog, DamageReport, Place, ReadError};
+use super::damage::{Damage, DamageLog, DamageReport, HolePlace, ReadError};
 use super::query::{ProcessFilter, Query, What};
 use super::resting::{self, At, RestingList, RestingThreads};
 use crate::codec::meta::{self, MetaRow, StoredInterval};
@@ -35,7 +35,7 @@ pub(crate) fn last_end_before(
     let fresh: Option<i64> = value(connection, text, params![host, wall_ns])?;
     let text = "SELECT max(last_end_wall_ns) FROM chunk WHERE host_id = ?1 AND last_end_wall_ns < ?2";
     let mut last = fresh.max(value(connection, text, params![host, wall_ns])?);
-    let (mut chunks, mut names) = (Chunks::default(), Names::default());
+    let (mut chunks, mut names) = (Chunks::default(), ReaderNames::default());
     let query = Query::new(HostId::default()).what(What::Meta);
     // A chunk that reaches beyond the moment can have an end before it that is later than those found above.
     let just_before = wall_ns.saturating_sub(1);
@@ -53,7 +53,7 @@ pub(crate) fn last_end_before(
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Position {
+struct IntervalPosition {
     end_wall_ns: i64,
     sequence: u64,
     /// Its place among the chunks of the window; `None`: fresh.
@@ -76,16 +76,16 @@ pub(super) struct IntervalWalk {
     /// The first position that was not read.
     next: usize,
     /// The last interval that was given.
-    given: Option<Found>,
+    given: Option<FoundInterval>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct IntervalCursor {
-    pub(crate) names: Names,
+    pub(crate) names: ReaderNames,
     chunks: Chunks,
     fresh: Vec<FreshRow>,
     chunk_spans: Vec<ChunkSpan>,
-    positions: Vec<Position>,
+    positions: Vec<IntervalPosition>,
     packed: PackedInterval,
     sched: SchedRows,
     lists: Vec<RestingList>,
@@ -154,7 +154,7 @@ impl IntervalCursor {
 
     /// Goes on behind the interval that was given last. `is_taken`: else the walk ended before it, and the next one may begin with it.
     pub(super) fn leave(&mut self, walk: &mut IntervalWalk, is_taken: bool) {
-        if let Some(Found { boot, row, .. }) = walk.given.take()
+        if let Some(FoundInterval { boot, row, .. }) = walk.given.take()
             && resting::is_wanted(&walk.query)
         {
             self.resting.leave(walk.host, &walk.query, At { boot, row: &row }, is_taken);
@@ -218,7 +218,7 @@ impl IntervalCursor {
         let (query, first, range) = (&walk.query, walk.next_chunk, walk.window);
         (walk.next, walk.next_chunk) = (0, self.chunk_spans.len().min(first + MAX_MERGED));
         self.positions.clear();
-        let position = |row: &MetaRow, chunk, at| Position {
+        let position = |row: &MetaRow, chunk, at| IntervalPosition {
             end_wall_ns: row[meta::END_WALL],
             sequence: row[meta::SEQUENCE].cast_unsigned(),
             chunk,
@@ -257,7 +257,7 @@ impl IntervalCursor {
         &mut self,
         connection: &Connection,
         walk: &mut IntervalWalk,
-        position: Position,
+        position: IntervalPosition,
     ) -> Result<bool, ReadError> {
         let query = &walk.query;
         let is_inside = position.end_wall_ns > query.since_ns;
@@ -293,7 +293,7 @@ impl IntervalCursor {
         query: &Query,
         span: ChunkSpan,
         at: usize,
-    ) -> Result<Found, ReadError> {
+    ) -> Result<FoundInterval, ReadError> {
         // From the cache: it holds as many chunks as are merged.
         let Loaded { boot, chunk, .. } = self.chunks.load(connection, &mut self.names, span, query)?;
         let rows = chunk.processes.of(at);
@@ -304,17 +304,17 @@ impl IntervalCursor {
         let with_sched = query.what > What::Meta && query.sched;
         self.sched.read_of(if with_sched { chunk.sched.of(at) } else { &[] }, &mut wants)?;
         let row = *chunk.metas.get(at).unwrap_or(&[0; meta::COUNT]);
-        Ok(Found { boot: *boot, row, at, span: Some(span) })
+        Ok(FoundInterval { boot: *boot, row, at, span: Some(span) })
     }
 
     /// Decodes a fresh interval.
-    fn find_fresh(&mut self, query: &Query, at: usize) -> Result<Found, ReadError> {
+    fn find_fresh(&mut self, query: &Query, at: usize) -> Result<FoundInterval, ReadError> {
         let row = self.fresh.get(at).ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         if query.what > What::Meta {
             blob::decode(&row.samples, &mut self.packed)?;
         }
         self.sched.read(if query.sched { &row.sched } else { &[] })?;
-        Ok(Found { boot: row.boot, row: row.meta, at, span: None })
+        Ok(FoundInterval { boot: row.boot, row: row.meta, at, span: None })
     }
 
     /// Follows the threads of an interval that was found, and fills [`IntervalCursor::stored`] if it is inside of the range.
@@ -322,10 +322,10 @@ impl IntervalCursor {
         &mut self,
         connection: &Connection,
         query: &Query,
-        found: &Found,
+        found: &FoundInterval,
         is_inside: bool,
     ) -> Result<(), ReadError> {
-        let Found { boot, row, at, span } = found;
+        let FoundInterval { boot, row, at, span } = found;
         let (boot, at) = (*boot, *at);
         let (cpu_bytes, processes, threads) = if let Some(span) = *span {
             let chunk = &self.chunks.load(connection, &mut self.names, span, query)?.chunk;
@@ -366,7 +366,7 @@ impl IntervalCursor {
 }
 
 #[derive(Debug)]
-struct Found {
+struct FoundInterval {
     boot: BootRow,
     row: MetaRow,
     /// Number in its chunk, or among the fresh ones.
@@ -384,7 +384,7 @@ impl DamageLog {
         error: ReadError,
     ) -> Result<(), ReadError> {
         let ChunkSpan { id, first_end_ns, last_end_ns } = span;
-        let place = Place { host: query.host, end_wall_ns: last_end_ns, chunk: Some(id), sequence: 0 };
+        let place = HolePlace { host: query.host, end_wall_ns: last_end_ns, chunk: Some(id), sequence: 0 };
         self.note(place, error, || (first_end_ns, count_of(connection, id)))
     }
 
@@ -397,7 +397,7 @@ impl DamageLog {
         error: ReadError,
     ) -> Result<(), ReadError> {
         let FreshKey { end_wall_ns, sequence } = key;
-        let place = Place { host: query.host, end_wall_ns, chunk, sequence };
+        let place = HolePlace { host: query.host, end_wall_ns, chunk, sequence };
         self.note(place, error, || (end_wall_ns, Some(1)))
     }
 }

@@ -90,7 +90,7 @@ impl DamageReport {
 
 /// Where a hole is: the same one is met by each query over it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct HolePlace {
     pub(super) host: HostId,
     pub(super) end_wall_ns: i64,
     /// Id of the chunk; `None`: a fresh interval.
@@ -101,7 +101,7 @@ pub(super) struct Place {
 /// The holes that a reader met.
 #[derive(Debug, Default)]
 pub(crate) struct DamageLog {
-    holes: BTreeMap<Place, Damage>,
+    holes: BTreeMap<HolePlace, Damage>,
     more: u64,
 }
 
@@ -110,7 +110,7 @@ impl DamageLog {
     /// many there are.
     pub(super) fn note(
         &mut self,
-        place: Place,
+        place: HolePlace,
         error: ReadError,
         hole: impl FnOnce() -> (i64, Option<u64>),
     ) -> Result<(), ReadError> {
@@ -122,7 +122,7 @@ impl DamageLog {
             self.more += 1;
             return Ok(());
         }
-        let (Place { host, end_wall_ns: last_end_wall_ns, .. }, (first_end_wall_ns, intervals)) =
+        let (HolePlace { host, end_wall_ns: last_end_wall_ns, .. }, (first_end_wall_ns, intervals)) =
             (place, hole());
         let hole = Damage { host, first_end_wall_ns, last_end_wall_ns, intervals, detail };
         // Not a warning: each reader of the same store meets it, and reports it to who asked.

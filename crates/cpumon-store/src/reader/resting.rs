@@ -12,7 +12,7 @@ use cpumon_model::{
 };
 use rusqlite::{Connection, params};
 
-use super::build::{Names, PackedRows};
+use super::build::{PackedRows, ReaderNames};
 use super::query::{ProcessFilter, Query, What};
 use crate::codec::lists::{ListedThread, unpack};
 use crate::codec::meta::{BEGIN_MONO, END_MONO, END_WALL, MetaRow, fields_of, flags_of};
@@ -47,7 +47,7 @@ pub(super) struct At<'a> {
 }
 
 #[derive(Copy, Clone, Debug)]
-struct Waiting {
+struct WaitingThread {
     process: ProcessKey,
     id: u64,
     reason: WaitReason,
@@ -67,7 +67,7 @@ struct WaitingProcess {
 
 /// Position of a walk: after an interval.
 #[derive(Clone, Debug)]
-struct Position {
+struct RestingPosition {
     host: HostRow,
     filter: ProcessFilter,
     what: What,
@@ -80,12 +80,12 @@ struct Position {
 #[derive(Debug, Default)]
 pub(super) struct RestingThreads {
     /// `None`: it is not known who waits.
-    position: Option<Position>,
-    threads: HashMap<ThreadKey, Waiting, Seeded>,
+    position: Option<RestingPosition>,
+    threads: HashMap<ThreadKey, WaitingThread, Seeded>,
     processes: HashMap<ProcessKey, WaitingProcess, Seeded>,
     waits: OpenWaits,
     /// Threads with a row in the interval at hand.
-    rows: Vec<(ThreadKey, Waiting, u64)>,
+    rows: Vec<(ThreadKey, WaitingThread, u64)>,
     turn: u64,
     /// The state is already that behind the interval at hand.
     is_listed: bool,
@@ -110,7 +110,7 @@ impl RestingThreads {
         query: &Query,
     ) -> Sql<i64> {
         let since_ns = query.since_ns;
-        let goes_on = |at: &Position| {
+        let goes_on = |at: &RestingPosition| {
             (at.host, at.end_wall_ns, at.what) == (host, since_ns, query.what) && at.filter == query.filter
         };
         if !is_wanted(query) || self.position.as_ref().is_some_and(goes_on) {
@@ -138,13 +138,13 @@ impl RestingThreads {
     pub(super) fn enter(
         &mut self,
         connection: &Connection,
-        names: &mut Names,
+        names: &mut ReaderNames,
         query: &Query,
         at: At<'_>,
         rows: PackedRows<'_>,
         lists: &[RestingList],
     ) -> Sql<()> {
-        let goes_on = |position: &Position| {
+        let goes_on = |position: &RestingPosition| {
             (position.boot, position.end_mono_ns) == (at.boot, at.row[BEGIN_MONO])
                 && !flags_of(at.row).contains(Flags::RESTART)
         };
@@ -167,7 +167,7 @@ impl RestingThreads {
                 continue;
             }
             let place = WaitPlace::default();
-            let waiting = Waiting { process, id, reason, place, last_cpu: 0, state: b'S', turn: 0 };
+            let waiting = WaitingThread { process, id, reason, place, last_cpu: 0, state: b'S', turn: 0 };
             let key = names.thread(connection, id)?.key;
             self.rows.push((key, waiting, process_id));
             if let Some(known) = self.threads.get_mut(&key) {
@@ -189,7 +189,7 @@ impl RestingThreads {
     fn take_list(
         &mut self,
         connection: &Connection,
-        names: &mut Names,
+        names: &mut ReaderNames,
         query: &Query,
         list: &RestingList,
     ) -> Sql<()> {
@@ -210,14 +210,18 @@ impl RestingThreads {
                     continue;
                 }
                 let place = WaitPlace::default();
-                self.wait(key, Waiting { process, id, reason, place, last_cpu, state, turn: 0 }, process_id);
+                self.wait(
+                    key,
+                    WaitingThread { process, id, reason, place, last_cpu, state, turn: 0 },
+                    process_id,
+                );
             }
         }
         Ok(())
     }
 
     /// Notes that a thread begins or continues to wait.
-    fn wait(&mut self, key: ThreadKey, mut waiting: Waiting, process_id: u64) {
+    fn wait(&mut self, key: ThreadKey, mut waiting: WaitingThread, process_id: u64) {
         self.waits.join(waiting.process, waiting.reason, &mut waiting.place);
         let new = WaitingProcess { id: process_id, threads: 0 };
         let process = self.processes.entry(waiting.process).or_insert(new);
@@ -228,7 +232,7 @@ impl RestingThreads {
     }
 
     /// A wait is over. Without another one its process rests no more: it did something, or it ended.
-    fn end_wait(&mut self, before: &Waiting) {
+    fn end_wait(&mut self, before: &WaitingThread) {
         self.waits.leave(before.process, before.reason, before.place);
         if let Entry::Occupied(mut process) = self.processes.entry(before.process) {
             process.get_mut().threads -= 1;
@@ -242,7 +246,7 @@ impl RestingThreads {
     pub(super) fn add_to(
         &mut self,
         connection: &Connection,
-        names: &mut Names,
+        names: &mut ReaderNames,
         query: &Query,
         interval: &mut Interval,
     ) -> Sql<()> {
@@ -285,7 +289,7 @@ impl RestingThreads {
     fn add_processes(
         &self,
         connection: &Connection,
-        names: &mut Names,
+        names: &mut ReaderNames,
         query: &Query,
         interval: &mut Interval,
     ) -> Sql<Vec<ProcessKey>> {
@@ -330,7 +334,7 @@ impl RestingThreads {
             }
         }
         self.rows = rows;
-        self.position = Some(Position {
+        self.position = Some(RestingPosition {
             host,
             filter: query.filter.clone(),
             what: query.what,

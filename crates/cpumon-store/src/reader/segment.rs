@@ -10,7 +10,7 @@ use cpumon_model::{
 };
 use rusqlite::{Connection, Row, Transaction, params};
 
-use super::build::{Names, ProcessThen};
+use super::build::{ProcessThen, ReaderNames};
 use super::damage::ReadError;
 use super::query::{Query, What};
 use super::resting;
@@ -82,7 +82,7 @@ pub struct Segment<'a> {
 
 /// A bucket as an interval, its rows being collected.
 #[derive(Debug)]
-struct Bucket {
+struct BucketInterval {
     length_ns: i64,
     /// Histograms are the larger part of a row: they are decoded only where they are wanted.
     with_delays: bool,
@@ -98,7 +98,7 @@ struct Bucket {
     waits: [usize; 2],
 }
 
-impl Bucket {
+impl BucketInterval {
     fn new(query: &Query, fields: Fields, resolution: Resolution) -> Self {
         let interval = Interval { host: query.host, fields, ..Interval::default() };
         Self {
@@ -217,7 +217,7 @@ impl Reader {
         let (Some(resolution), Some(host)) = (resolution, self.host_row(query.host)?) else {
             return Ok(SegmentReader { intervals: self.intervals(query)?, sums: None, transaction: None });
         };
-        let bucket = Bucket::new(query, self.last_fields(query)?, resolution);
+        let bucket = BucketInterval::new(query, self.last_fields(query)?, resolution);
         let has_threads = query.sum_details && query.what == What::Threads && resolution == Resolution::Hour;
         // Where sums have no threads, the fresh intervals behind them are read without theirs.
         let what = if has_threads { query.what } else { query.what.min(What::Processes) };
@@ -321,12 +321,12 @@ struct SumReader {
     has_threads: bool,
     /// Buckets that were not read yet.
     hosts: std::vec::IntoIter<HostSums>,
-    bucket: Bucket,
+    bucket: BucketInterval,
 }
 
 impl SumReader {
     /// Reads the next bucket; `false` behind the last one. Processes without a row in a bucket are left out of it.
-    fn advance(&mut self, connection: &Connection, names: &mut Names) -> Result<bool, ReadError> {
+    fn advance(&mut self, connection: &Connection, names: &mut ReaderNames) -> Result<bool, ReadError> {
         let Some(host) = self.hosts.next() else { return Ok(false) };
         let number = host.bucket;
         self.bucket.begin(host);
@@ -343,7 +343,7 @@ impl SumReader {
     fn read_processes(
         &mut self,
         connection: &Connection,
-        names: &mut Names,
+        names: &mut ReaderNames,
         number: i64,
     ) -> Result<(), ReadError> {
         let name = self.resolution.name();
@@ -369,7 +369,7 @@ impl SumReader {
     fn read_threads(
         &mut self,
         connection: &Connection,
-        names: &mut Names,
+        names: &mut ReaderNames,
         hour: i64,
     ) -> rusqlite::Result<()> {
         let bucket = &mut self.bucket;

@@ -6,7 +6,7 @@ use rusqlite::{Connection, Result as Sql, Row, RowIndex, params};
 use super::Reader;
 use crate::codec::host::Cgroups;
 use crate::codec::sched::{read_histogram, waits_from_bytes};
-use crate::codec::varint::{Cursor, Malformed};
+use crate::codec::varint::{Malformed, VarintCursor};
 use crate::error::{At, Result};
 use crate::rows::{HostRow, all_rows};
 use crate::sums::{ActiveTimes, BucketRange, Resolution, RunQueue};
@@ -36,7 +36,7 @@ fn unpack<T>(
 }
 
 pub(super) fn read_delays(row: &Row<'_>, at: usize) -> Sql<Option<DelayHistogram>> {
-    unpack(row, at, "run delays", |bytes| read_histogram(&mut Cursor::new(bytes)))
+    unpack(row, at, "run delays", |bytes| read_histogram(&mut VarintCursor::new(bytes)))
 }
 
 pub(super) fn read_waits(row: &Row<'_>, at: usize) -> Sql<Option<Waits>> {
@@ -96,7 +96,7 @@ pub(super) fn host_sums(
             run_delays: read_delays(row, 10)?,
             run_queue: read_run_queue(row)?,
             cgroups: unpack(row, "cgroups", "control groups", |bytes| {
-                Cgroups::read(&mut Cursor::new(bytes))
+                Cgroups::read(&mut VarintCursor::new(bytes))
             })?,
         })
     })

@@ -199,12 +199,12 @@ fn boots_of(connection: &Connection, host: HostRow) -> Sql<HashMap<BootRow, Boot
 
 /// The same moment on two clocks, ns.
 #[derive(Copy, Clone, Debug)]
-struct Pair {
+struct ClockPair {
     boot_ns: i64,
     wall_ns: i64,
 }
 
-impl Pair {
+impl ClockPair {
     fn wall_of(self, boot_ns: i64) -> i64 {
         self.wall_ns.saturating_add(boot_ns.saturating_sub(self.boot_ns))
     }
@@ -215,21 +215,21 @@ fn nearest(
     connection: &Connection,
     key: BootKey,
     boot_ns: i64,
-) -> std::result::Result<Option<Pair>, ReadError> {
+) -> std::result::Result<Option<ClockPair>, ReadError> {
     let text = "SELECT end_boot_ns, end_wall_ns FROM interval WHERE host_id = ?1 AND boot_id = ?2 AND end_boot_ns > 0
                 ORDER BY abs(end_boot_ns - ?3) LIMIT 1";
-    let read = |row: &Row<'_>| Ok(Pair { boot_ns: row.get(0)?, wall_ns: row.get(1)? });
+    let read = |row: &Row<'_>| Ok(ClockPair { boot_ns: row.get(0)?, wall_ns: row.get(1)? });
     let fresh = find_row(connection, text, params![key.host, key.boot, boot_ns], read)?;
     // Chunks are found by wall time, which is what is sought. Any chunk of the boot gives it to within the steps of the clock,
     // and so the chunk in which the process began.
-    let first = chunk_after(connection, key, Pair { boot_ns, wall_ns: i64::MIN })?;
+    let first = chunk_after(connection, key, ClockPair { boot_ns, wall_ns: i64::MIN })?;
     let about_ns = first.or(fresh).map_or(i64::MIN, |pair| pair.wall_of(boot_ns));
     let compacted = if about_ns == i64::MIN {
         None
     } else {
-        chunk_after(connection, key, Pair { boot_ns, wall_ns: about_ns })?
+        chunk_after(connection, key, ClockPair { boot_ns, wall_ns: about_ns })?
     };
-    let distance = |pair: &Pair| pair.boot_ns.abs_diff(boot_ns);
+    let distance = |pair: &ClockPair| pair.boot_ns.abs_diff(boot_ns);
     Ok([fresh, first, compacted].into_iter().flatten().min_by_key(distance))
 }
 
@@ -237,13 +237,13 @@ fn nearest(
 fn chunk_after(
     connection: &Connection,
     key: BootKey,
-    sought: Pair,
-) -> std::result::Result<Option<Pair>, ReadError> {
+    sought: ClockPair,
+) -> std::result::Result<Option<ClockPair>, ReadError> {
     let text = "SELECT id FROM chunk WHERE host_id = ?1 AND boot_id = ?2 AND last_end_wall_ns >= ?3
                 ORDER BY last_end_wall_ns LIMIT ?4";
     let ids = all_rows(connection, text, params![key.host, key.boot, sought.wall_ns, MAX_TRIED], first)?;
     let chunk = first_readable(connection, ids)?;
-    let pairs = chunk.metas.iter().map(|row| Pair { boot_ns: row[END_BOOT], wall_ns: row[END_WALL] });
+    let pairs = chunk.metas.iter().map(|row| ClockPair { boot_ns: row[END_BOOT], wall_ns: row[END_WALL] });
     Ok(pairs.filter(|pair| pair.boot_ns > 0).min_by_key(|pair| pair.boot_ns.abs_diff(sought.boot_ns)))
 }
 

@@ -24,7 +24,7 @@ use rusqlite::{Connection, Error, Result};
 pub use self::session::Sql;
 use self::table::{StoreTable, TableAux};
 use crate::codec::sched::read_histogram;
-use crate::codec::varint::Cursor;
+use crate::codec::varint::VarintCursor;
 use crate::reader::SharedDamage;
 use crate::rows::signed;
 
@@ -77,7 +77,7 @@ fn histogram(context: &Context<'_>) -> Result<Option<DelayHistogram>> {
     match context.get_raw(0) {
         ValueRef::Null => Ok(None),
         ValueRef::Blob(bytes) => {
-            read_histogram(&mut Cursor::new(bytes)).map(Some).map_err(|error| refused(&error))
+            read_histogram(&mut VarintCursor::new(bytes)).map(Some).map_err(|error| refused(&error))
         }
         ValueRef::Text(bytes) => {
             String::from_utf8_lossy(bytes).parse().map(Some).map_err(|error| refused(&error))

@@ -1,4 +1,4 @@
-//! What a query lets us skip: a [`Plan`] of SQLite's constraints that survives as text, and the [`Bounds`] it makes of the
+//! What a query lets us skip: a [`ScanPlan`] of SQLite's constraints that survives as text, and the [`Bounds`] it makes of the
 //! values. "One host, last hour" must not read the whole store. SQLite checks each constraint again, so a bound
 //! may be too wide, never too narrow. Only `host = …` is not checked again: it means a host as everywhere else, by name or id.
 
@@ -60,14 +60,14 @@ impl Use {
 
 /// What SQLite shall hand over when the scan begins, and which columns it wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct ScanPlan {
     /// Uses of each value that SQLite hands over.
     values: Vec<Vec<Use>>,
     /// Bit of each wanted column; the last bit is for all columns from there on.
     pub used: u64,
 }
 
-impl Plan {
+impl ScanPlan {
     /// Chooses the constraints that SQLite shall hand over. `names_processes`: the table's `name` is a process name.
     pub fn choose(info: &mut IndexInfo, columns: &[&'static Column], rows: f64) -> Self {
         let mut values = Vec::new();
@@ -200,14 +200,14 @@ mod tests {
 
     #[test]
     fn a_plan_survives_its_text() {
-        let plan = Plan {
+        let plan = ScanPlan {
             values: vec![vec![Use::Host], vec![Use::EndAtLeast, Use::EndAtMost]],
             used: 0x8000_0000_0000_0005,
         };
-        assert_eq!(Plan::from_text(&plan.to_text()), plan);
+        assert_eq!(ScanPlan::from_text(&plan.to_text()), plan);
         assert!(plan.wants(0) && !plan.wants(1) && plan.wants(2) && plan.wants(63) && plan.wants(80));
-        let none = Plan { values: Vec::new(), used: 0 };
-        assert_eq!(Plan::from_text(&none.to_text()), none);
+        let none = ScanPlan { values: Vec::new(), used: 0 };
+        assert_eq!(ScanPlan::from_text(&none.to_text()), none);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use cpumon_model::{BootId, CgroupNames, Column, ColumnId, HostRef, Interval, IntervalView, Tables, Value};
 
-use super::plan::{Bounds, Plan};
+use super::plan::{Bounds, ScanPlan};
 use crate::error::Result;
 use crate::reader::hosts::meant_by;
 use crate::reader::{HostRecord, ProcessFilter, Query, Reader, StoredInterval, Task, What};
@@ -16,12 +16,12 @@ const LARGEST_BATCH: usize = 256;
 const MAX_BATCH_CELLS: usize = 1 << 18;
 
 /// A cell that owns its text.
-type Cell = Value<'static>;
+type OwnedCell = Value<'static>;
 
 /// The wanted columns of several rows, one after the other.
 #[derive(Debug, Default)]
 pub(super) struct CellRows {
-    pub cells: Vec<Cell>,
+    pub cells: Vec<OwnedCell>,
     pub count: usize,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    pub fn new(reader: Rc<Reader>, table: Tables, plan: &Plan, bounds: Bounds) -> Result<Self> {
+    pub fn new(reader: Rc<Reader>, table: Tables, plan: &ScanPlan, bounds: Bounds) -> Result<Self> {
         let mut hosts = if bounds.is_empty { Vec::new() } else { reader.hosts()? };
         let meant: Vec<HostRef<'_>> = bounds.hosts.iter().map(|wanted| meant_by(wanted, &hosts)).collect();
         hosts.retain(|host| meant.iter().all(|meant| meant.is(&host.info, host.trust)));
@@ -142,38 +142,39 @@ impl Scan {
     }
 }
 
-fn host_cell(host: &HostRecord, id: ColumnId) -> Cell {
-    let known = |number: u64| if number == 0 { Cell::Null } else { Cell::Int(number.cast_signed()) };
+fn host_cell(host: &HostRecord, id: ColumnId) -> OwnedCell {
+    let known =
+        |number: u64| if number == 0 { OwnedCell::Null } else { OwnedCell::Int(number.cast_signed()) };
     match id {
-        ColumnId::Host => Cell::Text(String::from(&*host.info.hostname).into()),
-        ColumnId::HostId => Cell::Text(host.info.host.to_string().into()),
-        ColumnId::BootId if host.info.boot == BootId::default() => Cell::Null,
-        ColumnId::BootId => Cell::Text(host.info.boot.to_string().into()),
+        ColumnId::Host => OwnedCell::Text(String::from(&*host.info.hostname).into()),
+        ColumnId::HostId => OwnedCell::Text(host.info.host.to_string().into()),
+        ColumnId::BootId if host.info.boot == BootId::default() => OwnedCell::Null,
+        ColumnId::BootId => OwnedCell::Text(host.info.boot.to_string().into()),
         ColumnId::Kernel => text(&host.info.kernel),
         ColumnId::Arch => text(&host.info.arch),
         ColumnId::Agent => text(&host.info.agent),
         ColumnId::SourceReason => text(&host.info.source_reason),
         ColumnId::CpuCount => known(host.info.cpu_count.into()),
         ColumnId::IntervalNs => known(host.info.interval_ns),
-        ColumnId::Trust => Cell::Text(host.trust.name().into()),
-        ColumnId::FirstNs => host.first_wall_ns.map_or(Cell::Null, Cell::Int),
-        ColumnId::LastNs => host.last_wall_ns.map_or(Cell::Null, Cell::Int),
-        _ => Cell::Null,
+        ColumnId::Trust => OwnedCell::Text(host.trust.name().into()),
+        ColumnId::FirstNs => host.first_wall_ns.map_or(OwnedCell::Null, OwnedCell::Int),
+        ColumnId::LastNs => host.last_wall_ns.map_or(OwnedCell::Null, OwnedCell::Int),
+        _ => OwnedCell::Null,
     }
 }
 
-fn task_cell(task: &Task<'_>, host: &HostRecord, id: ColumnId) -> Cell {
+fn task_cell(task: &Task<'_>, host: &HostRecord, id: ColumnId) -> OwnedCell {
     // v1 devices send neither start times nor anything about a process but its name and id.
     let is_v1 = task.boot == BootId::default();
-    let known = |number: i64| if is_v1 { Cell::Null } else { Cell::Int(number) };
+    let known = |number: i64| if is_v1 { OwnedCell::Null } else { OwnedCell::Int(number) };
     let (key, info) = (task.process.key, &task.process.info);
     match id {
-        ColumnId::Host => Cell::Text(String::from(&*host.info.hostname).into()),
-        ColumnId::HostId => Cell::Text(host.info.host.to_string().into()),
-        ColumnId::BootId | ColumnId::User if is_v1 => Cell::Null,
-        ColumnId::BootId => Cell::Text(task.boot.to_string().into()),
-        ColumnId::Pid => Cell::Int(key.pid.into()),
-        ColumnId::Tid => task.thread.map_or(Cell::Null, |(key, _)| Cell::Int(key.tid.into())),
+        ColumnId::Host => OwnedCell::Text(String::from(&*host.info.hostname).into()),
+        ColumnId::HostId => OwnedCell::Text(host.info.host.to_string().into()),
+        ColumnId::BootId | ColumnId::User if is_v1 => OwnedCell::Null,
+        ColumnId::BootId => OwnedCell::Text(task.boot.to_string().into()),
+        ColumnId::Pid => OwnedCell::Int(key.pid.into()),
+        ColumnId::Tid => task.thread.map_or(OwnedCell::Null, |(key, _)| OwnedCell::Int(key.tid.into())),
         ColumnId::StartNs => known(task.thread.map_or(key.start_ns, |(key, _)| key.start_ns).cast_signed()),
         ColumnId::ParentPid => known(task.process.parent_pid.into()),
         ColumnId::Name => match &task.thread {
@@ -190,16 +191,16 @@ fn task_cell(task: &Task<'_>, host: &HostRecord, id: ColumnId) -> Cell {
         ColumnId::Container => text(&info.container),
         ColumnId::Cmdline => text(&info.cmdline),
         ColumnId::IsKernel => known(info.is_kernel.into()),
-        ColumnId::Session => info.session.map_or(Cell::Null, |number| Cell::Int(number.into())),
+        ColumnId::Session => info.session.map_or(OwnedCell::Null, |number| OwnedCell::Int(number.into())),
         ColumnId::Product => text(&info.product),
         ColumnId::PriorityClass => text(&info.priority_class().unwrap_or_default()),
-        _ => Cell::Null,
+        _ => OwnedCell::Null,
     }
 }
 
 /// A text, or no data where it is empty.
-fn text(text: &str) -> Cell {
-    if text.is_empty() { Cell::Null } else { Cell::Text(text.to_owned().into()) }
+fn text(text: &str) -> OwnedCell {
+    if text.is_empty() { OwnedCell::Null } else { OwnedCell::Text(text.to_owned().into()) }
 }
 
 /// Columns whose cell is the same in each row of an interval.
@@ -215,11 +216,11 @@ fn take_rows(
     rows: &mut CellRows,
 ) {
     let view = IntervalView::new(host, interval);
-    let shared: Vec<Option<Cell>> = columns
+    let shared: Vec<Option<OwnedCell>> = columns
         .iter()
         .map(|column| is_shared(column.id).then(|| view.host(column.id).into_owned()))
         .collect();
-    let mut take = |cell: &dyn Fn(ColumnId) -> Cell| {
+    let mut take = |cell: &dyn Fn(ColumnId) -> OwnedCell| {
         let cells = columns.iter().zip(&shared);
         rows.cells.extend(cells.map(|(column, shared)| shared.clone().unwrap_or_else(|| cell(column.id))));
         rows.count += 1;

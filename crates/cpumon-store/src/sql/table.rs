@@ -17,7 +17,7 @@ use rusqlite::vtab::{
 };
 use rusqlite::{Error, Result};
 
-use super::plan::Plan;
+use super::plan::ScanPlan;
 use super::scan::{CellRows, Scan};
 use crate::error::StoreError;
 use crate::reader::{Reader, SharedDamage};
@@ -87,7 +87,7 @@ unsafe impl<'vtab> VTab<'vtab> for StoreTable {
 
     fn best_index(&self, info: &mut IndexInfo) -> Result<bool> {
         let columns: Vec<_> = columns(self.aux.table).collect();
-        let plan = Plan::choose(info, &columns, expected_rows(self.aux.table));
+        let plan = ScanPlan::choose(info, &columns, expected_rows(self.aux.table));
         // Nothing but a number and a text goes from here to the cursor's `filter`.
         info.set_idx_str(&plan.to_text());
         Ok(true)
@@ -161,7 +161,7 @@ impl TableCursor<'_> {
 // SAFETY: the struct is repr(C) and begins with sqlite3_vtab_cursor.
 unsafe impl VTabCursor for TableCursor<'_> {
     fn filter(&mut self, _number: c_int, text: Option<&str>, arguments: &Filters<'_>) -> Result<()> {
-        let plan = Plan::from_text(text.unwrap_or_default());
+        let plan = ScanPlan::from_text(text.unwrap_or_default());
         let bounds = plan.bounds(arguments);
         let mut place = 0..;
         self.places = (0..columns(self.table).count())

@@ -29,7 +29,7 @@ const NAME: &str = "known wall_ns";
 
 #[derive(Copy, Clone, Debug)]
 #[expect(clippy::struct_field_names, reason = "the unit is part of a name")]
-pub(super) struct Times {
+pub(super) struct AgeTimes {
     /// Ages count from here, for what is deleted by age. It does not move while the clock is doubted.
     pub(super) age_ns: i64,
     /// Ages count from here for what harms nothing: compaction.
@@ -38,7 +38,7 @@ pub(super) struct Times {
     pub(super) running_ns: i64,
 }
 
-impl Times {
+impl AgeTimes {
     /// Times by a clock that is taken to be right.
     pub(super) fn of(now_wall_ns: i64) -> Self {
         Self { age_ns: now_wall_ns, wall_ns: now_wall_ns, running_ns: now_wall_ns }
@@ -51,7 +51,7 @@ pub(super) struct AgeClock {
     /// A time that was reached; `None`: nothing is known yet, so any clock is right.
     known_ns: Option<i64>,
     /// From where steps count; `None`: no clock was read yet.
-    base: Option<Base>,
+    base: Option<ClockBase>,
     saved_ns: Option<i64>,
     doubt: Option<Doubt>,
     /// Boot of this machine; `None` if it cannot be read.
@@ -63,7 +63,7 @@ pub(super) struct AgeClock {
 /// A time, and `CLOCK_BOOTTIME` then, by which it has gone on since. It is what the store knew at the start, and moves only when a witness
 /// or a week confirms the clock: by a step it does not.
 #[derive(Copy, Clone, Debug)]
-struct Base {
+struct ClockBase {
     wall_ns: i64,
     boot_ns: i64,
 }
@@ -93,11 +93,11 @@ impl AgeClock {
     }
 
     /// Decides whether this machine's clock is believed, and returns the times to use.
-    pub(super) fn read(&mut self, now: Moment) -> Times {
+    pub(super) fn read(&mut self, now: Moment) -> AgeTimes {
         let (wall_ns, boot_ns) = (now.wall_ns, now.boot_ns.cast_signed());
         self.last = now;
         let known_ns = *self.known_ns.get_or_insert(wall_ns);
-        let base = *self.base.get_or_insert(Base { wall_ns: known_ns, boot_ns });
+        let base = *self.base.get_or_insert(ClockBase { wall_ns: known_ns, boot_ns });
         let expected_ns = base.wall_ns.saturating_add(boot_ns.saturating_sub(base.boot_ns));
         let ahead_ns = wall_ns.saturating_sub(expected_ns);
         let is_near = ahead_ns.saturating_abs() <= ns_of(TOLERANCE);
@@ -117,7 +117,7 @@ impl AgeClock {
                 log::error!("{doubt}");
             }
         }
-        Times {
+        AgeTimes {
             age_ns: self.known_ns.unwrap_or(wall_ns),
             wall_ns: self.receipt_ns(wall_ns),
             running_ns: boot_ns,
@@ -181,7 +181,7 @@ impl AgeClock {
     fn confirm(&mut self) {
         self.believe();
         let Moment { wall_ns, boot_ns, .. } = self.last;
-        self.base = Some(Base { wall_ns, boot_ns: boot_ns.cast_signed() });
+        self.base = Some(ClockBase { wall_ns, boot_ns: boot_ns.cast_signed() });
     }
 }
 

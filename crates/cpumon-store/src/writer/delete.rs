@@ -4,7 +4,7 @@
 use rusqlite::{Connection, Result as Sql, Row, params};
 
 use super::naming::LastIds;
-use super::usage::{CHUNK_BYTES, INTERVAL_BYTES, IS_UNAUTHENTICATED, Owner};
+use super::usage::{CHUNK_BYTES, INTERVAL_BYTES, IS_UNAUTHENTICATED, SampleOwner};
 use crate::rows::{HostRow, IdRange, all_rows, count, execute, find_row, first, keep_last_id, signed, value};
 use crate::sums::Resolution;
 
@@ -148,7 +148,7 @@ pub(super) fn delete_older(connection: &Connection, limit_ns: i64) -> Sql<bool> 
 
 /// Deletes the oldest samples of an owner, about `excess` bytes of them but not many at once. Returns how many bytes; 0: there are
 /// none, or of a trusted host only fresh ones.
-pub(super) fn delete_oldest_of(connection: &Connection, owner: Owner, excess: i64) -> Sql<i64> {
+pub(super) fn delete_oldest_of(connection: &Connection, owner: SampleOwner, excess: i64) -> Sql<i64> {
     let is_unauthenticated = owner.range == IdRange::Unauthenticated;
     let text = oldest_chunks(&format!("host_id = ?1 AND {IS_UNAUTHENTICATED} = ?2"));
     let mut chunks = all_rows(connection, &text, params![owner.host, is_unauthenticated], OldChunk::read)?;

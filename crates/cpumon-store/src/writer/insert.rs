@@ -10,7 +10,7 @@ use rusqlite::{Connection, Result as Sql, params};
 
 use super::compact::Compactor;
 use super::dims::Dims;
-use super::pack::Packer;
+use super::pack::IntervalPacker;
 use super::process_lists::{EVERY, ListSchedule, has_all, knows_resting, write_list};
 use super::session::Transaction;
 use crate::codec::host;
@@ -40,7 +40,7 @@ pub(super) struct Arrival<'a> {
 /// Packs and inserts intervals, with buffers that are used again.
 #[derive(Debug)]
 pub(super) struct Inserter {
-    packer: Packer,
+    packer: IntervalPacker,
     cpus: Vec<u8>,
     clock_pieces: ClockPieces,
     lists: ListSchedule,
@@ -50,7 +50,7 @@ pub(super) struct Inserter {
 impl Inserter {
     pub(super) fn new(options: &StoreOptions) -> Self {
         Self {
-            packer: Packer::default(),
+            packer: IntervalPacker::default(),
             cpus: Vec::new(),
             clock_pieces: ClockPieces::default(),
             // Sooner than the queue, which passes idle rows on only with some intervals: those must find a list due.

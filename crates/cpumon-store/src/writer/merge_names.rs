@@ -10,7 +10,7 @@ use super::naming::LastIds;
 use super::session::Transaction;
 use crate::codec::lists::pack;
 use crate::error::unpackable;
-use crate::names::{Block, Name, ProcessName, ThreadName, block_around};
+use crate::names::{Block, NameRow, ProcessName, ThreadName, block_around};
 use crate::rows::{ByRange, IdRange, execute, signed, value};
 
 const BLOCK_IDS: u64 = 1024;
@@ -77,7 +77,7 @@ impl NameMerger {
 }
 
 /// Names whose blocks have columns of their own.
-pub(super) trait StoredInBlocks: Name {
+pub(super) trait StoredInBlocks: NameRow {
     fn write_block(connection: &Connection, block: &Block<Self>, level: i32) -> Sql<()>;
 }
 
@@ -125,7 +125,7 @@ pub(super) fn rewrite_block<N: StoredInBlocks>(
     execute(connection, &text, [block.first_id.cast_signed()]).map(drop)
 }
 
-fn packed<N: Name>(names: &[N], level: i32) -> Sql<Vec<u8>> {
+fn packed<N: NameRow>(names: &[N], level: i32) -> Sql<Vec<u8>> {
     pack(names, level).map_err(unpackable)
 }
 
@@ -161,7 +161,7 @@ fn merge_oldest<N: StoredInBlocks>(connection: &Connection, merged: u64, last: u
 }
 
 /// Records that tasks are in samples received at `now_s`, so that retention keeps their names. Ids may repeat.
-pub(super) fn mark_seen<N: Name>(connection: &Connection, ids: &mut Vec<u64>, now_s: i64) -> Sql<()> {
+pub(super) fn mark_seen<N: NameRow>(connection: &Connection, ids: &mut Vec<u64>, now_s: i64) -> Sql<()> {
     // In order of id, the names of one block follow each other, and each block is unpacked once.
     ids.sort_unstable();
     ids.dedup();

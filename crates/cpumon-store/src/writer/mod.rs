@@ -27,7 +27,7 @@ use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Moment, Trust};
 
 pub(crate) use self::active::ActiveCopy;
 pub(crate) use self::age::known_ns;
-use self::age::{AgeClock, Times};
+use self::age::{AgeClock, AgeTimes};
 use self::compact::{Compactor, Due};
 use self::dims::Dims;
 pub(crate) use self::gaps::{Losses, LostByHost, RolledBack};
@@ -40,7 +40,7 @@ pub(crate) use self::process_lists::{
 };
 use self::retain::Retention;
 pub(crate) use self::session::open_beside_writer;
-use self::session::{Session, Transaction, lock_store};
+use self::session::{Transaction, WriterSession, lock_store};
 use crate::Gap;
 use crate::error::{At, Result, StoreError, check_is_file};
 use crate::options::StoreOptions;
@@ -52,7 +52,7 @@ const MAX_TASKS: usize = 4 << 20;
 
 #[derive(Debug)]
 pub struct Writer {
-    session: Session,
+    session: WriterSession,
     options: StoreOptions,
     parts: WriterParts,
     /// What was lost; the next commit records it as gaps.
@@ -77,7 +77,7 @@ impl Writer {
     pub fn open(path: &Path, options: &StoreOptions) -> Result<Self> {
         check_is_file(path)?;
         let lock = lock_store(path)?;
-        let session = Session::open(path, options)?;
+        let session = WriterSession::open(path, options)?;
         let connection = session.connection();
         let parts = WriterParts {
             dims: Dims::load(connection).at("read ids", path)?,
@@ -249,10 +249,10 @@ impl Writer {
 
     /// [`Writer::maintain`] as if it were `now_wall_ns`.
     pub fn maintain_at(&mut self, budget: Duration, now_wall_ns: i64) -> Result<()> {
-        self.maintain_for(budget, Times::of(now_wall_ns))
+        self.maintain_for(budget, AgeTimes::of(now_wall_ns))
     }
 
-    fn maintain_for(&mut self, budget: Duration, times: Times) -> Result<()> {
+    fn maintain_for(&mut self, budget: Duration, times: AgeTimes) -> Result<()> {
         let begin = Instant::now();
         if self.parts.dims.task_count() > MAX_TASKS {
             self.parts.dims.forget_tasks();
@@ -311,7 +311,7 @@ impl Writer {
     }
 
     /// One step of retention; `false` if there is nothing to do.
-    fn retain(&mut self, times: Times) -> Result<bool> {
+    fn retain(&mut self, times: AgeTimes) -> Result<bool> {
         let step =
             self.step("delete old data", |transaction, WriterParts { retention, dims, compactor, .. }| {
                 retention.step(transaction, dims, times, &|| compactor.fresh.oldest_received_ns())

@@ -11,7 +11,7 @@ use cpumon_model::{
 };
 use rusqlite::{Connection, Result as Sql, ToSql, params_from_iter};
 
-use crate::names::{Name, ProcessName, ThreadName};
+use crate::names::{NameRow, ProcessName, ThreadName};
 use crate::rows::{BootRow, HostRow, IdRange, execute, find_row, first, value};
 
 /// Tasks of one host in memory; beyond it they are forgotten and get new rows.

@@ -9,7 +9,7 @@ use cpumon_model::{
 
 use super::active::{is_active_process, is_stored_thread, process_of, stores_idle};
 use super::naming::{Naming, Seeded};
-use crate::codec::blob::Encoder;
+use crate::codec::blob::BlobEncoder;
 use crate::codec::{Coding, PackedProcess, PackedThread, sched, sum};
 
 /// Numbers of the rows that `wanted` picks. Which ones it picks changes from second to second, so that a branch would mostly
@@ -29,7 +29,7 @@ fn pick<T>(rows: &[T], wanted: impl Fn(&T) -> bool, into: &mut Vec<u32>) {
 const NONE: u32 = u32::MAX;
 
 #[derive(Copy, Clone, Debug)]
-struct Slot {
+struct ProcessSlot {
     key: ProcessKey,
     id: u64,
     /// Index into the interval's processes; [`NONE`] if it has no row there.
@@ -48,13 +48,13 @@ struct Active {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Packer {
+pub(crate) struct IntervalPacker {
     picked: Vec<u32>,
     /// Slot of each of the interval's processes, or [`NONE`].
     slot_of: Vec<u32>,
     /// Slots of processes that have no row in the interval.
     absent: HashMap<ProcessKey, u32, Seeded>,
-    slots: Vec<Slot>,
+    slots: Vec<ProcessSlot>,
     /// In the order of the interval.
     active: Vec<Active>,
     /// The same, grouped by slot.
@@ -63,11 +63,11 @@ pub(crate) struct Packer {
     next: Vec<u32>,
     coding: Coding,
     has_ends: bool,
-    encoder: Encoder,
-    sched: sched::Encoder,
+    encoder: BlobEncoder,
+    sched: sched::SchedEncoder,
 }
 
-impl Packer {
+impl IntervalPacker {
     /// Packs `interval`. Tasks that ended are forgotten afterwards.
     pub(crate) fn pack(&mut self, naming: &mut Naming<'_>, interval: &Interval) -> rusqlite::Result<()> {
         // Agents sort. Others may send any order, or a process twice: sorted here, so that the search in a sorted list below
@@ -188,7 +188,7 @@ impl Packer {
     }
 
     fn add_slot(&mut self, key: ProcessKey, id: u64, row: u32) -> usize {
-        self.slots.push(Slot { key, id, row, threads: 0, sum: Delta::default() });
+        self.slots.push(ProcessSlot { key, id, row, threads: 0, sum: Delta::default() });
         self.slots.len() - 1
     }
 
@@ -243,7 +243,7 @@ impl Packer {
     }
 
     fn encode_delays(&mut self, interval: &Interval) {
-        let of_slot = |slot: &Slot| Some((slot.id, interval.delays_of(DelayOf::Process(slot.key))?));
+        let of_slot = |slot: &ProcessSlot| Some((slot.id, interval.delays_of(DelayOf::Process(slot.key))?));
         let processes: Vec<_> = self.slots.iter().filter_map(of_slot).collect();
         self.sched.delays(processes.into_iter());
         let of_thread = |active: &Active| {
@@ -274,7 +274,7 @@ fn packed_thread(id: u64, row: &ThreadInterval) -> PackedThread {
 }
 
 #[inline]
-fn packed_process(slot: &Slot, row: Option<&ProcessInterval>) -> PackedProcess {
+fn packed_process(slot: &ProcessSlot, row: Option<&ProcessInterval>) -> PackedProcess {
     let (id, stored_rows) = (slot.id, slot.threads);
     match row {
         Some(row) => PackedProcess {

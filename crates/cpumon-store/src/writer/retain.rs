@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use rusqlite::{Connection, Result as Sql};
 
-use super::age::Times;
+use super::age::AgeTimes;
 use super::delete::{
     Wipe, delete_host, delete_older, delete_oldest_of, delete_oldest_sums, delete_sums, empty_host,
 };
 use super::dims::Dims;
 use super::naming::Gone;
 use super::session::Transaction;
-use super::sweep::{Purge, Step, Sweep, SweepLimits, prune_infos};
+use super::sweep::{Purge, Sweep, SweepLimits, SweepStep, prune_infos};
 use super::usage::Usage;
 use crate::options::StoreOptions;
 use crate::rows::{HostRow, IdRange, execute, find_row, signed, value};
@@ -60,9 +60,9 @@ impl Retention {
         &mut self,
         transaction: &Transaction<'_>,
         dims: &Dims,
-        times: Times,
+        times: AgeTimes,
         oldest_fresh_ns: &dyn Fn() -> Option<i64>,
-    ) -> Sql<Step> {
+    ) -> Sql<SweepStep> {
         if let Some(gone) = self.forget_some(transaction, dims)? {
             return Ok(gone.into());
         }
@@ -94,7 +94,7 @@ impl Retention {
             return Ok(Gone::default().into());
         }
         if !self.sweep.is_due(times.running_ns) {
-            return Ok(Step { is_done: true, gone: Gone::default() });
+            return Ok(SweepStep { is_done: true, gone: Gone::default() });
         }
         if self.sweep.is_resting() {
             self.drop_old_sums(transaction, times.age_ns)?;

@@ -40,7 +40,7 @@ struct ProcessSum {
 }
 
 #[derive(Debug, Default)]
-struct Sums {
+struct BucketSums {
     /// Sums of the host by number of the bucket.
     hosts: BTreeMap<i64, HostSum>,
     /// Sums of processes by number of the bucket and row of `process`.
@@ -51,7 +51,7 @@ struct Sums {
 #[derive(Debug, Default)]
 pub(super) struct Rollup {
     /// In the order of [`Resolution::ALL`].
-    sums: [Sums; 2],
+    sums: [BucketSums; 2],
     threads: ThreadSums,
     sched: SchedRows,
     cpus: Interval,

@@ -20,7 +20,7 @@ const WRITE: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE
 
 /// The only connection that writes to a store.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct WriterSession {
     path: PathBuf,
     connection: Connection,
     is_open: bool,
@@ -39,7 +39,7 @@ impl Deref for Transaction<'_> {
     }
 }
 
-impl Session {
+impl WriterSession {
     /// Opens or creates the database file and brings its schema up to date.
     pub(super) fn open(path: &Path, options: &StoreOptions) -> Result<Self> {
         let file = file_of(path)?;

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use rusqlite::{Connection, Result as Sql, Row, params};
 
-use super::age::Times;
+use super::age::AgeTimes;
 use super::delete::delete_host;
 use super::merge_names::{StoredInBlocks, rewrite_block};
 use super::naming::{Gone, GoneIds, LastIds};
@@ -57,7 +57,7 @@ pub(super) struct Sweep {
 
 #[derive(Copy, Clone)]
 pub(super) struct SweepLimits<'a> {
-    pub(super) times: Times,
+    pub(super) times: AgeTimes,
     /// Samples and gaps from before may go; `None`: never by age.
     pub(super) samples_ns: Option<i64>,
     pub(super) zstd_level: i32,
@@ -66,13 +66,13 @@ pub(super) struct SweepLimits<'a> {
 }
 
 #[derive(Debug)]
-pub(super) struct Step {
+pub(super) struct SweepStep {
     pub(super) is_done: bool,
     /// Rows that the caller must forget once it is committed.
     pub(super) gone: Gone,
 }
 
-impl From<Gone> for Step {
+impl From<Gone> for SweepStep {
     fn from(gone: Gone) -> Self {
         Self { is_done: false, gone }
     }
@@ -94,7 +94,7 @@ impl Sweep {
         connection: &Connection,
         last: &ByRange<LastIds>,
         limits: &SweepLimits<'_>,
-    ) -> Sql<Step> {
+    ) -> Sql<SweepStep> {
         let mut gone = Gone::default();
         self.phase = match self.phase {
             Phase::Resting => Phase::Hosts(0),
@@ -130,7 +130,7 @@ impl Sweep {
                 gone.infos = true;
             }
         }
-        Ok(Step { is_done, gone })
+        Ok(SweepStep { is_done, gone })
     }
 }
 

@@ -51,7 +51,7 @@ struct ThreadHour {
 
 /// A thread row of a chunk, by what decides its sum.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-struct Source {
+struct ThreadSumKey {
     hour: i64,
     /// The process that it is summed under.
     process_id: u64,
@@ -83,7 +83,7 @@ struct IntervalAt {
 pub(super) struct ThreadSums {
     at: IntervalAt,
     intervals: BTreeMap<i64, i64>,
-    sources: HashMap<Source, usize, Seeded>,
+    sources: HashMap<ThreadSumKey, usize, Seeded>,
     places: HashMap<ThreadHour, usize, Seeded>,
     sums: Vec<ThreadSum>,
 }
@@ -121,7 +121,7 @@ impl ThreadSums {
     ) -> Sql<()> {
         for thread in threads {
             let is_short = thread.life == Life::BornEnded;
-            let source = Source { hour: self.at.hour, process_id, thread_id: thread.id, is_short };
+            let source = ThreadSumKey { hour: self.at.hour, process_id, thread_id: thread.id, is_short };
             let place = match self.sources.get(&source) {
                 Some(&place) => place,
                 None => self.insert(source, names)?,
@@ -132,7 +132,7 @@ impl ThreadSums {
     }
 
     #[cold]
-    fn insert(&mut self, source: Source, names: &mut SumNames<'_>) -> Sql<usize> {
+    fn insert(&mut self, source: ThreadSumKey, names: &mut SumNames<'_>) -> Sql<usize> {
         let name = names.thread(source.thread_id)?;
         let own = ThreadKey { tid: name.tid, start_ns: name.start_ns };
         let key = if source.is_short { shared_key(&name.comm) } else { own };

@@ -43,7 +43,7 @@ const OTHERS_NS_A_ROW: i64 = 36_000;
 
 /// Samples of one host that came in with trust, or without.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Owner {
+pub(super) struct SampleOwner {
     pub(super) range: IdRange,
     pub(super) host: HostRow,
 }
@@ -51,7 +51,7 @@ pub(super) struct Owner {
 /// Bytes of samples and names at the last count.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
-    samples: BTreeMap<Owner, i64>,
+    samples: BTreeMap<SampleOwner, i64>,
     samples_counted_ns: i64,
     samples_next_ns: i64,
     /// Of all unauthenticated hosts: everything but samples.
@@ -102,7 +102,7 @@ impl Usage {
         }
         let read = |row: &Row<'_>| {
             let range = if row.get(1)? { IdRange::Unauthenticated } else { IdRange::Trusted };
-            Ok((Owner { range, host: row.get(0)? }, RowBytes { rows: row.get(2)?, bytes: row.get(3)? }))
+            Ok((SampleOwner { range, host: row.get(0)? }, RowBytes { rows: row.get(2)?, bytes: row.get(3)? }))
         };
         let counted = all_rows(connection, &samples_query(), [], read)?;
         let rows: i64 = counted.iter().map(|(_, counted)| counted.rows).sum();
@@ -128,13 +128,13 @@ impl Usage {
     }
 
     /// The owner with most samples of a range.
-    pub(super) fn largest(&self, range: IdRange) -> Option<Owner> {
+    pub(super) fn largest(&self, range: IdRange) -> Option<SampleOwner> {
         let owners = self.samples.iter().filter(|(owner, _)| owner.range == range);
         owners.max_by_key(|(_, bytes)| **bytes).map(|(owner, _)| *owner)
     }
 
     /// Bytes of samples were deleted; 0: there are none to delete.
-    pub(super) fn freed(&mut self, owner: Owner, bytes: i64) {
+    pub(super) fn freed(&mut self, owner: SampleOwner, bytes: i64) {
         let left = self.samples.get(&owner).map_or(0, |had| had - bytes);
         if bytes > 0 && left > 0 {
             self.samples.insert(owner, left);

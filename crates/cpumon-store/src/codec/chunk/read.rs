@@ -6,8 +6,8 @@ use cpumon_model::{Delta, Flags};
 use super::FORMAT;
 use crate::codec::limits::{MAX_INTERVALS, MAX_ROWS, MAX_SECTION_BYTES};
 use crate::codec::meta::{COUNT, IN_EVERY_CHUNK, MetaRow, read_meta, read_optional};
-use crate::codec::values::Values;
-use crate::codec::varint::{Cursor, Malformed};
+use crate::codec::values::DeltaReader;
+use crate::codec::varint::{Malformed, VarintCursor};
 use crate::codec::zip::unzip;
 use crate::codec::{PackedProcess, PackedThread, difference, life_of, place_of};
 
@@ -27,7 +27,7 @@ struct Directory {
 
 impl Directory {
     /// Reads a directory of at most `most` rows.
-    fn read(cursor: &mut Cursor<'_>, intervals: usize, most: usize) -> Result<Self, Malformed> {
+    fn read(cursor: &mut VarintCursor<'_>, intervals: usize, most: usize) -> Result<Self, Malformed> {
         let tasks = cursor.count(2)?;
         let (mut ids, mut counts, mut numbers) = (cursor.section()?, cursor.section()?, cursor.section()?);
         // Each row has one number there. It is a byte, and zstd makes a thousand of one: they are counted before memory is reserved for rows.
@@ -36,7 +36,7 @@ impl Directory {
             return Err(numbers.malformed("more than 524,288 rows"));
         }
         // No writer makes one, and names are read for each.
-        let without_rows = |counts: &Cursor<'_>| Err(counts.malformed("a task without rows"));
+        let without_rows = |counts: &VarintCursor<'_>| Err(counts.malformed("a task without rows"));
         if tasks > len {
             return without_rows(&counts);
         }
@@ -142,7 +142,7 @@ impl Chunk {
         // buffer.
         let mut plain = std::mem::take(&mut self.plain);
         unzip(section, &mut plain, MAX_SECTION_BYTES)?;
-        let mut cursor = Cursor::open(&plain, FORMAT)?;
+        let mut cursor = VarintCursor::open(&plain, FORMAT)?;
         // Each interval has at least one byte in each of these columns.
         let count = cursor.count_to(IN_EVERY_CHUNK, MAX_INTERVALS, "more than 1,024 intervals")?;
         self.metas.resize(count, [0; COUNT]);
@@ -203,7 +203,7 @@ impl Chunk {
     ) -> Result<(), E> {
         let mut plain = std::mem::take(&mut self.plain);
         unzip(section, &mut plain, MAX_SECTION_BYTES)?;
-        let mut cursor = Cursor::open(&plain, FORMAT)?;
+        let mut cursor = VarintCursor::open(&plain, FORMAT)?;
         // A writer of before limited threads only. Rows of processes that did something take two bytes each at least, packed.
         let most = MAX_ROWS.max(section.len());
         let directory = Directory::read(&mut cursor, self.metas.len(), most)?;
@@ -216,7 +216,7 @@ impl Chunk {
 
     fn read_process_rows(
         &mut self,
-        cursor: &mut Cursor<'_>,
+        cursor: &mut VarintCursor<'_>,
         directory: &Directory,
         picked: &[bool],
     ) -> Result<(), Malformed> {
@@ -228,7 +228,7 @@ impl Chunk {
         fill(&mut self.processes.all, wanted().count());
         self.order.reserve_exact(directory.intervals.len());
         let (mut odd, mut live, mut stored) = (cursor.section()?, cursor.section()?, cursor.section()?);
-        let mut values = Values::open(cursor)?;
+        let mut values = DeltaReader::open(cursor)?;
         // Unwanted rows are only counted until a wanted one comes: many are skipped faster than one by one.
         let mut passed = 0;
         for (task, interval) in directory.rows() {
@@ -278,7 +278,7 @@ impl Chunk {
         }
         let mut plain = std::mem::take(&mut self.plain);
         unzip(section, &mut plain, MAX_SECTION_BYTES)?;
-        let mut cursor = Cursor::open(&plain, FORMAT)?;
+        let mut cursor = VarintCursor::open(&plain, FORMAT)?;
         self.sched.all.reserve_exact(cursor.remaining());
         for end in &mut self.sched.ends {
             self.sched.all.extend_from_slice(cursor.section_bytes()?);
@@ -292,13 +292,13 @@ impl Chunk {
     pub(crate) fn read_threads(&mut self, section: &[u8]) -> Result<Vec<u64>, Malformed> {
         let mut plain = std::mem::take(&mut self.plain);
         unzip(section, &mut plain, MAX_SECTION_BYTES)?;
-        let mut cursor = Cursor::open(&plain, FORMAT)?;
+        let mut cursor = VarintCursor::open(&plain, FORMAT)?;
         let most = MAX_ROWS.saturating_sub(self.order.len()).max(section.len());
         let directory = Directory::read(&mut cursor, self.metas.len(), most)?;
         self.place_threads(directory.intervals.len())
             .ok_or_else(|| cursor.malformed("threads are missing"))?;
         let (mut process, mut place, mut odd) = (cursor.section()?, cursor.section()?, cursor.section()?);
-        let mut values = Values::open(&mut cursor)?;
+        let mut values = DeltaReader::open(&mut cursor)?;
         let mut group = 0_i64;
         // Rows that are stepped over, and values of them: they are only counted until a wanted row comes.
         let (mut passed, mut passed_values) = (0, 0);

@@ -82,7 +82,7 @@ mod events {
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             let mut back = Interval { cpus: vec![CpuInterval::default()], ..Interval::default() };
-            let _ = decode_events(&mut Cursor::new(&bytes), &mut back);
+            let _ = decode_events(&mut VarintCursor::new(&bytes), &mut back);
             prop_assert!(back.irqs.len() <= bytes.len());
         }
     }
@@ -119,14 +119,14 @@ mod cgroups {
         fn they_come_back(cgroups in any_cgroups()) {
             let mut bytes = Vec::new();
             cgroups.write(&mut bytes);
-            let mut cursor = Cursor::new(&bytes);
+            let mut cursor = VarintCursor::new(&bytes);
             prop_assert_eq!(Cgroups::read(&mut cursor).unwrap(), cgroups);
             prop_assert_eq!(cursor.remaining(), 0);
         }
 
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
-            if let Ok(cgroups) = Cgroups::read(&mut Cursor::new(&bytes)) {
+            if let Ok(cgroups) = Cgroups::read(&mut VarintCursor::new(&bytes)) {
                 prop_assert!(cgroups.rows.len() <= bytes.len());
             }
         }

@@ -25,7 +25,7 @@ mod rows {
     proptest! {
         #[test]
         fn rows_come_back_and_processes_are_sums(rows in prop::collection::btree_map(1..9_999_u64, any_row(), 0..9)) {
-            let mut encoder = Encoder::default();
+            let mut encoder = SchedEncoder::default();
             encoder.begin(2);
             encoder.process(77, u32::try_from(rows.len()).unwrap());
             let mut sum = SchedDelta::default();
@@ -81,12 +81,12 @@ mod histograms {
             let histogram: DelayHistogram = counts.into_iter().collect();
             let mut bytes = Vec::new();
             write_histogram(&mut bytes, &histogram);
-            prop_assert_eq!(read_histogram(&mut Cursor::new(&bytes)).unwrap(), histogram);
+            prop_assert_eq!(read_histogram(&mut VarintCursor::new(&bytes)).unwrap(), histogram);
         }
 
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
-            let _ = read_histogram(&mut Cursor::new(&bytes));
+            let _ = read_histogram(&mut VarintCursor::new(&bytes));
         }
     }
 }
