@@ -68,7 +68,7 @@ pub struct DurationRow {
 }
 
 #[derive(Default)]
-struct Thread {
+struct ThreadDurations {
     task: TraceTask,
     durations: Durations,
     left_ns: Option<u64>,
@@ -77,7 +77,7 @@ struct Thread {
 pub(super) struct AllDurations {
     of: DurationOf,
     range: TraceRange,
-    threads: Slots<Thread>,
+    threads: Slots<ThreadDurations>,
     memory: Memory,
 }
 
@@ -182,7 +182,7 @@ pub struct LongWait {
 
 /// A wait that goes on in another queue, or behind the end.
 #[derive(Debug)]
-struct Part {
+struct UnfinishedWait {
     span: ThreadSpan,
     culprits: Culprits,
 }
@@ -192,7 +192,7 @@ pub(super) struct LongestWaits {
     range: TraceRange,
     wanted: usize,
     slices: Slices,
-    parts: Slots<Option<Box<Part>>>,
+    parts: Slots<Option<Box<UnfinishedWait>>>,
     memory: Memory,
     wakers: Slots<Option<TraceTask>>,
     /// Waits by length; of equally long ones the later comes first.
@@ -262,7 +262,7 @@ impl SpanSink for LongestWaits {
         // In front of the range: only what it begins with may still be in it.
         if whole.is_over && whole.until_ns < self.range.from_ns {
             if let Some(part) = self.parts.at(whole.slot).take() {
-                self.memory.give_back(size_of::<Part>() + part.culprits.bytes());
+                self.memory.give_back(size_of::<UnfinishedWait>() + part.culprits.bytes());
             }
             return;
         }
@@ -271,7 +271,7 @@ impl SpanSink for LongestWaits {
         let ends = whole.is_over || until_ns < whole.until_ns;
         let before = self.parts.at(span.slot).take();
         if let Some(part) = &before {
-            self.memory.give_back(size_of::<Part>() + part.culprits.bytes());
+            self.memory.give_back(size_of::<UnfinishedWait>() + part.culprits.bytes());
         }
         let before = before.filter(|part| part.span.since_ns == span.since_ns);
         if ends && !self.is_wanted(span.until_ns - span.since_ns) {
@@ -284,8 +284,8 @@ impl SpanSink for LongestWaits {
         self.memory.give_back(culprits.bytes() - known);
         if ends {
             self.note(&span, &culprits);
-        } else if self.memory.take(size_of::<Part>() + culprits.bytes()) {
-            *self.parts.at(span.slot) = Some(Box::new(Part { span, culprits }));
+        } else if self.memory.take(size_of::<UnfinishedWait>() + culprits.bytes()) {
+            *self.parts.at(span.slot) = Some(Box::new(UnfinishedWait { span, culprits }));
         }
     }
 

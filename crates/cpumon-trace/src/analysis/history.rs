@@ -20,7 +20,7 @@ const MAX_STATES: usize = 1 << 21;
 const MAX_WAKEUPS: usize = 1 << 22;
 
 #[derive(Copy, Clone, Debug)]
-struct Held {
+struct HeldState {
     task: TraceTask,
     slot: u32,
     cpu: u16,
@@ -34,7 +34,7 @@ struct Held {
 #[derive(Default)]
 pub struct TraceHistory {
     range: TraceRange,
-    states: VecDeque<Held>,
+    states: VecDeque<HeldState>,
     /// What came before this time is not held, because there was too much of it; 0: all is.
     pub dropped_until_ns: u64,
     wakers: VecDeque<Waker>,
@@ -79,7 +79,7 @@ impl TraceHistory {
     pub fn path(&self, task: TraceTask, at_ns: u64, most: usize) -> Vec<PathStep> {
         let Some(slot) = self.slot(task) else { return Vec::new() };
         let mut walk =
-            Walk { history: self, slot, task, at_ns, waker: None, frames: Vec::new(), steps: Vec::new() };
+            PathWalk { history: self, slot, task, at_ns, waker: None, frames: Vec::new(), steps: Vec::new() };
         while walk.steps.len() < most && walk.at_ns > self.begin_ns() {
             walk.step();
         }
@@ -90,7 +90,7 @@ impl TraceHistory {
         self.range.from_ns.max(self.dropped_until_ns)
     }
 
-    fn held(&self, place: u32) -> &Held {
+    fn held(&self, place: u32) -> &HeldState {
         &self.states[place as usize]
     }
 
@@ -112,7 +112,7 @@ impl TraceHistory {
     }
 
     /// The last state of a thread that began before this time.
-    fn before(&self, slot: u32, at_ns: u64) -> Option<&Held> {
+    fn before(&self, slot: u32, at_ns: u64) -> Option<&HeldState> {
         let after = self
             .by_slot
             .partition_point(|&place| (self.held(place).slot, self.held(place).from_ns) < (slot, at_ns));
@@ -120,13 +120,13 @@ impl TraceHistory {
         (held.slot == slot).then_some(held)
     }
 
-    fn waker(&self, held: &Held) -> Option<Waker> {
+    fn waker(&self, held: &HeldState) -> Option<Waker> {
         let at = held.wakeup.checked_sub(self.first_wakeup)?;
         self.wakers.get(usize::try_from(at).ok()?).copied()
     }
 
     /// Who had a CPU in a time, each slice, in order.
-    fn slices(&self, cpu: u16, from_ns: u64, until_ns: u64) -> impl Iterator<Item = &Held> {
+    fn slices(&self, cpu: u16, from_ns: u64, until_ns: u64) -> impl Iterator<Item = &HeldState> {
         // Slices of a CPU do not overlap, so only one that began earlier can reach into the time.
         let first = self
             .by_cpu
@@ -161,7 +161,7 @@ impl SpanSink for TraceHistory {
         {
             self.dropped_until_ns = self.dropped_until_ns.max(oldest.until_ns);
         }
-        self.states.push_back(Held {
+        self.states.push_back(HeldState {
             task: span.task,
             slot: u32::try_from(span.slot).unwrap_or(u32::MAX),
             cpu: span.cpu,
@@ -200,7 +200,7 @@ impl SpanSink for TraceHistory {
     }
 
     fn bytes(&self, threads: usize) -> usize {
-        let states = self.states.capacity() * size_of::<Held>();
+        let states = self.states.capacity() * size_of::<HeldState>();
         let wakers = self.wakers.capacity() * size_of::<Waker>();
         self.last_wakeup.bytes(threads) + states + wakers + self.sources.bytes()
     }
@@ -238,24 +238,24 @@ impl PathStep {
 }
 
 /// Where the path goes on when it comes to the begin of a wait.
-struct Frame {
+struct PathFrame {
     slot: u32,
     task: TraceTask,
     from_ns: u64,
 }
 
-struct Walk<'h> {
+struct PathWalk<'h> {
     history: &'h TraceHistory,
     slot: u32,
     task: TraceTask,
     at_ns: u64,
     /// Who ended the wait before `at_ns`.
     waker: Option<Waker>,
-    frames: Vec<Frame>,
+    frames: Vec<PathFrame>,
     steps: Vec<PathStep>,
 }
 
-impl Walk<'_> {
+impl PathWalk<'_> {
     /// The begin of the wait that is being explained, or of all.
     fn floor_ns(&self) -> u64 {
         self.frames.last().map_or(self.history.begin_ns(), |frame| frame.from_ns)
@@ -273,7 +273,7 @@ impl Walk<'_> {
         self.go_to(from_ns);
     }
 
-    fn pass(&mut self, held: &Held) {
+    fn pass(&mut self, held: &HeldState) {
         let from_ns = held.from_ns.max(self.floor_ns());
         match held.state {
             ThreadState::Blocked(_) => {
@@ -282,7 +282,7 @@ impl Walk<'_> {
                 self.push(held.state, from_ns, held.cpu, waker);
                 if let (Some((slot, task)), Some(step)) = (follows, self.steps.last_mut()) {
                     step.is_explained = true;
-                    self.frames.push(Frame { slot: self.slot, task: self.task, from_ns });
+                    self.frames.push(PathFrame { slot: self.slot, task: self.task, from_ns });
                     (self.slot, self.task) = (slot, task);
                     return;
                 }
@@ -300,7 +300,7 @@ impl Walk<'_> {
     }
 
     /// Who woke the thread; the idle task if only a timer can have ended its sleep.
-    fn waker_of(&self, held: &Held) -> Option<Waker> {
+    fn waker_of(&self, held: &HeldState) -> Option<Waker> {
         let waker = self.history.waker(held)?;
         let before = self.history.before(self.slot, held.from_ns).map(|before| before.state);
         let slept = matches!(before, Some(ThreadState::Blocked(reason)) if SLEEPS.contains(&&*reason.name()));

@@ -41,17 +41,17 @@ pub(super) struct ReadyTimes {
     /// Buckets of the last waits, which are not in `counts` yet.
     recent: [u8; RECENT],
     recents: u8,
-    counts: Option<Box<Counts>>,
+    counts: Option<Box<DelayCounts>>,
 }
 
 #[derive(Clone, Debug)]
-struct Counts {
+struct DelayCounts {
     /// Counts that are not yet added to `histogram`.
     small: [u8; DELAY_BUCKETS],
     histogram: DelayHistogram,
 }
 
-impl Default for Counts {
+impl Default for DelayCounts {
     fn default() -> Self {
         Self { small: [0; DELAY_BUCKETS], histogram: DelayHistogram::default() }
     }
@@ -88,7 +88,7 @@ impl ReadyTimes {
     #[inline(never)]
     fn count_recent(&mut self, memory: &mut Memory) {
         self.recents = 0;
-        if self.counts.is_none() && !memory.take(size_of::<Counts>()) {
+        if self.counts.is_none() && !memory.take(size_of::<DelayCounts>()) {
             return;
         }
         let counts = self.counts.get_or_insert_default();
@@ -127,12 +127,12 @@ const MOSTLY: u8 = 8;
 /// A cache line of culprits. A place that is not taken has the task that no CPU runs.
 #[derive(Copy, Clone, Debug)]
 #[repr(align(64))]
-struct Line {
+struct CulpritLine {
     tasks: [TraceTask; A_LINE],
     ns: [u64; A_LINE],
 }
 
-impl Line {
+impl CulpritLine {
     const EMPTY: Self = Self { tasks: [TraceTask::UNKNOWN; A_LINE], ns: [0; A_LINE] };
 
     /// Where the task is, if it is anywhere. Any place may be the right one, so a branch for each would be mispredicted.
@@ -147,7 +147,7 @@ impl Line {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Culprits {
     /// Number of lines: 0, or a power of two.
-    lines: Box<[Line]>,
+    lines: Box<[CulpritLine]>,
     /// Waits in long queues less those in short ones.
     long_waits: u8,
 }
@@ -187,10 +187,10 @@ impl Culprits {
         let most = if self.long_waits >= MOSTLY { MANY_LINES } else { LINES };
         while !self.has_place(task) && self.lines.len() < most {
             // Twice as many, or the first one: so many are added. Without memory the least of those that are there makes way, as in a full list.
-            if !memory.take(self.lines.len().max(1) * size_of::<Line>()) {
+            if !memory.take(self.lines.len().max(1) * size_of::<CulpritLine>()) {
                 break;
             }
-            let wider = vec![Line::EMPTY; (2 * self.lines.len()).max(1)].into_boxed_slice();
+            let wider = vec![CulpritLine::EMPTY; (2 * self.lines.len()).max(1)].into_boxed_slice();
             let before = Self { lines: std::mem::replace(&mut self.lines, wider), long_waits: 0 };
             before.iter().for_each(|(task, ns)| self.put(task, ns));
         }

@@ -69,7 +69,7 @@ pub struct SeriesRow {
 pub struct Series {
     range: TraceRange,
     every_ns: u64,
-    threads: Slots<Thread>,
+    threads: Slots<ThreadSeries>,
     cpus: Slots<Option<CpuSeries>>,
     /// CPU in whose run queue each thread is.
     queued: Slots<Option<u16>>,
@@ -78,7 +78,7 @@ pub struct Series {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Thread {
+struct ThreadSeries {
     task: TraceTask,
     cells: Vec<SeriesCell>,
     /// What interrupts took in each interval, ns. They come before the slice that they are in.
@@ -92,7 +92,7 @@ struct CpuSeries {
     queue_since_ns: u64,
 }
 
-impl Thread {
+impl ThreadSeries {
     /// What interrupts took of a slice came in front of it, and may come again where the slice goes on.
     fn add_to(&self, cells: &mut Vec<SeriesCell>) {
         let mut taken = self.taken.iter().peekable();
@@ -208,7 +208,7 @@ impl Series {
             if self.cells > MAX_CELLS {
                 return;
             }
-            let Thread { task, cells, .. } = self.threads.at(span.slot);
+            let ThreadSeries { task, cells, .. } = self.threads.at(span.slot);
             *task = span.task;
             if cells.last().is_none_or(|last| last.interval != interval) {
                 if cells.is_empty() {

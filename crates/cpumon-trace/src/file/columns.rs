@@ -7,19 +7,19 @@ use cpumon_model::varint::{MAX_BYTES as MAX_VARINT_BYTES, push as push_varint, t
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe::compress_bound;
 
-use super::events::{Fields, fields};
+use super::events::{EventFields, fields};
 
 /// Tags; of times the first byte, the second one and the others, because each has its own range; tasks; other numbers.
 const COLUMNS: usize = 6;
 
 /// The columns of one chunk at a time. In a steady state it allocates nothing.
 #[derive(Default)]
-pub(super) struct Columns {
+pub(super) struct EventColumns {
     raw: [Vec<u8>; COLUMNS],
     frame: Vec<u8>,
 }
 
-impl Columns {
+impl EventColumns {
     /// Packs the rows of a chunk; false: they are none.
     pub(super) fn pack(&mut self, rows: &[u8], zstd: &mut Compressor<'_>, out: &mut Vec<u8>) -> bool {
         if self.split(rows).is_none() {
@@ -63,12 +63,12 @@ impl Columns {
 
 /// How far the columns of a chunk, one behind the other, have been read.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Places {
+pub(super) struct ColumnPlaces {
     at: [usize; COLUMNS],
     ends: [usize; COLUMNS],
 }
 
-impl Places {
+impl ColumnPlaces {
     /// Unpacks columns that together have this many bytes, one behind the other; `None`: they are not in there.
     pub(super) fn unpack(
         mut stored: &[u8],
@@ -87,13 +87,13 @@ impl Places {
     }
 
     #[inline]
-    pub(super) fn rest<'b>(&self, raw: &'b [u8]) -> Rest<'b> {
+    pub(super) fn rest<'b>(&self, raw: &'b [u8]) -> UnreadColumns<'b> {
         let column = |at: usize| raw.get(self.at[at]..self.ends[at]).unwrap_or_default();
-        Rest([column(0), column(1), column(2), column(3), column(4), column(5)])
+        UnreadColumns([column(0), column(1), column(2), column(3), column(4), column(5)])
     }
 
     #[inline]
-    pub(super) fn go_on(&mut self, rest: &Rest<'_>) {
+    pub(super) fn go_on(&mut self, rest: &UnreadColumns<'_>) {
         for (column, rest) in rest.0.iter().enumerate() {
             self.at[column] = self.ends[column] - rest.len();
         }
@@ -104,9 +104,9 @@ impl Places {
     }
 }
 
-pub(super) struct Rest<'b>([&'b [u8]; COLUMNS]);
+pub(super) struct UnreadColumns<'b>([&'b [u8]; COLUMNS]);
 
-impl Fields for Rest<'_> {
+impl EventFields for UnreadColumns<'_> {
     #[inline]
     fn tag(&mut self) -> Option<u8> {
         take_byte(&mut self.0[0])
@@ -180,7 +180,7 @@ fn take_number<'b>(bytes: &mut &'b [u8]) -> Option<&'b [u8]> {
     Some(number)
 }
 
-/// Bytes of the rows of what [`Columns::pack`] made, as its columns announce them; for fuzzers.
+/// Bytes of the rows of what [`EventColumns::pack`] made, as its columns announce them; for fuzzers.
 pub(super) fn announced_bytes(mut stored: &[u8]) -> Option<u64> {
     let mut sum = 0_u64;
     for _ in 0..COLUMNS {
@@ -207,7 +207,7 @@ mod tests {
     /// All events of a chunk on CPU 1; whether nothing is left of it.
     fn unpacked(stored: &[u8], bytes: usize, zstd: &mut Decompressor<'_>) -> Option<(Vec<SchedEvent>, bool)> {
         let (mut raw, mut context, mut events) = (Vec::new(), Context::new(1, 0), Vec::new());
-        let mut places = Places::unpack(stored, bytes, zstd, &mut raw)?;
+        let mut places = ColumnPlaces::unpack(stored, bytes, zstd, &mut raw)?;
         let mut rest = places.rest(&raw);
         while let Some(event) = context.take(&mut rest) {
             events.push(event);
@@ -229,7 +229,8 @@ mod tests {
                 events.push(SchedEvent { at_ns, cpu: 1, kind });
                 context.push(&mut rows, &SchedEvent { at_ns, cpu: 1, kind });
             }
-            let ((mut pack, mut unpack), mut columns, mut stored) = (both(), Columns::default(), Vec::new());
+            let ((mut pack, mut unpack), mut columns, mut stored) =
+                (both(), EventColumns::default(), Vec::new());
             prop_assert!(columns.pack(&rows, &mut pack, &mut stored));
             prop_assert_eq!(announced_bytes(&stored), Some(rows.len() as u64));
             prop_assert_eq!(unpacked(&stored, rows.len(), &mut unpack), Some((events, true)));
@@ -265,7 +266,7 @@ mod tests {
             0
         );
         assert_eq!(read([&[7], &[1], &[], &[], &[], &[]]).0, 0, "a kind that there is not");
-        let mut columns = Columns::default();
+        let mut columns = EventColumns::default();
         let (mut pack, _) = both();
         assert!(!columns.pack(&[0, 0x80], &mut pack, &mut Vec::new()), "a number without an end");
     }
@@ -279,10 +280,10 @@ mod tests {
         push_varint(&mut stored, bomb.len() as u64);
         stored.extend_from_slice(&bomb);
         let mut raw = Vec::new();
-        assert_eq!(Places::unpack(&stored, 1_000, &mut unpack, &mut raw), None);
+        assert_eq!(ColumnPlaces::unpack(&stored, 1_000, &mut unpack, &mut raw), None);
         // Announced as short, and long when it is unpacked.
         stored.splice(..3, [50]);
-        assert_eq!(Places::unpack(&stored, 1_000, &mut unpack, &mut raw), None);
+        assert_eq!(ColumnPlaces::unpack(&stored, 1_000, &mut unpack, &mut raw), None);
         assert!(raw.capacity() < 4_096);
     }
 }

@@ -56,7 +56,7 @@ pub(super) fn fields(tag: u8) -> (u8, u8) {
 }
 
 /// Where the fields of events are, in the order of the events.
-pub(super) trait Fields {
+pub(super) trait EventFields {
     fn tag(&mut self) -> Option<u8>;
 
     fn time_ns(&mut self) -> Option<u64>;
@@ -71,7 +71,7 @@ pub(super) trait Fields {
     }
 }
 
-impl Fields for &[u8] {
+impl EventFields for &[u8] {
     #[inline]
     fn tag(&mut self) -> Option<u8> {
         let (&tag, rest) = self.split_first()?;
@@ -199,7 +199,7 @@ impl Context {
 
     /// Takes the next event; `None` if there is none.
     #[inline]
-    pub(super) fn take(&mut self, from: &mut impl Fields) -> Option<SchedEvent> {
+    pub(super) fn take(&mut self, from: &mut impl EventFields) -> Option<SchedEvent> {
         let tag = from.tag()?;
         self.at_ns = self.at_ns.checked_add(from.time_ns()?)?;
         let at_ns = self.at_ns;
@@ -232,7 +232,7 @@ impl Context {
         Some(SchedEvent { at_ns, cpu: self.cpu, kind })
     }
 
-    fn take_switch(&mut self, tag: u8, from: &mut impl Fields) -> Option<SchedEventKind> {
+    fn take_switch(&mut self, tag: u8, from: &mut impl EventFields) -> Option<SchedEventKind> {
         let prev = if tag & PREV_FOLLOWS == 0 { from.task()? } else { self.current };
         let next = if tag & TO_IDLE == 0 { from.task()? } else { TraceTask::IDLE };
         let leaves = match tag >> LEAVES_SHIFT & 3 {
@@ -250,7 +250,7 @@ impl Context {
         Some(SchedEventKind::Switch { prev, next, leaves })
     }
 
-    fn take_other(&self, tag: u8, from: &mut impl Fields) -> Option<TraceTask> {
+    fn take_other(&self, tag: u8, from: &mut impl EventFields) -> Option<TraceTask> {
         if tag & BY_CURRENT == 0 { from.task() } else { Some(self.current) }
     }
 }

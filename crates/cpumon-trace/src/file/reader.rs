@@ -9,13 +9,13 @@ use cpumon_model::varint::take as take_varint;
 use zstd::bulk::Decompressor;
 
 use super::ReadError;
-use super::columns::Places;
+use super::columns::ColumnPlaces;
 use super::ending::Ending;
 use super::events::{take_group, take_identity};
 use super::format::{
     CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind, ChunkRead, FileHeader, Input, Packing, PartRead, RecordingId,
 };
-use super::sorter::{Layout, Sorter, Unpacked};
+use super::sorter::{ChunkLayout, Sorter, Unpacked};
 use crate::cost::{Credit, EVENTS};
 use crate::source::TraceSource;
 use crate::tasks::Tasks;
@@ -204,17 +204,16 @@ impl<R: Read> TraceReader<R> {
         let layout = match header.packing {
             Packing::None => {
                 raw.extend_from_slice(stored);
-                Some(Layout::default())
+                Some(ChunkLayout::default())
             }
             Packing::Zstd => {
                 raw.reserve_exact(header.raw_bytes);
                 // zstd writes no more than there is space for, whatever the frame announces.
                 let unpacked = self.unpacker.decompress_to_buffer(stored, &mut raw);
-                unpacked.is_ok_and(|bytes| bytes == header.raw_bytes).then(Layout::default)
+                unpacked.is_ok_and(|bytes| bytes == header.raw_bytes).then(ChunkLayout::default)
             }
-            Packing::Columns => {
-                Places::unpack(stored, header.raw_bytes, &mut self.unpacker, &mut raw).map(Layout::Columns)
-            }
+            Packing::Columns => ColumnPlaces::unpack(stored, header.raw_bytes, &mut self.unpacker, &mut raw)
+                .map(ChunkLayout::Columns),
         };
         Ok(layout.map(|layout| Unpacked { bytes: raw, layout }))
     }

@@ -7,8 +7,8 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use cpumon_model::{SchedEvent, SchedEventKind};
 
-use super::columns::Places;
-use super::events::{Context, Fields};
+use super::columns::ColumnPlaces;
+use super::events::{Context, EventFields};
 use crate::cost::Bound;
 
 /// Memory of events that wait for their turn, with what manages them. A recorder writes a mark at least once a second; a file that
@@ -20,13 +20,13 @@ const BATCH: u32 = 64;
 
 /// Where in a chunk the next event is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Layout {
+pub(super) enum ChunkLayout {
     /// Its events follow each other; from this byte on.
     Rows(usize),
-    Columns(Places),
+    Columns(ColumnPlaces),
 }
 
-impl Default for Layout {
+impl Default for ChunkLayout {
     fn default() -> Self {
         Self::Rows(0)
     }
@@ -34,39 +34,39 @@ impl Default for Layout {
 
 pub(super) struct Unpacked {
     pub(super) bytes: Vec<u8>,
-    pub(super) layout: Layout,
+    pub(super) layout: ChunkLayout,
 }
 
 impl Unpacked {
     /// The bytes if they are in rows; only events can be in columns.
     pub(super) fn rows(&self) -> Option<&[u8]> {
-        matches!(self.layout, Layout::Rows(_)).then_some(&self.bytes)
+        matches!(self.layout, ChunkLayout::Rows(_)).then_some(&self.bytes)
     }
 }
 
 /// How far a chunk is decoded.
 #[derive(Copy, Clone, Default)]
-struct Position {
-    layout: Layout,
+struct ChunkPosition {
+    layout: ChunkLayout,
     context: Context,
     left: u32,
     /// An event could not be read: where the next one begins is not known.
     is_broken: bool,
 }
 
-impl Position {
+impl ChunkPosition {
     /// Hands out so many of the next events, or fewer if there are no more.
     #[inline]
     fn decode(&mut self, bytes: &[u8], most: u32, out: &mut impl FnMut(SchedEvent)) {
         let most = if self.is_broken { 0 } else { most.min(self.left) };
         let left = self.left - most;
         match &mut self.layout {
-            Layout::Rows(at) => {
+            ChunkLayout::Rows(at) => {
                 let mut rest = bytes.get(*at..).unwrap_or_default();
                 self.left -= decode(&mut self.context, &mut rest, most, out);
                 *at = bytes.len() - rest.len();
             }
-            Layout::Columns(places) => {
+            ChunkLayout::Columns(places) => {
                 let mut rest = places.rest(bytes);
                 self.left -= decode(&mut self.context, &mut rest, most, out);
                 places.go_on(&rest);
@@ -78,8 +78,8 @@ impl Position {
     /// Whether the chunk had what it announced, once nothing more can be decoded.
     fn is_end_of(&self, bytes: &[u8]) -> bool {
         let is_read = match &self.layout {
-            Layout::Rows(at) => *at == bytes.len(),
-            Layout::Columns(places) => places.is_read(),
+            ChunkLayout::Rows(at) => *at == bytes.len(),
+            ChunkLayout::Columns(places) => places.is_read(),
         };
         is_read && self.left == 0
     }
@@ -87,7 +87,12 @@ impl Position {
 
 /// Decodes up to `most` events; returns how many there were.
 #[inline]
-fn decode(context: &mut Context, from: &mut impl Fields, most: u32, out: &mut impl FnMut(SchedEvent)) -> u32 {
+fn decode(
+    context: &mut Context,
+    from: &mut impl EventFields,
+    most: u32,
+    out: &mut impl FnMut(SchedEvent),
+) -> u32 {
     for count in 0..most {
         let Some(event) = context.take(from) else { return count };
         out(event);
@@ -98,7 +103,7 @@ fn decode(context: &mut Context, from: &mut impl Fields, most: u32, out: &mut im
 #[derive(Default)]
 struct Chunk {
     bytes: Vec<u8>,
-    position: Position,
+    position: ChunkPosition,
     /// Time of the last event, once it was asked for: to find it, all events are decoded.
     end_ns: Option<u64>,
 }
@@ -121,7 +126,7 @@ impl Chunk {
 
 /// Events of a CPU are missing from here on, because the file is damaged.
 #[derive(Copy, Clone)]
-struct Gap {
+struct OpenGap {
     from_ns: u64,
     /// Syncs since the damage.
     syncs: u8,
@@ -129,7 +134,7 @@ struct Gap {
 
 /// Events of one CPU that wait to be sorted.
 #[derive(Default)]
-struct Queue {
+struct SorterQueue {
     head: Option<SchedEvent>,
     /// Decoded events; `next` is the place of the one behind `head`.
     batch: Vec<SchedEvent>,
@@ -138,21 +143,21 @@ struct Queue {
     chunk: Option<Box<Chunk>>,
     /// Each behind a pointer: a list has places for four at least, and there may be as many lists as CPUs.
     waiting: VecDeque<Box<Chunk>>,
-    gap: Option<Gap>,
+    gap: Option<OpenGap>,
 }
 
 #[derive(Default)]
-struct Counts {
+struct SorterCounts {
     malformed: u64,
     held_bytes: usize,
 }
 
 #[derive(Default)]
 pub(super) struct Sorter {
-    queues: Vec<Queue>,
+    queues: Vec<SorterQueue>,
     /// The CPUs with events, by the time of their first one.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
-    counts: Counts,
+    counts: SorterCounts,
     last_ns: u64,
     /// Events that came after one with a later time was handed out.
     pub(super) late: u64,
@@ -160,10 +165,10 @@ pub(super) struct Sorter {
     has_gaps: bool,
 }
 
-impl Queue {
+impl SorterQueue {
     /// Goes on to the next event. Returns its time.
     #[inline]
-    fn advance(&mut self, counts: &mut Counts) -> Option<u64> {
+    fn advance(&mut self, counts: &mut SorterCounts) -> Option<u64> {
         loop {
             if let Some(event) = self.batch.get(self.next) {
                 self.next += 1;
@@ -188,7 +193,7 @@ impl Queue {
         !self.batch.is_empty()
     }
 
-    fn next_chunk(&mut self, counts: &mut Counts) -> bool {
+    fn next_chunk(&mut self, counts: &mut SorterCounts) -> bool {
         if let Some(done) = std::mem::replace(&mut self.chunk, self.waiting.pop_front()) {
             counts.malformed += u64::from(!done.position.is_end_of(&done.bytes));
             counts.held_bytes -= done.held_bytes();
@@ -215,14 +220,14 @@ impl Sorter {
         }
         let Unpacked { bytes, layout } = unpacked;
         let position =
-            Position { layout, context: Context::new(cpu, base_ns), left: count, is_broken: false };
+            ChunkPosition { layout, context: Context::new(cpu, base_ns), left: count, is_broken: false };
         self.put(cpu, Chunk { bytes, position, end_ns: None });
     }
 
     fn put(&mut self, cpu: u16, chunk: Chunk) {
         let at = usize::from(cpu);
         if at >= self.queues.len() {
-            self.queues.resize_with(at + 1, Queue::default);
+            self.queues.resize_with(at + 1, SorterQueue::default);
         }
         self.counts.held_bytes += chunk.held_bytes();
         let queue = &mut self.queues[at];
@@ -249,7 +254,7 @@ impl Sorter {
                 self.close_gap(at, at_ns);
                 // Events of the damaged part were written before the first sync behind it, but may be later than the time of that.
                 if gap.syncs == 0 {
-                    self.queues[at].gap = Some(Gap { from_ns: gap.from_ns.max(at_ns), syncs: 1 });
+                    self.queues[at].gap = Some(OpenGap { from_ns: gap.from_ns.max(at_ns), syncs: 1 });
                     self.has_gaps = true;
                 }
             }
@@ -261,7 +266,7 @@ impl Sorter {
     pub(super) fn open_gaps(&mut self, cpus: u16) -> u64 {
         self.has_gaps = true;
         if self.queues.len() < cpus.into() {
-            self.queues.resize_with(cpus.into(), Queue::default);
+            self.queues.resize_with(cpus.into(), SorterQueue::default);
         }
         for queue in &mut self.queues {
             let from_ns = match queue.gap {
@@ -269,7 +274,7 @@ impl Sorter {
                 // What the last sync covers was in the file before it.
                 None => queue.end_ns().unwrap_or(0).max(self.synced_ns),
             };
-            queue.gap = Some(Gap { from_ns, syncs: 0 });
+            queue.gap = Some(OpenGap { from_ns, syncs: 0 });
         }
         self.queues.len() as u64
     }
@@ -285,7 +290,7 @@ impl Sorter {
 
     /// The time of the last event that waits, if any is later than the last sync.
     pub(super) fn unsynced_ns(&mut self) -> Option<u64> {
-        let last_ns = self.queues.iter_mut().filter_map(Queue::end_ns).max();
+        let last_ns = self.queues.iter_mut().filter_map(SorterQueue::end_ns).max();
         last_ns.filter(|last_ns| *last_ns > self.synced_ns)
     }
 
@@ -297,7 +302,8 @@ impl Sorter {
         let mark = SchedEvent { at_ns, cpu, kind: SchedEventKind::Lost { count: 0, until_ns } };
         let (mut bytes, mut context) = (Vec::new(), Context::new(cpu, at_ns));
         context.push(&mut bytes, &mark);
-        let position = Position { context: Context::new(cpu, at_ns), left: 1, ..Position::default() };
+        let position =
+            ChunkPosition { context: Context::new(cpu, at_ns), left: 1, ..ChunkPosition::default() };
         self.put(cpu, Chunk { bytes, position, end_ns: None });
     }
 

@@ -49,7 +49,7 @@ pub struct TraceWindow {
     /// Periods that are no longer there: the number of the first one that is.
     passed: u64,
     used: usize,
-    names: Names,
+    names: WindowNames,
     lost: u64,
     events: u64,
 }
@@ -74,7 +74,7 @@ impl TraceWindow {
             periods: VecDeque::new(),
             passed: 0,
             used: 0,
-            names: Names::default(),
+            names: WindowNames::default(),
             lost: 0,
             events: 0,
         })
@@ -267,7 +267,7 @@ impl<W: Write> WindowCopy<W> {
 
 /// Who the tasks of the window are: each that lives, and those that ended in it.
 #[derive(Default)]
-struct Names {
+struct WindowNames {
     identities: HashMap<TraceTask, TraceIdentity, FixedState>,
     /// Ended tasks in the order of their ends.
     ended: VecDeque<(u64, TraceTask)>,
@@ -276,7 +276,7 @@ struct Names {
     group_order: VecDeque<u64>,
 }
 
-impl Names {
+impl WindowNames {
     fn set(&mut self, identity: &TraceIdentity) {
         let known = self.identities.get(&identity.task);
         if known.is_none_or(|known| known.at_ns <= identity.at_ns) {

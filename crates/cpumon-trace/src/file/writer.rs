@@ -7,7 +7,7 @@ use cpumon_model::{SchedEvent, TraceGroup, TraceIdentity};
 use zstd::bulk::Compressor;
 
 use super::WriteError;
-use super::columns::Columns;
+use super::columns::EventColumns;
 use super::events::{Context, push_group, push_identity};
 use super::format::{ChunkHeader, ChunkKind, FileHeader, Packing, RecordingId, VERSION, WITHOUT_COLUMNS};
 
@@ -52,7 +52,7 @@ pub struct TraceWriter<W: Write> {
     identities: OpenList,
     groups: OpenList,
     compressor: Option<Compressor<'static>>,
-    columns: Columns,
+    columns: EventColumns,
     packed: Vec<u8>,
     counts: WrittenCounts,
     synced_ns: u64,
@@ -81,7 +81,7 @@ impl<W: Write> TraceWriter<W> {
             identities: OpenList::default(),
             groups: OpenList::default(),
             compressor,
-            columns: Columns::default(),
+            columns: EventColumns::default(),
             packed,
             synced_ns: header.began.mono_ns,
             counts,

@@ -17,7 +17,7 @@ pub(crate) const UNKNOWN: u32 = u32::MAX;
 
 /// A thread as an event names it. Thread 0 is idle.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct NamedThread {
     pub(crate) tid: u32,
     pub(crate) name: Name,
 }
@@ -26,12 +26,12 @@ pub(crate) struct Named {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RawKind {
     Switch {
-        prev: Named,
-        next: Named,
+        prev: NamedThread,
+        next: NamedThread,
         leaves: Leaves,
     },
     Waking {
-        task: Named,
+        task: NamedThread,
         waker: u32,
         cpu: u16,
     },
@@ -49,7 +49,7 @@ pub(crate) enum RawKind {
         tid: u32,
     },
     Born {
-        task: Named,
+        task: NamedThread,
         parent: u32,
         /// It is a thread of its parent's process. False: it is not, or the event does not say.
         is_thread: bool,
@@ -71,7 +71,7 @@ pub(crate) enum RawKind {
     /// Nothing changed on the CPU up to this time.
     Same,
     /// The thread has this name from now on.
-    Called(Named),
+    Called(NamedThread),
     /// The thread is one of this process, from before the recording, or as of now if it is new.
     Belongs {
         tid: u32,
@@ -121,7 +121,7 @@ pub(crate) fn lost(cpu: u16, count: u64, at_ns: u64, until_ns: u64) -> RawEvent 
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum DecoderStep {
     More,
     /// All events up to this time were handed out.
     Until(u64),
@@ -131,7 +131,7 @@ pub(crate) enum Step {
 /// A file of another recorder.
 pub(crate) trait Decoder: Send {
     /// Reads a part of the file, and adds what it says to `events`. Damage goes into `ending`, and ends the file.
-    fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<Step, ReadError>;
+    fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<DecoderStep, ReadError>;
 }
 
 /// Reads so many bytes, or fewer where the file ends; more than `most` are none.

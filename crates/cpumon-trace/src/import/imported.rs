@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use cpumon_events::{Name, up_to_zero};
 use cpumon_model::{Moment, SchedEvent};
 
-use super::decoder::{Decoder, RawEvent, RawKind, Step};
+use super::decoder::{Decoder, DecoderStep, RawEvent, RawKind};
 use super::numbering::Numbering;
 use crate::cost::{Bound, EVENTS};
 use crate::file::ReadError;
@@ -26,7 +26,7 @@ pub(crate) struct Imported<'t> {
     pub(super) stopped: Vec<StoppedCpu>,
     stopping: Stopping,
     numbering: Numbering,
-    held: Held,
+    held: WaitingEvents,
     left_events: usize,
     is_read: bool,
     ending: Ending,
@@ -46,7 +46,7 @@ impl<'t> Imported<'t> {
             stopped: Vec::new(),
             stopping: Stopping::default(),
             numbering: Numbering::new(file_bytes),
-            held: Held::new(file_bytes),
+            held: WaitingEvents::new(file_bytes),
             left_events: EVENTS.of(file_bytes),
             is_read: false,
             ending: Ending::default(),
@@ -109,10 +109,10 @@ impl<'t> Imported<'t> {
         let new = self.held.events.len() - before;
         self.left_events = self.left_events.checked_sub(new).ok_or(ReadError::Unusable(TOO_MANY))?;
         match step {
-            Step::More if !self.held.is_full() => {}
-            Step::More => self.held.sync(0),
-            Step::Until(until_ns) => self.held.sync(until_ns),
-            Step::End => {
+            DecoderStep::More if !self.held.is_full() => {}
+            DecoderStep::More => self.held.sync(0),
+            DecoderStep::Until(until_ns) => self.held.sync(until_ns),
+            DecoderStep::End => {
                 self.is_read = true;
                 self.held.sync(u64::MAX);
             }
@@ -143,7 +143,7 @@ const STEP_EVENTS: usize = 1 << 16;
 const NEW_SHARE: usize = 4;
 
 #[derive(Debug)]
-struct Held {
+struct WaitingEvents {
     events: Vec<RawEvent>,
     sorted: usize,
     most: usize,
@@ -155,7 +155,7 @@ struct Held {
     first_ns: Option<u64>,
 }
 
-impl Held {
+impl WaitingEvents {
     fn new(file_bytes: u64) -> Self {
         let most = WAITING.of(file_bytes / EVENT_BYTES);
         Self { events: Vec::new(), sorted: 0, most, ready: 0, known_ns: 0, first_ns: None }
@@ -248,10 +248,10 @@ fn stops(name: &Name, cpu: u16) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::import::decoder::Named;
+    use crate::import::decoder::NamedThread;
 
     fn name(at_ns: u64) -> RawEvent {
-        RawEvent { at_ns, cpu: 0, kind: RawKind::Called(Named { tid: 1, name: [0; 16] }) }
+        RawEvent { at_ns, cpu: 0, kind: RawKind::Called(NamedThread { tid: 1, name: [0; 16] }) }
     }
 
     fn exit(at_ns: u64) -> RawEvent {
@@ -261,7 +261,7 @@ mod tests {
     /// A mark for every few bytes sorted and moved all that waited: 8 ms for each.
     #[test]
     fn marks_do_not_sort_what_waits_again_and_again() {
-        let mut held = Held::new(1 << 30);
+        let mut held = WaitingEvents::new(1 << 30);
         held.events.extend((0..100_000).map(|_| name(u64::MAX - 1)));
         held.sync(0);
         let (mut out, mut sorts) = (0, 0);
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn the_first_event_is_found_among_names() {
-        let mut held = Held::new(0);
+        let mut held = WaitingEvents::new(0);
         held.events.extend([name(5), name(7), exit(30), exit(20), name(40)]);
         held.sync(10);
         assert_eq!(held.first_ns(), None, "only names have their turn");
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_small_file_holds_few_events_however_it_is_packed() {
-        let (small, large) = (Held::new(100_000), Held::new(1 << 40));
+        let (small, large) = (WaitingEvents::new(100_000), WaitingEvents::new(1 << 40));
         assert_eq!((small.most, large.most), ((1 << 17) + 25_000, 2 << 20));
         assert_eq!(large.most * size_of::<RawEvent>(), 144 << 20);
     }

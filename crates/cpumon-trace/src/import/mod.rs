@@ -33,9 +33,9 @@ use trace_dat::TraceDat;
 use tracepoints::TRACING_DATA_MAGIC;
 
 /// A trace of our own recorder or of another.
-pub struct AnyTrace<'t>(Format<'t>);
+pub struct AnyTrace<'t>(OpenedTrace<'t>);
 
-enum Format<'t> {
+enum OpenedTrace<'t> {
     Own(Box<TraceReader<Box<dyn Read + Send + 't>>>),
     Foreign(Box<Imported<'t>>),
 }
@@ -59,9 +59,9 @@ impl<'t> AnyTrace<'t> {
             return Err(packed);
         } else {
             let from: Box<dyn Read + Send + 't> = Box::new(from);
-            return Ok(Self(Format::Own(Box::new(TraceReader::open(from)?))));
+            return Ok(Self(OpenedTrace::Own(Box::new(TraceReader::open(from)?))));
         };
-        Ok(Self(Format::Foreign(Box::new(Imported::new(decoder, header, file_bytes)?))))
+        Ok(Self(OpenedTrace::Foreign(Box::new(Imported::new(decoder, header, file_bytes)?))))
     }
 }
 
@@ -87,40 +87,40 @@ fn packed(magic: &[u8]) -> Option<ReadError> {
 impl TraceSource for AnyTrace<'_> {
     fn header(&self) -> &FileHeader {
         match &self.0 {
-            Format::Own(trace) => trace.header(),
-            Format::Foreign(trace) => &trace.header,
+            OpenedTrace::Own(trace) => trace.header(),
+            OpenedTrace::Foreign(trace) => &trace.header,
         }
     }
 
     fn tasks(&self) -> &Tasks {
         match &self.0 {
-            Format::Own(trace) => trace.tasks(),
-            Format::Foreign(trace) => &trace.tasks,
+            OpenedTrace::Own(trace) => trace.tasks(),
+            OpenedTrace::Foreign(trace) => &trace.tasks,
         }
     }
 
     fn tasks_mut(&mut self) -> &mut Tasks {
         match &mut self.0 {
-            Format::Own(trace) => trace.tasks_mut(),
-            Format::Foreign(trace) => &mut trace.tasks,
+            OpenedTrace::Own(trace) => trace.tasks_mut(),
+            OpenedTrace::Foreign(trace) => &mut trace.tasks,
         }
     }
 
     fn is_watched_from_begin(&self) -> bool {
-        matches!(self.0, Format::Own(_))
+        matches!(self.0, OpenedTrace::Own(_))
     }
 
     fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
         match &mut self.0 {
-            Format::Own(trace) => trace.read(out),
-            Format::Foreign(trace) => trace.read(out),
+            OpenedTrace::Own(trace) => trace.read(out),
+            OpenedTrace::Foreign(trace) => trace.read(out),
         }
     }
 
     fn stopped(&self) -> &[StoppedCpu] {
         match &self.0 {
-            Format::Own(trace) => trace.stopped(),
-            Format::Foreign(trace) => &trace.stopped,
+            OpenedTrace::Own(trace) => trace.stopped(),
+            OpenedTrace::Foreign(trace) => &trace.stopped,
         }
     }
 }

@@ -10,7 +10,7 @@ use cpumon_model::{
 };
 use foldhash::fast::FixedState;
 
-use super::decoder::{Named, RawEvent, RawKind, UNKNOWN};
+use super::decoder::{NamedThread, RawEvent, RawKind, UNKNOWN};
 use crate::cost::Bound;
 use crate::tasks::Tasks;
 
@@ -76,7 +76,7 @@ impl Numbering {
                 cpu,
             },
             RawKind::Readied { tid, waker } => {
-                let task = self.seen(Named { tid, name: Name::default() }, at_ns, tasks);
+                let task = self.seen(NamedThread { tid, name: Name::default() }, at_ns, tasks);
                 let waker = self.find(waker, at_ns, tasks);
                 let last = self.lives.get(&tid).and_then(|life| life.cpu);
                 SchedEventKind::Waking { task, waker, cpu: last.unwrap_or(event.cpu) }
@@ -139,7 +139,7 @@ impl Numbering {
     }
 
     /// The task of an event that does something to it.
-    fn seen(&mut self, named: Named, at_ns: u64, tasks: &mut Tasks) -> TraceTask {
+    fn seen(&mut self, named: NamedThread, at_ns: u64, tasks: &mut Tasks) -> TraceTask {
         if self.lives.get(&named.tid).is_some_and(|life| life.is_dead) {
             self.begin(named.tid, at_ns);
             self.identify(named.tid, at_ns, tasks);
@@ -153,11 +153,11 @@ impl Numbering {
 
     /// The task of an event that only mentions it.
     fn find(&mut self, tid: u32, at_ns: u64, tasks: &mut Tasks) -> TraceTask {
-        self.call(Named { tid, name: Name::default() }, at_ns, tasks)
+        self.call(NamedThread { tid, name: Name::default() }, at_ns, tasks)
     }
 
     /// A thread of the process that thread `beside` is of, or of one of its own.
-    fn born(&mut self, named: Named, beside: Option<u32>, at_ns: u64, tasks: &mut Tasks) -> TraceTask {
+    fn born(&mut self, named: NamedThread, beside: Option<u32>, at_ns: u64, tasks: &mut Tasks) -> TraceTask {
         self.begin_new(named.tid, at_ns);
         if let Some(beside) = beside.filter(|beside| *beside != 0 && *beside != UNKNOWN) {
             let pid = self.lives.get(&beside).and_then(|life| life.pid).unwrap_or(beside);
@@ -191,7 +191,7 @@ impl Numbering {
     }
 
     /// The thread has this name. An empty one says nothing.
-    fn call(&mut self, named: Named, at_ns: u64, tasks: &mut Tasks) -> TraceTask {
+    fn call(&mut self, named: NamedThread, at_ns: u64, tasks: &mut Tasks) -> TraceTask {
         match named.tid {
             0 => return TraceTask::IDLE,
             UNKNOWN => return TraceTask::UNKNOWN,

@@ -8,13 +8,13 @@ use cpumon_events::{Bytes, Name, Order, name};
 use cpumon_model::{Interrupt, Leaves, WaitReason};
 use foldhash::fast::FixedState;
 
-use super::decoder::{Named, RawKind, UNKNOWN};
+use super::decoder::{NamedThread, RawKind, UNKNOWN};
 
 /// The fields of a thread: its name and its id.
 #[derive(Copy, Clone, Debug)]
 struct Who {
-    tid: Field,
-    name: Option<Field>,
+    tid: TracepointField,
+    name: Option<TracepointField>,
 }
 
 #[derive(Clone, Debug)]
@@ -22,43 +22,43 @@ enum Tracepoint {
     Switch {
         prev: Who,
         next: Who,
-        state: Field,
+        state: TracepointField,
         states: Vec<(u64, char)>,
     },
     Waking {
         who: Who,
-        cpu: Field,
+        cpu: TracepointField,
     },
     /// What follows a waking; needed only where a recording has no wakings.
     Wakeup {
         who: Who,
-        cpu: Field,
+        cpu: TracepointField,
     },
     /// The first one of a thread, which has no waking.
     WakeupNew {
         who: Who,
-        cpu: Field,
+        cpu: TracepointField,
     },
     Migrate {
-        tid: Field,
-        to_cpu: Field,
+        tid: TracepointField,
+        to_cpu: TracepointField,
     },
     Fork {
         child: Who,
-        parent: Field,
+        parent: TracepointField,
     },
     Exit {
-        tid: Field,
+        tid: TracepointField,
     },
     Rename {
         who: Who,
     },
     NewTask {
         who: Who,
-        flags: Field,
+        flags: TracepointField,
     },
     Irq {
-        number: Field,
+        number: TracepointField,
         is_soft: bool,
         begins: bool,
     },
@@ -68,14 +68,14 @@ enum Tracepoint {
 pub(super) const CLONE_THREAD: u64 = 0x10000;
 
 /// A record is shorter than its description, or has an impossible CPU.
-pub(super) struct Damaged;
+pub(super) struct DamagedTracepoint;
 
 #[derive(Clone, Debug)]
 pub(super) struct Tracepoints {
     pub(super) order: Order,
     by_id: HashMap<u32, Tracepoint, FixedState>,
-    common_type: Option<Field>,
-    common_pid: Option<Field>,
+    common_type: Option<TracepointField>,
+    common_pid: Option<TracepointField>,
     /// Any was read.
     pub(super) has_wakings: bool,
 }
@@ -87,7 +87,7 @@ impl Tracepoints {
     }
 
     /// Takes the description of a tracepoint; those that say nothing of the scheduler are left out.
-    pub(super) fn add(&mut self, format: &Format) {
+    pub(super) fn add(&mut self, format: &TracepointFormat) {
         if let Some(tracepoint) = tracepoint(format) {
             self.by_id.insert(format.id, tracepoint);
             self.common_type = self.common_type.or(format.field("common_type"));
@@ -101,26 +101,26 @@ impl Tracepoints {
     }
 
     /// What a record says; `None` if it is of another tracepoint, or says nothing new.
-    pub(super) fn read(&mut self, record: &[u8]) -> Result<Option<RawKind>, Damaged> {
+    pub(super) fn read(&mut self, record: &[u8]) -> Result<Option<RawKind>, DamagedTracepoint> {
         let id = self.common_type.and_then(|field| field.number(record, self.order));
-        let id = id.and_then(|id| u32::try_from(id).ok()).ok_or(Damaged)?;
+        let id = id.and_then(|id| u32::try_from(id).ok()).ok_or(DamagedTracepoint)?;
         match self.by_id.get(&id) {
             Some(Tracepoint::Waking { .. }) => self.has_wakings = true,
             Some(Tracepoint::Wakeup { .. }) if self.has_wakings => return Ok(None),
             Some(_) => {}
             None => return Ok(None),
         }
-        let tracepoint = self.by_id.get(&id).ok_or(Damaged)?;
-        self.kind(tracepoint, record).map(Some).ok_or(Damaged)
+        let tracepoint = self.by_id.get(&id).ok_or(DamagedTracepoint)?;
+        self.kind(tracepoint, record).map(Some).ok_or(DamagedTracepoint)
     }
 
     fn kind(&self, tracepoint: &Tracepoint, record: &[u8]) -> Option<RawKind> {
-        let number = |field: &Field| field.number(record, self.order);
-        let tid = |field: &Field| u32::try_from(number(field)?).ok();
-        let cpu = |field: &Field| u16::try_from(number(field)?).ok();
+        let number = |field: &TracepointField| field.number(record, self.order);
+        let tid = |field: &TracepointField| u32::try_from(number(field)?).ok();
+        let cpu = |field: &TracepointField| u16::try_from(number(field)?).ok();
         let who = |who: &Who| {
             let text = who.name.and_then(|field| field.text(record, self.order));
-            Some(Named { tid: tid(&who.tid)?, name: text.map_or_else(Name::default, name) })
+            Some(NamedThread { tid: tid(&who.tid)?, name: text.map_or_else(Name::default, name) })
         };
         let current = || self.common_pid.as_ref().and_then(tid).unwrap_or(UNKNOWN);
         Some(match tracepoint {
@@ -154,7 +154,7 @@ impl Tracepoints {
     }
 }
 
-fn tracepoint(format: &Format) -> Option<Tracepoint> {
+fn tracepoint(format: &TracepointFormat) -> Option<Tracepoint> {
     let field = |name| format.field(name);
     let who = |tid, name| Some(Who { tid: field(tid)?, name: field(name) });
     Some(match &*format.name {
@@ -213,7 +213,7 @@ const MAX_FIELDS: usize = 64;
 const MAX_STATES: usize = 64;
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum FieldLocation {
     /// In the record itself.
     Here,
     /// The field says where in the record: offset and length.
@@ -223,13 +223,13 @@ enum Place {
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Field {
+pub(super) struct TracepointField {
     pub(super) offset: usize,
     pub(super) size: usize,
-    place: Place,
+    place: FieldLocation,
 }
 
-impl Field {
+impl TracepointField {
     /// Value of the field as an unsigned number.
     pub(super) fn number(&self, record: &[u8], order: Order) -> Option<u64> {
         if self.size > 8 {
@@ -240,26 +240,26 @@ impl Field {
 
     fn text<'r>(&self, record: &'r [u8], order: Order) -> Option<&'r [u8]> {
         let end = self.offset.checked_add(self.size)?;
-        if self.place == Place::Here {
+        if self.place == FieldLocation::Here {
             return record.get(self.offset..end);
         }
         let located = self.number(record, order)?;
         let (low, length) = (usize::try_from(located & 0xffff).ok()?, usize::try_from(located >> 16).ok()?);
-        let begin = if self.place == Place::Located { low } else { end.checked_add(low)? };
+        let begin = if self.place == FieldLocation::Located { low } else { end.checked_add(low)? };
         record.get(begin..begin.checked_add(length)?)
     }
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Format {
+pub(super) struct TracepointFormat {
     name: Box<str>,
     id: u32,
-    fields: Vec<(Box<str>, Field)>,
+    fields: Vec<(Box<str>, TracepointField)>,
     /// The letters of task states, as `print fmt` has them: their bits differ between kernels.
     states: Vec<(u64, char)>,
 }
 
-impl Format {
+impl TracepointFormat {
     /// Of the text that the kernel gives. `None` if it is none.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut format = Self::default();
@@ -280,13 +280,13 @@ impl Format {
         (!format.name.is_empty() && !format.fields.is_empty()).then_some(format)
     }
 
-    pub(super) fn field(&self, name: &str) -> Option<Field> {
+    pub(super) fn field(&self, name: &str) -> Option<TracepointField> {
         self.fields.iter().find(|field| &*field.0 == name).map(|field| field.1)
     }
 }
 
 /// Parses `pid_t prev_pid; offset:24; size:4; signed:1;`.
-fn parse_field(text: &str) -> Option<(Box<str>, Field)> {
+fn parse_field(text: &str) -> Option<(Box<str>, TracepointField)> {
     let mut parts = text.split(';').map(str::trim);
     let declaration = parts.next()?;
     let (mut offset, mut size) = (None, None);
@@ -298,13 +298,13 @@ fn parse_field(text: &str) -> Option<(Box<str>, Field)> {
         }
     }
     let place = match declaration.split_whitespace().next()? {
-        "__data_loc" => Place::Located,
-        "__rel_loc" => Place::LocatedFromHere,
-        _ => Place::Here,
+        "__data_loc" => FieldLocation::Located,
+        "__rel_loc" => FieldLocation::LocatedFromHere,
+        _ => FieldLocation::Here,
     };
     let name = declaration.rsplit(' ').next()?;
     let name = name.split('[').next()?.trim_start_matches('*');
-    Some((name.into(), Field { offset: offset?, size: size?, place }))
+    Some((name.into(), TracepointField { offset: offset?, size: size?, place }))
 }
 
 /// The pairs of `{ 0x0001, "S" }` in a `print fmt`.
@@ -371,7 +371,9 @@ pub(super) fn take_systems(bytes: &mut Bytes<'_>, tracepoints: &mut Tracepoints)
         let is_ours = matches!(system, b"sched" | b"task" | b"irq");
         for _ in 0..bytes.u32().filter(|count| *count <= MAX_COUNT)? {
             let text = bytes.sized(8)?;
-            if let Some(format) = is_ours.then(|| Format::parse(&String::from_utf8_lossy(text))).flatten() {
+            if let Some(format) =
+                is_ours.then(|| TracepointFormat::parse(&String::from_utf8_lossy(text))).flatten()
+            {
                 tracepoints.add(&format);
             }
         }
@@ -407,7 +409,7 @@ mod tests {
 
     #[test]
     fn fields_and_states_are_where_the_kernel_says() {
-        let format = Format::parse(SWITCH).unwrap();
+        let format = TracepointFormat::parse(SWITCH).unwrap();
         assert_eq!((&*format.name, format.id), ("sched_switch", 314));
         let mut record = vec![0; 28];
         record[8..12].copy_from_slice(b"abcd");
@@ -427,7 +429,7 @@ mod tests {
         for text in
             ["", "name: a", "ID: x\nname: a", "name: a\nfield:int a", "field:int a;\toffset:0;\tsize:4;"]
         {
-            assert!(Format::parse(text).is_none(), "{text}");
+            assert!(TracepointFormat::parse(text).is_none(), "{text}");
         }
     }
 }

@@ -10,8 +10,8 @@ use std::hash::Hash;
 use foldhash::fast::FixedState;
 
 use super::Timeline;
-use super::cpus::{Cpu, CpuParts, CpuWho, is_run, who};
-use super::overload::Changes;
+use super::cpus::{CpuParts, CpuTimeline, CpuWho, is_run, who};
+use super::overload::CpuChanges;
 
 /// Slices that are compared with the waits of one answer at most.
 const MAX_SLICES: usize = 4_000_000;
@@ -112,7 +112,7 @@ impl Timeline {
             let Some(cpu) = self.cpu(number) else { continue };
             let waited = |until_ns| cpu.queue.waited_until(until_ns);
             sums.wait(waited(until_ns).saturating_sub(waited(from_ns)));
-            let (mut changes, mut at_ns) = (Changes::new(cpu, from_ns), from_ns);
+            let (mut changes, mut at_ns) = (CpuChanges::new(cpu, from_ns), from_ns);
             while at_ns < until_ns {
                 let next_ns = changes.next_ns().map_or(until_ns, |next_ns| next_ns.min(until_ns));
                 let now = changes.now;
@@ -157,7 +157,7 @@ pub struct Delays {
 
 /// Numbers of two programs.
 #[derive(Copy, Clone, PartialEq, Eq, Hash)]
-struct Pair {
+struct ProgramPair {
     waited: u32,
     behind: u32,
 }
@@ -179,7 +179,7 @@ impl<'t> WaitedCpu<'t> {
     }
 
     /// Goes on to a time: what ran until then had those behind it that wait now.
-    fn advance(&mut self, to_ns: u64, programs: &Programs<'_>, pairs: &mut WaitSums<Pair>) {
+    fn advance(&mut self, to_ns: u64, programs: &Programs<'_>, pairs: &mut WaitSums<ProgramPair>) {
         let from_ns = std::mem::replace(&mut self.at_ns, to_ns);
         pairs.wait(self.threads.saturating_mul(to_ns.saturating_sub(from_ns)));
         let line = &self.parts.line;
@@ -191,7 +191,7 @@ impl<'t> WaitedCpu<'t> {
                 let behind = programs.of(who);
                 for (program, threads) in &self.waiting {
                     let ns = ns.saturating_mul((*threads).into());
-                    pairs.add(Pair { waited: *program, behind }, ns, MAX_PAIRS);
+                    pairs.add(ProgramPair { waited: *program, behind }, ns, MAX_PAIRS);
                 }
             }
             if line.end_of(self.place) > to_ns {
@@ -249,7 +249,7 @@ impl<'t> Programs<'t> {
 }
 
 /// Where a walk through the states of a thread is.
-struct Cursor {
+struct WaitCursor {
     thread: u32,
     /// Its next wait, or the one it is in.
     part: usize,
@@ -257,23 +257,23 @@ struct Cursor {
 }
 
 /// Walks through all waits of a window.
-struct Walk<'t> {
+struct WaitWalk<'t> {
     timeline: &'t Timeline,
     programs: Programs<'t>,
     /// By number of the CPU; `None`: its waits do not count.
     cpus: Vec<Option<WaitedCpu<'t>>>,
-    cursors: Vec<Cursor>,
+    cursors: Vec<WaitCursor>,
     /// Begins and ends of waits: when, and of which cursor.
     next: BinaryHeap<Reverse<(u64, usize)>>,
     from_ns: u64,
     until_ns: u64,
-    pairs: WaitSums<Pair>,
+    pairs: WaitSums<ProgramPair>,
 }
 
-impl<'t> Walk<'t> {
+impl<'t> WaitWalk<'t> {
     fn new(timeline: &'t Timeline, from_ns: u64, until_ns: u64, cpus: &dyn Fn(u16) -> bool) -> Self {
         let (from_ns, until_ns) = timeline.clip(from_ns, until_ns);
-        let chosen = |(number, cpu): (usize, &'t Option<Cpu>)| {
+        let chosen = |(number, cpu): (usize, &'t Option<CpuTimeline>)| {
             let is_chosen = u16::try_from(number).is_ok_and(cpus);
             cpu.as_ref().filter(|_| is_chosen).map(|cpu| WaitedCpu::new(&cpu.parts, from_ns))
         };
@@ -291,7 +291,7 @@ impl<'t> Walk<'t> {
 
     fn add(&mut self, thread: u32) {
         let Some(parts) = self.timeline.thread(thread) else { return };
-        self.cursors.push(Cursor { thread, part: parts.first_behind(self.from_ns), is_waiting: false });
+        self.cursors.push(WaitCursor { thread, part: parts.first_behind(self.from_ns), is_waiting: false });
         self.seek(self.cursors.len() - 1);
     }
 
@@ -342,7 +342,7 @@ impl<'t> Walk<'t> {
         }
         let Self { cpus, programs, pairs, until_ns, .. } = &mut self;
         cpus.iter_mut().flatten().for_each(|cpu| cpu.advance(*until_ns, programs, pairs));
-        let delay = |(pair, ns): (&Pair, &u64)| Delay {
+        let delay = |(pair, ns): (&ProgramPair, &u64)| Delay {
             waited: self.programs.name(pair.waited),
             behind: self.programs.name(pair.behind),
             ns: *ns,
@@ -362,7 +362,7 @@ impl Timeline {
         cpus: &dyn Fn(u16) -> bool,
         threads: Option<&[u32]>,
     ) -> Delays {
-        let mut walk = Walk::new(self, from_ns, until_ns, cpus);
+        let mut walk = WaitWalk::new(self, from_ns, until_ns, cpus);
         let all = 0..u32::try_from(self.threads.len()).unwrap_or(u32::MAX);
         let chosen: BTreeSet<u32> = threads.unwrap_or_default().iter().copied().collect();
         for thread in all.filter(|thread| threads.is_none() || chosen.contains(thread)) {
@@ -398,7 +398,7 @@ mod tests {
     fn what_is_too_much_to_compare_is_left_out_at_the_end_and_reported() {
         let timeline = contended(1_000);
         let within = |max_steps| {
-            let mut walk = Walk::new(&timeline, 0, u64::MAX, &|_| true);
+            let mut walk = WaitWalk::new(&timeline, 0, u64::MAX, &|_| true);
             (0..2).for_each(|thread| walk.add(thread));
             walk.finish(max_steps)
         };

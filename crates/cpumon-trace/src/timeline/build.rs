@@ -7,8 +7,10 @@ use cpumon_events::{
 };
 use cpumon_model::{Leaves, TraceTask};
 
-use super::cpus::{Cpu, CpuPart, CpuParts, IrqPart, OTHER, WAIT_BYTES, code_of};
-use super::lines::{FRESH, LEFT_TO_WAIT, OVER, PUSHED_OFF, Part, ThreadParts, WAKER_IDLE, WAKER_UNKNOWN};
+use super::cpus::{CpuPart, CpuParts, CpuTimeline, IrqPart, OTHER, WAIT_BYTES, code_of};
+use super::lines::{
+    FRESH, LEFT_TO_WAIT, OVER, PUSHED_OFF, ThreadPart, ThreadParts, WAKER_IDLE, WAKER_UNKNOWN,
+};
 use super::{Timeline, TimelineLimits};
 use crate::file::ReadError;
 use crate::file::ending::Ending;
@@ -89,7 +91,7 @@ impl Builder {
         self.index.bytes + threads * THREAD_BYTES >= self.limit
     }
 
-    fn cpu(&mut self, number: u16) -> &mut Cpu {
+    fn cpu(&mut self, number: u16) -> &mut CpuTimeline {
         let at = usize::from(number);
         if at >= self.index.cpus.len() {
             self.index.cpus.resize_with(at + 1, || None);
@@ -167,9 +169,9 @@ impl SpanSink for Builder {
             Some(TraceTask::IDLE) => WAKER_IDLE,
             waker => waker.map_or(WAKER_UNKNOWN, |waker| waker.0.min(WAKER_UNKNOWN)),
         };
-        let part = Part::new(from_ns, span.state, span.cpu, flags, waker);
+        let part = ThreadPart::new(from_ns, span.state, span.cpu, flags, waker);
         if self.thread(span.slot, span.task).push(part, until_ns) {
-            self.index.bytes += size_of::<Part>();
+            self.index.bytes += size_of::<ThreadPart>();
         }
         if span.state.is_ready() && from_ns < until_ns {
             self.cpu(span.cpu).queue.push(from_ns, until_ns);

@@ -35,9 +35,9 @@ pub(super) fn is_run(code: u32) -> bool {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Cpu {
+pub(super) struct CpuTimeline {
     pub(super) parts: CpuParts,
-    pub(super) queue: Queue,
+    pub(super) queue: CpuRunQueue,
 }
 
 /// Who has a CPU from here on. Without the packing a third more memory.
@@ -232,7 +232,7 @@ struct Before {
 
 /// The run queue of one CPU, without the thread that runs.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(super) struct CpuRunQueue {
     /// Time times two, plus one where a thread comes; ascending once all are added.
     steps: Vec<u64>,
     before: Vec<Before>,
@@ -240,7 +240,7 @@ pub(super) struct Queue {
 
 pub(super) const WAIT_BYTES: usize = 2 * size_of::<u64>();
 
-impl Queue {
+impl CpuRunQueue {
     /// Adds a wait of a thread. Times are below 2^63.
     pub(super) fn push(&mut self, from_ns: u64, until_ns: u64) {
         let last = self.steps.len() + 1;
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn waits_add_up_from_any_time_on() {
-        let mut queue = Queue::default();
+        let mut queue = CpuRunQueue::default();
         for at in 0..500 {
             queue.push(10 * at, 10 * at + 25);
         }

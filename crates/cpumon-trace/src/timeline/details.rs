@@ -4,7 +4,7 @@ use cpumon_events::ThreadState;
 
 use super::Timeline;
 use super::cpus::{CpuWho, who};
-use super::lines::{FRESH, OVER, Part, ThreadParts, WAKER_IDLE, WAKER_UNKNOWN};
+use super::lines::{FRESH, OVER, ThreadPart, ThreadParts, WAKER_IDLE, WAKER_UNKNOWN};
 use super::names::{TraceBehind, TraceThread};
 
 const MAX_WOKEN: usize = 64;
@@ -157,7 +157,7 @@ impl Timeline {
                 }
                 if part.is_woken() && part.more == waker && part.is(FRESH) {
                     let mut next = at + 1;
-                    while thread.parts.get(next).is_some_and(Part::is_ready) {
+                    while thread.parts.get(next).is_some_and(ThreadPart::is_ready) {
                         next += 1;
                     }
                     let ran = thread.parts.get(next).filter(|part| part.is_running());
@@ -170,7 +170,7 @@ impl Timeline {
             }
         }
         keep_first(&mut woken);
-        let named = |(at_ns, place, ran): (u64, usize, Option<&Part>)| TraceWoken {
+        let named = |(at_ns, place, ran): (u64, usize, Option<&ThreadPart>)| TraceWoken {
             who: self.named(CpuWho::Thread(u32::try_from(place).unwrap_or(u32::MAX))),
             at_ns,
             ran_ns: ran.map(|part| part.start_ns),
@@ -190,7 +190,7 @@ fn state_text(state: ThreadState) -> String {
 }
 
 /// The first wakeups of these, in order of time.
-fn keep_first(woken: &mut Vec<(u64, usize, Option<&Part>)>) {
+fn keep_first(woken: &mut Vec<(u64, usize, Option<&ThreadPart>)>) {
     woken.sort_by_key(|(at_ns, ..)| *at_ns);
     woken.truncate(MAX_WOKEN);
 }

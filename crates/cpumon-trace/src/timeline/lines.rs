@@ -131,7 +131,7 @@ pub(super) const STATES: usize = 5;
 
 /// A state of a thread from `start_ns` on.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Part {
+pub(super) struct ThreadPart {
     pub(super) start_ns: u64,
     /// The waker of one that is ready since a wakeup, the reason of one that is blocked.
     pub(super) more: u32,
@@ -140,7 +140,7 @@ pub(super) struct Part {
     pub(super) flags: u8,
 }
 
-impl LinePart for Part {
+impl LinePart for ThreadPart {
     fn start_ns(&self) -> u64 {
         self.start_ns
     }
@@ -150,7 +150,7 @@ impl LinePart for Part {
     }
 }
 
-impl Part {
+impl ThreadPart {
     pub(super) fn new(start_ns: u64, state: ThreadState, cpu: u16, flags: u8, waker: u32) -> Self {
         let (state, more) = match state {
             ThreadState::Unknown => (UNKNOWN, 0),
@@ -193,11 +193,11 @@ impl Part {
 }
 
 /// The states of a thread.
-pub(super) type ThreadParts = PartLine<Part, STATES>;
+pub(super) type ThreadParts = PartLine<ThreadPart, STATES>;
 
 impl ThreadParts {
     /// Adds a part that ends at `end_ns`, not before the last one. Returns whether it is a new entry.
-    pub(super) fn push(&mut self, part: Part, end_ns: u64) -> bool {
+    pub(super) fn push(&mut self, part: ThreadPart, end_ns: u64) -> bool {
         if let Some(last) = self.parts.last_mut() {
             let goes_on = part.start_ns <= self.end_ns && !last.is(OVER) && !part.is(FRESH);
             if goes_on && (last.state, last.cpu, last.more) == (part.state, part.cpu, part.more) {
@@ -207,16 +207,16 @@ impl ThreadParts {
             }
         }
         if part.start_ns > self.end_ns && !self.parts.is_empty() {
-            self.add(Part::new(self.end_ns, ThreadState::Dead, part.cpu, FRESH | OVER, 0));
+            self.add(ThreadPart::new(self.end_ns, ThreadState::Dead, part.cpu, FRESH | OVER, 0));
         }
         let start_ns = if self.parts.is_empty() { part.start_ns } else { part.start_ns.max(self.end_ns) };
-        self.add(Part { start_ns, ..part });
+        self.add(ThreadPart { start_ns, ..part });
         self.end_ns = end_ns.max(start_ns);
         true
     }
 
     /// A list that doubles when it is full would take up to twice the memory that is counted.
-    fn add(&mut self, part: Part) {
+    fn add(&mut self, part: ThreadPart) {
         if self.parts.len() == self.parts.capacity() {
             self.parts.reserve_exact((self.parts.len() / 4).max(4));
         }

@@ -25,7 +25,7 @@ use crate::file::ending::Ending;
 use crate::file::format::FileHeader;
 use crate::tasks::Tasks;
 pub use behind::{Behind, Delay, Delays};
-use cpus::Cpu;
+use cpus::CpuTimeline;
 pub use cpus::CpuWho;
 pub use details::{TraceSlice, TraceWait, TraceWoken};
 use lines::ThreadParts;
@@ -74,7 +74,7 @@ pub struct Timeline {
     /// Whether interrupts were recorded.
     pub has_interrupts: bool,
     /// By number; `None`: no events.
-    cpus: Vec<Option<Cpu>>,
+    cpus: Vec<Option<CpuTimeline>>,
     /// By place.
     threads: Vec<ThreadParts>,
     tasks_of: Vec<TraceTask>,
@@ -103,7 +103,7 @@ impl Timeline {
         numbers.map(|(number, _)| u16::try_from(number).unwrap_or(u16::MAX))
     }
 
-    fn cpu(&self, number: u16) -> Option<&Cpu> {
+    fn cpu(&self, number: u16) -> Option<&CpuTimeline> {
         self.cpus.get(usize::from(number))?.as_ref()
     }
 

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-use super::cpus::{Cpu, CpuPart, IDLE, UNKNOWN, after, is_run};
+use super::cpus::{CpuPart, CpuTimeline, IDLE, UNKNOWN, after, is_run};
 use super::{Overload, OverloadSums, Timeline};
 
 /// Changes between two sums.
@@ -31,15 +31,15 @@ impl Now {
 }
 
 /// A CPU from some time on.
-pub(super) struct Changes<'c> {
+pub(super) struct CpuChanges<'c> {
     parts: &'c [CpuPart],
     next_part: usize,
     steps: &'c [u64],
     pub(super) now: Now,
 }
 
-impl<'c> Changes<'c> {
-    pub(super) fn new(cpu: &'c Cpu, from_ns: u64) -> Self {
+impl<'c> CpuChanges<'c> {
+    pub(super) fn new(cpu: &'c CpuTimeline, from_ns: u64) -> Self {
         let parts = &cpu.parts.line.parts;
         let next_part = parts.partition_point(|part| part.start_ns <= from_ns);
         let who = next_part.checked_sub(1).map_or(UNKNOWN, |at| parts[at].who);
@@ -73,7 +73,7 @@ impl<'c> Changes<'c> {
 
 /// Adds up changes of all CPUs from a time on.
 struct Sweep<'c> {
-    cpus: Vec<Changes<'c>>,
+    cpus: Vec<CpuChanges<'c>>,
     next: BinaryHeap<Reverse<(u64, usize)>>,
     at_ns: u64,
     idle: u64,
@@ -83,8 +83,8 @@ struct Sweep<'c> {
 
 impl<'c> Sweep<'c> {
     fn new(timeline: &'c Timeline, from_ns: u64) -> Self {
-        let cpus: Vec<Changes<'c>> =
-            timeline.cpus.iter().flatten().map(|cpu| Changes::new(cpu, from_ns)).collect();
+        let cpus: Vec<CpuChanges<'c>> =
+            timeline.cpus.iter().flatten().map(|cpu| CpuChanges::new(cpu, from_ns)).collect();
         let next = cpus.iter().enumerate().filter_map(|(at, cpu)| Some(Reverse((cpu.next_ns()?, at))));
         let idle = cpus.iter().filter(|cpu| cpu.now.is_idle()).count() as u64;
         let waiting = cpus.iter().map(|cpu| cpu.now.waiting()).sum();

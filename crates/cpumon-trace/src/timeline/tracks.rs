@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use cpumon_events::ThreadState;
 
 use super::Timeline;
-use super::cpus::{Cpu, CpuWho, IDLE, who};
+use super::cpus::{CpuTimeline, CpuWho, IDLE, who};
 use super::lines::{LinePart, STATES, ThreadParts, since};
 use super::names::TraceThread;
 
@@ -151,7 +151,7 @@ impl Timeline {
 
     /// What a CPU did; `None`: it has no events.
     pub fn cpu_track(&self, number: u16, buckets: Buckets) -> Option<TraceCpuTrack> {
-        let Cpu { parts, queue } = self.cpu(number)?;
+        let CpuTimeline { parts, queue } = self.cpu(number)?;
         let line = &parts.line;
         let slices = line.first_behind(buckets.from_ns)..line.first_from(buckets.until_ns());
         let is_exact = slices.len() <= buckets.parts;
@@ -223,7 +223,7 @@ impl Timeline {
     /// How busy all CPUs together are, and how long their queues: shares of 1,000 and hundredths of a thread, by bucket.
     fn overview(&self, buckets: Buckets) -> TraceOverview {
         let mut sums = vec![[0_u64; 3]; buckets.edges().count()];
-        for Cpu { parts, queue } in self.cpus.iter().flatten() {
+        for CpuTimeline { parts, queue } in self.cpus.iter().flatten() {
             let all = buckets.differences(|at_ns| {
                 let [run, unknown, idle] = parts.line.times_until(at_ns);
                 [run, run + unknown + idle, queue.waited_until(at_ns)]

@@ -34,7 +34,7 @@ pub(super) struct BufferHeader {
 }
 
 #[derive(Copy, Clone, Debug)]
-pub(super) enum Found {
+pub(super) enum BufferRead {
     Buffer(BufferHeader),
     /// The rest of the file is unused.
     End,
@@ -43,13 +43,13 @@ pub(super) enum Found {
 }
 
 impl BufferHeader {
-    pub(super) fn read(from: &[u8; HEADER_BYTES]) -> Found {
+    pub(super) fn read(from: &[u8; HEADER_BYTES]) -> BufferRead {
         if from.starts_with(&[0xff; 4]) || *from == [0; HEADER_BYTES] {
-            return Found::End;
+            return BufferRead::End;
         }
         match Self::fields(from) {
-            Some(header) if header.is_possible() => Found::Buffer(header),
-            _ => Found::Damaged,
+            Some(header) if header.is_possible() => BufferRead::Buffer(header),
+            _ => BufferRead::Damaged,
         }
     }
 
@@ -120,7 +120,7 @@ pub(super) struct Event<'b> {
 }
 
 #[derive(Copy, Clone, Debug)]
-pub(super) enum Next<'b> {
+pub(super) enum EventRead<'b> {
     Event(Event<'b>),
     /// An event without a time, or of a program.
     Other,
@@ -129,17 +129,17 @@ pub(super) enum Next<'b> {
 }
 
 /// Takes the next event, and what fills it up to a multiple of eight.
-pub(super) fn take_event<'b>(rest: &mut &'b [u8]) -> Next<'b> {
+pub(super) fn take_event<'b>(rest: &mut &'b [u8]) -> EventRead<'b> {
     if rest.is_empty() || rest.starts_with(&[0xff; 4]) {
-        return Next::End;
+        return EventRead::End;
     }
-    let Some((next, bytes)) = read_event(rest) else { return Next::Damaged };
+    let Some((next, bytes)) = read_event(rest) else { return EventRead::Damaged };
     *rest = rest.get(bytes.next_multiple_of(8)..).unwrap_or_default();
     next
 }
 
 /// The event at the begin, and how long it is.
-fn read_event(from: &[u8]) -> Option<(Next<'_>, usize)> {
+fn read_event(from: &[u8]) -> Option<(EventRead<'_>, usize)> {
     let [first, second, kind, flags, ..] = *from else { return None };
     if flags & IS_HEADER == 0 {
         return None;
@@ -149,7 +149,7 @@ fn read_event(from: &[u8]) -> Option<(Next<'_>, usize)> {
         _ => u64::from(u16::from_le_bytes([first, second])),
     };
     let whole = from.get(..usize::try_from(size).ok()?).filter(|whole| whole.len() >= 8)?;
-    let next = if flags & IS_EVENT == 0 { Next::Other } else { event(whole, kind)? };
+    let next = if flags & IS_EVENT == 0 { EventRead::Other } else { event(whole, kind)? };
     Some((next, whole.len()))
 }
 
@@ -158,7 +158,7 @@ fn number(from: &[u8], at: usize, bytes: usize) -> Option<u64> {
     Some(Order::Little.number(from.get(at..at + bytes)?))
 }
 
-fn event(whole: &[u8], kind: u8) -> Option<Next<'_>> {
+fn event(whole: &[u8], kind: u8) -> Option<EventRead<'_>> {
     let byte = |at: usize| whole.get(at).copied();
     let short = |at| u16::try_from(number(whole, at, 2)?).ok();
     let tid = || u32::try_from(number(whole, 8, 4)?).ok();
@@ -175,14 +175,14 @@ fn event(whole: &[u8], kind: u8) -> Option<Next<'_>> {
         MANIFEST | MANIFEST_64 if byte(4)? & HAS_ITEMS != 0 => (0, 0, 80),
         MANIFEST | MANIFEST_64 => (hook_of(whole.get(24..40)?.first_chunk()?, byte(45)?), byte(42)?, 80),
         FULL | FULL_64 => (hook_of(whole.get(24..40)?.first_chunk()?, byte(4)?), byte(6)?, 48),
-        _ => return Some(Next::Other),
+        _ => return Some(EventRead::Other),
     };
     let is_short = matches!(kind, PERFINFO | PERFINFO_64);
     let ticks = number(whole, if is_short { 8 } else { 16 }, 8)?;
     let tid = if is_short { None } else { tid() };
     let pointer_bytes = if is_64 { 8 } else { 4 };
     let payload = Payload { hook, version, pointer_bytes, bytes: whole.get(header_bytes..)? };
-    Some(Next::Event(Event { ticks, tid, payload }))
+    Some(EventRead::Event(Event { ticks, tid, payload }))
 }
 
 /// Bit in `LogFileMode`: `EVENT_TRACE_COMPRESSED_MODE`.

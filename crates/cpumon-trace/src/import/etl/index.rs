@@ -6,7 +6,7 @@
 use std::io::{Read, Seek, SeekFrom};
 
 use super::super::decoder::read_up_to;
-use super::buffer::{BufferHeader, Found, HEADER_BYTES, Next, take_event};
+use super::buffer::{BufferHeader, BufferRead, EventRead, HEADER_BYTES, take_event};
 use super::unpack::unpack;
 use crate::file::ReadError;
 use crate::file::ending::Ending;
@@ -17,7 +17,7 @@ const MAX_BUFFERS: usize = 1 << 21;
 const FIRST_BYTES: usize = 1024;
 
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct BufferEntry {
     /// Offset in the file.
     pub(super) at: u64,
     /// Time of the first event, ticks.
@@ -35,7 +35,7 @@ pub(super) struct Entry {
 
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<BufferEntry>,
     /// Sequence numbers of all readable buffers.
     sequences: Vec<u64>,
 }
@@ -81,17 +81,17 @@ impl Index {
             if header.is_empty() {
                 break;
             }
-            let found = header.first_chunk().map_or(Found::Damaged, BufferHeader::read);
+            let found = header.first_chunk().map_or(BufferRead::Damaged, BufferHeader::read);
             let bytes = match found {
-                Found::End => break,
-                Found::Buffer(header) if [0, header.bytes].contains(&shape.buffer_bytes) => {
+                BufferRead::End => break,
+                BufferRead::Buffer(header) if [0, header.bytes].contains(&shape.buffer_bytes) => {
                     match first_events(from, &header, shape.packing)? {
                         Some(events) => index.add(at, &header, &events)?,
                         None => note_damage(ending, at, usize::try_from(header.bytes).unwrap_or(0)),
                     }
                     header.bytes
                 }
-                Found::Buffer(_) | Found::Damaged => {
+                BufferRead::Buffer(_) | BufferRead::Damaged => {
                     note_damage(ending, at, if header.len() < HEADER_BYTES { header.len() } else { 0 });
                     // The next one is where it would be, if they all have one size.
                     if shape.buffer_bytes == 0 || header.len() < HEADER_BYTES {
@@ -118,13 +118,15 @@ impl Index {
         self.sequences.push(header.sequence);
         let first = loop {
             match take_event(&mut events) {
-                Next::Event(event) => break event.ticks,
-                Next::Other => {}
+                EventRead::Event(event) => break event.ticks,
+                EventRead::Other => {}
                 // It is empty, or begins with messages of programs; what is damaged is found when it is read.
-                Next::End | Next::Damaged => break self.entries.last().map_or(0, |before| before.first),
+                EventRead::End | EventRead::Damaged => {
+                    break self.entries.last().map_or(0, |before| before.first);
+                }
             }
         };
-        self.entries.push(Entry {
+        self.entries.push(BufferEntry {
             at,
             first,
             next: None,

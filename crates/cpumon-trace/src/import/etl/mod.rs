@@ -15,13 +15,13 @@ use cpumon_events::Name;
 use cpumon_events::windows::{Change, KernelEvent, PACKED_SWITCH, TickClock};
 use cpumon_model::Leaves;
 
-use super::decoder::{Decoder, Named, RawEvent, RawKind, Step, UNKNOWN, lost, read_up_to};
+use super::decoder::{Decoder, DecoderStep, NamedThread, RawEvent, RawKind, UNKNOWN, lost, read_up_to};
 use crate::cost::Credit;
 use crate::file::ReadError;
 use crate::file::ending::Ending;
 use crate::file::format::FileHeader;
-use buffer::{BufferHeader, Event, Found, HEADER_BYTES, LogHeader, Next, take_event};
-use index::{Entry, Index, Shape, note_damage};
+use buffer::{BufferHeader, BufferRead, Event, EventRead, HEADER_BYTES, LogHeader, take_event};
+use index::{BufferEntry, Index, Shape, note_damage};
 use unpack::unpack;
 
 /// Bytes that say what a file is: the first buffer's header and that of its first event.
@@ -43,14 +43,14 @@ pub(crate) fn is_etl(first: &[u8]) -> bool {
     let is_header_buffer = u16::from_le_bytes([header[54], header[55]]) == HEADER_BUFFER;
     // An event of the kind 0 with a header for 32 or 64 bits.
     let is_log_header = matches!(event, [_, _, 1 | 2, 0xc0, _, _, 0, 0, ..]);
-    is_header_buffer && is_log_header && matches!(BufferHeader::read(header), Found::Buffer(_))
+    is_header_buffer && is_log_header && matches!(BufferHeader::read(header), BufferRead::Buffer(_))
 }
 
 pub(crate) struct Etl<R> {
     from: R,
     clock: TickClock,
     shape: Shape,
-    entries: Vec<Entry>,
+    entries: Vec<BufferEntry>,
     /// Index of the next entry.
     at: usize,
     has_begun: bool,
@@ -76,7 +76,7 @@ struct Buffer {
 
 struct Open {
     buffer: Buffer,
-    entry: Entry,
+    entry: BufferEntry,
     translator: Translator,
 }
 
@@ -112,12 +112,12 @@ impl<R: Read + Seek> Etl<R> {
         Ok((etl, file_header))
     }
 
-    fn load(&mut self, entry: &Entry) -> Result<Buffer, ReadError> {
+    fn load(&mut self, entry: &BufferEntry) -> Result<Buffer, ReadError> {
         self.from.seek(SeekFrom::Start(entry.at))?;
         let mut header = [0; HEADER_BYTES];
         self.from.read_exact(&mut header)?;
         // The file was changed since the index was made.
-        let Found::Buffer(header) = BufferHeader::read(&header) else { return Err(ReadError::Header) };
+        let BufferRead::Buffer(header) = BufferHeader::read(&header) else { return Err(ReadError::Header) };
         self.body.clear();
         self.from.by_ref().take(header.body_bytes()).read_to_end(&mut self.body)?;
         let mut is_whole = self.body.len() as u64 == header.body_bytes();
@@ -138,7 +138,7 @@ impl<R: Read + Seek> Etl<R> {
     fn read(
         &self,
         buffer: &mut Buffer,
-        entry: &Entry,
+        entry: &BufferEntry,
         take: &mut dyn FnMut(&Event<'_>),
         ending: &mut Ending,
     ) -> bool {
@@ -146,10 +146,10 @@ impl<R: Read + Seek> Etl<R> {
         for _ in 0..EVENTS_A_STEP {
             let left = events.len();
             match take_event(&mut events) {
-                Next::Event(event) => take(&event),
-                Next::Other => {}
-                Next::End if buffer.is_whole => return true,
-                Next::End | Next::Damaged => {
+                EventRead::Event(event) => take(&event),
+                EventRead::Other => {}
+                EventRead::End if buffer.is_whole => return true,
+                EventRead::End | EventRead::Damaged => {
                     buffer.is_whole = false;
                     note_damage(ending, entry.at, left.max(1));
                     return true;
@@ -160,7 +160,7 @@ impl<R: Read + Seek> Etl<R> {
         false
     }
 
-    fn begin(&mut self, entry: Entry, out: &mut Vec<RawEvent>) -> Result<Open, ReadError> {
+    fn begin(&mut self, entry: BufferEntry, out: &mut Vec<RawEvent>) -> Result<Open, ReadError> {
         let clock = self.clock;
         let first_ns = clock.ns(entry.first);
         if entry.is_gap_before {
@@ -205,8 +205,8 @@ impl<R: Read + Seek> Etl<R> {
 /// The first buffer's header and its first event.
 fn log_header(raw: &[u8]) -> Result<(BufferHeader, LogHeader), ReadError> {
     let (header, mut events) = raw.split_first_chunk::<HEADER_BYTES>().ok_or(ReadError::Header)?;
-    let Found::Buffer(buffer) = BufferHeader::read(header) else { return Err(ReadError::Header) };
-    let Next::Event(first) = take_event(&mut events) else { return Err(ReadError::Header) };
+    let BufferRead::Buffer(buffer) = BufferHeader::read(header) else { return Err(ReadError::Header) };
+    let EventRead::Event(first) = take_event(&mut events) else { return Err(ReadError::Header) };
     Ok((buffer, LogHeader::read(&first)?))
 }
 
@@ -252,7 +252,7 @@ impl Translator {
             }
             KernelEvent::Thread { change, tid, pid, name } => {
                 add(RawKind::Belongs { tid, pid, is_new: change == Change::Begins });
-                add(RawKind::Called(Named { tid, name }));
+                add(RawKind::Called(NamedThread { tid, name }));
                 match change {
                     Change::Begins => {
                         add(RawKind::Born { task: unnamed(tid), parent: here, is_thread: false });
@@ -261,7 +261,7 @@ impl Translator {
                     Change::Lives => {}
                 }
             }
-            KernelEvent::Called { tid, name } => add(RawKind::Called(Named { tid, name })),
+            KernelEvent::Called { tid, name } => add(RawKind::Called(NamedThread { tid, name })),
             KernelEvent::Process { change, pid, program, .. } => {
                 add(RawKind::Runs { pid, program, is_new: change == Change::Begins });
                 if pid == SYSTEM_PID {
@@ -272,12 +272,12 @@ impl Translator {
     }
 }
 
-fn unnamed(tid: u32) -> Named {
-    Named { tid, name: Name::default() }
+fn unnamed(tid: u32) -> NamedThread {
+    NamedThread { tid, name: Name::default() }
 }
 
 impl<R: Read + Seek + Send> Decoder for Etl<R> {
-    fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<Step, ReadError> {
+    fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<DecoderStep, ReadError> {
         if !std::mem::replace(&mut self.has_begun, true) {
             *ending = Ending { known_until_ns: ending.known_until_ns, ..self.found };
         }
@@ -289,14 +289,14 @@ impl<R: Read + Seek + Send> Decoder for Etl<R> {
             let Open { buffer, entry, translator } = &mut open;
             if !self.read(buffer, entry, &mut |event| translator.take(event, events), ending) {
                 self.open = Some(open);
-                return Ok(Step::More);
+                return Ok(DecoderStep::More);
             }
             self.end(&open, events, ending);
             self.at += 1;
         }
         match self.entries.get(self.at) {
-            Some(next) => Ok(Step::Until(self.clock.ns(next.first).saturating_sub(SLACK_NS))),
-            None if self.has_switches => Ok(Step::End),
+            Some(next) => Ok(DecoderStep::Until(self.clock.ns(next.first).saturating_sub(SLACK_NS))),
+            None if self.has_switches => Ok(DecoderStep::End),
             None if self.has_packed_switches => {
                 Err(ReadError::Unusable("its context switches are in a form whose layout is not public"))
             }

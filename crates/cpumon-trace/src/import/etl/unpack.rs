@@ -12,7 +12,7 @@ const XPRESS_HUFFMAN: u16 = 4;
 /// Unpacks the first `limit` bytes. False if there are fewer, if the bytes are damaged, or if the algorithm is unknown; `out` then has
 /// what is in front of that.
 pub(super) fn unpack(packing: u16, from: &[u8], limit: usize, out: &mut Vec<u8>) -> bool {
-    let mut output = Output { bytes: out, limit };
+    let mut output = BoundedOutput { bytes: out, limit };
     output.bytes.clear();
     let is_sound = match packing {
         LZNT1 => lznt1(from, &mut output),
@@ -26,12 +26,12 @@ pub(super) fn unpack(packing: u16, from: &[u8], limit: usize, out: &mut Vec<u8>)
 #[cfg(test)]
 mod tests;
 
-struct Output<'o> {
+struct BoundedOutput<'o> {
     bytes: &'o mut Vec<u8>,
     limit: usize,
 }
 
-impl Output<'_> {
+impl BoundedOutput<'_> {
     fn is_full(&self) -> bool {
         self.bytes.len() >= self.limit
     }
@@ -74,7 +74,7 @@ const CHUNK_BYTES: usize = 4096;
 const IS_PACKED: u16 = 0x8000;
 const LENGTH: u16 = 0x0fff;
 
-fn lznt1(from: &[u8], out: &mut Output<'_>) -> Option<()> {
+fn lznt1(from: &[u8], out: &mut BoundedOutput<'_>) -> Option<()> {
     let mut input = input(from);
     while !out.is_full() {
         let header = input.u16()?;
@@ -98,7 +98,7 @@ fn lznt1(from: &[u8], out: &mut Output<'_>) -> Option<()> {
     Some(())
 }
 
-fn unpack_chunk(chunk: &[u8], out: &mut Output<'_>) -> Option<()> {
+fn unpack_chunk(chunk: &[u8], out: &mut BoundedOutput<'_>) -> Option<()> {
     let (mut input, begin) = (input(chunk), out.bytes.len());
     while !input.rest.is_empty() && !out.is_full() {
         let flags = byte(&mut input)?;
@@ -138,7 +138,7 @@ fn distance_bits(done: usize) -> usize {
 const SHORT: usize = 7;
 const HALF: usize = 15;
 
-fn xpress(from: &[u8], out: &mut Output<'_>) -> Option<()> {
+fn xpress(from: &[u8], out: &mut BoundedOutput<'_>) -> Option<()> {
     let mut input = input(from);
     // The upper half of a byte whose lower half was a length.
     let mut half: Option<u8> = None;
@@ -181,7 +181,7 @@ const TABLE_BYTES: usize = 256;
 const LONGEST_CODE: u32 = 15;
 const BYTES: u16 = 256;
 
-fn huffman(from: &[u8], out: &mut Output<'_>) -> Option<()> {
+fn huffman(from: &[u8], out: &mut BoundedOutput<'_>) -> Option<()> {
     let mut input = input(from);
     let mut codes = Codes { by_bits: Vec::new() };
     while !out.is_full() {
@@ -265,7 +265,7 @@ impl Bits<'_> {
         Some(entry >> 4)
     }
 
-    fn repeat(&mut self, code: u16, out: &mut Output<'_>) -> Option<()> {
+    fn repeat(&mut self, code: u16, out: &mut BoundedOutput<'_>) -> Option<()> {
         let distance_bits = u32::from(code >> 4);
         let mut length = usize::from(code & 0x0f);
         if length == 15 {

@@ -31,14 +31,14 @@ const MAX_FEATURE_BYTES: u64 = 64 << 20;
 
 #[derive(Debug, Default)]
 pub(super) struct Layouts {
-    first: Option<Layout>,
+    first: Option<SampleLayout>,
     /// By the identifier of the event; empty where all have the same layout.
-    by_id: HashMap<u64, Layout, FixedState>,
+    by_id: HashMap<u64, SampleLayout, FixedState>,
     is_mixed: bool,
 }
 
 impl Layouts {
-    pub(super) fn add(&mut self, layout: Layout, ids: &[u8], order: Order) {
+    pub(super) fn add(&mut self, layout: SampleLayout, ids: &[u8], order: Order) {
         self.is_mixed |= self.first.is_some_and(|first| first != layout);
         self.first = self.first.or(Some(layout));
         for id in ids.chunks_exact(8).take(MAX_IDS.saturating_sub(self.by_id.len())) {
@@ -47,7 +47,7 @@ impl Layouts {
     }
 
     /// Of an event whose identifier is at this end of its record.
-    pub(super) fn find(&self, identifier: Option<&[u8]>, order: Order) -> Option<Layout> {
+    pub(super) fn find(&self, identifier: Option<&[u8]>, order: Order) -> Option<SampleLayout> {
         let first = self.first?;
         if !self.is_mixed {
             return Some(first);
@@ -72,7 +72,7 @@ impl Layouts {
 }
 
 /// What a file says in front of and behind its records.
-pub(super) struct Header {
+pub(super) struct PerfHeader {
     pub(super) order: Order,
     /// Bytes from the start of the file at which records begin, and how many; `None`: up to the end.
     pub(super) begin: u64,
@@ -106,7 +106,7 @@ fn load<R: Read + Seek>(from: &mut R, section: &Section, most: u64) -> Result<Ve
     }
 }
 
-impl Header {
+impl PerfHeader {
     /// Reads everything but the records, and goes to their start.
     pub(super) fn read<R: Read + Seek>(from: &mut R) -> Result<Self, ReadError> {
         from.seek(SeekFrom::Start(0))?;
@@ -232,7 +232,7 @@ fn layouts<R: Read + Seek>(
     for entry in raw.chunks_exact(size) {
         let (attr, ids) = entry.split_at(size - 16);
         let ids = section(&mut Bytes::new(ids, order)).ok_or(ReadError::Header)?;
-        let layout = Layout::of(attr, order).ok_or(ReadError::Header)?;
+        let layout = SampleLayout::of(attr, order).ok_or(ReadError::Header)?;
         let ids = load(from, &ids, left_bytes)?;
         left_bytes -= ids.len() as u64;
         layouts.add(layout, &ids, order);
@@ -267,19 +267,19 @@ const SAMPLE_ID_ALL: u64 = 1 << 18;
 const ATTR_BYTES: usize = 64;
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct SampleStamp {
     pub(super) at_ns: u64,
     pub(super) cpu: u32,
 }
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct SampleLayout {
     sample: u64,
     read: u64,
     has_stamps: bool,
 }
 
-impl Layout {
+impl SampleLayout {
     /// Layout of the records of a `perf_event_attr`.
     pub(super) fn of(attr: &[u8], order: Order) -> Option<Self> {
         let mut bytes = Bytes::new(attr.get(..ATTR_BYTES)?, order);
@@ -301,7 +301,7 @@ impl Layout {
     }
 
     /// Splits a sample into its stamp and its raw data.
-    pub(super) fn sample<'b>(self, body: &'b [u8], order: Order) -> Option<(Stamp, &'b [u8])> {
+    pub(super) fn sample<'b>(self, body: &'b [u8], order: Order) -> Option<(SampleStamp, &'b [u8])> {
         let mut bytes = Bytes::new(body, order);
         let has = |bit| self.sample & bit != 0;
         let skip = |bytes: &mut Bytes<'b>, bit| if has(bit) { bytes.skip(8) } else { Some(()) };
@@ -325,7 +325,7 @@ impl Layout {
             bytes.skip(words.checked_mul(8)?)?;
         }
         let raw = if has(RAW) { bytes.sized(4)? } else { &[] };
-        Some((Stamp { at_ns, cpu }, raw))
+        Some((SampleStamp { at_ns, cpu }, raw))
     }
 
     fn skip_read(self, bytes: &mut Bytes<'_>) -> Option<()> {
@@ -340,15 +340,15 @@ impl Layout {
     }
 
     /// Splits the stamp off the end of another record.
-    pub(super) fn stamp(self, body: &[u8], order: Order) -> Option<(Stamp, &[u8])> {
+    pub(super) fn stamp(self, body: &[u8], order: Order) -> Option<(SampleStamp, &[u8])> {
         if !self.has_stamps {
-            return Some((Stamp::default(), body));
+            return Some((SampleStamp::default(), body));
         }
         let has = |bit| self.sample & bit != 0;
         let words = [TID, TIME, ID, STREAM_ID, CPU, IDENTIFIER].into_iter().filter(|bit| has(*bit)).count();
         let (front, end) = body.split_at_checked(body.len().checked_sub(words * 8)?)?;
         let mut bytes = Bytes::new(end, order);
-        let mut stamp = Stamp::default();
+        let mut stamp = SampleStamp::default();
         if has(TID) {
             bytes.skip(8)?;
         }

@@ -11,13 +11,13 @@ use std::ops::Range;
 use cpumon_events::{Bytes, Slots, name};
 use zstd::stream::raw::{self, InBuffer, Operation, OutBuffer};
 
-use super::decoder::{Decoder, Named, RawEvent, RawKind, Step, lost};
+use super::decoder::{Decoder, DecoderStep, NamedThread, RawEvent, RawKind, lost};
 use crate::cost::Credit;
 use crate::file::ReadError;
 use crate::file::ending::Ending;
 use crate::file::format::FileHeader;
 pub(crate) use header::MAGICS;
-use header::{Header, Layout, Stamp};
+use header::{PerfHeader, SampleLayout, SampleStamp};
 
 const HEADER_BYTES: usize = 8;
 
@@ -37,7 +37,7 @@ const RECORDS_A_STEP: u32 = 4096;
 
 pub(crate) struct PerfData<R> {
     from: R,
-    header: Header,
+    header: PerfHeader,
     at: u64,
     end: u64,
     body: Vec<u8>,
@@ -67,7 +67,7 @@ impl RecordHeader {
 
 impl<R: Read + Seek> PerfData<R> {
     pub(crate) fn open(mut from: R) -> Result<(Self, FileHeader), ReadError> {
-        let header = Header::read(&mut from)?;
+        let header = PerfHeader::read(&mut from)?;
         let file_header =
             FileHeader { cpus: header.cpus, host: header.host.clone(), ..FileHeader::default() };
         let (at, length) = (header.begin, header.length);
@@ -130,7 +130,7 @@ impl<R: Read + Seek> PerfData<R> {
                 let size = self.body.get(4..8).map_or(0, |size| order.number(size));
                 let split = usize::try_from(size).ok().and_then(|size| self.body.split_at_checked(size));
                 let Some((attr, ids)) = split else { return Ok(Err(())) };
-                let Some(layout) = Layout::of(attr, order) else { return Ok(Err(())) };
+                let Some(layout) = SampleLayout::of(attr, order) else { return Ok(Err(())) };
                 self.header.layouts.add(layout, ids, order);
             }
             HEADER_TRACING_DATA => {
@@ -164,7 +164,7 @@ impl<R: Read + Seek> PerfData<R> {
     }
 
     /// No more can be read. Without a switch there is no trace.
-    fn end(&self, ending: &Ending) -> Result<Step, ReadError> {
+    fn end(&self, ending: &Ending) -> Result<DecoderStep, ReadError> {
         if !self.records.has_switches {
             self.header.check()?;
             return Err(ReadError::Unusable(match ending.damaged_at {
@@ -173,7 +173,7 @@ impl<R: Read + Seek> PerfData<R> {
                 None => "it has no context switches; record with `perf sched record`",
             }));
         }
-        Ok(Step::End)
+        Ok(DecoderStep::End)
     }
 
     /// Begins the compressed piece behind the first bytes of the record.
@@ -214,7 +214,7 @@ impl<R: Read + Seek> PerfData<R> {
 }
 
 impl<R: Read + Seek + Send> Decoder for PerfData<R> {
-    fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<Step, ReadError> {
+    fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<DecoderStep, ReadError> {
         for _ in 0..RECORDS_A_STEP {
             let round = if self.piece.is_some() {
                 self.take_part(events, ending)
@@ -238,13 +238,13 @@ impl<R: Read + Seek + Send> Decoder for PerfData<R> {
                 self.at += self.record_bytes;
             }
             if let Some(until_ns) = round {
-                return Ok(Step::Until(until_ns));
+                return Ok(DecoderStep::Until(until_ns));
             }
             if is_part {
-                return Ok(Step::More);
+                return Ok(DecoderStep::More);
             }
         }
-        Ok(Step::More)
+        Ok(DecoderStep::More)
     }
 }
 
@@ -274,7 +274,7 @@ impl Records {
 
     fn take(
         &mut self,
-        header: &mut Header,
+        header: &mut PerfHeader,
         kind: u32,
         body: &[u8],
         events: &mut Vec<RawEvent>,
@@ -290,7 +290,7 @@ impl Records {
         }
     }
 
-    fn sample(&mut self, header: &mut Header, body: &[u8], events: &mut Vec<RawEvent>) -> Option<()> {
+    fn sample(&mut self, header: &mut PerfHeader, body: &[u8], events: &mut Vec<RawEvent>) -> Option<()> {
         let layout = header.layouts.find(body.get(..8), header.order)?;
         if !layout.is_usable() {
             return Some(());
@@ -303,7 +303,7 @@ impl Records {
         Some(())
     }
 
-    fn note(&mut self, stamp: Stamp) -> Option<u16> {
+    fn note(&mut self, stamp: SampleStamp) -> Option<u16> {
         let cpu = u16::try_from(stamp.cpu).ok()?;
         let latest_ns = self.latest_ns.at(cpu.into());
         *latest_ns = stamp.at_ns.max(*latest_ns);
@@ -313,14 +313,14 @@ impl Records {
 
     fn other(
         &mut self,
-        header: &Header,
+        header: &PerfHeader,
         kind: u32,
         body: &[u8],
         events: &mut Vec<RawEvent>,
         ending: &mut Ending,
     ) -> Option<()> {
         let identifier = body.len().checked_sub(8).and_then(|at| body.get(at..));
-        let layout: Layout = header.layouts.find(identifier, header.order)?;
+        let layout: SampleLayout = header.layouts.find(identifier, header.order)?;
         let (stamp, front) = layout.stamp(body, header.order)?;
         let mut bytes = Bytes::new(front, header.order);
         let mut add = |kind| events.push(RawEvent { at_ns: stamp.at_ns, cpu: 0, kind });
@@ -328,7 +328,7 @@ impl Records {
             COMM => {
                 let (pid, tid) = (bytes.u32()?, bytes.u32()?);
                 add(RawKind::Belongs { tid, pid, is_new: false });
-                add(RawKind::Called(Named { tid, name: name(bytes.rest) }));
+                add(RawKind::Called(NamedThread { tid, name: name(bytes.rest) }));
             }
             FORK => {
                 let (pid, parent, tid) = (bytes.u32()?, bytes.u32()?, bytes.u32()?);
@@ -375,7 +375,7 @@ impl Unpacker {
     }
 
     /// Unpacks the next part of what is left of a piece. `None`: it is damaged.
-    fn next(&mut self, piece: &[u8]) -> Option<Part<'_>> {
+    fn next(&mut self, piece: &[u8]) -> Option<UnpackedPart<'_>> {
         let mut input = InBuffer::around(piece);
         let mut output = OutBuffer::around(self.part.as_mut_slice());
         self.decoder.run(&mut input, &mut output).ok()?;
@@ -383,7 +383,7 @@ impl Unpacker {
         // A part that is not full means that the stream has no more for this piece.
         let is_last = unpacked < PART_BYTES && taken == piece.len();
         let goes_on = is_last || unpacked > 0;
-        (goes_on && self.credit.take(unpacked)).then(|| Part {
+        (goes_on && self.credit.take(unpacked)).then(|| UnpackedPart {
             bytes: &self.part[..unpacked],
             taken,
             is_last,
@@ -391,7 +391,7 @@ impl Unpacker {
     }
 }
 
-struct Part<'p> {
+struct UnpackedPart<'p> {
     bytes: &'p [u8],
     /// Bytes of the piece that were consumed.
     taken: usize,

@@ -6,9 +6,9 @@ use cpumon_events::name;
 use cpumon_model::varint::take as take_varint;
 use cpumon_model::{Interrupt, Leaves};
 
-use super::super::decoder::{Named, RawEvent, RawKind, UNKNOWN, UNKNOWN_TID, lost, push};
-use super::super::tracepoints::{CLONE_THREAD, Damaged, leaves};
-use super::packets::{Small, Value, fields};
+use super::super::decoder::{NamedThread, RawEvent, RawKind, UNKNOWN, UNKNOWN_TID, lost, push};
+use super::super::tracepoints::{CLONE_THREAD, DamagedTracepoint, leaves};
+use super::packets::{ProtobufValue, Small, fields};
 use crate::file::ending::Ending;
 
 // Of the bundle.
@@ -37,22 +37,22 @@ const OLD_STATES: [(u64, char); 10] = [
 ];
 
 #[derive(Copy, Clone, Debug)]
-struct Cpu {
+struct BundleCpu {
     /// Thread to which the CPU was given last.
-    current: Named,
+    current: NamedThread,
     /// Time of the latest event; 0 if there is none.
     newest_ns: u64,
 }
 
 #[derive(Debug)]
 pub(super) struct Bundles {
-    cpus: Vec<Cpu>,
+    cpus: Vec<BundleCpu>,
     states: &'static [(u64, char)],
     has_wakings: bool,
     pub(super) has_switches: bool,
 }
 
-const UNNAMED: Named = Named { tid: UNKNOWN, name: [0; 16] };
+const UNNAMED: NamedThread = NamedThread { tid: UNKNOWN, name: [0; 16] };
 
 impl Bundles {
     pub(super) fn new() -> Self {
@@ -79,9 +79,9 @@ impl Bundles {
         // The CPU may be behind its events.
         fields(bytes, |field, value| {
             match (field, value) {
-                (CPU, Value::Number(cpu)) => number = cpu,
-                (LOST_EVENTS, Value::Number(lost)) => has_lost = lost != 0,
-                (COMPACT, Value::Bytes(bytes)) => compact = Some(bytes),
+                (CPU, ProtobufValue::Number(cpu)) => number = cpu,
+                (LOST_EVENTS, ProtobufValue::Number(lost)) => has_lost = lost != 0,
+                (COMPACT, ProtobufValue::Bytes(bytes)) => compact = Some(bytes),
                 _ => {}
             }
             Some(())
@@ -89,7 +89,7 @@ impl Bundles {
         let number = u16::try_from(number).ok()?;
         let at = usize::from(number);
         if at >= self.cpus.len() {
-            self.cpus.resize(at + 1, Cpu { current: UNNAMED, newest_ns: 0 });
+            self.cpus.resize(at + 1, BundleCpu { current: UNNAMED, newest_ns: 0 });
         }
         let before = self.cpus[at];
         if has_lost {
@@ -130,7 +130,7 @@ impl Bundles {
             })?;
         }
         fields(bytes, |field, value| {
-            let (EVENT, Value::Bytes(event)) = (field, value) else { return Some(()) };
+            let (EVENT, ProtobufValue::Bytes(event)) = (field, value) else { return Some(()) };
             match self.event(event).ok()? {
                 Some((at_ns, kind)) => {
                     if let RawKind::Switch { next, .. } = kind {
@@ -144,29 +144,29 @@ impl Bundles {
     }
 
     /// `FtraceEvent`; `None` if it is none of the scheduler.
-    fn event(&mut self, bytes: &[u8]) -> Result<Option<(u64, RawKind)>, Damaged> {
+    fn event(&mut self, bytes: &[u8]) -> Result<Option<(u64, RawKind)>, DamagedTracepoint> {
         let (mut at_ns, mut current, mut found) = (0, UNKNOWN, None);
         fields(bytes, |field, value| {
             match (field, value) {
-                (1, Value::Number(time)) => at_ns = time,
-                (2, Value::Number(tid)) => current = tid_of(tid),
-                (field, Value::Bytes(event)) => found = Some((field, event)),
+                (1, ProtobufValue::Number(time)) => at_ns = time,
+                (2, ProtobufValue::Number(tid)) => current = tid_of(tid),
+                (field, ProtobufValue::Bytes(event)) => found = Some((field, event)),
                 _ => {}
             }
             Some(())
         })
-        .ok_or(Damaged)?;
+        .ok_or(DamagedTracepoint)?;
         let Some((kind, event)) = found else { return Ok(None) };
         Ok(self.kind(kind, event, current)?.map(|kind| (at_ns, kind)))
     }
 
-    fn kind(&mut self, kind: u64, event: &[u8], current: u32) -> Result<Option<RawKind>, Damaged> {
+    fn kind(&mut self, kind: u64, event: &[u8], current: u32) -> Result<Option<RawKind>, DamagedTracepoint> {
         if !matches!(kind, 4 | 17 | 20 | 24 | 25 | 36 | 37 | 114 | 235 | 236 | 238 | 239 | 491) {
             return Ok(None);
         }
-        let event = Small::parse(event).ok_or(Damaged)?;
-        let thread = |tid, text| Named { tid: tid_of(event.number(tid)), name: name(event.text(text)) };
-        let small = |field| u16::try_from(event.number(field)).map_err(|_| Damaged);
+        let event = Small::parse(event).ok_or(DamagedTracepoint)?;
+        let thread = |tid, text| NamedThread { tid: tid_of(event.number(tid)), name: name(event.text(text)) };
+        let small = |field| u16::try_from(event.number(field)).map_err(|_| DamagedTracepoint);
         let line = || small(1);
         Ok(Some(match kind {
             4 => RawKind::Switch {
@@ -206,25 +206,25 @@ const NAMES: u64 = 5;
 
 /// The columns of one kind of event. Times are since the event before.
 #[derive(Copy, Clone, Debug, Default)]
-struct Columns<'b> {
+struct CompactColumns<'b> {
     at_ns: u64,
     columns: [&'b [u8]; 4],
 }
 
 #[derive(Copy, Clone, Debug)]
-struct Row {
+struct CompactRow {
     at_ns: u64,
     tid: u32,
     name: u64,
     last: u64,
 }
 
-impl Columns<'_> {
+impl CompactColumns<'_> {
     /// The next event; `None` if there is no more, or it is not whole.
-    fn next(&mut self) -> Option<Row> {
+    fn next(&mut self) -> Option<CompactRow> {
         let [time, tid, name, last] = &mut self.columns;
         self.at_ns = self.at_ns.checked_add(take_varint(time)?)?;
-        Some(Row {
+        Some(CompactRow {
             at_ns: self.at_ns,
             tid: tid_of(take_varint(tid)?),
             name: take_varint(name)?,
@@ -246,12 +246,13 @@ fn tid_of(number: u64) -> u32 {
 fn visit_compact(
     bytes: &[u8],
     states: &[(u64, char)],
-    current: &mut Named,
+    current: &mut NamedThread,
     add: &mut dyn FnMut(u64, RawKind) -> Option<()>,
 ) -> Option<()> {
-    let (mut switches, mut wakings, mut names) = (Columns::default(), Columns::default(), Vec::new());
+    let (mut switches, mut wakings, mut names) =
+        (CompactColumns::default(), CompactColumns::default(), Vec::new());
     fields(bytes, |number, value| {
-        let Value::Bytes(bytes) = value else { return None };
+        let ProtobufValue::Bytes(bytes) = value else { return None };
         if number == NAMES {
             names.push(name(bytes));
             return (names.len() <= MAX_NAMES).then_some(());
@@ -263,9 +264,9 @@ fn visit_compact(
         }
         Some(())
     })?;
-    let named = |row: &Row| {
+    let named = |row: &CompactRow| {
         let name = usize::try_from(row.name).ok().and_then(|at| names.get(at)).copied()?;
-        Some(Named { tid: row.tid, name })
+        Some(NamedThread { tid: row.tid, name })
     };
     let mut waking = wakings.next();
     let mut switch = switches.next();
@@ -305,7 +306,7 @@ pub(super) fn take_processes(bytes: &[u8], at_ns: u64, events: &mut Vec<RawEvent
     let mut add = |at_ns, kind| push(events, RawEvent { at_ns, cpu: 0, kind });
     let mut entries = 0;
     fields(bytes, |field, value| {
-        let Value::Bytes(message) = value else { return Some(()) };
+        let ProtobufValue::Bytes(message) = value else { return Some(()) };
         entries += 1;
         if entries > MAX_ENTRIES {
             return None;
@@ -319,7 +320,7 @@ pub(super) fn take_processes(bytes: &[u8], at_ns: u64, events: &mut Vec<RawEvent
                     add(at_ns, RawKind::Kernel { pid });
                 }
                 // Any name that an event has is better.
-                add(0, RawKind::Called(Named { tid: pid, name: name(base(command)) }));
+                add(0, RawKind::Called(NamedThread { tid: pid, name: name(base(command)) }));
             }
             2 => {
                 let thread = Small::parse(message)?;
@@ -327,7 +328,7 @@ pub(super) fn take_processes(bytes: &[u8], at_ns: u64, events: &mut Vec<RawEvent
                 if pid != 0 {
                     add(at_ns, RawKind::Belongs { tid, pid, is_new: false });
                 }
-                add(at_ns, RawKind::Called(Named { tid, name: name(thread.text(2)) }));
+                add(at_ns, RawKind::Called(NamedThread { tid, name: name(thread.text(2)) }));
             }
             _ => {}
         }
@@ -339,7 +340,7 @@ pub(super) fn take_processes(bytes: &[u8], at_ns: u64, events: &mut Vec<RawEvent
 fn first_text(process: &[u8]) -> Option<&[u8]> {
     let mut first = None;
     fields(process, |field, value| {
-        if let (3, Value::Bytes(text)) = (field, value) {
+        if let (3, ProtobufValue::Bytes(text)) = (field, value) {
             first = first.or(Some(text));
         }
         Some(())

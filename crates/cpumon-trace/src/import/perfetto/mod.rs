@@ -10,12 +10,12 @@ use std::io::{Read, Seek, SeekFrom};
 
 use cpumon_model::Moment;
 
-use super::decoder::{Decoder, RawEvent, Step};
+use super::decoder::{Decoder, DecoderStep, RawEvent};
 use crate::file::ReadError;
 use crate::file::ending::Ending;
 use crate::file::format::FileHeader;
 use bundle::{Bundles, take_processes};
-use packets::{PACKET, Packets, Small, Value, fields};
+use packets::{PACKET, Packets, ProtobufValue, Small, fields};
 
 // Fields of a packet.
 const FTRACE_EVENTS: u64 = 1;
@@ -62,8 +62,8 @@ impl<R: Read + Seek> Perfetto<R> {
             let mut unpacked = None;
             let is_sound = fields(packet, |field, value| {
                 match (field, value) {
-                    (CLOCK_SNAPSHOT, Value::Bytes(snapshot)) => began = moment(snapshot)?,
-                    (COMPRESSED, Value::Bytes(packed)) => unpacked = Some(packed.to_vec()),
+                    (CLOCK_SNAPSHOT, ProtobufValue::Bytes(snapshot)) => began = moment(snapshot)?,
+                    (COMPRESSED, ProtobufValue::Bytes(packed)) => unpacked = Some(packed.to_vec()),
                     _ => {}
                 }
                 Some(())
@@ -93,14 +93,14 @@ impl<R: Read + Seek> Perfetto<R> {
         let bundles = &mut self.bundles;
         let is_sound = fields(packet, |field, value| {
             match (field, value) {
-                (FTRACE_EVENTS, Value::Bytes(bytes)) => bundle = Some(bytes),
-                (PROCESS_TREE, Value::Bytes(bytes)) => tree = Some(bytes),
-                (TIMESTAMP, Value::Number(time)) => at_ns = time,
-                (SYSTEM_INFO, Value::Bytes(info)) => {
+                (FTRACE_EVENTS, ProtobufValue::Bytes(bytes)) => bundle = Some(bytes),
+                (PROCESS_TREE, ProtobufValue::Bytes(bytes)) => tree = Some(bytes),
+                (TIMESTAMP, ProtobufValue::Number(time)) => at_ns = time,
+                (SYSTEM_INFO, ProtobufValue::Bytes(info)) => {
                     let names = Small::parse(Small::parse(info)?.text(1))?;
                     bundles.set_release(names.text(3));
                 }
-                (COMPRESSED, Value::Bytes(bytes)) => packed = Some(bytes.to_vec()),
+                (COMPRESSED, ProtobufValue::Bytes(bytes)) => packed = Some(bytes.to_vec()),
                 _ => {}
             }
             Some(())
@@ -119,7 +119,7 @@ impl<R: Read + Seek> Perfetto<R> {
 fn moment(snapshot: &[u8]) -> Option<Moment> {
     let mut moment = Moment::default();
     fields(snapshot, |field, value| {
-        let (1, Value::Bytes(clock)) = (field, value) else { return Some(()) };
+        let (1, ProtobufValue::Bytes(clock)) = (field, value) else { return Some(()) };
         let clock = Small::parse(clock)?;
         match clock.number(1) {
             BOOTTIME => (moment.mono_ns, moment.boot_ns) = (clock.number(2), clock.number(2)),
@@ -132,19 +132,19 @@ fn moment(snapshot: &[u8]) -> Option<Moment> {
 }
 
 impl<R: Read + Seek + Send> Decoder for Perfetto<R> {
-    fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<Step, ReadError> {
+    fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<DecoderStep, ReadError> {
         let before = events.len();
         for _ in 0..PACKETS_A_STEP {
             if !self.packet(events, ending)? {
                 if !self.bundles.has_switches {
                     return Err(ReadError::Unusable(NO_SWITCHES));
                 }
-                return Ok(Step::End);
+                return Ok(DecoderStep::End);
             }
             if events.len() - before >= EVENTS_A_STEP {
                 break;
             }
         }
-        Ok(Step::More)
+        Ok(DecoderStep::More)
     }
 }

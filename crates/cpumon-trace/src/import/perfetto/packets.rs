@@ -42,7 +42,7 @@ impl<R: Read> Packets<R> {
     pub(super) fn next(&mut self, ending: &mut Ending) -> std::io::Result<Option<&[u8]>> {
         if self.unpacked_at < self.unpacked.len() {
             let mut rest = &self.unpacked[self.unpacked_at..];
-            if let Some((1, Value::Bytes(packet))) = field(&mut rest) {
+            if let Some((1, ProtobufValue::Bytes(packet))) = field(&mut rest) {
                 self.unpacked_at = self.unpacked.len() - rest.len();
                 let begin = self.unpacked_at - packet.len();
                 self.was_unpacked = true;
@@ -131,7 +131,7 @@ const SIZED: u64 = 2;
 const FOUR_BYTES: u64 = 5;
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value<'b> {
+pub(super) enum ProtobufValue<'b> {
     Number(u64),
     /// A text, a message or packed numbers.
     Bytes(&'b [u8]),
@@ -140,7 +140,7 @@ pub(super) enum Value<'b> {
 }
 
 /// Takes a field from the front. `None`: there is no sound one.
-fn field<'b>(bytes: &mut &'b [u8]) -> Option<(u64, Value<'b>)> {
+fn field<'b>(bytes: &mut &'b [u8]) -> Option<(u64, ProtobufValue<'b>)> {
     let tag = take_varint(bytes)?;
     let take = |bytes: &mut &'b [u8], length: u64| {
         let (taken, rest) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
@@ -148,13 +148,13 @@ fn field<'b>(bytes: &mut &'b [u8]) -> Option<(u64, Value<'b>)> {
         Some(taken)
     };
     let value = match tag & 7 {
-        EIGHT_BYTES => take(bytes, 8).map(|_| Value::Other)?,
-        FOUR_BYTES => take(bytes, 4).map(|_| Value::Other)?,
+        EIGHT_BYTES => take(bytes, 8).map(|_| ProtobufValue::Other)?,
+        FOUR_BYTES => take(bytes, 4).map(|_| ProtobufValue::Other)?,
         SIZED => {
             let length = take_varint(bytes)?;
-            Value::Bytes(take(bytes, length)?)
+            ProtobufValue::Bytes(take(bytes, length)?)
         }
-        NUMBER => Value::Number(take_varint(bytes)?),
+        NUMBER => ProtobufValue::Number(take_varint(bytes)?),
         _ => return None,
     };
     (tag >> 3 != 0).then_some((tag >> 3, value))
@@ -163,7 +163,7 @@ fn field<'b>(bytes: &mut &'b [u8]) -> Option<(u64, Value<'b>)> {
 /// Visits all fields. `None`: the message is damaged, or `visit` says so.
 pub(super) fn fields<'b>(
     mut bytes: &'b [u8],
-    mut visit: impl FnMut(u64, Value<'b>) -> Option<()>,
+    mut visit: impl FnMut(u64, ProtobufValue<'b>) -> Option<()>,
 ) -> Option<()> {
     while !bytes.is_empty() {
         let (number, value) = field(&mut bytes)?;
@@ -188,8 +188,8 @@ impl<'b> Small<'b> {
         fields(bytes, |number, value| {
             let at = usize::try_from(number).unwrap_or(FIELDS);
             match value {
-                Value::Number(value) if at < FIELDS => small.numbers[at] = value,
-                Value::Bytes(text) if at < FIELDS => small.texts[at] = text,
+                ProtobufValue::Number(value) if at < FIELDS => small.numbers[at] = value,
+                ProtobufValue::Bytes(text) if at < FIELDS => small.texts[at] = text,
                 _ => {}
             }
             Some(())
@@ -224,11 +224,11 @@ mod tests {
         })
         .unwrap();
         let expected = [
-            (1, Value::Number(150)),
-            (2, Value::Bytes(b"hi")),
-            (3, Value::Other),
-            (4, Value::Other),
-            (127, Value::Number(9)),
+            (1, ProtobufValue::Number(150)),
+            (2, ProtobufValue::Bytes(b"hi")),
+            (3, ProtobufValue::Other),
+            (4, ProtobufValue::Other),
+            (127, ProtobufValue::Number(9)),
         ];
         assert_eq!(found, expected);
         let small = Small::parse(&sound).unwrap();

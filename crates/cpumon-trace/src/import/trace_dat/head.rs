@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 
 use cpumon_events::{Bytes, Order, name};
 
-use super::super::decoder::{Named, RawEvent, RawKind, host_name, read_up_to};
+use super::super::decoder::{NamedThread, RawEvent, RawKind, host_name, read_up_to};
 use super::super::tracepoints::{Tracepoints, skip_own, take_intro, take_page_layout, take_systems};
 use super::pages::PageLayout;
 use crate::cost::Credit;
@@ -25,7 +25,7 @@ const CLOCKS: [&str; 8] = ["", "local", "global", "perf", "mono", "mono_raw", "b
 
 pub(super) const NO_SWITCHES: &str = "it has no sched_switch events; record with `trace-cmd record -e sched`";
 
-pub(super) struct Head {
+pub(super) struct TraceDatHead {
     pub(super) tracepoints: Tracepoints,
     pub(super) order: Order,
     pub(super) pages: PageLayout,
@@ -37,7 +37,7 @@ pub(super) struct Head {
     pub(super) buffers: Vec<Buffer>,
 }
 
-pub(super) fn read<R: Read + Seek>(from: &mut R) -> Result<Head, ReadError> {
+pub(super) fn read<R: Read + Seek>(from: &mut R) -> Result<TraceDatHead, ReadError> {
     let raw = read_up_to(from, BEGIN_BYTES, BEGIN_BYTES)?.unwrap_or_default();
     let mut bytes = Bytes::new(&raw, Order::Little);
     let intro = take_intro(&mut bytes).ok_or(ReadError::Header)?;
@@ -55,7 +55,7 @@ pub(super) fn read<R: Read + Seek>(from: &mut R) -> Result<Head, ReadError> {
 }
 
 /// Version 6: the parts of the file follow one another.
-fn sequential<R: Read + Seek>(from: &mut R, raw: &[u8]) -> Result<Head, ReadError> {
+fn sequential<R: Read + Seek>(from: &mut R, raw: &[u8]) -> Result<TraceDatHead, ReadError> {
     let mut bytes = Bytes::new(raw, Order::Little);
     let intro = take_intro(&mut bytes).ok_or(ReadError::Header)?;
     let order = intro.order;
@@ -72,7 +72,7 @@ fn sequential<R: Read + Seek>(from: &mut R, raw: &[u8]) -> Result<Head, ReadErro
         Some((pages, names, cpus))
     };
     let (pages, names, mut cpus) = take().ok_or(ReadError::Header)?;
-    let mut options = Options::default();
+    let mut options = TraceDatOptions::default();
     let mut buffers = vec![places(&mut bytes, &mut options, &mut cpus)?];
     for place in std::mem::take(&mut options.buffers) {
         let at = i64::try_from(place.at).map_err(|_| ReadError::Header)?.unsigned_abs();
@@ -84,13 +84,13 @@ fn sequential<R: Read + Seek>(from: &mut R, raw: &[u8]) -> Result<Head, ReadErro
         buffer.page_bytes = intro.page_bytes;
         buffer.clock.clone_from(&options.clock);
     }
-    let Options { host, tsc, .. } = options;
+    let TraceDatOptions { host, tsc, .. } = options;
     let cpus = u16::try_from(cpus).unwrap_or(u16::MAX);
-    Ok(Head { tracepoints, order, pages, packing: Packing::None, host, cpus, tsc, names, buffers })
+    Ok(TraceDatHead { tracepoints, order, pages, packing: Packing::None, host, cpus, tsc, names, buffers })
 }
 
 /// Options, then where the data of each CPU are.
-fn places(bytes: &mut Bytes<'_>, options: &mut Options, cpus: &mut u32) -> Result<Buffer, ReadError> {
+fn places(bytes: &mut Bytes<'_>, options: &mut TraceDatOptions, cpus: &mut u32) -> Result<Buffer, ReadError> {
     let mut kind = bytes.take(10).ok_or(ReadError::Header)?;
     if kind.starts_with(b"options") {
         options.take(bytes, false).ok_or(ReadError::Header)?;
@@ -112,7 +112,7 @@ fn places(bytes: &mut Bytes<'_>, options: &mut Options, cpus: &mut u32) -> Resul
 }
 
 /// Version 7: options have the offsets of the sections.
-fn sections<R: Read + Seek>(from: &mut R, bytes: &mut Bytes<'_>) -> Result<Head, ReadError> {
+fn sections<R: Read + Seek>(from: &mut R, bytes: &mut Bytes<'_>) -> Result<TraceDatHead, ReadError> {
     let order = bytes.order;
     let mut begin = || {
         let (name, _version) = (bytes.text()?, bytes.text()?);
@@ -121,7 +121,7 @@ fn sections<R: Read + Seek>(from: &mut R, bytes: &mut Bytes<'_>) -> Result<Head,
     let (packing, first) = begin().ok_or(ReadError::Header)?;
     let packing = Packing::of(packing)?;
     let mut sections = Sections::new(order, packing);
-    let mut options = Options { next: Some(first), ..Options::default() };
+    let mut options = TraceDatOptions { next: Some(first), ..TraceDatOptions::default() };
     let mut left_bytes = MAX_SECTION_BYTES;
     for _ in 0..MAX_OPTIONS {
         let Some(at) = options.next else { break };
@@ -146,9 +146,9 @@ fn sections<R: Read + Seek>(from: &mut R, bytes: &mut Bytes<'_>) -> Result<Head,
         }
         None => Vec::new(),
     };
-    let Options { host, tsc, buffers, cpus, .. } = options;
+    let TraceDatOptions { host, tsc, buffers, cpus, .. } = options;
     let cpus = u16::try_from(cpus.unwrap_or(0)).unwrap_or(u16::MAX);
-    Ok(Head { tracepoints, order, pages, packing, host, cpus, tsc, names, buffers })
+    Ok(TraceDatHead { tracepoints, order, pages, packing, host, cpus, tsc, names, buffers })
 }
 
 /// Parses lines such as `12 name`: thread id and name.
@@ -156,13 +156,13 @@ fn names(text: &[u8]) -> Vec<RawEvent> {
     let line = |line: &[u8]| {
         let at = line.iter().position(|byte| *byte == b' ')?;
         let tid = std::str::from_utf8(&line[..at]).ok()?.parse().ok()?;
-        let kind = RawKind::Called(Named { tid, name: name(&line[at + 1..]) });
+        let kind = RawKind::Called(NamedThread { tid, name: name(&line[at + 1..]) });
         Some(RawEvent { at_ns: 0, cpu: 0, kind })
     };
     text.split(|byte| *byte == b'\n').filter_map(line).take(MAX_NAMES).collect()
 }
 
-fn check(mut head: Head) -> Result<Head, ReadError> {
+fn check(mut head: TraceDatHead) -> Result<TraceDatHead, ReadError> {
     if !head.tracepoints.has_switches() {
         return Err(ReadError::Unusable(NO_SWITCHES));
     }
@@ -183,7 +183,7 @@ fn check(mut head: Head) -> Result<Head, ReadError> {
     Ok(head)
 }
 
-impl Head {
+impl TraceDatHead {
     /// Whether times of the buffer are ns, or can be made ns.
     pub(super) fn has_time(&self, buffer: &Buffer) -> bool {
         self.tsc.is_some() || CLOCKS.contains(&buffer.clock.as_deref().unwrap_or_default())
@@ -245,7 +245,7 @@ impl Tsc {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Options {
+struct TraceDatOptions {
     buffers: Vec<Buffer>,
     clock: Option<Box<str>>,
     host: Box<str>,
@@ -258,7 +258,7 @@ struct Options {
     next: Option<u64>,
 }
 
-impl Options {
+impl TraceDatOptions {
     /// Takes options up to their end. `None`: they are damaged.
     fn take(&mut self, bytes: &mut Bytes<'_>, has_sections: bool) -> Option<()> {
         self.next = None;

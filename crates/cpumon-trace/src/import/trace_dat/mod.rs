@@ -11,12 +11,12 @@ use std::io::{Read, Seek, SeekFrom};
 
 use cpumon_events::Bytes;
 
-use super::decoder::{Decoder, RawEvent, RawKind, Step, lost, read_up_to};
+use super::decoder::{Decoder, DecoderStep, RawEvent, RawKind, lost, read_up_to};
 use crate::cost::Credit;
 use crate::file::ReadError;
 use crate::file::ending::Ending;
 use crate::file::format::FileHeader;
-use head::{Buffer, CpuData, Head, NO_SWITCHES};
+use head::{Buffer, CpuData, NO_SWITCHES, TraceDatHead};
 
 /// Bytes of pages that are read at once, and the most that a chunk unpacks to. trace-cmd makes chunks of ten pages.
 const MAX_PART_BYTES: usize = 4 << 20;
@@ -28,7 +28,7 @@ const EVENTS_A_STEP: usize = 1 << 16;
 
 /// Unread data of one CPU.
 #[derive(Clone, Debug)]
-struct Cursor {
+struct CpuDataCursor {
     cpu: u16,
     at: u64,
     end: u64,
@@ -40,25 +40,25 @@ struct Cursor {
     missed: Option<u64>,
 }
 
-struct Reading {
-    head: Head,
+struct CpuDataReader {
+    head: TraceDatHead,
     page_bytes: usize,
     is_packed: bool,
     credit: Credit,
-    cursors: Vec<Cursor>,
+    cursors: Vec<CpuDataCursor>,
     /// The cursors that have more, by the time up to which they were read.
     order_of: BinaryHeap<Reverse<(u64, usize)>>,
 }
 
 pub(crate) struct TraceDat<R> {
     from: R,
-    reading: Reading,
+    reading: CpuDataReader,
 }
 
 impl<R: Read + Seek> TraceDat<R> {
     /// Reads what is in front of the events, and finds the first buffer with switches.
     pub(crate) fn open(mut from: R) -> Result<(Self, FileHeader), ReadError> {
-        let mut reading = Reading::new(head::read(&mut from)?);
+        let mut reading = CpuDataReader::new(head::read(&mut from)?);
         let mut why = NO_SWITCHES;
         for buffer in std::mem::take(&mut reading.head.buffers) {
             if buffer.cpus.is_empty() {
@@ -72,7 +72,7 @@ impl<R: Read + Seek> TraceDat<R> {
             reading.begin(&buffer);
             if reading.has_switches(&mut from)? {
                 reading.begin(&buffer);
-                let Head { cpus, ref host, .. } = reading.head;
+                let TraceDatHead { cpus, ref host, .. } = reading.head;
                 let header = FileHeader { cpus, host: host.clone(), ..FileHeader::default() };
                 return Ok((Self { from, reading }, header));
             }
@@ -81,7 +81,7 @@ impl<R: Read + Seek> TraceDat<R> {
     }
 }
 
-impl Cursor {
+impl CpuDataCursor {
     fn new(data: &CpuData) -> Self {
         let CpuData { cpu, at, bytes } = *data;
         let end = at.saturating_add(bytes);
@@ -96,8 +96,8 @@ impl Cursor {
     }
 }
 
-impl Reading {
-    fn new(head: Head) -> Self {
+impl CpuDataReader {
+    fn new(head: TraceDatHead) -> Self {
         Self {
             head,
             page_bytes: 0,
@@ -113,7 +113,7 @@ impl Reading {
         self.head.tracepoints.has_wakings = false;
         self.page_bytes = usize::try_from(buffer.page_bytes).unwrap_or(0);
         self.credit = Credit::default();
-        self.cursors = buffer.cpus.iter().map(Cursor::new).collect();
+        self.cursors = buffer.cpus.iter().map(CpuDataCursor::new).collect();
         self.order_of = (0..buffer.cpus.len()).map(|at| Reverse((0, at))).collect();
     }
 
@@ -243,16 +243,16 @@ impl Reading {
 }
 
 impl<R: Read + Seek + Send> Decoder for TraceDat<R> {
-    fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<Step, ReadError> {
+    fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<DecoderStep, ReadError> {
         // From before the first event.
         events.append(&mut self.reading.head.names);
         let before = events.len();
         while events.len() - before < EVENTS_A_STEP {
             if !self.reading.part(&mut self.from, events, ending)? {
-                return Ok(Step::End);
+                return Ok(DecoderStep::End);
             }
         }
         let until = self.reading.order_of.peek();
-        Ok(until.map_or(Step::End, |Reverse((until_ns, _))| Step::Until(*until_ns)))
+        Ok(until.map_or(DecoderStep::End, |Reverse((until_ns, _))| DecoderStep::Until(*until_ns)))
     }
 }

@@ -2,7 +2,7 @@
 
 use cpumon_events::{Bytes, Order};
 
-use super::super::tracepoints::{Field, Format};
+use super::super::tracepoints::{TracepointField, TracepointFormat};
 
 // Kinds of records; smaller ones are the length of the data in words of four bytes.
 const LONG: u32 = 0;
@@ -24,13 +24,13 @@ const MISSED_STORED: u64 = 1 << 30;
 #[derive(Copy, Clone, Debug)]
 pub(super) struct PageLayout {
     order: Order,
-    time: Field,
-    length: Field,
+    time: TracepointField,
+    length: TracepointField,
     data_at: usize,
 }
 
 /// Unread records of a page.
-pub(super) struct Page<'p> {
+pub(super) struct RingBufferPage<'p> {
     records: Bytes<'p>,
     /// The time of the last record that was taken; before that, of the page, which is that of its first record, mostly.
     pub(super) at: u64,
@@ -41,13 +41,13 @@ pub(super) struct Page<'p> {
 impl PageLayout {
     /// Parses the kernel's `events/header_page`.
     pub(super) fn parse(text: &[u8], order: Order) -> Option<Self> {
-        let format = Format::parse(&format!("name: page\n{}", String::from_utf8_lossy(text)))?;
+        let format = TracepointFormat::parse(&format!("name: page\n{}", String::from_utf8_lossy(text)))?;
         let data_at = format.field("data")?.offset;
         Some(Self { order, time: format.field("timestamp")?, length: format.field("commit")?, data_at })
     }
 
     /// Opens a page; `None` if it is damaged.
-    pub(super) fn open<'p>(&self, page: &'p [u8]) -> Option<Page<'p>> {
+    pub(super) fn open<'p>(&self, page: &'p [u8]) -> Option<RingBufferPage<'p>> {
         let length = self.length.number(page, self.order)?;
         let data = page.get(self.data_at..)?;
         let (records, behind) = data.split_at_checked(usize::try_from(length & LENGTH).ok()?)?;
@@ -57,7 +57,7 @@ impl PageLayout {
             let count = if self.length.size == 8 { count.u64() } else { count.u32().map(u64::from) };
             count.filter(|_| is_stored).unwrap_or(0)
         });
-        Some(Page {
+        Some(RingBufferPage {
             records: Bytes::new(records, self.order),
             at: self.time.number(page, self.order)?,
             missed,
@@ -65,7 +65,7 @@ impl PageLayout {
     }
 }
 
-impl<'p> Page<'p> {
+impl<'p> RingBufferPage<'p> {
     /// The next record and its time. Behind the last one `Ok(None)`, at a damage `Err`.
     pub(super) fn next(&mut self) -> Result<Option<(u64, &'p [u8])>, ()> {
         while !self.records.rest.is_empty() {
