@@ -21,7 +21,7 @@ use crate::parquet::{MAX_PIVOT_COLUMNS, Parquet};
 use crate::pivot::{self, MAX_COLUMNS};
 use crate::query::{Compared, ExportQuery, Format, Kind, NotStored, PivotValue, Progress, Report};
 use crate::rows::{PivotRows, RowSink, SinkColumn, columns};
-use crate::source::{Counter, Source, hosts};
+use crate::source::{Counter, ExportSource, hosts};
 
 /// Gaps that are read to report losses at most.
 const MAX_GAPS: usize = 100_000;
@@ -43,7 +43,7 @@ impl Format {
 
 /// Checks a query: fails as [`export`] would before it writes anything.
 pub fn check(reader: &Reader, query: &ExportQuery) -> Result<(), ExportError> {
-    let source = Source::open(reader, query, 1)?;
+    let source = ExportSource::open(reader, query, 1)?;
     match query.format {
         Format::Legacy(year) => legacy::layout_of(&source, year, query.kind).map(drop),
         _ if query.kind == Kind::Compare => ranges_of(query).map(drop),
@@ -158,7 +158,7 @@ fn run_kind(
 ) -> Result<Report, ExportError> {
     let (table, what) = table_of(query.kind);
     let columns: Vec<&'static Column> = cpumon_model::columns(table).collect();
-    let mut source = Source::open(reader, query, 1)?;
+    let mut source = ExportSource::open(reader, query, 1)?;
     source.only_active = query.only_active;
     let mut counter = Counter::new(progress);
     sink.columns(&columns.iter().copied().map(SinkColumn::from).collect::<Vec<_>>(), None)?;
@@ -233,7 +233,7 @@ fn run_comparison(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, ExportError> {
     let Compared { before, after } = ranges_of(query)?;
-    let source = Source::open(reader, query, 1)?;
+    let source = ExportSource::open(reader, query, 1)?;
     let host = SinkColumn { name: "host", kind: Some(ValueKind::Text) };
     let columns: Vec<_> = std::iter::once(host).chain(columns(&Change::fields())).collect();
     sink.columns(&columns, None)?;

@@ -23,7 +23,7 @@ const MAX_HELD_BYTES: usize = 32 << 20;
 const TEXT_BYTES: usize = size_of::<ByteArray>() + 40;
 
 /// Values of one column that are not written yet.
-enum Values {
+enum ParquetValues {
     /// Values of a column whose type the first rows show.
     Any(Vec<Value<'static>>),
     Int(Vec<i64>),
@@ -31,16 +31,16 @@ enum Values {
     Text(Vec<ByteArray>),
 }
 
-struct Column {
+struct ParquetColumn {
     name: String,
-    values: Values,
+    values: ParquetValues,
     /// For each row: 1 if it has a value.
     present: Vec<i16>,
 }
 
 pub(crate) struct Parquet<'w> {
     out: &'w mut dyn Write,
-    columns: Vec<Column>,
+    columns: Vec<ParquetColumn>,
     rows: usize,
     held_bytes: usize,
     /// Writes into memory, from which it is taken after each group. `None`: the types of the columns are not known yet.
@@ -53,8 +53,9 @@ impl<'w> Parquet<'w> {
     }
 
     fn begin(&mut self) -> io::Result<SerializedFileWriter<Vec<u8>>> {
-        self.columns.iter_mut().try_for_each(Column::resolve)?;
-        let fields = self.columns.iter().map(Column::field).collect::<Result<_, _>>().map_err(error)?;
+        self.columns.iter_mut().try_for_each(ParquetColumn::resolve)?;
+        let fields =
+            self.columns.iter().map(ParquetColumn::field).collect::<Result<_, _>>().map_err(error)?;
         let schema = Type::group_type_builder("rows").with_fields(fields).build().map_err(error)?;
         let compression = Compression::ZSTD(ZstdLevel::default());
         let properties = WriterProperties::builder().set_compression(compression).build();
@@ -75,12 +76,16 @@ impl<'w> Parquet<'w> {
                     .ok_or_else(|| io::Error::other("a column is missing"))?;
                 let present = Some(column.present.as_slice());
                 match &column.values {
-                    Values::Int(values) => writer.typed::<Int64Type>().write_batch(values, present, None),
-                    Values::Real(values) => writer.typed::<DoubleType>().write_batch(values, present, None),
-                    Values::Text(values) => {
+                    ParquetValues::Int(values) => {
+                        writer.typed::<Int64Type>().write_batch(values, present, None)
+                    }
+                    ParquetValues::Real(values) => {
+                        writer.typed::<DoubleType>().write_batch(values, present, None)
+                    }
+                    ParquetValues::Text(values) => {
                         writer.typed::<ByteArrayType>().write_batch(values, present, None)
                     }
-                    Values::Any(_) => Ok(0),
+                    ParquetValues::Any(_) => Ok(0),
                 }
                 .map_err(error)?;
                 writer.close().map_err(error)?;
@@ -96,38 +101,38 @@ impl<'w> Parquet<'w> {
     }
 }
 
-impl Column {
+impl ParquetColumn {
     fn new(name: String, kind: Option<ValueKind>) -> Self {
         let values = match kind {
-            None => Values::Any(Vec::new()),
-            Some(ValueKind::Integer) => Values::Int(Vec::new()),
-            Some(ValueKind::Real) => Values::Real(Vec::new()),
-            Some(ValueKind::Text) => Values::Text(Vec::new()),
+            None => ParquetValues::Any(Vec::new()),
+            Some(ValueKind::Integer) => ParquetValues::Int(Vec::new()),
+            Some(ValueKind::Real) => ParquetValues::Real(Vec::new()),
+            Some(ValueKind::Text) => ParquetValues::Text(Vec::new()),
         };
         Self { name, values, present: Vec::new() }
     }
 
     fn clear(&mut self) {
         match &mut self.values {
-            Values::Any(values) => values.clear(),
-            Values::Int(values) => values.clear(),
-            Values::Real(values) => values.clear(),
-            Values::Text(values) => values.clear(),
+            ParquetValues::Any(values) => values.clear(),
+            ParquetValues::Int(values) => values.clear(),
+            ParquetValues::Real(values) => values.clear(),
+            ParquetValues::Text(values) => values.clear(),
         }
         self.present.clear();
     }
 
     /// The kind that takes all values so far: text takes any, and is that of a column without one.
     fn resolve(&mut self) -> io::Result<()> {
-        let Values::Any(values) = &mut self.values else { return Ok(()) };
+        let ParquetValues::Any(values) = &mut self.values else { return Ok(()) };
         let values = std::mem::take(values);
         let is_real = |value: &Value<'_>| matches!(value, Value::Int(_) | Value::Real(_));
         self.values = if values.is_empty() || !values.iter().all(is_real) {
-            Values::Text(Vec::new())
+            ParquetValues::Text(Vec::new())
         } else if values.iter().all(|value| matches!(value, Value::Int(_))) {
-            Values::Int(Vec::new())
+            ParquetValues::Int(Vec::new())
         } else {
-            Values::Real(Vec::new())
+            ParquetValues::Real(Vec::new())
         };
         values.iter().try_for_each(|value| self.add(value))
     }
@@ -142,8 +147,10 @@ impl Column {
         let bytes = match (&self.values, value) {
             (_, Value::Null) => 0,
             (_, Value::Text(text)) => text.len() + TEXT_BYTES,
-            (Values::Any(_) | Values::Text(_), Value::Int(_) | Value::Real(_)) => TEXT_BYTES,
-            (Values::Int(_) | Values::Real(_), Value::Int(_) | Value::Real(_)) => size_of::<i64>(),
+            (ParquetValues::Any(_) | ParquetValues::Text(_), Value::Int(_) | Value::Real(_)) => TEXT_BYTES,
+            (ParquetValues::Int(_) | ParquetValues::Real(_), Value::Int(_) | Value::Real(_)) => {
+                size_of::<i64>()
+            }
         };
         Ok(bytes + size_of::<i16>())
     }
@@ -151,16 +158,18 @@ impl Column {
     fn add(&mut self, value: &Value<'_>) -> io::Result<()> {
         match (&mut self.values, value) {
             (_, Value::Null) => {}
-            (Values::Any(values), value) => values.push(owned(value)),
-            (Values::Int(values), Value::Int(value)) => values.push(*value),
-            (Values::Real(values), Value::Real(value)) => values.push(*value),
-            (Values::Real(values), Value::Int(value)) => values.push(*value as f64),
-            (Values::Text(values), Value::Text(text)) => values.push(text.as_bytes().to_vec().into()),
-            (Values::Text(values), Value::Int(number)) => values.push(number.to_string().into_bytes().into()),
-            (Values::Text(values), Value::Real(number)) => {
+            (ParquetValues::Any(values), value) => values.push(owned(value)),
+            (ParquetValues::Int(values), Value::Int(value)) => values.push(*value),
+            (ParquetValues::Real(values), Value::Real(value)) => values.push(*value),
+            (ParquetValues::Real(values), Value::Int(value)) => values.push(*value as f64),
+            (ParquetValues::Text(values), Value::Text(text)) => values.push(text.as_bytes().to_vec().into()),
+            (ParquetValues::Text(values), Value::Int(number)) => {
                 values.push(number.to_string().into_bytes().into());
             }
-            (Values::Int(_) | Values::Real(_), Value::Real(_) | Value::Text(_)) => {
+            (ParquetValues::Text(values), Value::Real(number)) => {
+                values.push(number.to_string().into_bytes().into());
+            }
+            (ParquetValues::Int(_) | ParquetValues::Real(_), Value::Real(_) | Value::Text(_)) => {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidData,
                     format!(
@@ -175,9 +184,9 @@ impl Column {
 
     fn field(&self) -> Result<TypePtr, ParquetError> {
         let builder = match self.values {
-            Values::Int(_) => Type::primitive_type_builder(&self.name, Physical::INT64),
-            Values::Real(_) => Type::primitive_type_builder(&self.name, Physical::DOUBLE),
-            Values::Text(_) | Values::Any(_) => {
+            ParquetValues::Int(_) => Type::primitive_type_builder(&self.name, Physical::INT64),
+            ParquetValues::Real(_) => Type::primitive_type_builder(&self.name, Physical::DOUBLE),
+            ParquetValues::Text(_) | ParquetValues::Any(_) => {
                 Type::primitive_type_builder(&self.name, Physical::BYTE_ARRAY)
                     .with_logical_type(Some(LogicalType::String))
             }
@@ -192,7 +201,7 @@ impl RowSink for Parquet<'_> {
         self.columns = unique_names(columns)
             .into_iter()
             .zip(kinds)
-            .map(|(name, kind)| Column::new(name, kind))
+            .map(|(name, kind)| ParquetColumn::new(name, kind))
             .collect();
         Ok(())
     }

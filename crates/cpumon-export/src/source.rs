@@ -10,7 +10,7 @@ use crate::{ExportError, ExportQuery, Progress, Report};
 /// Progress is reported after this many intervals.
 const REPORT_EVERY: u64 = 512;
 
-pub(crate) struct Source<'a> {
+pub(crate) struct ExportSource<'a> {
     pub reader: &'a Reader,
     query: &'a ExportQuery,
     pub hosts: Vec<HostRecord>,
@@ -43,7 +43,7 @@ pub(crate) fn hosts(reader: &Reader, query: &ExportQuery) -> Result<Vec<HostReco
     })
 }
 
-impl<'a> Source<'a> {
+impl<'a> ExportSource<'a> {
     /// `passes`: how often each host is read at most.
     pub fn open(reader: &'a Reader, query: &'a ExportQuery, passes: u32) -> Result<Self, ExportError> {
         let hosts = hosts(reader, query)?;
@@ -77,7 +77,7 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// Like [`Source::walk`], but only for intervals that end after the first of two times and not after the second. It
+    /// Like [`ExportSource::walk`], but only for intervals that end after the first of two times and not after the second. It
     /// is a part of a pass.
     pub fn walk_range(
         &self,
@@ -109,7 +109,7 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// Counts a pass over a host as finished. A kind that does not need its second pass calls this instead of [`Source::walk`].
+    /// Counts a pass over a host as finished. A kind that does not need its second pass calls this instead of [`ExportSource::walk`].
     pub fn end_pass(&self, counter: &mut Counter<'_>) {
         counter.done += 1;
         (counter.report_progress)(Progress {

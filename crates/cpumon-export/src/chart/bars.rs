@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use cpumon_query::charts::{Bar, BarPart, Chart, Stroke};
 
-use super::frame::{Frame, HIGHEST, Legend, Mark, PAD, every};
+use super::frame::{ChartFrame, HIGHEST, Legend, LegendMark, PAD, every};
 use super::options::{RenderOptions, ink_color};
 use super::svg::{Anchor, Area, Num, Svg, TextStyle, at, fit_text, text_width};
 
@@ -87,7 +87,7 @@ impl Grid {
     }
 }
 
-fn names(svg: &mut Svg, frame: &Frame<'_>, bars: &[Bar], grid: Grid, area: Area) {
+fn names(svg: &mut Svg, frame: &ChartFrame<'_>, bars: &[Bar], grid: Grid, area: Area) {
     let every = every(NAME_DISTANCE, grid.pitch);
     let size = if grid.pitch < SMALL.0 { SMALL.1 } else { 0 };
     let name = TextStyle { anchor: Anchor::End, color: frame.color("dim"), size, ..TextStyle::default() };
@@ -111,7 +111,14 @@ pub(super) struct Segments<'a> {
 }
 
 /// Draws one path for each colour.
-fn tracks(svg: &mut Svg, frame: &Frame<'_>, bars: &[Bar], segments: Segments<'_>, grid: Grid, area: Area) {
+fn tracks(
+    svg: &mut Svg,
+    frame: &ChartFrame<'_>,
+    bars: &[Bar],
+    segments: Segments<'_>,
+    grid: Grid,
+    area: Area,
+) {
     let Segments { parts, rest } = segments;
     let high = if grid.pitch < 6.0 { grid.pitch } else { (grid.pitch * 0.62).max(5.0) };
     let (mut free, mut blank, mut paths) = (String::new(), String::new(), vec![String::new(); parts.len()]);
@@ -144,10 +151,11 @@ fn tracks(svg: &mut Svg, frame: &Frame<'_>, bars: &[Bar], segments: Segments<'_>
 
 /// Draws bars with their names, numbers and a legend.
 pub(super) fn draw(chart: &Chart, bars: &[Bar], segments: Segments<'_>, options: &RenderOptions) -> String {
-    let frame = Frame::new(chart, options, false, |_| (PAD, PAD));
+    let frame = ChartFrame::new(chart, options, false, |_| (PAD, PAD));
     let bars = if chart.empty.is_some() { &[] } else { bars };
     let marks: Vec<&BarPart> = segments.parts.iter().chain(std::iter::once(segments.rest)).collect();
-    let marks = marks.iter().map(|part| Mark { label: &part.label, ink: &part.ink, stroke: Stroke::Area });
+    let marks =
+        marks.iter().map(|part| LegendMark { label: &part.label, ink: &part.ink, stroke: Stroke::Area });
     let legend = Legend::new(marks, frame.width, 4);
     let above = if bars.is_empty() { 0.0 } else { legend.height() + 8.0 };
     let around = frame.around() + above + BELOW;

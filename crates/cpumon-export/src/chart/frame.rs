@@ -25,7 +25,7 @@ pub(super) const HIGHEST: f64 = 2700.0;
 /// Most holes that are named below the chart.
 const MAX_NAMED: usize = 3;
 
-pub(super) struct Frame<'c> {
+pub(super) struct ChartFrame<'c> {
     pub(super) chart: &'c Chart,
     pub(super) options: &'c RenderOptions,
     pub(super) width: f64,
@@ -37,7 +37,7 @@ pub(super) struct Frame<'c> {
     notes: Vec<String>,
 }
 
-impl<'c> Frame<'c> {
+impl<'c> ChartFrame<'c> {
     /// `sides` gives the space left and right of the values for a width of the picture.
     pub(super) fn new(
         chart: &'c Chart,
@@ -262,13 +262,13 @@ pub(super) const LEGEND_ROW: f64 = 19.0;
 const DASHES: [&str; 4] = ["", "7 3", "2 2", "9 3 2 3"];
 
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Mark<'a> {
+pub(super) struct LegendMark<'a> {
     pub(super) label: &'a str,
     pub(super) ink: &'a Ink,
     pub(super) stroke: Stroke,
 }
 
-impl Mark<'_> {
+impl LegendMark<'_> {
     pub(super) fn color(&self, theme: Theme) -> &'static str {
         ink_color(self.ink, theme)
     }
@@ -290,21 +290,25 @@ impl Mark<'_> {
     }
 }
 
-struct Entry<'a> {
-    mark: Mark<'a>,
+struct LegendEntry<'a> {
+    mark: LegendMark<'a>,
     x: f64,
     row: usize,
     shown: String,
 }
 
 pub(super) struct Legend<'a> {
-    entries: Vec<Entry<'a>>,
+    entries: Vec<LegendEntry<'a>>,
     rows: usize,
     left_out: usize,
 }
 
 impl<'a> Legend<'a> {
-    pub(super) fn new(marks: impl ExactSizeIterator<Item = Mark<'a>>, width: f64, most_rows: usize) -> Self {
+    pub(super) fn new(
+        marks: impl ExactSizeIterator<Item = LegendMark<'a>>,
+        width: f64,
+        most_rows: usize,
+    ) -> Self {
         let (mut x, mut row, count) = (PAD, 0, marks.len());
         let mut legend = Self { entries: Vec::new(), rows: 0, left_out: 0 };
         for (nth, mark) in marks.enumerate() {
@@ -319,7 +323,7 @@ impl<'a> Legend<'a> {
                 legend.left_out = count - nth;
                 break;
             }
-            legend.entries.push(Entry { mark, x, row, shown });
+            legend.entries.push(LegendEntry { mark, x, row, shown });
             legend.rows = row + 1;
             x += wide;
         }
@@ -330,9 +334,9 @@ impl<'a> Legend<'a> {
         self.rows as f64 * LEGEND_ROW
     }
 
-    pub(super) fn draw(&self, svg: &mut Svg, frame: &Frame<'_>) {
+    pub(super) fn draw(&self, svg: &mut Svg, frame: &ChartFrame<'_>) {
         let theme = frame.options.theme;
-        for Entry { mark, x, row, shown } in &self.entries {
+        for LegendEntry { mark, x, row, shown } in &self.entries {
             let y = frame.head + *row as f64 * LEGEND_ROW + 5.0;
             if mark.stroke == Stroke::Area {
                 let fill = format!("rx=\"2\" fill=\"{}\"", mark.color(theme));
@@ -346,7 +350,7 @@ impl<'a> Legend<'a> {
                 TextStyle { color: frame.color("text"), ..TextStyle::default() },
             );
         }
-        if let (1.., Some(Entry { x, row, shown, .. })) = (self.left_out, self.entries.last()) {
+        if let (1.., Some(LegendEntry { x, row, shown, .. })) = (self.left_out, self.entries.last()) {
             let x = x + 36.0 + text_width(shown, SIZE);
             let y = frame.head + *row as f64 * LEGEND_ROW + 9.0;
             svg.text(at(x, y), &format!("and {} more", self.left_out), frame.dim(Anchor::Start));

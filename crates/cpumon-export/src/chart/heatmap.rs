@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use cpumon_query::charts::{Cells, Chart, HeatmapRow, Times};
 
-use super::frame::{Frame, PAD, every};
+use super::frame::{ChartFrame, PAD, every};
 use super::options::{RenderOptions, Theme, heat_color};
 use super::svg::{Anchor, Area, Num, Svg, TextStyle, at, fit_text, text_width};
 
@@ -43,7 +43,7 @@ fn color_of(level: usize, theme: Theme) -> String {
     heat_color(share * share, theme)
 }
 
-fn names(svg: &mut Svg, frame: &Frame<'_>, rows: &[HeatmapRow], grid: RowGrid) {
+fn names(svg: &mut Svg, frame: &ChartFrame<'_>, rows: &[HeatmapRow], grid: RowGrid) {
     let RowGrid { area, row } = grid;
     let size = if row < SMALL.0 { SMALL.1 } else { 0 };
     let style = TextStyle { anchor: Anchor::End, color: frame.color("text"), size, ..TextStyle::default() };
@@ -54,7 +54,7 @@ fn names(svg: &mut Svg, frame: &Frame<'_>, rows: &[HeatmapRow], grid: RowGrid) {
 }
 
 /// Draws one path for each colour. Neighbouring cells of a colour are one rectangle.
-fn cells(svg: &mut Svg, frame: &Frame<'_>, rows: &[&[Option<f64>]], max: f64, grid: RowGrid) {
+fn cells(svg: &mut Svg, frame: &ChartFrame<'_>, rows: &[&[Option<f64>]], max: f64, grid: RowGrid) {
     let RowGrid { area, row } = grid;
     let times = &frame.chart.times;
     let edge = |nth: usize| {
@@ -91,7 +91,7 @@ fn cells(svg: &mut Svg, frame: &Frame<'_>, rows: &[&[Option<f64>]], max: f64, gr
 }
 
 /// Draws the colours with their ends, and gives where the space behind them begins.
-fn scale(svg: &mut Svg, frame: &Frame<'_>, max: f64) -> f64 {
+fn scale(svg: &mut Svg, frame: &ChartFrame<'_>, max: f64) -> f64 {
     let y = frame.head + 3.0;
     let shares = [0.0, 0.02, 0.06, 0.12, 0.22, 0.36, 0.55, 0.75, 1.0];
     svg.text(at(PAD, y + 9.0), "0", frame.dim(Anchor::Start));
@@ -116,7 +116,7 @@ fn has_absent(chart: &Chart, rows: &[HeatmapRow]) -> bool {
 }
 
 /// The marks behind the scale: a blank cell and a hatched one are not the same as a cell of 0.
-fn marks(svg: &mut Svg, frame: &Frame<'_>, rows: &[HeatmapRow], mut left: f64) {
+fn marks(svg: &mut Svg, frame: &ChartFrame<'_>, rows: &[HeatmapRow], mut left: f64) {
     let y = frame.head + 3.0;
     let blank = format!("fill=\"none\" stroke=\"{}\"", frame.color("line"));
     let shown = [
@@ -133,8 +133,8 @@ fn marks(svg: &mut Svg, frame: &Frame<'_>, rows: &[HeatmapRow], mut left: f64) {
 /// Draws a heatmap with names, scale and ranges without data.
 pub(super) fn draw(chart: &Chart, rows: &[HeatmapRow], of: (Cells, f64), options: &RenderOptions) -> String {
     let (drawn, max) = of;
-    let left = Frame::names_width(rows.iter().map(|row| &*row.name));
-    let frame = Frame::new(chart, options, true, |width| (left(width), PAD));
+    let left = ChartFrame::names_width(rows.iter().map(|row| &*row.name));
+    let frame = ChartFrame::new(chart, options, true, |width| (left(width), PAD));
     let row = frame.row_height(rows.len(), SCALE, ROW, FEW);
     let area = frame.area(SCALE, row * rows.len().max(1) as f64);
     let mut svg = frame.begin(options.height.map_or(frame.around() + SCALE + area.height, f64::from));

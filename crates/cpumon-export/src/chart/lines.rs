@@ -7,7 +7,7 @@ use std::ops::{Range, RangeInclusive};
 use cpumon_query::charts::{Chart, Hole, Line, Sparkline, Stroke, Times};
 
 use super::axis::{nice, value_ticks};
-use super::frame::{Frame, LEGEND_ROW, Legend, Mark, PAD, every, point};
+use super::frame::{ChartFrame, LEGEND_ROW, Legend, LegendMark, PAD, every, point};
 use super::options::RenderOptions;
 use super::svg::{Anchor, Area, Num, Svg, TextStyle, at, fit_text, text_width};
 
@@ -60,8 +60,8 @@ fn runs(values: &[Option<f64>]) -> Vec<Range<usize>> {
     runs
 }
 
-fn mark(line: &Line) -> Mark<'_> {
-    Mark { label: &line.label, ink: &line.ink, stroke: line.stroke }
+fn mark(line: &Line) -> LegendMark<'_> {
+    LegendMark { label: &line.label, ink: &line.ink, stroke: line.stroke }
 }
 
 fn path(d: &str, rest: &str) -> String {
@@ -70,7 +70,7 @@ fn path(d: &str, rest: &str) -> String {
 
 /// Values drawn in an area: the frame has the scale of time, `max` is that of the values.
 struct Plane<'f, 'c> {
-    frame: &'f Frame<'c>,
+    frame: &'f ChartFrame<'c>,
     times: &'f Times,
     area: Area,
     /// Value at the top of the area.
@@ -178,7 +178,7 @@ pub(super) fn draw_lines(chart: &Chart, lines: &[Line], max: Option<f64>, option
     let max = fixed.map_or_else(|| nice(reached), |max| max.max(reached));
     let widest =
         value_ticks(max, 8.0).iter().map(|(_, label)| text_width(label, SIZE)).fold(20.0_f64, f64::max);
-    let frame = Frame::new(chart, options, true, |_| (PAD + widest + 8.0, PAD));
+    let frame = ChartFrame::new(chart, options, true, |_| (PAD + widest + 8.0, PAD));
     let height = f64::from(options.height.unwrap_or(HEIGHT));
     let legend_height = height - frame.around() - LEAST_PLOT;
     let shown = if chart.empty.is_some() { &[] } else { lines };
@@ -225,9 +225,9 @@ const NARROW: f64 = 560.0;
 const MAX_REASONS: usize = 4;
 
 /// A number beside a row, with its title.
-type Figure = (&'static str, fn(&Sparkline) -> Option<f64>);
+type SparklineFigure = (&'static str, fn(&Sparkline) -> Option<f64>);
 
-const FIGURES: [Figure; 3] = [("mean", |row| row.mean), ("last", last), ("peak", peak)];
+const FIGURES: [SparklineFigure; 3] = [("mean", |row| row.mean), ("last", last), ("peak", peak)];
 
 fn last(row: &Sparkline) -> Option<f64> {
     row.values.iter().rev().flatten().next().copied()
@@ -239,7 +239,7 @@ fn peak(row: &Sparkline) -> Option<f64> {
     row.highest.iter().chain(&row.values).flatten().copied().reduce(f64::max)
 }
 
-fn figures(width: f64) -> &'static [Figure] {
+fn figures(width: f64) -> &'static [SparklineFigure] {
     if width < NARROW { &FIGURES[1..] } else { &FIGURES }
 }
 
@@ -248,7 +248,7 @@ fn percent(value: Option<f64>) -> String {
 }
 
 /// A note with the reasons that do not fit into their rows, each once.
-fn reasons_without_space(frame: &Frame<'_>, rows: &[Sparkline], row: f64) -> Option<String> {
+fn reasons_without_space(frame: &ChartFrame<'_>, rows: &[Sparkline], row: f64) -> Option<String> {
     let has_space = |hole: &Hole| row >= REASON_HEIGHT && frame.has_space(hole);
     let mut reasons: Vec<&str> = Vec::new();
     for hole in rows.iter().flat_map(|one| &one.holes).filter(|hole| !has_space(hole)) {
@@ -266,7 +266,7 @@ fn reasons_without_space(frame: &Frame<'_>, rows: &[Sparkline], row: f64) -> Opt
     }
 }
 
-fn titles(svg: &mut Svg, frame: &Frame<'_>, area: Area, max: f64) {
+fn titles(svg: &mut Svg, frame: &ChartFrame<'_>, area: Area, max: f64) {
     let y = frame.head + 8.0;
     let scale = fit_text(&format!("each row from 0 to {max:.0} %"), SIZE, area.width);
     svg.text(at(area.left, y), &scale, frame.dim(Anchor::Start));
@@ -275,7 +275,7 @@ fn titles(svg: &mut Svg, frame: &Frame<'_>, area: Area, max: f64) {
     }
 }
 
-fn draw_row(svg: &mut Svg, frame: &Frame<'_>, one: &Sparkline, area: Area, max: f64) {
+fn draw_row(svg: &mut Svg, frame: &ChartFrame<'_>, one: &Sparkline, area: Area, max: f64) {
     let ink = frame.color("user");
     let plane = Plane { frame, times: &one.times, area, max };
     frame.holes(svg, &one.holes, area);
@@ -284,7 +284,7 @@ fn draw_row(svg: &mut Svg, frame: &Frame<'_>, one: &Sparkline, area: Area, max: 
     svg.line(at(area.left, area.bottom()), at(area.right(), area.bottom()), frame.color("line"));
 }
 
-fn texts(svg: &mut Svg, frame: &Frame<'_>, one: &Sparkline, area: Area) {
+fn texts(svg: &mut Svg, frame: &ChartFrame<'_>, one: &Sparkline, area: Area) {
     let style = TextStyle { anchor: Anchor::End, color: frame.color("text"), ..TextStyle::default() };
     let y = area.top + area.height / 2.0 + 4.0;
     svg.text(at(area.left - 8.0, y), &fit_text(&one.name, SIZE, area.left - 8.0 - PAD), style);
@@ -300,9 +300,10 @@ pub(super) fn draw_sparklines(
     options: &RenderOptions,
 ) -> String {
     let rows = if chart.empty.is_some() { &[] } else { rows };
-    let left = Frame::names_width(rows.iter().map(|row| &*row.name));
-    let mut frame =
-        Frame::new(chart, options, true, |width| (left(width), PAD + figures(width).len() as f64 * NUMBER));
+    let left = ChartFrame::names_width(rows.iter().map(|row| &*row.name));
+    let mut frame = ChartFrame::new(chart, options, true, |width| {
+        (left(width), PAD + figures(width).len() as f64 * NUMBER)
+    });
     let first_guess = frame.row_height(rows.len(), TITLES, ROW, FEW);
     if let Some(note) = reasons_without_space(&frame, rows, first_guess) {
         frame.note(note);

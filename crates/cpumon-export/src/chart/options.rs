@@ -47,12 +47,12 @@ impl Theme {
 }
 
 /// A colour of the light theme and of the dark one.
-type Pair = [String; 2];
+type ColorPair = [String; 2];
 type Rgb = [f64; 3];
 
 struct Palette {
-    colors: Vec<(String, Pair)>,
-    lines: Vec<Pair>,
+    colors: Vec<(String, ColorPair)>,
+    lines: Vec<ColorPair>,
     heat: [Vec<Rgb>; 2],
 }
 
@@ -64,7 +64,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-fn pair(value: &Value) -> Pair {
+fn pair(value: &Value) -> ColorPair {
     [text(&value[0]), text(&value[1])]
 }
 

@@ -7,24 +7,28 @@ use cpumon_model::{Delta, Interval, ProcessInterval, ThreadInterval};
 use cpumon_store::What;
 
 use crate::csv::is_formula;
-use crate::source::Source;
+use crate::source::ExportSource;
 use crate::{ExportError, Kind, LegacyYear};
 
 const PROCESSES_2012: &str = "Process;ProcID;User;Time;Duration;Idx\r\n";
 const PROCESSES_2013: &str = "RemoteIP;Process;ProcID;User;Time;Duration;Idx\r\n";
 const THREADS: &str = "ThreadID;ProcID;user;kernel;duration;timestamp;idx;\r\n";
 
-pub(crate) enum Layout {
+pub(crate) enum LegacyLayout {
     Pivot,
     Rows(RowLayout),
 }
 
 /// The layout of a kind; an error if there is none.
-pub(crate) fn layout_of(source: &Source<'_>, year: LegacyYear, kind: Kind) -> Result<Layout, ExportError> {
+pub(crate) fn layout_of(
+    source: &ExportSource<'_>,
+    year: LegacyYear,
+    kind: Kind,
+) -> Result<LegacyLayout, ExportError> {
     let layout = match kind {
-        Kind::Pivot => Layout::Pivot,
-        Kind::Processes => Layout::Rows(RowLayout { year, what: What::Processes }),
-        Kind::Threads => Layout::Rows(RowLayout { year, what: What::Threads }),
+        Kind::Pivot => LegacyLayout::Pivot,
+        Kind::Processes => LegacyLayout::Rows(RowLayout { year, what: What::Processes }),
+        Kind::Threads => LegacyLayout::Rows(RowLayout { year, what: What::Threads }),
         Kind::Cgroups => return Err(ExportError::NoLegacyLayout { kind: "cgroups" }),
         Kind::Ledger => return Err(ExportError::NoLegacyLayout { kind: "ledger" }),
         Kind::Compare => return Err(ExportError::NoLegacyLayout { kind: "compare" }),

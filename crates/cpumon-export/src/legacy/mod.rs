@@ -14,9 +14,9 @@ use cpumon_model::{IntervalView, Value};
 use cpumon_store::Reader;
 
 use crate::rows::PivotSink;
-use crate::source::Source;
+use crate::source::ExportSource;
 use crate::{ExportError, ExportQuery, GroupBy, LegacyYear, PivotValue, Progress, Report, pivot};
-pub(crate) use layout::{Layout, layout_of};
+pub(crate) use layout::{LegacyLayout, layout_of};
 use layout::{ms, ticks, write_between, write_pivot_name};
 
 /// Writes the rows that `query` selects in the original's layout of that year. Pivots are by name and hold user time, as the
@@ -32,14 +32,16 @@ pub fn legacy(
     out: &mut dyn Write,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, ExportError> {
-    let source = Source::open(reader, query, 1)?;
+    let source = ExportSource::open(reader, query, 1)?;
     let report = match layout_of(&source, year, query.kind)? {
-        Layout::Pivot => {
+        LegacyLayout::Pivot => {
             let by_name =
                 ExportQuery { group_by: GroupBy::Name, pivot_value: PivotValue::User, ..query.clone() };
             pivot::run(reader, &by_name, pivot::MAX_COLUMNS, &mut LegacyPivot { year, out }, progress)?
         }
-        Layout::Rows(layout) => rows::write(reader, query, layout, rows::Limits::default(), out, progress)?,
+        LegacyLayout::Rows(layout) => {
+            rows::write(reader, query, layout, rows::Limits::default(), out, progress)?
+        }
     };
     out.flush()?;
     Ok(report)

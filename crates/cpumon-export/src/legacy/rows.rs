@@ -10,7 +10,7 @@ use cpumon_store::legacy::SetOrder;
 use cpumon_store::{ProcessFilter, Reader, What};
 
 use super::layout::{RowLayout, write_thread};
-use crate::source::{Counter, Source};
+use crate::source::{Counter, ExportSource};
 use crate::{ExportError, ExportQuery, Progress, Report};
 
 #[derive(Copy, Clone)]
@@ -37,8 +37,8 @@ pub(super) fn write(
 ) -> Result<Report, ExportError> {
     // A number belongs to a place among all rows of an interval, so imported ones are read in full and filtered here.
     let unfiltered = ExportQuery { process: None, ..query.clone() };
-    let mut all = Source::open(reader, &unfiltered, 1)?;
-    let mut filtered = Source::open(reader, query, 1)?;
+    let mut all = ExportSource::open(reader, &unfiltered, 1)?;
+    let mut filtered = ExportSource::open(reader, query, 1)?;
     (all.only_active, filtered.only_active) = (true, true);
     let mut counter = Counter::new(progress);
     // Sums of intervals have no numbers.
@@ -64,7 +64,7 @@ pub(super) fn write(
 
 /// Writes the rows that no database numbered, one host after the other.
 fn write_others(
-    source: &Source<'_>,
+    source: &ExportSource<'_>,
     order: &ImportedOrder,
     layout: RowLayout,
     out: &mut dyn Write,
@@ -121,7 +121,7 @@ fn write_interval(
 
 /// A line of a window, and its sort key.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Line {
+struct WindowLine {
     idx: i64,
     /// Index of the host: row numbers are unique within a database only.
     host: usize,
@@ -135,16 +135,16 @@ struct Line {
 struct WindowRows {
     layout: RowLayout,
     filter: ProcessFilter,
-    lines: Vec<Line>,
+    lines: Vec<WindowLine>,
     text: Vec<u8>,
     most_rows: usize,
 }
 
 #[derive(Copy, Clone)]
-struct Place<'a> {
+struct HostWindow<'a> {
     host: usize,
     label: &'a str,
-    window: Window,
+    window: RowWindow,
 }
 
 impl WindowRows {
@@ -155,9 +155,9 @@ impl WindowRows {
     /// Reads the rows of a window, which is made smaller if they are too many.
     fn collect(
         &mut self,
-        source: &Source<'_>,
+        source: &ExportSource<'_>,
         order: &ImportedOrder,
-        window: &mut Window,
+        window: &mut RowWindow,
         counter: &mut Counter<'_>,
     ) -> Result<(), ExportError> {
         for (at, (host, numbers)) in source.hosts.iter().zip(&order.hosts).enumerate() {
@@ -165,7 +165,7 @@ impl WindowRows {
             let label = source.label(host);
             source.walk_range(host, range, self.layout.what, counter, &mut |interval, _| {
                 if let Some(order) = order_of(source.reader, interval)? {
-                    self.add(Place { host: at, label: &label, window: *window }, interval, &order)?;
+                    self.add(HostWindow { host: at, label: &label, window: *window }, interval, &order)?;
                 }
                 if self.lines.len() > self.most_rows {
                     self.put_off(window);
@@ -177,10 +177,15 @@ impl WindowRows {
     }
 
     /// Adds those rows of an interval that the window holds.
-    fn add(&mut self, place: Place<'_>, interval: &Interval, order: &SetOrder) -> Result<(), ExportError> {
+    fn add(
+        &mut self,
+        place: HostWindow<'_>,
+        interval: &Interval,
+        order: &SetOrder,
+    ) -> Result<(), ExportError> {
         let Self { layout, filter, lines, text, .. } = self;
         let mut add = |idx: i64, position: u32, begin: usize, end: usize| {
-            lines.push(Line {
+            lines.push(WindowLine {
                 idx,
                 host: place.host,
                 end_ns: interval.end.wall_ns,
@@ -212,7 +217,7 @@ impl WindowRows {
     }
 
     /// Leaves the rows with the lower half of the numbers, and ends the window behind them. Rows of one number stay together.
-    fn put_off(&mut self, window: &mut Window) {
+    fn put_off(&mut self, window: &mut RowWindow) {
         self.lines.sort_unstable();
         let is_border = |at: &usize| self.lines[at - 1].idx != self.lines[*at].idx;
         let half = self.lines.len() / 2;
@@ -270,12 +275,12 @@ struct ImportedOrder {
 
 /// Numbers from `low` on, below `high` unless that is `None`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-struct Window {
+struct RowWindow {
     pub low: i64,
     pub high: Option<i64>,
 }
 
-impl Window {
+impl RowWindow {
     pub fn holds(self, idx: i64) -> bool {
         idx >= self.low && self.high.is_none_or(|high| idx < high)
     }
@@ -295,7 +300,7 @@ impl HostNumbers {
     }
 
     /// The range of time in which this host has rows of a window: after the first, up to the second.
-    pub fn range_of(&self, window: Window) -> Option<(i64, i64)> {
+    pub fn range_of(&self, window: RowWindow) -> Option<(i64, i64)> {
         let mut ends = self.intervals.iter().filter(|row| window.overlaps(row)).map(|row| row.end_ns);
         let first = ends.next()?;
         Some((first.saturating_sub(1), ends.next_back().unwrap_or(first)))
@@ -311,7 +316,7 @@ impl ImportedOrder {
 
     /// Reads the numbers of all hosts of `source`, which has no filter.
     pub fn read(
-        source: &Source<'_>,
+        source: &ExportSource<'_>,
         what: What,
         window_rows: u64,
         counter: &mut Counter<'_>,
@@ -343,15 +348,15 @@ impl ImportedOrder {
     }
 
     /// The first window; `None`: no row has a number.
-    pub fn first_window(&self) -> Option<Window> {
+    pub fn first_window(&self) -> Option<RowWindow> {
         let low = self.firsts.first()?.0;
-        Some(Window { low, high: self.high_from(low) })
+        Some(RowWindow { low, high: self.high_from(low) })
     }
 
     /// The window behind one; `None` if that was the last.
-    pub fn window_after(&self, window: Window) -> Option<Window> {
+    pub fn window_after(&self, window: RowWindow) -> Option<RowWindow> {
         let low = window.high?;
-        Some(Window { low, high: self.high_from(low) })
+        Some(RowWindow { low, high: self.high_from(low) })
     }
 
     /// A number up to which there are about `window_rows` rows; `None` if fewer are left.

@@ -20,13 +20,13 @@ const SLOT_BYTES: usize = 128;
 
 /// A process with one name. A process that changes its name has two slots.
 #[derive(Copy, Clone, Debug)]
-struct Slot {
+struct PivotSlot {
     key: ProcessKey,
     column: Option<usize>,
 }
 
 /// The data of an interval that [`crate::rows::PivotSink`] and the second pass use.
-struct Head {
+struct BufferedInterval {
     begin_wall_ns: i64,
     end_wall_ns: i64,
     duration_ns: u64,
@@ -41,10 +41,10 @@ struct Head {
 
 #[derive(Default)]
 pub(super) struct PivotBuffer {
-    heads: Vec<Head>,
+    heads: Vec<BufferedInterval>,
     /// For each row two varints: slot << 1 | ends, and the value in zigzag.
     rows: Vec<u8>,
-    slots: Vec<Slot>,
+    slots: Vec<PivotSlot>,
     /// Slots of the current boot by process and address of its description. The map holds the description, so no other one can
     /// get its address.
     index: HashMap<(ProcessKey, usize), (usize, Arc<ProcessInfo>), RandomState>,
@@ -63,7 +63,7 @@ pub(super) struct BufferedRow {
 
 impl PivotBuffer {
     pub fn bytes(&self) -> usize {
-        self.rows.len() + self.heads.len() * size_of::<Head>() + self.slots.len() * SLOT_BYTES
+        self.rows.len() + self.heads.len() * size_of::<BufferedInterval>() + self.slots.len() * SLOT_BYTES
     }
 
     pub fn enter(&mut self, interval: &Interval) {
@@ -72,7 +72,7 @@ impl PivotBuffer {
             // Keys are unique within one boot only.
             self.index.clear();
         }
-        self.heads.push(Head {
+        self.heads.push(BufferedInterval {
             begin_wall_ns: interval.begin.wall_ns,
             end_wall_ns: interval.end.wall_ns,
             duration_ns: interval.duration_ns(),
@@ -96,7 +96,7 @@ impl PivotBuffer {
         let slots = &mut self.slots;
         // Intervals share descriptions, so addresses suffice; an equal copy only takes a slot of its own.
         let (slot, _) = self.index.entry((row.key, Arc::as_ptr(&row.info).addr())).or_insert_with(|| {
-            slots.push(Slot { key: row.key, column: column() });
+            slots.push(PivotSlot { key: row.key, column: column() });
             (slots.len() - 1, Arc::clone(&row.info))
         });
         varint::push(&mut self.rows, (*slot as u64) << 1 | u64::from(ends));
@@ -114,7 +114,7 @@ impl PivotBuffer {
         self.heads.shrink_to_fit();
     }
 
-    /// Calls `visit` with each interval, which has only the fields of a [`Head`], and its rows.
+    /// Calls `visit` with each interval, which has only the fields of a [`BufferedInterval`], and its rows.
     pub fn replay<E>(
         &self,
         mut visit: impl FnMut(&Interval, BufferedRows<'_>) -> Result<(), E>,
@@ -142,7 +142,7 @@ impl PivotBuffer {
 /// The rows of one interval, in the order in which they were added.
 pub(super) struct BufferedRows<'k> {
     bytes: &'k [u8],
-    slots: &'k [Slot],
+    slots: &'k [PivotSlot],
 }
 
 impl Iterator for BufferedRows<'_> {
@@ -151,7 +151,7 @@ impl Iterator for BufferedRows<'_> {
     fn next(&mut self) -> Option<BufferedRow> {
         let head = varint::take(&mut self.bytes)?;
         let value = unzigzag(varint::take(&mut self.bytes)?);
-        let Slot { key, column } = *self.slots.get(usize::try_from(head >> 1).ok()?)?;
+        let PivotSlot { key, column } = *self.slots.get(usize::try_from(head >> 1).ok()?)?;
         Some(BufferedRow { key, column, ends: head & 1 != 0, value })
     }
 }

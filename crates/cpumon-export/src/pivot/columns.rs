@@ -19,7 +19,7 @@ type Identity = (usize, BootId, ProcessKey);
 
 /// The columns, and the column of each process.
 #[derive(Default)]
-pub(super) struct Names {
+pub(super) struct PivotNames {
     by: GroupBy,
     max_columns: usize,
     columns: Vec<String>,
@@ -27,13 +27,13 @@ pub(super) struct Names {
     by_process: HashMap<Identity, usize, RandomState>,
     /// Number of processes of one host with the same name and pid.
     twins: HashMap<(usize, String), u32>,
-    /// Position in the output by column; filled by [`Names::sort`].
+    /// Position in the output by column; filled by [`PivotNames::sort`].
     position: Vec<usize>,
     /// Upper bound of the number of names beyond `max_columns`.
     pub folded: u64,
 }
 
-impl Names {
+impl PivotNames {
     /// `max_columns`: most columns before `(other)`.
     pub fn new(by: GroupBy, max_columns: usize) -> Self {
         Self { by, max_columns, ..Self::default() }

@@ -17,11 +17,11 @@ use cpumon_model::{Delta, Fields, Interval, IntervalView, Value};
 use cpumon_store::{Reader, What};
 
 use crate::rows::PivotSink;
-use crate::source::{Counter, Source};
+use crate::source::{Counter, ExportSource};
 use crate::{ExportError, ExportQuery, PivotValue, Progress, Report};
 use buffer::{BufferedRow, MAX_BUFFER_BYTES, PivotBuffer};
 pub(crate) use columns::MAX_COLUMNS;
-use columns::{Alive, EarlyLives, Names};
+use columns::{Alive, EarlyLives, PivotNames};
 
 /// Writes the cells of each interval of all hosts to `sink`, in at most `max_columns` columns.
 pub(crate) fn run(
@@ -43,11 +43,11 @@ fn run_within(
     progress: &mut dyn FnMut(Progress),
     max_bytes: usize,
 ) -> Result<Report, ExportError> {
-    let mut source = Source::open(reader, query, 2)?;
+    let mut source = ExportSource::open(reader, query, 2)?;
     // No value of a pivot is a wait.
     source.only_active = true;
     let mut counter = Counter::new(progress);
-    let mut names = Names::new(query.group_by, max_columns);
+    let mut names = PivotNames::new(query.group_by, max_columns);
     let seen = first_passes(&mut source, query.pivot_value, &mut names, &mut counter, max_bytes)?;
     // The header has the names of all hosts, so no row is written before every first pass is over.
     let order = names.sort();
@@ -94,9 +94,9 @@ fn run_within(
 
 /// The first pass over each host: when its tasks began, and its rows, as long as all rows fit into `budget` bytes.
 fn first_passes(
-    source: &mut Source<'_>,
+    source: &mut ExportSource<'_>,
     value: PivotValue,
-    names: &mut Names,
+    names: &mut PivotNames,
     counter: &mut Counter<'_>,
     mut budget: usize,
 ) -> Result<Vec<(EarlyLives, Option<PivotBuffer>)>, ExportError> {
@@ -129,7 +129,7 @@ struct FirstPass {
 }
 
 impl FirstPass {
-    fn observe(&mut self, interval: &Interval, names: &mut Names) {
+    fn observe(&mut self, interval: &Interval, names: &mut PivotNames) {
         self.lives.observe(interval);
         // From here on this host only collects names; it is read a second time.
         self.buffer.take_if(|buffer| buffer.bytes() > self.budget);
@@ -149,7 +149,7 @@ impl FirstPass {
 
 struct SecondPass<'n> {
     value: PivotValue,
-    names: &'n Names,
+    names: &'n PivotNames,
     host: usize,
     alive: Alive,
     sums: Vec<Option<i64>>,

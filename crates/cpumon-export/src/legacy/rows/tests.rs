@@ -5,7 +5,7 @@ use cpumon_store::{Reader, StoreOptions, Writer};
 use rusqlite::Connection;
 
 use super::*;
-use crate::legacy::layout::{Layout, layout_of};
+use crate::legacy::layout::{LegacyLayout, layout_of};
 use crate::{Kind, LegacyYear};
 
 const SCHEMA: &str = "
@@ -44,8 +44,8 @@ fn imported(dir: &Path, legacy: &Path) -> Reader {
 }
 
 fn lines(reader: &Reader, query: &ExportQuery, limits: Limits) -> Vec<String> {
-    let source = Source::open(reader, query, 1).unwrap();
-    let Layout::Rows(layout) = layout_of(&source, LegacyYear::Y2013, query.kind).unwrap() else {
+    let source = ExportSource::open(reader, query, 1).unwrap();
+    let LegacyLayout::Rows(layout) = layout_of(&source, LegacyYear::Y2013, query.kind).unwrap() else {
         panic!("rows")
     };
     let mut out = Vec::new();

@@ -15,7 +15,7 @@ pub(super) const UNKNOWN: u64 = 0x40;
 const CLONE_THREAD: u64 = 0x10000;
 
 #[derive(Clone, Debug)]
-pub(super) struct Named {
+pub(super) struct NamedTask {
     pub(super) task: TraceTask,
     pub(super) tid: u64,
     pub(super) name: String,
@@ -36,8 +36,8 @@ pub(super) struct Bundle {
     pub(super) is_begun: bool,
     /// Events that are not written yet.
     pub(super) events: usize,
-    switches: Columns,
-    wakings: Columns,
+    switches: CompactFields,
+    wakings: CompactFields,
     /// Names of this bundle, and where they are in it.
     names: Message,
     indexes: HashMap<TraceTask, u64>,
@@ -46,12 +46,12 @@ pub(super) struct Bundle {
 
 /// Packed numbers of `CompactSched`, one field each.
 #[derive(Debug, Default)]
-struct Columns {
+struct CompactFields {
     at_ns: u64,
     fields: [Vec<u8>; 5],
 }
 
-impl Columns {
+impl CompactFields {
     fn add(&mut self, at_ns: u64, values: [u64; 4]) {
         // Times never go back on a CPU.
         push_varint(&mut self.fields[0], at_ns.saturating_sub(self.at_ns));
@@ -73,7 +73,7 @@ impl Columns {
 
 impl Bundle {
     /// Where the name of a task is in this bundle.
-    fn name(&mut self, who: &Named) -> u64 {
+    fn name(&mut self, who: &NamedTask) -> u64 {
         let next = self.indexes.len() as u64;
         *self.indexes.entry(who.task).or_insert_with(|| {
             self.names.bytes(5, who.name.as_bytes());
@@ -82,7 +82,7 @@ impl Bundle {
     }
 
     /// The current thread leaves as [`Bundle::leaves`] says; the next one counts as preempted unless that is changed.
-    pub(super) fn switch(&mut self, at_ns: u64, next: &Named) {
+    pub(super) fn switch(&mut self, at_ns: u64, next: &NamedTask) {
         let index = self.name(next);
         if !self.is_begun {
             // Perfetto reads only `next` from a CPU's first compact switch and opens no slice for it.
@@ -94,21 +94,21 @@ impl Bundle {
         self.events += 1;
     }
 
-    pub(super) fn waking(&mut self, at_ns: u64, woken: &Named, target: u16) {
+    pub(super) fn waking(&mut self, at_ns: u64, woken: &NamedTask, target: u16) {
         let index = self.name(woken);
         self.wakings.add(at_ns, [target.into(), woken.tid, 0, index]);
         self.events += 1;
     }
 
     /// A `sched_waking` that may be earlier than others of this CPU.
-    pub(super) fn late_waking(&mut self, at_ns: u64, waker_tid: u64, woken: &Named, target: u16) {
+    pub(super) fn late_waking(&mut self, at_ns: u64, waker_tid: u64, woken: &NamedTask, target: u16) {
         let mut waking = Message::default();
         waking.bytes(1, woken.name.as_bytes()).number(2, woken.tid).number(4, 1).number(5, target.into());
         self.other(at_ns, waker_tid, 20, &waking);
     }
 
     /// `task_newtask`: a new life of a thread id.
-    pub(super) fn born(&mut self, at_ns: u64, parent_tid: u64, child: &Named, is_thread: bool) {
+    pub(super) fn born(&mut self, at_ns: u64, parent_tid: u64, child: &NamedTask, is_thread: bool) {
         let mut new = Message::default();
         new.number(1, child.tid).bytes(2, child.name.as_bytes());
         new.number(3, if is_thread { CLONE_THREAD } else { 0 });
@@ -150,7 +150,7 @@ pub(super) fn state_of(leaves: Leaves) -> u64 {
 }
 
 #[derive(Debug)]
-pub(super) struct Thread {
+pub(super) struct PerfettoThread {
     pub(super) task: TraceTask,
     pub(super) state: Option<ThreadState>,
     /// CPU on which, and time at which, the thread entered `state`.
@@ -163,7 +163,7 @@ pub(super) struct Thread {
     pub(super) is_waking: bool,
 }
 
-impl Default for Thread {
+impl Default for PerfettoThread {
     fn default() -> Self {
         let (task, waker) = (TraceTask::UNKNOWN, TraceTask::UNKNOWN);
         Self { task, state: None, cpu: 0, since_ns: 0, waker, is_known: false, is_waking: false }

@@ -16,7 +16,7 @@ use cpumon_trace::{
 
 use super::TraceSurvey;
 use crate::ExportError;
-use bundle::{Bundle, Message, Named, Thread, UNKNOWN, state_of};
+use bundle::{Bundle, Message, NamedTask, PerfettoThread, UNKNOWN, state_of};
 
 /// Events of a CPU that are put into one packet.
 const BUNDLE_EVENTS: usize = 4096;
@@ -127,7 +127,7 @@ struct Perfetto<'s, 'w> {
     /// Wakeups of one time that are not written yet.
     wakings: Vec<Waking>,
     /// Index: slot in the tracker.
-    threads: Vec<Thread>,
+    threads: Vec<PerfettoThread>,
     /// Parents of threads that were not woken yet.
     births: BTreeMap<TraceTask, TraceTask>,
     /// From when on nothing is known of a thread, by its place.
@@ -201,7 +201,7 @@ impl Perfetto<'_, '_> {
         &mut self.cpus[at]
     }
 
-    fn named(&self, task: TraceTask) -> Named {
+    fn named(&self, task: TraceTask) -> NamedTask {
         let (tid, name) = match task {
             TraceTask::IDLE => (0, IDLE_NAME.to_owned()),
             TraceTask::UNKNOWN => (UNKNOWN_TID, UNKNOWN_NAME.to_owned()),
@@ -211,7 +211,7 @@ impl Perfetto<'_, '_> {
                 (self.survey.tid(task), name)
             }
         };
-        Named { task, tid: tid.into(), name }
+        NamedTask { task, tid: tid.into(), name }
     }
 
     /// Time since boot. Earlier events than the trace count from its begin, in the tracker too.
@@ -263,7 +263,7 @@ impl Perfetto<'_, '_> {
 
     /// A thread begins when it is first woken, some µs after its birth: Perfetto takes it as ready from its begin. It is written 1 ns before,
     /// for at the same time it could come behind the switch to it.
-    fn born(&mut self, cpu: u16, at_ns: u64, parent: TraceTask, child: &Named) {
+    fn born(&mut self, cpu: u16, at_ns: u64, parent: TraceTask, child: &NamedTask) {
         let names = self.survey.names(child.task);
         let is_thread = names.is_some_and(|names| names.process.pid != names.thread.tid);
         let parent = self.named(parent).tid;
@@ -383,7 +383,7 @@ impl Perfetto<'_, '_> {
 impl SpanSink for Perfetto<'_, '_> {
     fn thread(&mut self, span: &ThreadSpan) {
         if span.slot >= self.threads.len() {
-            self.threads.resize_with(span.slot + 1, Thread::default);
+            self.threads.resize_with(span.slot + 1, PerfettoThread::default);
         }
         self.threads[span.slot].task = span.task;
         match (span.state, self.threads[span.slot].state) {
@@ -403,7 +403,7 @@ impl SpanSink for Perfetto<'_, '_> {
 
     fn bytes(&self, threads: usize) -> usize {
         // Waiting births take as much for each thread; the rest is limited.
-        threads.saturating_mul(size_of::<Thread>() + 2 * size_of::<TraceTask>())
+        threads.saturating_mul(size_of::<PerfettoThread>() + 2 * size_of::<TraceTask>())
     }
 
     fn cpu(&mut self, span: &CpuSpan) {
