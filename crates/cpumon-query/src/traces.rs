@@ -105,21 +105,21 @@ pub enum TimelineError {
 }
 
 #[derive(Debug)]
-enum State {
+enum TimelineState {
     /// One caller reads the trace; others wait for it.
     Reading,
     Read(Arc<Timeline>),
 }
 
 #[derive(Debug)]
-struct Entry {
+struct TimelineEntry {
     id: Box<str>,
     from_ns: u64,
     used: Instant,
-    state: State,
+    state: TimelineState,
 }
 
-impl Entry {
+impl TimelineEntry {
     fn is(&self, id: &str, from_ns: u64) -> bool {
         &*self.id == id && self.from_ns == from_ns
     }
@@ -127,9 +127,9 @@ impl Entry {
     /// It is being read, or an answer is made of it: its memory cannot be had now.
     fn is_busy(&self) -> bool {
         match &self.state {
-            State::Reading => true,
+            TimelineState::Reading => true,
             // New references are made only while the entries are locked.
-            State::Read(timeline) => Arc::strong_count(timeline) > 1,
+            TimelineState::Read(timeline) => Arc::strong_count(timeline) > 1,
         }
     }
 }
@@ -142,7 +142,7 @@ pub struct Timelines {
     /// Most memory of one timeline, bytes.
     bytes: usize,
     /// The one that was used last is in front.
-    entries: Mutex<Vec<Entry>>,
+    entries: Mutex<Vec<TimelineEntry>>,
     /// A timeline was read, or is not read after all.
     changed: Condvar,
 }
@@ -175,7 +175,7 @@ impl Timelines {
             }
             match (entries.iter().position(|entry| entry.is(id, from_ns)), opened.take()) {
                 (Some(at), _) => {
-                    if let State::Read(timeline) = &entries[at].state {
+                    if let TimelineState::Read(timeline) = &entries[at].state {
                         let timeline = Arc::clone(timeline);
                         entries[at].used = Instant::now();
                         entries[..=at].rotate_right(1);
@@ -209,23 +209,23 @@ impl Timelines {
     /// Gives up timelines that no one asked for in the last minutes. Returns when to do so again; `None`: there are none left.
     pub fn give_up_idle(&self, now: Instant) -> Option<Duration> {
         let mut entries = self.lock();
-        let left = |entry: &Entry| {
+        let left = |entry: &TimelineEntry| {
             if entry.is_busy() { IDLE } else { IDLE.saturating_sub(now.duration_since(entry.used)) }
         };
         entries.retain(|entry| !left(entry).is_zero());
         entries.iter().map(left).min()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<TimelineEntry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes memory for a timeline, where need be that of those that were not used for longest. `None`: others are at work with it.
-    fn begin(&self, entries: &mut Vec<Entry>, id: &str, from_ns: u64) -> Option<Reading<'_>> {
-        let bytes_of = |entry: &Entry| match &entry.state {
+    fn begin(&self, entries: &mut Vec<TimelineEntry>, id: &str, from_ns: u64) -> Option<TimelineReading<'_>> {
+        let bytes_of = |entry: &TimelineEntry| match &entry.state {
             // As it may become.
-            State::Reading => self.bytes,
-            State::Read(timeline) => timeline.bytes,
+            TimelineState::Reading => self.bytes,
+            TimelineState::Read(timeline) => timeline.bytes,
         };
         let busy = entries.iter().filter(|entry| entry.is_busy()).map(bytes_of);
         let busy = busy.fold(0, usize::saturating_add);
@@ -236,8 +236,11 @@ impl Timelines {
             left = left.saturating_sub(bytes);
             fits
         });
-        entries.insert(0, Entry { id: id.into(), from_ns, used: Instant::now(), state: State::Reading });
-        Some(Reading { timelines: self, id: id.into(), from_ns })
+        entries.insert(
+            0,
+            TimelineEntry { id: id.into(), from_ns, used: Instant::now(), state: TimelineState::Reading },
+        );
+        Some(TimelineReading { timelines: self, id: id.into(), from_ns })
     }
 }
 
@@ -245,28 +248,29 @@ fn or_cancelled(error: TimelineError, cancelled: &AtomicBool) -> TimelineError {
     if cancelled.load(Ordering::Relaxed) { TimelineError::Cancelled } else { error }
 }
 
-/// A timeline is being read. Dropped without [`Reading::finish`], it frees the memory that it took.
-struct Reading<'t> {
+/// A timeline is being read. Dropped without [`TimelineReading::finish`], it frees the memory that it took.
+struct TimelineReading<'t> {
     timelines: &'t Timelines,
     id: Box<str>,
     from_ns: u64,
 }
 
-impl Reading<'_> {
+impl TimelineReading<'_> {
     fn finish(self, timeline: Arc<Timeline>) -> Arc<Timeline> {
         let mut entries = self.timelines.lock();
         if let Some(entry) = entries.iter_mut().find(|entry| entry.is(&self.id, self.from_ns)) {
-            (entry.used, entry.state) = (Instant::now(), State::Read(Arc::clone(&timeline)));
+            (entry.used, entry.state) = (Instant::now(), TimelineState::Read(Arc::clone(&timeline)));
         }
         drop(entries);
         timeline
     }
 }
 
-impl Drop for Reading<'_> {
+impl Drop for TimelineReading<'_> {
     fn drop(&mut self) {
-        let is_open =
-            |entry: &Entry| entry.is(&self.id, self.from_ns) && matches!(entry.state, State::Reading);
+        let is_open = |entry: &TimelineEntry| {
+            entry.is(&self.id, self.from_ns) && matches!(entry.state, TimelineState::Reading)
+        };
         self.timelines.lock().retain(|entry| !is_open(entry));
         self.timelines.changed.notify_all();
     }

@@ -3,7 +3,7 @@
 use cpumon_model::{CpuTimes, Terms};
 
 use super::chart::{Bar, BarPart, Body, Chart, Draft, Ink, Line, Stroke, known, line, rates, scale, shares};
-use super::parts::{Part, chart_parts};
+use super::parts::{ChartPart, chart_parts};
 use super::query::{ChartRequest, check_cpu_range, check_finest};
 use crate::history::{CpuSum, HostSeries, SeriesOptions};
 use crate::{QueryError, history};
@@ -40,14 +40,15 @@ impl ChartRequest<'_> {
 }
 
 /// The CPU modes; where there are only sums, the ledger's lines. The first and the system's are always there.
-fn parts(series: &HostSeries) -> impl Iterator<Item = &'static Part> {
+fn parts(series: &HostSeries) -> impl Iterator<Item = &'static ChartPart> {
     let known = chart_parts();
     let has_modes = column(series, "user_ns", Of::Sum).is_some();
     let all = if has_modes { &known.modes } else { &known.ledger };
-    let ran =
-        |part: &Part| column(series, &part.column, Of::Sum).into_iter().flatten().flatten().any(|ns| *ns > 0);
+    let ran = |part: &ChartPart| {
+        column(series, &part.column, Of::Sum).into_iter().flatten().flatten().any(|ns| *ns > 0)
+    };
     let ran: Vec<bool> = all.iter().map(ran).collect();
-    let shown = move |at: usize, part: &Part| at == 0 || part.label == "system" || ran[at];
+    let shown = move |at: usize, part: &ChartPart| at == 0 || part.label == "system" || ran[at];
     all.iter()
         .enumerate()
         .filter(move |(at, part)| part.label != "idle" && shown(*at, part))
@@ -116,7 +117,7 @@ const MAX_CALLED: usize = 64;
 const LEAST_UNKNOWN: f64 = 0.05;
 
 /// Modes in the order of the stack, and their places in [`CpuTimes::MODES`].
-fn columns() -> impl Iterator<Item = (&'static Part, usize)> {
+fn columns() -> impl Iterator<Item = (&'static ChartPart, usize)> {
     let place = |name: &str| CpuTimes::MODES.iter().position(|mode| Some(*mode) == name.strip_suffix("_ns"));
     chart_parts().modes.iter().filter_map(move |part| Some((part, place(&part.column)?)))
 }
@@ -153,7 +154,7 @@ pub(super) fn cpus(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     let terms = Terms::of_host(&request.host.info);
     let ran = |mode: usize| read.each.values().any(|sum| sum.times.to_array()[mode] > 0);
     let is_shown =
-        |(part, mode): &(&Part, usize)| part.label == "user" || part.label == "system" || ran(*mode);
+        |(part, mode): &(&ChartPart, usize)| part.label == "user" || part.label == "system" || ran(*mode);
     let shown: Vec<_> = columns().filter(is_shown).collect();
     let called = if read.each.len() <= MAX_CALLED { "CPU " } else { "" };
     let bar = |(cpu, sum): (&u32, &CpuSum)| Bar {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 /// One part of a stacked chart.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Part {
+pub struct ChartPart {
     /// Name of the column.
     #[serde(rename = "name")]
     pub column: String,
@@ -17,7 +17,7 @@ pub struct Part {
     pub color: String,
 }
 
-impl Part {
+impl ChartPart {
     /// Label in the terms of the host's operating system.
     pub fn label_in(&self, terms: &Terms) -> &str {
         terms.of_column(&self.column).map_or(&self.label, |term| term.label)
@@ -51,11 +51,11 @@ pub struct Points {
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct ChartParts {
     /// CPU modes, bottom of the stack first.
-    pub modes: Vec<Part>,
+    pub modes: Vec<ChartPart>,
     /// Lines of the ledger, idle last.
-    pub ledger: Vec<Part>,
+    pub ledger: Vec<ChartPart>,
     /// What a process does.
-    pub states: Vec<Part>,
+    pub states: Vec<ChartPart>,
     /// Percentiles of the run delay.
     pub delays: Vec<DelayPart>,
     /// Points of each kind of chart.

@@ -35,14 +35,14 @@ pub struct TopProcess<'f> {
 
 /// What is known of a host.
 #[derive(Debug, Default)]
-struct Known {
+struct BoardEntry {
     parts: Parts,
     glance: Arc<Glance>,
 }
 
 /// The newest interval of each host in short.
 #[derive(Default)]
-pub struct FleetBoard(Mutex<HashMap<HostId, Known>>);
+pub struct FleetBoard(Mutex<HashMap<HostId, BoardEntry>>);
 
 impl FleetBoard {
     /// The hosts that match a query, in its order, all pages of them. `stored`: the hosts of the store, of which those that did not
@@ -100,7 +100,7 @@ impl FleetBoard {
     }
 }
 
-impl Known {
+impl BoardEntry {
     /// Takes the intervals that came since the last call.
     fn follow(&mut self, live: &dyn Live, host: HostId, newest: &Shown) {
         if self.glance.number == newest.number && newest.number > 0 {

@@ -117,7 +117,7 @@ pub struct Minute {
 
 /// One interval of the minute.
 #[derive(Copy, Clone, Debug)]
-struct Part {
+struct MinutePart {
     length_ns: u64,
     ledger: Ledger,
     busy_ratio: Option<f64>,
@@ -126,7 +126,7 @@ struct Part {
     is_incomplete: bool,
 }
 
-impl Part {
+impl MinutePart {
     fn of(interval: &Interval) -> Self {
         let length_ns = interval.duration_ns();
         let is_ready_known = interval.fields.contains(Fields::RUN_DELAY);
@@ -143,12 +143,12 @@ impl Part {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Parts(VecDeque<Part>);
+pub(super) struct Parts(VecDeque<MinutePart>);
 
 impl Parts {
     /// Adds the newest interval; what is older than a minute leaves.
     pub(super) fn push(&mut self, interval: &Interval) {
-        self.0.push_back(Part::of(interval));
+        self.0.push_back(MinutePart::of(interval));
         let mut length_ns: u64 = self.0.iter().map(|part| part.length_ns).sum();
         while self.0.len() > 1 && (length_ns > MINUTE_NS || self.0.len() > MAX_INTERVALS) {
             length_ns -= self.0.pop_front().map_or(0, |part| part.length_ns);
@@ -156,7 +156,7 @@ impl Parts {
     }
 
     pub(super) fn sum(&self) -> Minute {
-        let mut sum = Sums::default();
+        let mut sum = MinuteSums::default();
         self.0.iter().for_each(|part| sum.add(part));
         sum.finish()
     }
@@ -182,7 +182,7 @@ impl Ratio {
 }
 
 #[derive(Default)]
-struct Sums {
+struct MinuteSums {
     busy: Ratio,
     ready: Ratio,
     run_queue: Ratio,
@@ -190,8 +190,8 @@ struct Sums {
     minute: Minute,
 }
 
-impl Sums {
-    fn add(&mut self, part: &Part) {
+impl MinuteSums {
+    fn add(&mut self, part: &MinutePart) {
         let (capacity_ns, length_ns) = (part.ledger.capacity_ns as f64, part.length_ns as f64);
         self.busy.add(part.busy_ratio.map(|ratio| ratio * capacity_ns), capacity_ns);
         self.ready.add(part.ready_ns.map(|ns| ns as f64), length_ns);

@@ -64,15 +64,15 @@ impl FleetQuery {
 
 /// What a host is sorted by.
 #[derive(PartialEq, PartialOrd)]
-enum Key {
+enum HostSortKey {
     Number(f64),
     Text(String),
 }
 
-fn key(host: &FleetHost, by: HostOrder) -> Option<Key> {
+fn key(host: &FleetHost, by: HostOrder) -> Option<HostSortKey> {
     // Negated, because numbers are listed with the largest first.
-    let number = |number: f64| Some(Key::Number(-number));
-    let text = |text: &str| (!text.is_empty()).then(|| Key::Text(text.to_lowercase()));
+    let number = |number: f64| Some(HostSortKey::Number(-number));
+    let text = |text: &str| (!text.is_empty()).then(|| HostSortKey::Text(text.to_lowercase()));
     let (status, glance) = (&host.status, host.glance.as_ref());
     match by {
         HostOrder::Name => text(&status.info.hostname),
@@ -83,7 +83,9 @@ fn key(host: &FleetHost, by: HostOrder) -> Option<Key> {
         HostOrder::Ready => number(glance?.minute.ready_mean?),
         HostOrder::RunQueue => number(glance?.minute.run_queue_per_cpu?),
         // The heaviest oddity comes first in its own order.
-        HostOrder::Health => host.oddities().first().map(|oddity| Key::Number(f64::from(*oddity as u8))),
+        HostOrder::Health => {
+            host.oddities().first().map(|oddity| HostSortKey::Number(f64::from(*oddity as u8)))
+        }
         // The past says nothing of these.
         HostOrder::Threads | HostOrder::Loss | HostOrder::ClockOffset if host.state == HostState::Stored => {
             None
@@ -98,7 +100,7 @@ fn key(host: &FleetHost, by: HostOrder) -> Option<Key> {
         }
         HostOrder::ClockOffset => number(status.clock_offset_ns().unsigned_abs() as f64),
         // Not negated: the earliest time is the longest silence, which comes first.
-        HostOrder::LastSeen => Some(Key::Number(status.received_wall_ns as f64)),
+        HostOrder::LastSeen => Some(HostSortKey::Number(status.received_wall_ns as f64)),
     }
 }
 
@@ -109,9 +111,9 @@ pub(super) fn select(hosts: Vec<FleetHost>, query: &FleetQuery) -> Vec<FleetHost
     let name = |host: &FleetHost| (host.status.info.hostname.clone(), host.status.info.host);
     // The sort below is stable, so hosts with equal keys stay in order of name in either direction.
     hosts.sort_by_key(name);
-    let mut keyed: Vec<(Option<Key>, FleetHost)> =
+    let mut keyed: Vec<(Option<HostSortKey>, FleetHost)> =
         hosts.into_iter().map(|host| (key(&host, query.sort), host)).collect();
-    let compare = |a: &&Key, b: &&Key| a.partial_cmp(b).unwrap_or(Ordering::Equal);
+    let compare = |a: &&HostSortKey, b: &&HostSortKey| a.partial_cmp(b).unwrap_or(Ordering::Equal);
     keyed.sort_by(|(a, _), (b, _)| known_first(a.as_ref(), b.as_ref(), query.is_reverse, compare));
     keyed.into_iter().map(|(_, host)| host).collect()
 }

@@ -5,7 +5,7 @@ use cpumon_store::{Query, Resolution, Segment, What};
 
 use super::host::{busy_of_ledger, busy_ratio};
 use super::order::known_first;
-use crate::history::buckets::{Buckets, Points, Share};
+use crate::history::buckets::{Buckets, PointShare, Points};
 use crate::history::{BucketTimes, History};
 use crate::spans::Plan;
 use crate::time::{Page, PlotRange};
@@ -101,7 +101,7 @@ struct Building {
     run_queue_ns: f64,
     /// Capacity of what the run queue is known of.
     queue_capacity_ns: f64,
-    shares: Vec<Share>,
+    shares: Vec<PointShare>,
 }
 
 impl Building {
@@ -124,7 +124,7 @@ impl Building {
         let capacity_ns = span.interval.ledger.capacity_ns as f64;
         let Some(busy) = busy_of(span) else { return };
         let highest = highest_of(span.max_busy_ppm, busy);
-        for Share { at, part } in &self.shares {
+        for PointShare { at, part } in &self.shares {
             self.busy.add(*at, busy * capacity_ns * part);
             self.capacity.add(*at, capacity_ns * part);
             self.peak.raise(*at, highest);

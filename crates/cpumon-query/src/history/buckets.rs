@@ -20,7 +20,7 @@ pub(crate) struct Buckets {
 
 /// A point that a span lies in, and the part of the span that lies in it.
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub(crate) struct Share {
+pub(crate) struct PointShare {
     pub(crate) at: usize,
     /// Share of the span, 0 to 1; the parts of a span inside the range add up to at most 1.
     pub(crate) part: f64,
@@ -140,13 +140,13 @@ impl Buckets {
     }
 
     /// The points that a span lies in, with their shares, in `into`.
-    pub(crate) fn place_of(&self, span: &Segment<'_>, into: &mut Vec<Share>) {
+    pub(crate) fn place_of(&self, span: &Segment<'_>, into: &mut Vec<PointShare>) {
         into.clear();
-        self.shares(span.time(), &mut |at, part| into.push(Share { at, part }));
+        self.shares(span.time(), &mut |at, part| into.push(PointShare { at, part }));
     }
 
     /// Notes that a span was measured, and gives the points it lies in with their shares, in `into`.
-    pub(crate) fn cover(&mut self, span: &Segment<'_>, into: &mut Vec<Share>) {
+    pub(crate) fn cover(&mut self, span: &Segment<'_>, into: &mut Vec<PointShare>) {
         self.place_of(span, into);
         let length_ns = span.interval.duration_ns() as f64;
         for share in into {

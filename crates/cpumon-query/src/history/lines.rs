@@ -8,7 +8,7 @@ use cpumon_model::{Fields, HostStatus, ProcessKey, WaitReason};
 use cpumon_store::{ProcessFilter, Query, Segment, What};
 
 use super::answers::{Lines, TaskLine, WaitLine};
-use super::buckets::{Points, Share, whole};
+use super::buckets::{PointShare, Points, whole};
 use super::past::History;
 use super::plot::Plot;
 use super::task_line::{LineGroup, LineSpan, Lives, Selection, add_span, begin, finish};
@@ -130,11 +130,11 @@ impl WaitLines {
         Self { process, count, known: Points::new(count), by_reason: HashMap::new() }
     }
 
-    pub(crate) fn see(&mut self, span: &Segment<'_>, shares: &[Share]) {
+    pub(crate) fn see(&mut self, span: &Segment<'_>, shares: &[PointShare]) {
         if !span.interval.fields.contains(Fields::WAITS) {
             return;
         }
-        for Share { at, .. } in shares {
+        for PointShare { at, .. } in shares {
             self.known.raise(*at, 0.0);
         }
         let Some(row) = span.interval.process(self.process) else { return };
@@ -144,7 +144,7 @@ impl WaitLines {
                 if is_new && self.by_reason.len() >= MAX_REASONS { WaitReason::OTHER } else { reason };
             let count = self.count;
             let (total, points) = self.by_reason.entry(reason).or_insert_with(|| (0.0, Points::new(count)));
-            for Share { at, part } in shares {
+            for PointShare { at, part } in shares {
                 *total += ns as f64 * part;
                 points.add(*at, ns as f64 * part);
             }
@@ -193,9 +193,9 @@ mod tests {
             let mut row = ProcessInterval { key, ..ProcessInterval::default() };
             row.sched.waits.add(WaitReason::syscall(nth), u64::from(nth) * 10);
             let interval = Interval { fields: Fields::WAITS, processes: vec![row], ..Interval::default() };
-            lines.see(&Segment::of(&interval), &[Share { at: usize::from(nth % 2), part: 1.0 }]);
+            lines.see(&Segment::of(&interval), &[PointShare { at: usize::from(nth % 2), part: 1.0 }]);
         }
-        lines.see(&Segment::of(&Interval::default()), &[Share { at: 2, part: 1.0 }]);
+        lines.see(&Segment::of(&Interval::default()), &[PointShare { at: 2, part: 1.0 }]);
         let lines = lines.finish(3);
         assert_eq!(lines.len(), MAX_LINES + 1);
         assert_eq!((lines[0].total_ns, &lines[0].values), (400, &vec![Some(400), Some(0), None]));

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::answers::{Matrix, MatrixRow, Values};
-use super::buckets::{Buckets, Share};
+use super::buckets::{Buckets, PointShare};
 use super::past::History;
 use super::plot::Plot;
 use super::presence::Presence;
@@ -19,7 +19,9 @@ use crate::QueryError;
 use crate::group::GroupBy;
 use crate::json::Nanos;
 use crate::keys::TaskKey;
-use crate::tally::{Group, GroupOf, Grouping, Kind, Now, ProcessRow, RowPart, Sums, Tally, ThreadRow};
+use crate::tally::{
+    Group, GroupKind, GroupOf, Grouping, Now, RowPart, SpanProcessRow, SpanThreadRow, Sums, Tally,
+};
 use crate::time::{PlotRange, TimeRange};
 
 /// A span, and the plot that read it last.
@@ -82,7 +84,7 @@ pub fn landscape(
     let query = Query::new(host.info.host).what(What::Processes);
     let grouping = if by == GroupBy::Process { Grouping::Keys } else { Grouping::By(by.into()) };
     build(history, &query, range, shown, |tally, at| {
-        ProcessRow::of(at.span).for_each(|process| tally.add_process(process, &grouping, "", at));
+        SpanProcessRow::of(at.span).for_each(|process| tally.add_process(process, &grouping, "", at));
     })
 }
 
@@ -97,7 +99,7 @@ pub fn threads(
     let query = Query::new(host.info.host).what(What::Threads).filter(ProcessFilter::Key(process));
     build(history, &query, range, shown, |tally, at| {
         // Intervals in memory have all threads: only the store applies the filter.
-        for thread in ThreadRow::of(at.span).filter(|thread| thread.row.process == process) {
+        for thread in SpanThreadRow::of(at.span).filter(|thread| thread.row.process == process) {
             let name = thread.row.comm.to_str_lossy();
             tally.add_row(GroupOf::by_key(&name, thread.part.key), at, &thread.part);
         }
@@ -130,7 +132,7 @@ pub struct ShownRows<'s> {
 
 /// One point of a row.
 #[derive(Copy, Clone)]
-struct Cell {
+struct MatrixCell {
     at: usize,
     run_ns: f64,
     most_ns_per_s: f64,
@@ -139,7 +141,7 @@ struct Cell {
 /// What a row did; points without run time are left out.
 #[derive(Clone, Default)]
 pub(super) struct CellSums {
-    cells: Vec<Cell>,
+    cells: Vec<MatrixCell>,
     total_ns: i64,
     most_ns_per_s: f64,
     first_ns: Option<i64>,
@@ -166,14 +168,14 @@ impl Sums for CellSums {
         self.total_ns = self.total_ns.saturating_add(now.run_ns);
         let most_ns_per_s = now.most_ns_per_s(interval.measured_in_ns());
         self.most_ns_per_s = self.most_ns_per_s.max(most_ns_per_s);
-        for Share { at, part } in &at.plot.shares {
+        for PointShare { at, part } in &at.plot.shares {
             let run_ns = now.run_ns as f64 * part;
             match self.cells.last_mut() {
                 Some(cell) if cell.at == *at => {
                     cell.run_ns += run_ns;
                     cell.most_ns_per_s = cell.most_ns_per_s.max(most_ns_per_s);
                 }
-                _ => self.cells.push(Cell { at: *at, run_ns, most_ns_per_s }),
+                _ => self.cells.push(MatrixCell { at: *at, run_ns, most_ns_per_s }),
             }
         }
     }
@@ -198,9 +200,9 @@ impl CellSums {
     }
 }
 
-type Row = Group<CellSums>;
+type CellGroup = Group<CellSums>;
 
-fn key_of(row: &Row) -> Option<TaskKey> {
+fn key_of(row: &CellGroup) -> Option<TaskKey> {
     row.task.map(|(_, task)| task)
 }
 
@@ -212,14 +214,14 @@ fn finish(
     shown: ShownRows<'_>,
     lives: Option<&Lives<'_>>,
 ) -> Result<(usize, Vec<MatrixRow>, Values), QueryError> {
-    let is_row = |row: &Row| row.kind != Kind::Others;
-    let (mut rows, mut hidden): (Vec<Row>, Vec<Row>) = tally.groups.into_iter().partition(is_row);
+    let is_row = |row: &CellGroup| row.kind != GroupKind::Others;
+    let (mut rows, mut hidden): (Vec<CellGroup>, Vec<CellGroup>) = tally.groups.into_iter().partition(is_row);
     let search = shown.search.to_lowercase();
     let is_found = |name: &str| search.split_whitespace().all(|word| name.contains(word));
     rows.retain(|row| is_found(&row.name.to_lowercase()));
     let total = rows.len();
     rows.sort_by(|a, b| {
-        let order = |row: &Row| (Reverse(row.sums.total_ns), row.task);
+        let order = |row: &CellGroup| (Reverse(row.sums.total_ns), row.task);
         let busiest = order(a).cmp(&order(b)).then_with(|| a.name.cmp(&b.name));
         match shown.sort {
             MatrixSort::Run => busiest,
@@ -254,8 +256,8 @@ fn finish(
 
 /// Finds when the tasks of rows that were read from sums began and ended. Of the processes of a name neither is known: their row
 /// has zeros throughout.
-fn find_lives(rows: &mut [Row], lives: &Lives<'_>, buckets: &Buckets) -> Result<(), QueryError> {
-    let process = |row: &Row| match key_of(row) {
+fn find_lives(rows: &mut [CellGroup], lives: &Lives<'_>, buckets: &Buckets) -> Result<(), QueryError> {
+    let process = |row: &CellGroup| match key_of(row) {
         Some(TaskKey::Process(key)) => Some(key),
         _ => None,
     };

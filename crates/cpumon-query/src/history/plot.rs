@@ -5,7 +5,7 @@ use cpumon_model::HostId;
 use cpumon_store::{Gap, GapFinder, Query, Resolution, Segment, What};
 
 use super::answers::BucketTimes;
-use super::buckets::{Buckets, Share};
+use super::buckets::{Buckets, PointShare};
 use super::past::{History, MAX_GAPS};
 use crate::QueryError;
 use crate::spans::Plan;
@@ -26,7 +26,7 @@ pub(super) struct Plot {
     pub(super) plan: Plan,
     pub(super) buckets: Buckets,
     /// Points that the last span touches.
-    pub(super) shares: Vec<Share>,
+    pub(super) shares: Vec<PointShare>,
     gaps: GapFinder,
     short_holes: ShortHoles,
 }

@@ -5,7 +5,7 @@ use cpumon_model::{Column, ColumnId, HostStatus, Interval, Tables};
 use cpumon_store::{Query, RunQueue, Segment, What};
 
 use super::answers::{HostSeries, Kept, SeriesColumn};
-use super::buckets::{Points, Share, number, view_of};
+use super::buckets::{PointShare, Points, number, view_of};
 use super::columns::{shown_columns, summable};
 use super::past::History;
 use super::plot::Plot;
@@ -16,19 +16,19 @@ use crate::time::PlotRange;
 const SECOND_NS: f64 = 1e9;
 
 /// Sum, lowest and highest rate of one column.
-struct Line {
+struct ColumnLine {
     sum: Points,
     min: Points,
     max: Points,
 }
 
-impl Line {
+impl ColumnLine {
     fn new(count: usize) -> Self {
         Self { sum: Points::new(count), min: Points::new(count), max: Points::new(count) }
     }
 
-    fn add(&mut self, shares: &[Share], value: f64, length_ns: f64) {
-        for Share { at, part } in shares {
+    fn add(&mut self, shares: &[PointShare], value: f64, length_ns: f64) {
+        for PointShare { at, part } in shares {
             self.sum.add(*at, value * part);
             if length_ns > 0.0 {
                 // A rate is not split by time: the interval ran at it in each of its points.
@@ -61,8 +61,8 @@ impl QueueLine {
         Self { sum: Points::new(count), max: Points::new(count), longest: Points::new(count) }
     }
 
-    fn add(&mut self, shares: &[Share], queue: &RunQueue) {
-        for Share { at, part } in shares {
+    fn add(&mut self, shares: &[PointShare], queue: &RunQueue) {
+        for PointShare { at, part } in shares {
             self.sum.add(*at, queue.run_queue_ns as f64 * part);
             self.max.raise(*at, queue.max_run_queue_ns_per_s as f64);
             self.longest.raise(*at, queue.run_queue_max as f64);
@@ -93,9 +93,9 @@ const COUNTS: [ColumnId; 2] = [ColumnId::ThreadCount, ColumnId::ProcessCount];
 
 /// Sums of a series while its spans are read.
 struct Building {
-    columns: Vec<(&'static Column, Line)>,
+    columns: Vec<(&'static Column, ColumnLine)>,
     counts: Vec<(&'static Column, Points)>,
-    busy: Line,
+    busy: ColumnLine,
     run_queue: QueueLine,
     with_extremes: bool,
 }
@@ -105,20 +105,20 @@ impl Building {
         let is_wanted = |column: &Column| wanted.is_empty() || wanted.iter().any(|name| name == column.name);
         let columns = shown_columns(Tables::HOST_INTERVAL)
             .filter(|column| summable(column) && is_wanted(column))
-            .map(|column| (column, Line::new(count)));
+            .map(|column| (column, ColumnLine::new(count)));
         let counts = shown_columns(Tables::HOST_INTERVAL)
             .filter(|column| COUNTS.contains(&column.id))
             .map(|column| (column, Points::new(count)));
         Self {
             columns: columns.collect(),
             counts: counts.collect(),
-            busy: Line::new(count),
+            busy: ColumnLine::new(count),
             run_queue: QueueLine::new(count),
             with_extremes: !wanted.is_empty(),
         }
     }
 
-    fn add(&mut self, span: &Segment<'_>, shares: &[Share]) {
+    fn add(&mut self, span: &Segment<'_>, shares: &[PointShare]) {
         let (view, length_ns) = (view_of(span), span.interval.duration_ns() as f64);
         for (column, line) in &mut self.columns {
             if let Some(value) = number(&view.host(column.id)) {
@@ -128,7 +128,7 @@ impl Building {
         if span.max_busy_ppm.is_none() {
             for (column, points) in &mut self.counts {
                 if let Some(value) = number(&view.host(column.id)) {
-                    for Share { at, .. } in shares {
+                    for PointShare { at, .. } in shares {
                         points.raise(*at, value);
                     }
                 }
@@ -144,7 +144,7 @@ impl Building {
             // Sums hold the highest single interval as a share of the capacity.
             let capacity = span.interval.ledger.capacity_ns as f64 * SECOND_NS / length_ns;
             let busy = &mut self.busy.max;
-            for Share { at, .. } in shares {
+            for PointShare { at, .. } in shares {
                 busy.raise(*at, ppm as f64 / 1e6 * capacity);
             }
         }

@@ -10,7 +10,7 @@ use cpumon_model::{
 use cpumon_store::{ProcessFilter, Query, Resolution, Segment, What};
 
 use super::answers::{LineKind, TaskLine};
-use super::buckets::{Buckets, Points, Share, number, view_of};
+use super::buckets::{Buckets, PointShare, Points, number, view_of};
 use super::columns::{is_extreme, shown_columns, summable};
 use super::past::History;
 use super::presence::Presence;
@@ -18,7 +18,7 @@ use crate::QueryError;
 use crate::json::Nanos;
 use crate::keys::TaskKey;
 use crate::parse::{parse_process_key, parse_thread_key};
-use crate::tally::{self, Group, GroupOf, Now, ProcessRow, RowPart, Sums, Tally, TaskRow, ThreadRow};
+use crate::tally::{self, Group, GroupOf, Now, RowPart, SpanProcessRow, SpanThreadRow, Sums, Tally, TaskRow};
 use crate::time::{PlotRange, TimeRange};
 
 #[derive(Clone, Default)]
@@ -30,13 +30,13 @@ struct PointDelays {
 /// A span with the points that it lies in.
 pub(super) struct LineSpan<'s> {
     buckets: &'s Buckets,
-    shares: &'s [Share],
+    shares: &'s [PointShare],
     pub(super) span: &'s Segment<'s>,
     view: IntervalView<'s>,
 }
 
 impl<'s> LineSpan<'s> {
-    pub(super) fn new(buckets: &'s Buckets, shares: &'s [Share], span: &'s Segment<'s>) -> Self {
+    pub(super) fn new(buckets: &'s Buckets, shares: &'s [PointShare], span: &'s Segment<'s>) -> Self {
         Self { buckets, shares, span, view: view_of(span) }
     }
 }
@@ -87,7 +87,7 @@ impl LineSums {
                 put(points, column, at.shares, 0.0);
             }
         }
-        for Share { at, .. } in at.shares {
+        for PointShare { at, .. } in at.shares {
             self.peak.raise(*at, 0.0);
         }
     }
@@ -158,7 +158,7 @@ impl Sums for LineSums {
             TaskRow::Thread(row) => (DelayOf::Thread(row.process, row.key), row.sched.longest_ns()),
         };
         let Some(delays) = interval.delays_of(of) else { return };
-        for Share { at, .. } in at.shares {
+        for PointShare { at, .. } in at.shares {
             if let Some(sum) = self.delays.get_mut(*at) {
                 sum.histogram += delays;
                 sum.longest.add(longest_ns);
@@ -169,7 +169,7 @@ impl Sums for LineSums {
     fn close(&mut self, at: &LineSpan<'_>, now: &Now) {
         let interval = at.span.interval;
         let most_ns_per_s = now.most_ns_per_s(interval.measured_in_ns());
-        for Share { at, .. } in at.shares {
+        for PointShare { at, .. } in at.shares {
             self.peak.raise(*at, most_ns_per_s);
         }
         let time = at.span.time();
@@ -202,15 +202,15 @@ pub(super) fn add_span(tally: &mut Tally<LineSums>, at: &LineSpan<'_>, selection
     let interval = at.span.interval;
     for (nth, row) in interval.threads.iter().enumerate() {
         if selections.iter().any(|one| one.is_thread_row(row)) {
-            let part = ThreadRow::at(at.span, nth).part;
+            let part = SpanThreadRow::at(at.span, nth).part;
             tally.add_row(GroupOf::by_key(&row.comm.to_str_lossy(), part.key), at, &part);
         }
     }
     for (nth, row) in interval.processes.iter().enumerate() {
         if selections.iter().any(|one| one.is_process(row)) {
-            let part = ProcessRow::at(at.span, nth).part;
+            let part = SpanProcessRow::at(at.span, nth).part;
             tally.add_row(GroupOf::by_key(&row.info.name, part.key), at, &part);
-            tally.add_row(GroupOf::named(tally::Kind::Whole, &row.info.name), at, &part);
+            tally.add_row(GroupOf::named(tally::GroupKind::Whole, &row.info.name), at, &part);
         }
     }
     tally.close(at);
@@ -251,8 +251,8 @@ fn cell(view: &IntervalView<'_>, row: TaskRow<'_>, id: ColumnId) -> Option<f64> 
 }
 
 /// A value into its points: split by time, or where it is a highest one, whole into each.
-fn put(points: &mut Points, column: &Column, shares: &[Share], value: f64) {
-    for Share { at, part } in shares {
+fn put(points: &mut Points, column: &Column, shares: &[PointShare], value: f64) {
+    for PointShare { at, part } in shares {
         if is_extreme(column) {
             points.raise(*at, value);
         } else {
@@ -291,7 +291,7 @@ impl Selection {
         match self {
             Self::Process(key) => GroupOf::by_key("", TaskKey::Process(*key)),
             Self::Thread { key, .. } => GroupOf::by_key("", TaskKey::Thread(*key)),
-            Self::Name(name) => GroupOf::named(tally::Kind::Whole, name),
+            Self::Name(name) => GroupOf::named(tally::GroupKind::Whole, name),
         }
     }
 

@@ -4,13 +4,13 @@
 use cpumon_model::{Delta, Fields, HostStatus};
 use cpumon_store::{Query, Resolution, Segment, What};
 
-use super::sums::{Group, RangeTally};
+use super::sums::{RangeTally, ReportGroup};
 use crate::QueryError;
 use crate::fields::Field;
 use crate::group::{GroupBy, OTHERS};
 use crate::history::History;
 use crate::spans::{Span, cut};
-use crate::tally::{Grouping, Kind};
+use crate::tally::{GroupKind, Grouping};
 use crate::time::TimeRange;
 
 /// The two ranges of a comparison.
@@ -130,21 +130,21 @@ pub fn compare(
 }
 
 impl Change<'_> {
-    fn group(&self, side: Side) -> Option<&Group> {
+    fn group(&self, side: Side) -> Option<&ReportGroup> {
         Some(&self.sides[side as usize].tally.groups()[self.row[side as usize]?])
     }
 
     /// The group in the second range, else in the first: it has the newest name.
-    fn newest(&self) -> Option<&Group> {
+    fn newest(&self) -> Option<&ReportGroup> {
         self.group(Side::After).or_else(|| self.group(Side::Before))
     }
 
     fn name(&self) -> &str {
-        self.newest().map_or("", |group| if group.kind == Kind::Others { OTHERS } else { &group.name })
+        self.newest().map_or("", |group| if group.kind == GroupKind::Others { OTHERS } else { &group.name })
     }
 
     /// Order among rows of equal change.
-    fn id(&self) -> (&str, Option<cpumon_model::ProcessKey>, Option<Kind>) {
+    fn id(&self) -> (&str, Option<cpumon_model::ProcessKey>, Option<GroupKind>) {
         let group = self.newest();
         (self.name(), group.and_then(|group| group.process), group.map(|group| group.kind))
     }

@@ -12,7 +12,7 @@ use crate::QueryError;
 use crate::history::History;
 use crate::json::Nanos;
 use crate::named;
-use crate::tally::{GroupId, Grouping, Kind, Search};
+use crate::tally::{GroupId, GroupKind, Grouping, TextSearch};
 use crate::time::{Page, PlotRange, TimeRange};
 
 named! {
@@ -74,7 +74,7 @@ pub(crate) fn find(
     if text.is_empty() {
         return Err(QueryError::EmptySearch);
     }
-    let search = Search::new(text);
+    let search = TextSearch::new(text);
     let mut found = Vec::new();
     for host in hosts {
         found.extend(of_host(history, host, &search)?);
@@ -85,17 +85,17 @@ pub(crate) fn find(
     Ok(Findings { total: found.len(), rows: page.of(found).collect() })
 }
 
-fn kind_of(kind: Kind) -> FoundKind {
+fn kind_of(kind: GroupKind) -> FoundKind {
     match kind {
-        Kind::User => FoundKind::User,
-        Kind::Service => FoundKind::Service,
-        Kind::Container => FoundKind::Container,
-        Kind::Pod => FoundKind::Pod,
-        Kind::Name | Kind::Whole | Kind::Short | Kind::Others => FoundKind::Name,
+        GroupKind::User => FoundKind::User,
+        GroupKind::Service => FoundKind::Service,
+        GroupKind::Container => FoundKind::Container,
+        GroupKind::Pod => FoundKind::Pod,
+        GroupKind::Name | GroupKind::Whole | GroupKind::Short | GroupKind::Others => FoundKind::Name,
     }
 }
 
-fn of_host(history: &History, host: &HostStatus, search: &Search) -> Result<Vec<Found>, QueryError> {
+fn of_host(history: &History, host: &HostStatus, search: &TextSearch) -> Result<Vec<Found>, QueryError> {
     // All that is stored, sums of which the intervals are gone included.
     let all = PlotRange { since_ns: i64::MIN, until_ns: i64::MAX, points: 1 };
     let plan = history.plan(host.info.host, all)?;
@@ -132,7 +132,7 @@ fn of_host(history: &History, host: &HostStatus, search: &Search) -> Result<Vec<
 fn processes(
     history: &History,
     host: &HostStatus,
-    search: &Search,
+    search: &TextSearch,
 ) -> Result<BTreeMap<GroupId, HashSet<(BootId, ProcessKey)>>, QueryError> {
     let mut found: BTreeMap<GroupId, HashSet<(BootId, ProcessKey)>> = BTreeMap::new();
     let mut note = |process: &StoredProcess<'_>| {

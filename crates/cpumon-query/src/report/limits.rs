@@ -49,13 +49,13 @@ impl HostLimits {
 }
 
 /// The row of each control group that has a limit.
-struct Rows<'a> {
+struct LimitRows<'a> {
     by: ReportBy,
     containers: &'a HashMap<Box<str>, Box<str>>,
     names: HashMap<Box<str>, Box<str>>,
 }
 
-impl Rows<'_> {
+impl LimitRows<'_> {
     fn note(&mut self, row: &CgroupInterval) {
         if self.names.contains_key(&*row.path) {
             return;
@@ -79,7 +79,7 @@ pub(super) fn of_host(
         return Ok(None);
     }
     let containers = history.ask(Reader::cgroup_containers)?;
-    let mut rows = Rows { by, containers: &containers, names: HashMap::new() };
+    let mut rows = LimitRows { by, containers: &containers, names: HashMap::new() };
     let mut limits = HostLimits { is_complete: true, ..HostLimits::default() };
     let mut is_measured = false;
     for span in &one.cut.spans {

@@ -8,7 +8,7 @@ use cpumon_model::HostStatus;
 use cpumon_store::{ProcessFilter, Query, Resolution, What};
 
 use super::answer::Peak;
-use super::sums::{Candidate, Group, Mark, RangeTally, Times, highest};
+use super::sums::{Candidate, GroupTimes, RangeTally, ReportGroup, SpanMark, highest};
 use crate::QueryError;
 use crate::history::History;
 use crate::history::buckets::Buckets;
@@ -22,7 +22,7 @@ const THREAD_INTERVALS_NS: i64 = 26 * 3_600_000_000_000;
 const POINTS: usize = 24;
 /// How a range is read.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Reading<'a> {
+pub(super) struct RangeReading<'a> {
     pub(super) host: &'a HostStatus,
     pub(super) grouping: &'a Grouping,
     pub(super) filter: &'a ProcessFilter,
@@ -33,11 +33,11 @@ pub(super) struct Reading<'a> {
 /// Adds one part of a range to a tally; a long one is read in parts at the same time.
 pub(super) fn read(
     history: &History,
-    reading: Reading<'_>,
+    reading: RangeReading<'_>,
     span: Span,
     tally: &mut RangeTally,
 ) -> Result<(), QueryError> {
-    let Reading { host, grouping, filter, with_events } = reading;
+    let RangeReading { host, grouping, filter, with_events } = reading;
     let name = &*host.info.hostname;
     let query = Query::new(host.info.host).what(grouping.what()).filter(filter.clone()).without_resting();
     let query = if with_events { query } else { query.without_sched() }.with_sum_details();
@@ -84,7 +84,7 @@ pub(super) fn of_range(
         _ => cut(asked, history.finest(host.info.host, asked)?),
     };
     let mut tally = RangeTally::new(Some(points(&cut, POINTS)));
-    let reading = Reading { host, grouping, filter: &ProcessFilter::All, with_events: true };
+    let reading = RangeReading { host, grouping, filter: &ProcessFilter::All, with_events: true };
     for span in &cut.spans {
         read(history, reading, *span, &mut tally)?;
     }
@@ -134,7 +134,7 @@ pub(super) struct Zoom<'a> {
     shown: Vec<GroupId>,
     /// Processes of the groups that are shown.
     filter: ProcessFilter,
-    parts: HashMap<TimeRange, HashMap<GroupId, Times>>,
+    parts: HashMap<TimeRange, HashMap<GroupId, GroupTimes>>,
     reads: usize,
 }
 
@@ -143,7 +143,7 @@ impl<'a> Zoom<'a> {
         history: &'a History,
         host: &'a HostStatus,
         grouping: &'a Grouping,
-        shown: &[&Group],
+        shown: &[&ReportGroup],
     ) -> Self {
         let processes: Option<Vec<_>> = shown.iter().map(|group| group.process).collect();
         Self {
@@ -158,13 +158,13 @@ impl<'a> Zoom<'a> {
     }
 
     /// What is known of a group from `times`, and from finer data where it is needed.
-    pub(super) fn of(&mut self, id: &GroupId, times: &Times) -> Result<Zoomed, QueryError> {
+    pub(super) fn of(&mut self, id: &GroupId, times: &GroupTimes) -> Result<Zoomed, QueryError> {
         let ends = self.ends(id, times)?;
         Ok(Zoomed { peak: self.peak(id, times)?, ..ends })
     }
 
     /// First and last time of a group, without its peak.
-    pub(super) fn ends(&mut self, id: &GroupId, times: &Times) -> Result<Zoomed, QueryError> {
+    pub(super) fn ends(&mut self, id: &GroupId, times: &GroupTimes) -> Result<Zoomed, QueryError> {
         Ok(Zoomed {
             first_ns: self.end_of(id, times.first, End::First)?,
             last_ns: self.end_of(id, times.last, End::Last)?,
@@ -173,7 +173,7 @@ impl<'a> Zoom<'a> {
     }
 
     /// What a sum is made of, for one group; `None` if nothing finer is left of it.
-    fn finer(&mut self, id: &GroupId, mark: Mark) -> Result<Option<Times>, QueryError> {
+    fn finer(&mut self, id: &GroupId, mark: SpanMark) -> Result<Option<GroupTimes>, QueryError> {
         let Some(resolution) = mark.resolution else { return Ok(None) };
         if !self.parts.contains_key(&mark.range) {
             if self.reads >= MAX_READS {
@@ -186,7 +186,7 @@ impl<'a> Zoom<'a> {
             let span = Span { range: mark.range, resolution: finer };
             let mut tally = RangeTally::new(None);
             let (host, grouping, filter) = (self.host, self.grouping, &self.filter);
-            let reading = Reading { host, grouping, filter, with_events: false };
+            let reading = RangeReading { host, grouping, filter, with_events: false };
             read(self.history, reading, span, &mut tally)?;
             let of_shown = |id: &GroupId| Some((id.clone(), tally.find(id)?.sums.times.clone()));
             self.parts.insert(mark.range, self.shown.iter().filter_map(of_shown).collect());
@@ -194,7 +194,7 @@ impl<'a> Zoom<'a> {
         Ok(self.parts.get(&mark.range).and_then(|part| part.get(id)).cloned())
     }
 
-    fn end_of(&mut self, id: &GroupId, mark: Option<Mark>, end: End) -> Result<Option<i64>, QueryError> {
+    fn end_of(&mut self, id: &GroupId, mark: Option<SpanMark>, end: End) -> Result<Option<i64>, QueryError> {
         let Some(mut mark) = mark else { return Ok(None) };
         while let Some(finer) = self.finer(id, mark)? {
             let next = if end == End::First { finer.first } else { finer.last };
@@ -204,7 +204,7 @@ impl<'a> Zoom<'a> {
         Ok(Some(if end == End::First { mark.range.since_ns } else { mark.range.until_ns }))
     }
 
-    fn peak(&mut self, id: &GroupId, times: &Times) -> Result<Option<Peak>, QueryError> {
+    fn peak(&mut self, id: &GroupId, times: &GroupTimes) -> Result<Option<Peak>, QueryError> {
         let (mut peak, mut open) = (times.peak, times.candidates.clone());
         // The highest that a sum allows of which nothing finer is left.
         let mut unread = i64::MIN;

@@ -7,14 +7,14 @@ use cpumon_store::{ProcessFilter, What};
 
 use super::answer::{Figures, HostPart, Report, ReportRow, RowKind};
 use super::query::{ReportQuery, ReportSort};
-use super::read::{Reading, Whole, Zoomed, of_range, of_threads, points as buckets_of, read};
-use super::sums::{Group, RangeTally, add_known};
+use super::read::{RangeReading, Whole, Zoomed, of_range, of_threads, points as buckets_of, read};
+use super::sums::{RangeTally, ReportGroup, add_known};
 use crate::QueryError;
 use crate::history::{History, Values};
 use crate::json::Nanos;
 use crate::keys::TaskKey;
 use crate::spans::{Cut, cut_for_lines};
-use crate::tally::{Grouping, Kind};
+use crate::tally::{GroupKind, Grouping};
 use crate::time::TimeRange;
 
 /// The start of a report: all but its rows.
@@ -51,7 +51,7 @@ pub(super) fn in_order(tallies: &[HostTally], sort: ReportSort) -> Vec<GroupPlac
     let mut all: Vec<GroupPlace> = Vec::new();
     for (host, one) in tallies.iter().enumerate() {
         let groups = one.tally.groups().iter().enumerate();
-        let shown = groups.filter(|(_, group)| group.kind != Kind::Others);
+        let shown = groups.filter(|(_, group)| group.kind != GroupKind::Others);
         all.extend(shown.map(|(group, _)| GroupPlace { host, group }));
     }
     let group = |place: &GroupPlace| &tallies[place.host].tally.groups()[place.group];
@@ -104,7 +104,7 @@ pub(super) fn settle(rows: &mut [ReportRow], sort: ReportSort) {
 pub(super) fn of_group(one: &HostTally, at: usize, zoomed: Zoomed, used_ns: i64) -> ReportRow {
     let (tally, group) = (&one.tally, &one.tally.groups()[at]);
     let wait = group.sums.waits.longest().filter(|_| tally.fields.contains(Fields::WAITS));
-    let kind = if group.kind == Kind::Short { RowKind::Short } else { RowKind::Group };
+    let kind = if group.kind == GroupKind::Short { RowKind::Short } else { RowKind::Group };
     let task = group.task.map(|(_, task)| task);
     let figures = Figures {
         delta: group.sums.delta,
@@ -131,7 +131,7 @@ pub(super) fn of_group(one: &HostTally, at: usize, zoomed: Zoomed, used_ns: i64)
 /// The group of all others, one place a host that has it.
 pub(super) fn others(tallies: &[HostTally]) -> Vec<GroupPlace> {
     let place = |(host, one): (usize, &HostTally)| {
-        let group = one.tally.groups().iter().position(|group| group.kind == Kind::Others)?;
+        let group = one.tally.groups().iter().position(|group| group.kind == GroupKind::Others)?;
         Some(GroupPlace { host, group })
     };
     tallies.iter().enumerate().filter_map(place).collect()
@@ -144,7 +144,7 @@ pub(super) fn used(tally: &RangeTally) -> Values {
 }
 
 /// Run time of a group in each point.
-pub(super) fn points(tally: &RangeTally, group: &Group) -> Values {
+pub(super) fn points(tally: &RangeTally, group: &ReportGroup) -> Values {
     let Some(buckets) = &tally.buckets else { return Values::new() };
     buckets.zero_where_there(group.sums.points.iter().copied().enumerate(), |_| true)
 }
@@ -165,7 +165,7 @@ fn fields(tallies: &[HostTally]) -> Fields {
 /// The groups that are not shown as one row, if there are any.
 pub(super) fn rest(tallies: &[HostTally], hidden: &[GroupPlace], used_ns: i64) -> Option<ReportRow> {
     let is_of_others =
-        |place: &GroupPlace| tallies[place.host].tally.groups()[place.group].kind == Kind::Others;
+        |place: &GroupPlace| tallies[place.host].tally.groups()[place.group].kind == GroupKind::Others;
     let name = if hidden.iter().any(is_of_others) {
         "(others)".to_owned()
     } else {
@@ -205,7 +205,7 @@ pub(super) struct HostTally {
 
 impl HostTally {
     /// What a group did before; `None`: nothing is compared.
-    pub(super) fn before_of(&self, group: &Group) -> Option<Figures> {
+    pub(super) fn before_of(&self, group: &ReportGroup) -> Option<Figures> {
         let before = self.before.as_ref()?;
         let found = before.find(&group.id());
         Some(Figures {
@@ -249,8 +249,12 @@ pub(super) fn fill(
         let groups =
             shown.iter().filter(|place| place.host == host).map(|place| &one.tally.groups()[place.group]);
         let mut tally = RangeTally::of_groups(buckets_of(&cut, count), groups);
-        let reading =
-            Reading { host: &one.host, grouping: &grouping, filter: &ProcessFilter::All, with_events: false };
+        let reading = RangeReading {
+            host: &one.host,
+            grouping: &grouping,
+            filter: &ProcessFilter::All,
+            with_events: false,
+        };
         for span in &cut.spans {
             read(history, reading, *span, &mut tally)?;
         }

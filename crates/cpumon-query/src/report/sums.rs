@@ -8,11 +8,13 @@ use cpumon_store::{ActiveTimes, Resolution, Segment, What};
 
 use super::answer::Peak;
 use crate::history::BucketTimes;
-use crate::history::buckets::{Buckets, Share};
-use crate::tally::{self, GroupId, GroupOf, Grouping, Now, ProcessRow, RowPart, Sums, Tally, ThreadRow};
+use crate::history::buckets::{Buckets, PointShare};
+use crate::tally::{
+    self, GroupId, GroupOf, Grouping, Now, RowPart, SpanProcessRow, SpanThreadRow, Sums, Tally,
+};
 use crate::time::TimeRange;
 
-pub(super) type Group = tally::Group<GroupSums>;
+pub(super) type ReportGroup = tally::Group<GroupSums>;
 
 #[derive(Clone, Debug)]
 pub(super) struct RangeTally {
@@ -27,7 +29,7 @@ pub(super) struct RangeTally {
     pub(super) buckets: Option<Buckets>,
     /// Run time of all threads in each point.
     pub(super) used_points: Vec<f64>,
-    shares: Vec<Share>,
+    shares: Vec<PointShare>,
 }
 
 impl RangeTally {
@@ -42,9 +44,9 @@ impl RangeTally {
     }
 
     /// Of these groups only: rows of others count as run time of all threads.
-    pub(super) fn of_groups<'g>(buckets: Buckets, groups: impl Iterator<Item = &'g Group>) -> Self {
+    pub(super) fn of_groups<'g>(buckets: Buckets, groups: impl Iterator<Item = &'g ReportGroup>) -> Self {
         let sums = GroupSums::new(Some(&buckets));
-        Self::of(Some(buckets), Tally::of_groups(sums, groups.map(Group::of)))
+        Self::of(Some(buckets), Tally::of_groups(sums, groups.map(ReportGroup::of)))
     }
 
     fn of(buckets: Option<Buckets>, tally: Tally<GroupSums>) -> Self {
@@ -63,11 +65,11 @@ impl RangeTally {
         Self::of(self.buckets.clone().map(Buckets::emptied), self.tally.emptied())
     }
 
-    pub(super) fn groups(&self) -> &[Group] {
+    pub(super) fn groups(&self) -> &[ReportGroup] {
         &self.tally.groups
     }
 
-    pub(super) fn find(&self, id: &GroupId) -> Option<&Group> {
+    pub(super) fn find(&self, id: &GroupId) -> Option<&ReportGroup> {
         self.tally.find(id).map(|at| &self.tally.groups[at])
     }
 
@@ -91,7 +93,7 @@ impl RangeTally {
             rows_ns = interval.processes.iter().map(|row| row.delta.run_ns).fold(0, i64::saturating_add);
             add_threads(&mut self.tally, span, grouping, &at);
         } else {
-            for process in ProcessRow::of(span) {
+            for process in SpanProcessRow::of(span) {
                 rows_ns = rows_ns.saturating_add(process.row.delta.run_ns);
                 self.tally.add_process(process, grouping, host, &at);
             }
@@ -102,7 +104,7 @@ impl RangeTally {
         let is_known = ledger.capacity_ns > 0;
         let used_ns = if is_known { ledger.threads_ns.saturating_add(ledger.exited_ns) } else { rows_ns };
         self.used_ns = self.used_ns.saturating_add(used_ns);
-        for Share { at, part } in &self.shares {
+        for PointShare { at, part } in &self.shares {
             if let Some(point) = self.used_points.get_mut(*at) {
                 *point += used_ns as f64 * part;
             }
@@ -137,8 +139,8 @@ impl RangeTally {
 
 fn add_threads(tally: &mut Tally<GroupSums>, span: &Segment<'_>, grouping: &Grouping, at: &MarkedSpan<'_>) {
     let filter = grouping.filter();
-    let rows: Vec<_> = filter.is_some().then(|| ProcessRow::of(span)).into_iter().flatten().collect();
-    for thread in ThreadRow::of(span) {
+    let rows: Vec<_> = filter.is_some().then(|| SpanProcessRow::of(span)).into_iter().flatten().collect();
+    for thread in SpanThreadRow::of(span) {
         let is_counted = filter.is_none_or(|filter| {
             let process = thread.process_at(span).and_then(|at| rows.get(at)).copied();
             filter.lets_thread(thread.row, process)
@@ -151,14 +153,14 @@ fn add_threads(tally: &mut Tally<GroupSums>, span: &Segment<'_>, grouping: &Grou
 
 /// A span with the points that it lies in, and what bounds a peak in it.
 pub(super) struct MarkedSpan<'s> {
-    shares: &'s [Share],
-    mark: Mark,
+    shares: &'s [PointShare],
+    mark: SpanMark,
     measured_in_ns: u64,
     busy_ns_per_s: i64,
 }
 
 impl<'s> MarkedSpan<'s> {
-    fn new(span: &Segment<'_>, resolution: Resolution, shares: &'s [Share]) -> Self {
+    fn new(span: &Segment<'_>, resolution: Resolution, shares: &'s [PointShare]) -> Self {
         let interval = span.interval;
         // No group ran more than all CPUs in the busiest interval. That share is rounded down, so one millionth is added.
         let capacity = rate(interval.ledger.capacity_ns, interval.duration_ns());
@@ -166,7 +168,7 @@ impl<'s> MarkedSpan<'s> {
         let busy = span.max_busy_ppm.filter(|_| capacity > 0).map(bound);
         Self {
             shares,
-            mark: Mark { range: span.time(), resolution: span.max_busy_ppm.map(|_| resolution) },
+            mark: SpanMark { range: span.time(), resolution: span.max_busy_ppm.map(|_| resolution) },
             measured_in_ns: interval.measured_in_ns(),
             busy_ns_per_s: busy.map_or(i64::MAX, |ns| i64::try_from(ns).unwrap_or(i64::MAX)),
         }
@@ -178,7 +180,7 @@ pub(super) struct GroupSums {
     pub(super) delta: Delta,
     pub(super) blocked_ns: Option<i64>,
     pub(super) waits: Waits,
-    pub(super) times: Times,
+    pub(super) times: GroupTimes,
     is_timeless: bool,
     /// Run time in each point.
     pub(super) points: Vec<f64>,
@@ -206,7 +208,7 @@ impl GroupSums {
             delta: Delta::default(),
             blocked_ns: None,
             waits: Waits::default(),
-            times: Times::default(),
+            times: GroupTimes::default(),
             is_timeless: false,
             points: vec![0.0; buckets.map_or(0, Buckets::count)],
         }
@@ -220,7 +222,7 @@ impl Sums for GroupSums {
         self.delta += part.delta;
         add_known(&mut self.blocked_ns, part.blocked_ns);
         self.waits += part.waits;
-        for Share { at, part: share } in span.shares {
+        for PointShare { at, part: share } in span.shares {
             if let Some(point) = self.points.get_mut(*at) {
                 *point += part.delta.run_ns as f64 * share;
             }
@@ -248,7 +250,7 @@ impl AddAssign for GroupSums {
 
 /// A span of time, and what was read of it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct SpanMark {
     pub(super) range: TimeRange,
     /// Resolution of the sum; `None` for an interval.
     pub(super) resolution: Option<Resolution>,
@@ -257,7 +259,7 @@ pub(super) struct Mark {
 /// A sum in which the peak of a group may be.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
-    pub(super) mark: Mark,
+    pub(super) mark: SpanMark,
     /// Upper bound of the peak, ns per second.
     pub(super) upper: i64,
     /// Lower bound of the peak, ns per second.
@@ -266,21 +268,21 @@ pub(super) struct Candidate {
 
 /// What is known of when a group was there and ran most.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Times {
-    pub(super) first: Option<Mark>,
-    pub(super) last: Option<Mark>,
+pub(super) struct GroupTimes {
+    pub(super) first: Option<SpanMark>,
+    pub(super) last: Option<SpanMark>,
     /// Highest peak of the intervals that were read.
     pub(super) peak: Option<Peak>,
     pub(super) candidates: Vec<Candidate>,
 }
 
-impl Times {
-    pub(super) fn see(&mut self, mark: Mark) {
-        let is_earlier = |first: &Mark| mark.range.since_ns < first.range.since_ns;
+impl GroupTimes {
+    pub(super) fn see(&mut self, mark: SpanMark) {
+        let is_earlier = |first: &SpanMark| mark.range.since_ns < first.range.since_ns;
         if self.first.as_ref().is_none_or(is_earlier) {
             self.first = Some(mark);
         }
-        let is_later = |last: &Mark| mark.range.until_ns > last.range.until_ns;
+        let is_later = |last: &SpanMark| mark.range.until_ns > last.range.until_ns;
         if self.last.as_ref().is_none_or(is_later) {
             self.last = Some(mark);
         }
@@ -289,7 +291,7 @@ impl Times {
     /// Takes a span in which the group had rows.
     fn close(&mut self, span: &MarkedSpan<'_>, now: &Now) {
         let times = now.times();
-        let active = times.map(|ActiveTimes { first_ns, last_ns, .. }| Mark {
+        let active = times.map(|ActiveTimes { first_ns, last_ns, .. }| SpanMark {
             range: TimeRange { since_ns: first_ns, until_ns: last_ns },
             resolution: None,
         });

@@ -13,7 +13,7 @@ use cpumon_store::{StoreOptions, Writer};
 
 use super::*;
 use crate::json::Nanos;
-use crate::tally::{GroupOf, Grouping, ProcessRow, ThreadRow};
+use crate::tally::{GroupOf, Grouping, SpanProcessRow, SpanThreadRow};
 use crate::text::Screen;
 use crate::time::Page;
 use crate::{Answers, GroupBy};
@@ -198,11 +198,11 @@ fn expected(
             }
         };
         if by == ReportBy::Thread {
-            for thread in ThreadRow::of(&segment) {
+            for thread in SpanThreadRow::of(&segment) {
                 add(thread.group(&thread.row.comm.to_str_lossy()), &thread.row.delta, &thread.row.sched);
             }
         } else {
-            for process in ProcessRow::of(&segment) {
+            for process in SpanProcessRow::of(&segment) {
                 let row = process.row;
                 Grouping::By(by).each(process, "dev", &mut |of| add(of, &row.delta, &row.sched));
             }

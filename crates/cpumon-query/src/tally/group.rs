@@ -16,14 +16,14 @@ pub(crate) enum Grouping {
     /// The same for the rows that a filter lets through; the others are one group.
     Filtered(ReportBy, RowFilter),
     /// Only what a search finds; a row can be in several groups.
-    Search(Search),
+    Search(TextSearch),
     /// Each process is a group, identified by its key.
     Keys,
 }
 
 /// What `find` searches for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Search {
+pub(crate) struct TextSearch {
     /// A part of the name of a program, an interpreter, a product, a user or a container, in lower case.
     text: String,
     /// The user id, if the text is a number.
@@ -34,7 +34,7 @@ pub(crate) struct Search {
 
 /// Kind of a group; the kinds of a report are its grouping, those of a search are what is found.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum GroupKind {
     /// A group of the report's grouping.
     #[default]
     Whole,
@@ -49,7 +49,7 @@ pub(crate) enum Kind {
     Pod,
 }
 
-impl Kind {
+impl GroupKind {
     /// Whether groups of this kind are what a search finds.
     pub(crate) fn is_of_search(self) -> bool {
         matches!(self, Self::Name | Self::User | Self::Service | Self::Container | Self::Pod)
@@ -59,7 +59,7 @@ impl Kind {
 /// A group, as it is called in every part of a range.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum GroupId {
-    Named(Kind, Box<str>),
+    Named(GroupKind, Box<str>),
     /// A task by its key, which is unique within a boot.
     Task(BootId, TaskKey),
 }
@@ -67,7 +67,7 @@ pub(crate) enum GroupId {
 /// A group of a row, borrowed.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct GroupOf<'a> {
-    pub(crate) kind: Kind,
+    pub(crate) kind: GroupKind,
     /// Of a task: its newest name, by which it is shown only.
     pub(crate) name: &'a str,
     pub(crate) task: Option<(BootId, TaskKey)>,
@@ -78,13 +78,13 @@ pub(crate) struct GroupOf<'a> {
 impl<'a> GroupOf<'a> {
     /// A task by its key alone: the boots of a range count as one.
     pub(crate) fn by_key(name: &'a str, task: TaskKey) -> Self {
-        Self { kind: Kind::Whole, name, task: Some((BootId::default(), task)), process: None }
+        Self { kind: GroupKind::Whole, name, task: Some((BootId::default(), task)), process: None }
     }
 
     pub(crate) const OTHERS: GroupOf<'static> =
-        GroupOf { kind: Kind::Others, name: "", task: None, process: None };
+        GroupOf { kind: GroupKind::Others, name: "", task: None, process: None };
 
-    pub(crate) fn named(kind: Kind, name: &'a str) -> Self {
+    pub(crate) fn named(kind: GroupKind, name: &'a str) -> Self {
         Self { kind, name, task: None, process: None }
     }
 }
@@ -119,7 +119,7 @@ fn blocked_ns(interval: &Interval, flags: Flags, sched: &SchedDelta) -> Option<i
 
 /// A process row of a span: an interval's, or a sum's.
 #[derive(Copy, Clone)]
-pub(crate) struct ProcessRow<'a> {
+pub(crate) struct SpanProcessRow<'a> {
     pub(crate) row: &'a ProcessInterval,
     boot: BootId,
     source: SourceKind,
@@ -127,7 +127,7 @@ pub(crate) struct ProcessRow<'a> {
     pub(crate) part: RowPart<'a>,
 }
 
-impl<'a> ProcessRow<'a> {
+impl<'a> SpanProcessRow<'a> {
     pub(crate) fn has_user(&self) -> bool {
         self.source.has_users()
     }
@@ -165,14 +165,14 @@ impl<'a> ProcessRow<'a> {
 
 /// A thread row of a span: an interval's, or a sum's.
 #[derive(Copy, Clone)]
-pub(crate) struct ThreadRow<'a> {
+pub(crate) struct SpanThreadRow<'a> {
     pub(crate) row: &'a ThreadInterval,
     at: usize,
     boot: BootId,
     pub(crate) part: RowPart<'a>,
 }
 
-impl<'a> ThreadRow<'a> {
+impl<'a> SpanThreadRow<'a> {
     pub(crate) fn of(span: &'a Segment<'_>) -> impl Iterator<Item = Self> {
         (0..span.interval.threads.len()).map(move |at| Self::at(span, at))
     }
@@ -204,10 +204,10 @@ impl<'a> ThreadRow<'a> {
     /// Its group. Threads that began and ended within one interval are together, by name: sums do not have each of them.
     pub(crate) fn group<'n>(&self, name: &'n str) -> GroupOf<'n> {
         if self.row.life == Life::BornEnded {
-            return GroupOf::named(Kind::Short, name);
+            return GroupOf::named(GroupKind::Short, name);
         }
         let task = Some((self.boot, TaskKey::Thread(self.row.key)));
-        GroupOf { kind: Kind::Whole, name, task, process: Some(self.row.process) }
+        GroupOf { kind: GroupKind::Whole, name, task, process: Some(self.row.process) }
     }
 }
 
@@ -244,20 +244,22 @@ impl Grouping {
         }
     }
 
-    pub(crate) fn each(&self, process: ProcessRow<'_>, host: &str, visit: &mut dyn FnMut(GroupOf<'_>)) {
-        let ProcessRow { row, boot, source, is_short, .. } = process;
+    pub(crate) fn each(&self, process: SpanProcessRow<'_>, host: &str, visit: &mut dyn FnMut(GroupOf<'_>)) {
+        let SpanProcessRow { row, boot, source, is_short, .. } = process;
         match self {
-            Self::By(ReportBy::Host) => visit(GroupOf::named(Kind::Whole, host)),
-            Self::By(ReportBy::Process) if is_short => visit(GroupOf::named(Kind::Short, &row.info.name)),
+            Self::By(ReportBy::Host) => visit(GroupOf::named(GroupKind::Whole, host)),
+            Self::By(ReportBy::Process) if is_short => {
+                visit(GroupOf::named(GroupKind::Short, &row.info.name));
+            }
             Self::By(ReportBy::Process) => visit(GroupOf {
-                kind: Kind::Whole,
+                kind: GroupKind::Whole,
                 name: &row.info.name,
                 task: Some((boot, TaskKey::Process(row.key))),
                 process: Some(row.key),
             }),
             Self::By(by) => {
                 if let Some(by) = by.group() {
-                    visit(GroupOf::named(Kind::Whole, &group_name(by, source, &row.info)));
+                    visit(GroupOf::named(GroupKind::Whole, &group_name(by, source, &row.info)));
                 }
             }
             Self::Filtered(by, filter) if filter.lets(process) => Self::By(*by).each(process, host, visit),
@@ -270,13 +272,13 @@ impl Grouping {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RowFilter {
-    text: Option<Search>,
+    text: Option<TextSearch>,
     within: Option<(GroupBy, Box<str>)>,
 }
 
 impl RowFilter {
     fn new(filter: &ReportFilter) -> Self {
-        Self { text: filter.text.as_deref().map(Search::new), within: filter.within.clone() }
+        Self { text: filter.text.as_deref().map(TextSearch::new), within: filter.within.clone() }
     }
 
     /// Whether a process may be found by its pid.
@@ -284,22 +286,22 @@ impl RowFilter {
         self.text.as_ref().is_some_and(|search| search.number.is_some())
     }
 
-    fn is_within(&self, process: ProcessRow<'_>) -> bool {
-        let ProcessRow { row, source, .. } = process;
+    fn is_within(&self, process: SpanProcessRow<'_>) -> bool {
+        let SpanProcessRow { row, source, .. } = process;
         let Some((by, name)) = &self.within else { return true };
         *group_name(*by, source, &row.info) == **name || has_other_name(*by, name, source, &row.info)
     }
 
-    pub(crate) fn lets(&self, process: ProcessRow<'_>) -> bool {
-        let ProcessRow { row, source, is_short, .. } = process;
-        let has_pid = |search: &Search| !is_short && search.number == Some(row.key.pid);
-        let is_found = |search: &Search| has_pid(search) || search.finds(&row.info, source);
+    pub(crate) fn lets(&self, process: SpanProcessRow<'_>) -> bool {
+        let SpanProcessRow { row, source, is_short, .. } = process;
+        let has_pid = |search: &TextSearch| !is_short && search.number == Some(row.key.pid);
+        let is_found = |search: &TextSearch| has_pid(search) || search.finds(&row.info, source);
         self.is_within(process) && self.text.as_ref().is_none_or(is_found)
     }
 
     /// Whether it lets a thread through, itself or with its process.
-    pub(crate) fn lets_thread(&self, thread: &ThreadInterval, process: Option<ProcessRow<'_>>) -> bool {
-        let is_found = |search: &Search| {
+    pub(crate) fn lets_thread(&self, thread: &ThreadInterval, process: Option<SpanProcessRow<'_>>) -> bool {
+        let is_found = |search: &TextSearch| {
             search.number == Some(thread.key.tid) || search.is_in(&thread.comm.to_str_lossy())
         };
         let is_found = self.text.as_ref().is_some_and(is_found);
@@ -320,7 +322,7 @@ fn has_other_name(by: GroupBy, name: &str, source: SourceKind, info: &ProcessInf
     }
 }
 
-impl Search {
+impl TextSearch {
     /// Searches for a text: a part of the name of a program, an interpreter, a product, a user or a container in any case, or a whole user id.
     pub(crate) fn new(text: &str) -> Self {
         Self { text: text.to_lowercase(), uid: text.parse().ok(), number: text.parse().ok() }
@@ -338,19 +340,19 @@ impl Search {
 
     pub(crate) fn each(&self, info: &ProcessInfo, source: SourceKind, visit: &mut dyn FnMut(GroupOf<'_>)) {
         if [&info.name, &info.interpreter, &info.product].iter().any(|name| self.is_in(name)) {
-            visit(GroupOf::named(Kind::Name, &info.name));
+            visit(GroupOf::named(GroupKind::Name, &info.name));
         }
         let is_named = || info.user_name().is_some_and(|name| self.is_in(name));
         if source.has_users() && (self.uid == Some(info.uid) || is_named()) {
-            visit(GroupOf::named(Kind::User, &info.user_label()));
+            visit(GroupOf::named(GroupKind::User, &info.user_label()));
         }
         let (service, pod) = (info.service(), CgroupNames::of(&info.cgroup).pod());
         // Of processes in no container it is the unit.
         if *info.container != *service && self.is_in(&info.container) {
-            visit(GroupOf::named(Kind::Container, &info.container));
+            visit(GroupOf::named(GroupKind::Container, &info.container));
         }
         // The unit in a container, and the pod around it, are names of their own.
-        for (kind, name) in [(Kind::Service, service), (Kind::Pod, pod)] {
+        for (kind, name) in [(GroupKind::Service, service), (GroupKind::Pod, pod)] {
             if !name.is_empty() && self.is_in(&name) {
                 visit(GroupOf::named(kind, &name));
             }
@@ -394,23 +396,23 @@ mod tests {
         let id = "0123456789ab".repeat(5) + "cdef";
         let pod = "0aa79f1d-6e6a-4d5e-9a9e-6d8f1a7b2c3d";
         for (cgroup, text, expected) in [
-            ("/system.slice/backup.service", "backup", vec![(Kind::Service, "backup.service")]),
+            ("/system.slice/backup.service", "backup", vec![(GroupKind::Service, "backup.service")]),
             (
                 "/lxc.payload.web/system.slice/web.service",
                 "web",
-                vec![(Kind::Container, "web"), (Kind::Service, "web.service")],
+                vec![(GroupKind::Container, "web"), (GroupKind::Service, "web.service")],
             ),
-            (&*format!("/system.slice/docker-{id}.scope"), "0123", vec![(Kind::Container, &id[..12])]),
+            (&*format!("/system.slice/docker-{id}.scope"), "0123", vec![(GroupKind::Container, &id[..12])]),
             (
                 &*format!("/kubepods/burstable/pod{pod}/{id}"),
                 "0",
-                vec![(Kind::Container, &id[..12]), (Kind::Pod, pod)],
+                vec![(GroupKind::Container, &id[..12]), (GroupKind::Pod, pod)],
             ),
         ] {
             let container = CgroupNames::of(cgroup).container_or_service().into_owned().into();
             let info = ProcessInfo { cgroup: cgroup.into(), container, uid: 7, ..ProcessInfo::default() };
             let mut found = Vec::new();
-            Search::new(text)
+            TextSearch::new(text)
                 .each(&info, SourceKind::Bpf, &mut |of| found.push((of.kind, of.name.to_owned())));
             let found: Vec<_> = found.iter().map(|(kind, name)| (*kind, &**name)).collect();
             assert_eq!(found, expected, "{cgroup}");
@@ -418,7 +420,7 @@ mod tests {
         // Of a host that sends no paths, only what it calls the unit is known.
         let info = ProcessInfo { container: "ssh.service".into(), ..ProcessInfo::default() };
         let mut found = Vec::new();
-        Search::new("ssh").each(&info, SourceKind::Bpf, &mut |of| found.push(of.kind));
-        assert_eq!(found, [Kind::Service]);
+        TextSearch::new("ssh").each(&info, SourceKind::Bpf, &mut |of| found.push(of.kind));
+        assert_eq!(found, [GroupKind::Service]);
     }
 }

@@ -8,11 +8,11 @@ use cpumon_model::{BootId, ProcessKey};
 use cpumon_store::ActiveTimes;
 
 pub(crate) use self::group::{
-    GroupId, GroupOf, Grouping, Kind, ProcessRow, RowPart, Search, TaskRow, ThreadRow,
+    GroupId, GroupKind, GroupOf, Grouping, RowPart, SpanProcessRow, SpanThreadRow, TaskRow, TextSearch,
 };
 #[cfg(test)]
 pub(crate) use self::places::MAX_GROUPS;
-use self::places::{Found, Places};
+use self::places::{GroupFinder, GroupIndex};
 use crate::keys::TaskKey;
 
 pub(crate) trait Sums: Clone {
@@ -76,7 +76,7 @@ impl Now {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Group<S> {
-    pub(crate) kind: Kind,
+    pub(crate) kind: GroupKind,
     pub(crate) name: Box<str>,
     pub(crate) task: Option<(BootId, TaskKey)>,
     pub(crate) process: Option<ProcessKey>,
@@ -106,7 +106,7 @@ impl<S> Group<S> {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Tally<S> {
-    places: Places,
+    places: GroupFinder,
     pub(crate) groups: Vec<Group<S>>,
     /// Sums of a new group.
     empty: S,
@@ -120,7 +120,7 @@ pub(crate) struct Tally<S> {
 
 impl<S: Sums> Tally<S> {
     pub(crate) fn new(empty: S) -> Self {
-        let (places, groups, open) = (Places::default(), Vec::new(), Vec::new());
+        let (places, groups, open) = (GroupFinder::default(), Vec::new(), Vec::new());
         Self { places, groups, empty, is_closed: false, folded: 0, open }
     }
 
@@ -146,7 +146,7 @@ impl<S: Sums> Tally<S> {
     pub(crate) fn find(&self, id: &GroupId) -> Option<usize> {
         match id {
             GroupId::Named(kind, name) => self.places.find(*kind, name, None),
-            GroupId::Task(boot, task) => self.places.find(Kind::Whole, "", Some((*boot, *task))),
+            GroupId::Task(boot, task) => self.places.find(GroupKind::Whole, "", Some((*boot, *task))),
         }
     }
 
@@ -166,8 +166,8 @@ impl<S: Sums> Tally<S> {
             }
         };
         match found {
-            Found::Known(at) => Some(self.rename(at, of)),
-            Found::New(at) => {
+            GroupIndex::Known(at) => Some(self.rename(at, of)),
+            GroupIndex::New(at) => {
                 self.groups.push(Group::new(of, self.empty.clone()));
                 Some(at)
             }
@@ -195,7 +195,7 @@ impl<S: Sums> Tally<S> {
     /// Adds a row to each of its groups.
     pub(crate) fn add_process(
         &mut self,
-        process: ProcessRow<'_>,
+        process: SpanProcessRow<'_>,
         grouping: &Grouping,
         host: &str,
         span: &S::Span<'_>,

@@ -1,4 +1,4 @@
-//! [`Places`]: finds the group of a row. Rows of one description are always in the same groups, unless groups are single tasks, so
+//! [`GroupFinder`]: finds the group of a row. Rows of one description are always in the same groups, unless groups are single tasks, so
 //! their names are made and looked up once and not for each row.
 
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cpumon_model::{BootId, ProcessInfo};
 use foldhash::fast::RandomState;
 
-use super::group::{GroupOf, Kind};
+use super::group::{GroupKind, GroupOf};
 use crate::keys::TaskKey;
 
 /// Groups at most, next to the one of all others.
@@ -18,13 +18,13 @@ const MAX_INFOS: usize = 1 << 16;
 
 /// Where a group is found: names are numbered, so that a row is looked up without a copy of its name.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-enum Place {
-    Named(Kind, usize),
+enum TallyKey {
+    Named(GroupKind, usize),
     Task(BootId, TaskKey),
 }
 
 /// A group that was found, or is to be made.
-pub(super) enum Found {
+pub(super) enum GroupIndex {
     /// Index of the group.
     Known(usize),
     /// Index that the new group gets.
@@ -39,32 +39,32 @@ struct OfInfo {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Places {
+pub(super) struct GroupFinder {
     names: HashMap<Box<str>, usize, RandomState>,
-    groups: HashMap<Place, usize, RandomState>,
+    groups: HashMap<TallyKey, usize, RandomState>,
     /// Groups by address of the description, and by whether rows have a user.
     infos: HashMap<(usize, bool), OfInfo, RandomState>,
     /// Group indices of all descriptions; [`OfInfo`] has the range of each.
     lists: Vec<usize>,
 }
 
-impl Places {
+impl GroupFinder {
     /// The group of a row, if there is one.
-    pub(super) fn find(&self, kind: Kind, name: &str, task: Option<(BootId, TaskKey)>) -> Option<usize> {
+    pub(super) fn find(&self, kind: GroupKind, name: &str, task: Option<(BootId, TaskKey)>) -> Option<usize> {
         let place = match task {
-            Some((boot, task)) => Place::Task(boot, task),
-            None => Place::Named(kind, *self.names.get(name)?),
+            Some((boot, task)) => TallyKey::Task(boot, task),
+            None => TallyKey::Named(kind, *self.names.get(name)?),
         };
         self.groups.get(&place).copied()
     }
 
     /// Whether there is no place for another group of this kind: there always is one for all others.
-    fn is_full(&self, kind: Kind) -> bool {
-        self.groups.len() >= MAX_GROUPS && kind != Kind::Others
+    fn is_full(&self, kind: GroupKind) -> bool {
+        self.groups.len() >= MAX_GROUPS && kind != GroupKind::Others
     }
 
     /// The number of a name; `None` where there are too many groups for another one.
-    fn number_of(&mut self, kind: Kind, name: &str) -> Option<usize> {
+    fn number_of(&mut self, kind: GroupKind, name: &str) -> Option<usize> {
         if let Some(number) = self.names.get(name) {
             return Some(*number);
         }
@@ -76,27 +76,27 @@ impl Places {
     }
 
     /// The group of a row; `None` where there are too many.
-    pub(super) fn place(&mut self, of: &GroupOf<'_>) -> Option<Found> {
+    pub(super) fn place(&mut self, of: &GroupOf<'_>) -> Option<GroupIndex> {
         let place = match of.task {
-            Some((boot, task)) => Place::Task(boot, task),
-            None => Place::Named(of.kind, self.number_of(of.kind, of.name)?),
+            Some((boot, task)) => TallyKey::Task(boot, task),
+            None => TallyKey::Named(of.kind, self.number_of(of.kind, of.name)?),
         };
         if let Some(&at) = self.groups.get(&place) {
-            return Some(Found::Known(at));
+            return Some(GroupIndex::Known(at));
         }
         if self.is_full(of.kind) {
             return None;
         }
         self.groups.insert(place, self.groups.len());
-        Some(Found::New(self.groups.len() - 1))
+        Some(GroupIndex::New(self.groups.len() - 1))
     }
 
-    /// Where the groups of a description are noted, for [`Places::noted`]; `None`: they are not.
+    /// Where the groups of a description are noted, for [`GroupFinder::noted`]; `None`: they are not.
     pub(super) fn of_info(&self, info: &Arc<ProcessInfo>, has_user: bool) -> Option<Range<usize>> {
         self.infos.get(&(Arc::as_ptr(info).addr(), has_user)).map(|known| known.groups.clone())
     }
 
-    /// Group index at a position of [`Places::of_info`].
+    /// Group index at a position of [`GroupFinder::of_info`].
     pub(super) fn noted(&self, at: usize) -> Option<usize> {
         self.lists.get(at).copied()
     }
