@@ -76,7 +76,7 @@ pub fn simulate(args: &SimulateArgs) -> Result<()> {
     );
     let clock = Clock::start()?;
     let mut hosts =
-        (0..args.hosts).map(|nth| Host::new(nth, args, clock.now())).collect::<Result<Vec<_>>>()?;
+        (0..args.hosts).map(|nth| SimulatedHost::new(nth, args, clock.now())).collect::<Result<Vec<_>>>()?;
     let interval = Duration::from_millis(args.interval_ms.into());
     let rounds = (u64::from(args.seconds) * 1_000 / u64::from(args.interval_ms)).max(1);
     let (mut sent, begin) = (Sent::default(), clock.begin);
@@ -110,7 +110,7 @@ struct Sent {
     errors: u64,
 }
 
-struct Host {
+struct SimulatedHost {
     socket: UdpSocket,
     info: HostInfo,
     encoder: Encoder,
@@ -121,7 +121,7 @@ struct Host {
     random: u64,
 }
 
-impl Host {
+impl SimulatedHost {
     fn new(nth: u32, args: &SimulateArgs, at: Moment) -> Result<Self> {
         // 127.1.0.1 and up: loopback addresses that no other program uses.
         let address = IpAddr::V4(Ipv4Addr::from_bits(Ipv4Addr::new(127, 1, 0, 1).to_bits() + nth));

@@ -24,14 +24,14 @@ const DODGE_AFTER_NS: i64 = 200_000;
 pub struct WorkArgs {
     /// How to work
     #[arg(value_enum)]
-    way: Way,
+    way: WorkPattern,
     /// Length, seconds
     #[arg(long, default_value_t = 5)]
     seconds: u32,
 }
 
 #[derive(Copy, Clone, ValueEnum)]
-enum Way {
+enum WorkPattern {
     /// In user mode without a pause
     Spin,
     /// In the kernel: reading zeros
@@ -47,17 +47,17 @@ pub fn work(args: &WorkArgs) -> Result<()> {
     ensure!(args.seconds <= MOST_SECONDS, "--seconds is at most {MOST_SECONDS}");
     let until = Instant::now() + Duration::from_secs(args.seconds.into());
     let name = match args.way {
-        Way::Spin => c"work-spin",
-        Way::Read => c"work-read",
-        Way::Nap => c"work-nap",
-        Way::Dodge => c"work-dodge",
+        WorkPattern::Spin => c"work-spin",
+        WorkPattern::Read => c"work-read",
+        WorkPattern::Nap => c"work-nap",
+        WorkPattern::Dodge => c"work-dodge",
     };
     prctl::set_name(name).context("cannot set the thread's name")?;
     match args.way {
-        Way::Spin => burn_until(until),
-        Way::Read => read(until)?,
-        Way::Nap => nap(until),
-        Way::Dodge => dodge(until)?,
+        WorkPattern::Spin => burn_until(until),
+        WorkPattern::Read => read(until)?,
+        WorkPattern::Nap => nap(until),
+        WorkPattern::Dodge => dodge(until)?,
     }
     let used = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).context("clock_gettime")?;
     println!("{{\"name\":{name:?},\"pid\":{},\"cpu_ns\":{}}}", std::process::id(), used.num_nanoseconds());
