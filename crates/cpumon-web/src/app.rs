@@ -14,10 +14,10 @@ use tokio::sync::Semaphore;
 use crate::ask::{PastQueries, TraceQueries, in_turn};
 use crate::fleet::FleetFeed;
 use crate::login::{Gate, Peer};
-use crate::page::Page;
+use crate::page::WebPage;
 use crate::problem::Problem;
 use crate::readers::Exports;
-use crate::stream::Encoder;
+use crate::stream::StreamEncoder;
 use crate::tls::Tls;
 
 /// Requests that wait for a device at once.
@@ -47,12 +47,12 @@ pub struct WebOptions {
 
 pub(crate) struct App {
     pub(crate) live: Arc<dyn Live>,
-    pub(crate) page: Page,
+    pub(crate) page: WebPage,
     /// Checks who may read; `None`: anyone.
     pub(crate) gate: Option<Arc<Gate>>,
     /// When the receiver started: ids of streams from before mean nothing now.
     pub(crate) epoch: i64,
-    pub(crate) encoder: Encoder,
+    pub(crate) encoder: StreamEncoder,
     pub(crate) fleet: Arc<FleetFeed>,
     pub(crate) past: Arc<PastQueries>,
     pub(crate) exports: Exports,
@@ -76,8 +76,8 @@ impl App {
                 .login
                 .clone()
                 .map(|tokens| Arc::new(Gate::new(tokens, options.tls.is_some(), options.audit.clone()))),
-            page: Page { dir: options.web_dir.clone() },
-            encoder: Encoder::default(),
+            page: WebPage { dir: options.web_dir.clone() },
+            encoder: StreamEncoder::default(),
             traces: options.timelines.clone().map(TraceQueries::new),
             exports: Exports::default(),
             device_turns: Arc::new(Semaphore::new(MAX_DEVICE_TURNS)),
@@ -105,4 +105,4 @@ impl App {
     }
 }
 
-pub(crate) type Shared = Arc<App>;
+pub(crate) type SharedApp = Arc<App>;

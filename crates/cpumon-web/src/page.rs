@@ -38,12 +38,12 @@ const NOT_BUILT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\
     <code>cpumon top --host NAME</code> shows the same in a terminal.</p></html>";
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Page {
+pub(crate) struct WebPage {
     /// A directory to read it from at each request; `None`: the embedded files.
     pub(crate) dir: Option<PathBuf>,
 }
 
-impl Page {
+impl WebPage {
     /// The answer to a `GET` of `path`. A path that is no file is a view of the page (a deep link): it gets `index.html`.
     pub(crate) async fn answer(&self, path: &str, headers: &HeaderMap) -> Response {
         let path = path.trim_start_matches('/');
@@ -194,7 +194,11 @@ mod tests {
     use super::*;
     use axum::body::to_bytes;
 
-    async fn get(page: &Page, path: &str, headers: &[(header::HeaderName, &str)]) -> (u16, HeaderMap, Bytes) {
+    async fn get(
+        page: &WebPage,
+        path: &str,
+        headers: &[(header::HeaderName, &str)],
+    ) -> (u16, HeaderMap, Bytes) {
         let headers = headers.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect();
         let response = page.answer(path, &headers).await;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
@@ -212,7 +216,7 @@ mod tests {
             "/host/a%2Fb/export/",
             "/trace/file",
         ] {
-            let (status, headers, body) = get(&Page::default(), path, &[]).await;
+            let (status, headers, body) = get(&WebPage::default(), path, &[]).await;
             assert_eq!(status, 200, "{path}");
             let policy = headers[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
             assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
@@ -222,7 +226,7 @@ mod tests {
             );
         }
         for path in ["/assets/gone-123.js", "/metrics", "/nosuch", "/host", "/host/vm/nosuch", "/hosts/vm"] {
-            let (status, headers, body) = get(&Page::default(), path, &[]).await;
+            let (status, headers, body) = get(&WebPage::default(), path, &[]).await;
             assert_eq!(
                 (status, &headers[header::CONTENT_TYPE]),
                 (404, &HeaderValue::from_static("text/plain; charset=utf-8")),
@@ -236,13 +240,13 @@ mod tests {
     async fn embedded_files_have_tags_and_are_sent_packed() {
         for file in FILES {
             let path = format!("/{}", file.path);
-            let (status, headers, body) = get(&Page::default(), &path, &[]).await;
+            let (status, headers, body) = get(&WebPage::default(), &path, &[]).await;
             assert_eq!((status, &body[..]), (200, file.plain), "{path}");
             let known = [(header::IF_NONE_MATCH, headers[header::ETAG].to_str().unwrap())];
-            let (status, _, body) = get(&Page::default(), &path, &known).await;
+            let (status, _, body) = get(&WebPage::default(), &path, &known).await;
             assert_eq!((status, body.len()), (304, 0), "{path}");
             let (_, headers, body) =
-                get(&Page::default(), &path, &[(header::ACCEPT_ENCODING, "gzip, br")]).await;
+                get(&WebPage::default(), &path, &[(header::ACCEPT_ENCODING, "gzip, br")]).await;
             assert_eq!(headers.contains_key(header::CONTENT_ENCODING), file.brotli.is_some());
             assert_eq!(&body[..], file.brotli.unwrap_or(file.plain), "{path}");
         }
@@ -266,7 +270,7 @@ mod tests {
         std::fs::write(root.path().join("secret.txt"), "secret").unwrap();
         std::fs::write(dir.join("index.html"), "<!doctype html>one").unwrap();
         std::fs::write(dir.join("a.css"), "b{}").unwrap();
-        let page = Page { dir: Some(dir.clone()) };
+        let page = WebPage { dir: Some(dir.clone()) };
         let (status, headers, body) = get(&page, "/a.css", &[]).await;
         assert_eq!((status, &body[..]), (200, &b"b{}"[..]));
         assert_eq!(headers[header::CONTENT_TYPE], "text/css; charset=utf-8");

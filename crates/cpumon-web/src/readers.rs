@@ -63,12 +63,12 @@ const END_TIME: Duration = Duration::from_secs(2);
 
 pub(crate) struct Exports {
     turns: Arc<Semaphore>,
-    running: Mutex<Vec<Weak<Progress>>>,
+    running: Mutex<Vec<Weak<ReaderProgress>>>,
     patience: Duration,
 }
 
 /// How fast the reader of an export takes it.
-pub(crate) struct Progress {
+pub(crate) struct ReaderProgress {
     credit: Mutex<Credit>,
     patience: Duration,
     is_ended: Notify,
@@ -84,7 +84,7 @@ struct Credit {
 }
 
 pub(crate) struct Turn {
-    progress: Arc<Progress>,
+    progress: Arc<ReaderProgress>,
     /// Dropping it frees the turn.
     _permit: OwnedSemaphorePermit,
 }
@@ -110,7 +110,7 @@ impl Exports {
             Err(_) => return None,
         };
         let credit = Credit { left: self.patience, waits_since: None, is_lost: false };
-        let progress = Arc::new(Progress {
+        let progress = Arc::new(ReaderProgress {
             credit: Mutex::new(credit),
             patience: self.patience,
             is_ended: Notify::new(),
@@ -142,7 +142,7 @@ impl Credit {
     }
 }
 
-impl Progress {
+impl ReaderProgress {
     /// Whether the turn was lost, so that its reader does not have the whole file.
     pub(crate) fn is_lost(&self) -> bool {
         lock(&self.credit).is_lost
@@ -176,7 +176,7 @@ impl Progress {
 }
 
 impl Turn {
-    pub(crate) fn progress(&self) -> &Arc<Progress> {
+    pub(crate) fn progress(&self) -> &Arc<ReaderProgress> {
         &self.progress
     }
 
@@ -211,7 +211,7 @@ mod tests {
 
     use super::*;
 
-    fn wait(progress: &Progress, secs: u64) -> impl Future<Output = ()> {
+    fn wait(progress: &ReaderProgress, secs: u64) -> impl Future<Output = ()> {
         progress.begin_wait();
         advance(Duration::from_secs(secs))
     }

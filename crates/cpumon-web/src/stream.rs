@@ -1,7 +1,7 @@
 //! Event streams (Server-Sent Events, WHATWG HTML section 9.2). A reader is asked for its next message when the socket can take
 //! one, so nothing is queued for a slow reader: it gets the newest snapshot later, with the count of those it missed.
 //!
-//! [`Encoder`] encodes an interval once for all its readers: the processes, and a table of threads for each process. Ten
+//! [`StreamEncoder`] encodes an interval once for all its readers: the processes, and a table of threads for each process. Ten
 //! pages on one host cost one encoding, whichever processes they have open.
 
 use std::collections::{HashMap, VecDeque};
@@ -114,7 +114,7 @@ pub(crate) struct Encoded {
 
 /// The newest interval of each host, encoded.
 #[derive(Default)]
-pub(crate) struct Encoder {
+pub(crate) struct StreamEncoder {
     kept: Mutex<Vec<(HostId, Arc<Encoded>)>>,
 }
 
@@ -133,7 +133,7 @@ pub(crate) fn close() -> Bytes {
     Bytes::from_static(b"}\n\n")
 }
 
-impl Encoder {
+impl StreamEncoder {
     /// The encoding of an interval, shared by all readers of the same one.
     pub(crate) fn of(&self, host: &HostStatus, shown: &Shown) -> Arc<Encoded> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);

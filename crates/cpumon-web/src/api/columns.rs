@@ -15,7 +15,8 @@ const TABLES: [(Tables, &str); 4] = [
 
 /// Answer of `/api/v1/columns`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Columns {
+#[schema(as = Columns)]
+pub struct ColumnList {
     /// Every column, in order.
     pub columns: Vec<ColumnHelp>,
 }
@@ -37,7 +38,7 @@ pub struct ColumnHelp {
     pub needs: Vec<String>,
 }
 
-impl Columns {
+impl ColumnList {
     /// Every column of the tables that the page shows.
     pub fn all() -> Self {
         let shown = |column: &&Column| TABLES.iter().any(|(table, _)| column.tables.contains(*table));

@@ -16,7 +16,7 @@ mod table;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-pub use columns::{ColumnHelp, Columns};
+pub use columns::{ColumnHelp, ColumnList};
 pub use fleet::{Fleet, FleetBase, FleetHistory, Limits, ReceiverHealth};
 pub(crate) use history::SumOptions;
 pub use history::{CompareJson, ProcessJson, ProcessLine, SumJson};

@@ -33,14 +33,14 @@ const SESSION_LIFE: Duration = Duration::from_hours(12);
 const MAX_SESSIONS: usize = 1024;
 
 #[derive(Clone, Debug)]
-struct Session {
+struct LoginSession {
     token_id: String,
     ends: Instant,
 }
 
 /// Sessions of logged-in people, by the digest of their cookie. They are in memory only: a restart logs everyone out.
 #[derive(Debug, Default)]
-struct Sessions(HashMap<Digest256, Session>);
+struct Sessions(HashMap<Digest256, LoginSession>);
 
 impl Sessions {
     fn add(&mut self, cookie: Digest256, token_id: String) {
@@ -51,7 +51,7 @@ impl Sessions {
             let oldest = self.0.iter().min_by_key(|(_, session)| session.ends).map(|(cookie, _)| *cookie);
             oldest.map(|cookie| self.0.remove(&cookie));
         }
-        self.0.insert(cookie, Session { token_id, ends: now + SESSION_LIFE });
+        self.0.insert(cookie, LoginSession { token_id, ends: now + SESSION_LIFE });
     }
 
     fn is_valid(&self, cookie: &Digest256) -> bool {
@@ -68,7 +68,7 @@ impl Sessions {
     }
 }
 
-pub(super) enum Pass {
+pub(super) enum Credential {
     /// Digest of a session's cookie.
     Session(Digest256),
     /// The id of a token.
@@ -85,13 +85,13 @@ pub(crate) struct Gate {
     tokens: TokenFile,
     is_tls: bool,
     audit: Option<Arc<AuditLog>>,
-    inner: Mutex<Inner>,
+    inner: Mutex<GateState>,
     started: Instant,
     /// Verifying is made slow on purpose: one at a time, so that it cannot take the machine.
     turn: tokio::sync::Semaphore,
 }
 
-struct Inner {
+struct GateState {
     entries: Vec<TokenEntry>,
     checked: Option<Instant>,
     sessions: Sessions,
@@ -101,7 +101,7 @@ struct Inner {
 
 impl Gate {
     pub(crate) fn new(tokens: PathBuf, is_tls: bool, audit: Option<Arc<AuditLog>>) -> Self {
-        let inner = Inner {
+        let inner = GateState {
             entries: Vec::new(),
             checked: None,
             sessions: Sessions::default(),
@@ -119,7 +119,7 @@ impl Gate {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, GateState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -128,11 +128,11 @@ impl Gate {
     }
 
     /// The tokens that count now, read no longer than [`RECHECK`] ago. One that was revoked ends its sessions.
-    fn refreshed(&self) -> MutexGuard<'_, Inner> {
+    fn refreshed(&self) -> MutexGuard<'_, GateState> {
         self.refreshed_within(RECHECK)
     }
 
-    fn refreshed_within(&self, age: Duration) -> MutexGuard<'_, Inner> {
+    fn refreshed_within(&self, age: Duration) -> MutexGuard<'_, GateState> {
         let mut inner = self.lock();
         if inner.checked.is_none_or(|at| at.elapsed() >= age) {
             // Also if the read fails: a broken file is not read at each request.
@@ -145,7 +145,7 @@ impl Gate {
                     inner.entries.clear();
                 }
             }
-            let Inner { entries, sessions, verified, .. } = &mut *inner;
+            let GateState { entries, sessions, verified, .. } = &mut *inner;
             let counts = |id: &str| entries.iter().any(|entry| entry.id == id);
             sessions.retain(counts);
             verified.retain(|_, id| counts(id));
@@ -179,11 +179,11 @@ impl Gate {
         self.session(headers).is_some()
     }
 
-    pub(super) fn still_counts(&self, pass: &Pass) -> bool {
+    pub(super) fn still_counts(&self, pass: &Credential) -> bool {
         let inner = self.refreshed();
         match pass {
-            Pass::Session(cookie) => inner.sessions.is_valid(cookie),
-            Pass::Token(id) => inner.entries.iter().any(|entry| entry.id == *id),
+            Credential::Session(cookie) => inner.sessions.is_valid(cookie),
+            Credential::Token(id) => inner.entries.iter().any(|entry| entry.id == *id),
         }
     }
 
@@ -282,15 +282,15 @@ impl Gate {
         .map_err(|error| Problem::fault(&error))
     }
 
-    pub(super) async fn passes(&self, headers: &HeaderMap, peer: IpAddr) -> Result<Pass, Problem> {
+    pub(super) async fn passes(&self, headers: &HeaderMap, peer: IpAddr) -> Result<Credential, Problem> {
         if let Some(cookie) = self.session(headers) {
-            return Ok(Pass::Session(cookie));
+            return Ok(Credential::Session(cookie));
         }
         let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         // Schemes are valid in any case (RFC 9110, section 11.1).
         let bearer = bearer.and_then(|value| value.split_once(' '));
         match bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")) {
-            Some((_, token)) => self.verify(token.trim(), peer, false).await.map(Pass::Token),
+            Some((_, token)) => self.verify(token.trim(), peer, false).await.map(Credential::Token),
             None => Err(Problem::new(
                 StatusCode::UNAUTHORIZED,
                 "This receiver answers only requests with a login.",

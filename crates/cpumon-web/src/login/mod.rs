@@ -1,5 +1,5 @@
 //! Logins: off loopback, names of processes and users would be open to the network without one. [`check`] asks [`Gate`] about each request.
-//! [`Key`] is the key of a server that is for one user only: `cpumon trace view` shows a file that other users of the machine may not read.
+//! [`AddressKey`] is the key of a server that is for one user only: `cpumon trace view` shows a file that other users of the machine may not read.
 
 mod gate;
 mod tokens;
@@ -16,7 +16,7 @@ use futures_util::StreamExt;
 use futures_util::future::ready;
 
 use crate::problem::Problem;
-use gate::Pass;
+use gate::Credential;
 use tokens::{Digest256, digest};
 
 pub(crate) use gate::Gate;
@@ -59,7 +59,7 @@ pub(crate) async fn check(State(gate): State<Option<Arc<Gate>>>, request: Reques
 }
 
 /// Ends an event stream whose login is no longer valid: it would outlive a log-out. Asks before each piece; a heartbeat is one too.
-fn while_it_counts(response: Response, gate: Arc<Gate>, pass: Pass) -> Response {
+fn while_it_counts(response: Response, gate: Arc<Gate>, pass: Credential) -> Response {
     let kind = response.headers().get(header::CONTENT_TYPE);
     // Other answers are finite: the check before them is enough.
     if kind.is_none_or(|kind| kind != "text/event-stream") {
@@ -76,12 +76,12 @@ const NAME: &str = "key";
 
 /// The key that a request must have. It is in the address that the command prints; the browser gets it as a cookie, so that it stays in no
 /// history and no link.
-pub(crate) struct Key {
+pub(crate) struct AddressKey {
     digest: Digest256,
     cookie: String,
 }
 
-impl Key {
+impl AddressKey {
     /// `port`: where the server listens; it is part of the cookie's name.
     pub(crate) fn new(key: &str, port: u16) -> Self {
         Self { digest: digest(key), cookie: format!("cpumon-{NAME}-{port}") }
@@ -117,7 +117,11 @@ impl Key {
 }
 
 /// Lets requests pass that have the key, if the server has one.
-pub(crate) async fn check_key(State(key): State<Option<Arc<Key>>>, request: Request, next: Next) -> Response {
+pub(crate) async fn check_key(
+    State(key): State<Option<Arc<AddressKey>>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let Some(key) = key else { return next.run(request).await };
     if request.method() == Method::GET
         && let Some(redirect) = key.redirect(request.uri())

@@ -21,9 +21,9 @@ use utoipa::IntoParams;
 
 use super::export::{CommandLine, ExportCommand, store_of};
 use super::history::{Finest, name_of};
-use super::params::{Asked, HostProblems, Named, Span, bad, life_of, list, within, word};
+use super::params::{Asked, HostProblems, PathPart, WantedSpan, bad, life_of, list, within, word};
 use super::reports::filter_of;
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::page::is_known;
 use crate::problem::Problem;
 
@@ -257,7 +257,7 @@ struct CheckedQuery {
 }
 
 /// Draws once the store has what the receiver has of the range: the command line reads only the store.
-async fn drawn(app: &Shared, query: &ChartQuery, how: &Drawn) -> Result<Picture, Problem> {
+async fn drawn(app: &SharedApp, query: &ChartQuery, how: &Drawn) -> Result<Picture, Problem> {
     let Rendering { options, form } = how.rendering()?;
     for _ in 0..MOST_CHECKS {
         let query = query.clone();
@@ -273,7 +273,7 @@ async fn drawn(app: &Shared, query: &ChartQuery, how: &Drawn) -> Result<Picture,
 }
 
 /// The store that the command line names, once the query is one that it would answer.
-async fn checked(app: &Shared, query: ChartQuery, how: &Drawn) -> Result<CheckedQuery, Problem> {
+async fn checked(app: &SharedApp, query: ChartQuery, how: &Drawn) -> Result<CheckedQuery, Problem> {
     let (form, store) = (how.rendering()?.form, store_of(app)?.display().to_string());
     let asked = query.clone();
     app.past.ask(move |past| check(past, &asked)).await?;
@@ -319,14 +319,14 @@ fn sent(picture: Picture, headers: &HeaderMap) -> Response {
 
 /// Charts of one host over one range, with their values; common data is read once.
 #[utoipa::path(get, operation_id = "charts", path = "/api/v1/hosts/{host}/charts",
-    params(("host" = String, Path, description = "Id, or a name that only one host has."), Views, OfHost, Span),
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), Views, OfHost, WantedSpan),
     responses((status = 200, body = HostCharts), HostProblems))]
 pub(super) async fn values(
-    State(app): State<Shared>,
-    Named(host): Named<String>,
+    State(app): State<SharedApp>,
+    PathPart(host): PathPart<String>,
     Asked(wanted): Asked<Views>,
     Asked(of): Asked<OfHost>,
-    Asked(span): Asked<Span>,
+    Asked(span): Asked<WantedSpan>,
 ) -> Result<Json<HostCharts>, Problem> {
     let views = list(Some(&wanted.views), MAX_VIEWS, view_of)?;
     let Some(first) = views.first().filter(|_| !views.contains(&View::Fleet)) else {
@@ -359,8 +359,8 @@ pub(super) async fn values(
     responses((status = 200, content((String = "image/svg+xml"), (String = "image/png"))),
         (status = 304, description = "As the one that is known."), HostProblems))]
 pub(super) async fn chart(
-    State(app): State<Shared>,
-    Named((host, view)): Named<(String, String)>,
+    State(app): State<SharedApp>,
+    PathPart((host, view)): PathPart<(String, String)>,
     Asked(of): Asked<OfHost>,
     Asked(how): Asked<Drawn>,
     headers: HeaderMap,
@@ -375,8 +375,8 @@ pub(super) async fn chart(
         ("view" = String, Path, description = "As of the chart."), OfHost, Drawn),
     responses((status = 200, body = ExportCommand), HostProblems))]
 pub(super) async fn command(
-    State(app): State<Shared>,
-    Named((host, view)): Named<(String, String)>,
+    State(app): State<SharedApp>,
+    PathPart((host, view)): PathPart<(String, String)>,
     Asked(of): Asked<OfHost>,
     Asked(how): Asked<Drawn>,
 ) -> Result<Json<ExportCommand>, Problem> {
@@ -390,7 +390,7 @@ pub(super) async fn command(
     responses((status = 200, content((String = "image/svg+xml"), (String = "image/png"))),
         (status = 304, description = "As the one that is known."), HostProblems))]
 pub(super) async fn fleet(
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Asked(of): Asked<OfFleet>,
     Asked(how): Asked<Drawn>,
     headers: HeaderMap,
@@ -403,7 +403,7 @@ pub(super) async fn fleet(
 #[utoipa::path(get, operation_id = "fleet_chart_command", path = "/api/v1/fleet/chart/command", params(OfFleet, Drawn),
     responses((status = 200, body = ExportCommand), HostProblems))]
 pub(super) async fn fleet_command(
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Asked(of): Asked<OfFleet>,
     Asked(how): Asked<Drawn>,
 ) -> Result<Json<ExportCommand>, Problem> {

@@ -20,11 +20,11 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use utoipa::{IntoParams, ToSchema};
 
-use super::params::{Asked, Between, HostProblems, Named, bad, choice};
-use crate::app::Shared;
+use super::params::{Asked, Between, HostProblems, PathPart, bad, choice};
+use crate::app::SharedApp;
 use crate::login::Peer;
 use crate::problem::Problem;
-use crate::readers::{Lease, Progress, Turn};
+use crate::readers::{Lease, ReaderProgress, Turn};
 
 /// Pieces of a file that wait for the network.
 const MAX_WAITING: usize = 4;
@@ -243,7 +243,7 @@ fn length(ns: u64) -> String {
 }
 
 /// The store's file, or why there is none.
-pub(super) fn store_of(app: &Shared) -> Result<PathBuf, Problem> {
+pub(super) fn store_of(app: &SharedApp) -> Result<PathBuf, Problem> {
     app.options.store.clone().ok_or_else(|| {
         Problem::new(StatusCode::NOT_FOUND, "This receiver keeps nothing, so there is nothing to export.")
             .how("Start it without --no-store.")
@@ -280,12 +280,12 @@ impl Write for Pieces {
 }
 
 /// The rest of a file that is being sent.
-struct Rest {
+struct ExportRest {
     first: Option<Bytes>,
     receiver: mpsc::Receiver<Piece>,
     lease: Option<Extension<Lease>>,
     /// `None`: it has ended.
-    progress: Option<Arc<Progress>>,
+    progress: Option<Arc<ReaderProgress>>,
 }
 
 fn lost() -> ExportError {
@@ -296,7 +296,7 @@ fn lost() -> ExportError {
 /// A body that is made while it is sent, one of few at once; an error breaks the transfer off, so that a truncated file
 /// never seems complete. An error before the first byte is answered with its own status.
 pub(super) async fn stream(
-    app: &Shared,
+    app: &SharedApp,
     lease: Option<Extension<Lease>>,
     write: impl FnOnce(&mut dyn Write) -> Result<(), ExportError> + Send + 'static,
 ) -> Result<Body, Problem> {
@@ -322,15 +322,15 @@ pub(super) async fn stream(
         Some(Ok(first)) => first,
         None => Bytes::new(),
     };
-    let rest = Rest { first: Some(first), receiver, lease, progress: Some(progress) };
+    let rest = ExportRest { first: Some(first), receiver, lease, progress: Some(progress) };
     let rest = unfold(rest, |rest| async move {
-        let Rest { first, mut receiver, lease, progress } = rest;
+        let ExportRest { first, mut receiver, lease, progress } = rest;
         if let Some(Extension(lease)) = &lease {
             // This runs when the client has taken the piece before.
             lease.renew();
         }
         if let Some(first) = first {
-            return Some((Ok(first), Rest { first: None, receiver, lease, progress }));
+            return Some((Ok(first), ExportRest { first: None, receiver, lease, progress }));
         }
         let progress = progress?;
         let (next, progress) = match receiver.recv().await {
@@ -342,7 +342,7 @@ pub(super) async fn stream(
         if let Err(error) = &next {
             log::warn!("HTTP: an export broke off: {error}");
         }
-        Some((next, Rest { first: None, receiver, lease, progress }))
+        Some((next, ExportRest { first: None, receiver, lease, progress }))
     });
     Ok(Body::from_stream(rest))
 }
@@ -352,8 +352,8 @@ pub(super) async fn stream(
     params(("kind" = String, Path, description = "`processes`, `threads`, `cgroups`, `pivot`, `ledger` or `compare`."), Wanted),
     responses((status = 200, content((String = "text/csv"), (String = "application/jsonl"), (String = "application/json"), (String = "application/vnd.apache.parquet"))), HostProblems))]
 pub(super) async fn export(
-    State(app): State<Shared>,
-    Named(kind): Named<String>,
+    State(app): State<SharedApp>,
+    PathPart(kind): PathPart<String>,
     lease: Option<Extension<Lease>>,
     peer: Option<Extension<Peer>>,
     Asked(wanted): Asked<Wanted>,
@@ -381,8 +381,8 @@ pub(super) async fn export(
     params(("kind" = String, Path, description = "`processes`, `threads`, `cgroups`, `pivot`, `ledger` or `compare`."), Wanted),
     responses((status = 200, body = ExportCommand), HostProblems))]
 pub(super) async fn command(
-    State(app): State<Shared>,
-    Named(kind): Named<String>,
+    State(app): State<SharedApp>,
+    PathPart(kind): PathPart<String>,
     Asked(wanted): Asked<Wanted>,
 ) -> Result<Json<ExportCommand>, Problem> {
     let (query, store) = (wanted.query(&kind)?, store_of(&app)?);

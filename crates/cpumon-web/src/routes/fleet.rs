@@ -15,9 +15,9 @@ use utoipa::IntoParams;
 
 use super::export::{CommandLine, ExportCommand, as_download};
 use super::host::{LastId, last_id};
-use super::params::{Asked, Span, bad, choice, limit};
+use super::params::{Asked, WantedSpan, bad, choice, limit};
 use crate::api;
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::fleet::{FileOf, FleetReader};
 use crate::problem::Problem;
 use crate::readers::Lease;
@@ -53,7 +53,7 @@ pub(super) struct Which {
     (status = 503, body = api::Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn fleet(
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Asked(which): Asked<Which>,
 ) -> Result<Json<api::Fleet>, Problem> {
     let limit = limit("limit", which.limit, 1000, MAX_HOSTS)?;
@@ -71,7 +71,7 @@ pub(super) async fn fleet(
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Shown {
+pub(super) struct ShownHosts {
     /// Only hosts of whose name or id each of these words is a part, whatever its case.
     search: Option<String>,
     /// In which order: `mean` CPU use (the default), `peak`, `run_queue`, `name`.
@@ -98,8 +98,8 @@ const MAX_SPAN_HOSTS: usize = 1000;
 /// Points of such a picture at most.
 const MAX_SPAN_POINTS: usize = 400;
 
-impl Shown {
-    fn query(self, span: &Span, points: usize) -> Result<SpanQuery, Problem> {
+impl ShownHosts {
+    fn query(self, span: &WantedSpan, points: usize) -> Result<SpanQuery, Problem> {
         let range = span.range(points)?;
         if range.points > MAX_SPAN_POINTS {
             return Err(bad(format!("points={} is more than {MAX_SPAN_POINTS}.", range.points)));
@@ -117,29 +117,29 @@ impl Shown {
 
 /// All hosts over a range: mean, peak, run queue, and CPU use over time. Many hosts and long ranges are read from sums of minutes or
 /// hours, so that the time it takes is bounded.
-#[utoipa::path(get, operation_id = "fleet_history", path = "/api/v1/fleet/history", params(Span, Shown), responses(
+#[utoipa::path(get, operation_id = "fleet_history", path = "/api/v1/fleet/history", params(WantedSpan, ShownHosts), responses(
     (status = 200, body = api::FleetHistory),
     (status = 400, body = api::Problem, content_type = "application/problem+json"),
     (status = 503, body = api::Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn history(
-    State(app): State<Shared>,
-    Asked(span): Asked<Span>,
-    Asked(shown): Asked<Shown>,
+    State(app): State<SharedApp>,
+    Asked(span): Asked<WantedSpan>,
+    Asked(shown): Asked<ShownHosts>,
 ) -> Result<Json<api::FleetHistory>, Problem> {
     app.fleet.span(shown.query(&span, MAX_SPAN_POINTS / 2)?).await.map(Json)
 }
 
 /// The same as a heatmap, which the page draws: a row for each host, with names, percentages and notes.
-#[utoipa::path(get, operation_id = "fleet_heatmap", path = "/api/v1/fleet/heatmap", params(Span, Shown, ShownCells), responses(
+#[utoipa::path(get, operation_id = "fleet_heatmap", path = "/api/v1/fleet/heatmap", params(WantedSpan, ShownHosts, ShownCells), responses(
     (status = 200, body = Chart),
     (status = 400, body = api::Problem, content_type = "application/problem+json"),
     (status = 503, body = api::Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn heatmap(
-    State(app): State<Shared>,
-    Asked(span): Asked<Span>,
-    Asked(shown): Asked<Shown>,
+    State(app): State<SharedApp>,
+    Asked(span): Asked<WantedSpan>,
+    Asked(shown): Asked<ShownHosts>,
     Asked(of): Asked<ShownCells>,
 ) -> Result<Json<Chart>, Problem> {
     let query = shown.query(&span, chart_parts().points.matrix)?;
@@ -185,7 +185,7 @@ impl AsFile {
     (status = 400, body = api::Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn export(
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Asked(wanted): Asked<AsFile>,
 ) -> Result<Response, Problem> {
     let (format, of) = (wanted.format()?, wanted.of()?);
@@ -207,7 +207,7 @@ pub(super) async fn export(
     (status = 400, body = api::Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn command(
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     headers: HeaderMap,
     Asked(wanted): Asked<AsFile>,
 ) -> Result<Json<ExportCommand>, Problem> {
@@ -237,7 +237,7 @@ pub(super) async fn command(
     (status = 400, body = api::Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn live(
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     lease: Option<Extension<Lease>>,
     headers: HeaderMap,
     Asked(given): Asked<LastId>,

@@ -13,10 +13,11 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::params::{
-    Asked, Between, HostProblems, Named, Paging, Span, ThreadPaging, bad, choice, life_of, limit, list,
+    Asked, Between, HostProblems, Paging, PathPart, ThreadPaging, WantedSpan, bad, choice, life_of, limit,
+    list,
 };
 use crate::api::{self, ProcessJson};
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::problem::Problem;
 
 /// Lines in an answer at most.
@@ -29,7 +30,7 @@ const MAX_WORST: usize = 1000;
 /// The hosts of the store, by name, whether they report now or not.
 #[utoipa::path(get, path = "/api/v1/stored", params(Paging), responses((status = 200, body = StoredHosts), HostProblems))]
 pub(super) async fn stored(
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Asked(page): Asked<Paging>,
 ) -> Result<Json<StoredHosts>, Problem> {
     let page = page.rows(1000, 10_000)?;
@@ -39,7 +40,7 @@ pub(super) async fn stored(
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Columns {
+pub(super) struct WantedSeries {
     /// Names of columns of table `host`, separated by commas; those have extremes. Without it all, with sums only.
     columns: Option<String>,
     /// `interval` reads intervals where sums would do: they have CPU modes and extremes. The range is 48 hours at most.
@@ -57,13 +58,13 @@ pub(super) enum Finest {
 
 /// A host over time: CPU modes, ledger lines, busy time with extremes, counts, holes.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/series",
-    params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, Columns),
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), WantedSpan, WantedSeries),
     responses((status = 200, body = history::HostSeries), HostProblems))]
 pub(super) async fn series(
-    State(app): State<Shared>,
-    Named(host): Named<String>,
-    Asked(span): Asked<Span>,
-    Asked(columns): Asked<Columns>,
+    State(app): State<SharedApp>,
+    PathPart(host): PathPart<String>,
+    Asked(span): Asked<WantedSpan>,
+    Asked(columns): Asked<WantedSeries>,
 ) -> Result<Json<history::HostSeries>, Problem> {
     let mut range = span.range(600)?;
     let is_finest = columns.resolution.is_some();
@@ -104,12 +105,12 @@ pub(super) fn name_of(text: &str) -> String {
 
 /// Chosen processes, threads and names over time, 32 lines at most.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/lines",
-    params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, Which),
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), WantedSpan, Which),
     responses((status = 200, body = history::Lines), HostProblems))]
 pub(super) async fn lines(
-    State(app): State<Shared>,
-    Named(host): Named<String>,
-    Asked(span): Asked<Span>,
+    State(app): State<SharedApp>,
+    PathPart(host): PathPart<String>,
+    Asked(span): Asked<WantedSpan>,
     Asked(which): Asked<Which>,
 ) -> Result<Json<history::Lines>, Problem> {
     let range = span.range(600)?;
@@ -134,12 +135,12 @@ pub(super) async fn lines(
 /// One process over time, with its description.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/processes/{process}",
     params(("host" = String, Path, description = "Id, or a name that only one host has."),
-        ("process" = String, Path, description = "Key, `PID-STARTNS`."), Span),
+        ("process" = String, Path, description = "Key, `PID-STARTNS`."), WantedSpan),
     responses((status = 200, body = api::ProcessLine), HostProblems))]
 pub(super) async fn process(
-    State(app): State<Shared>,
-    Named((host, process)): Named<(String, String)>,
-    Asked(span): Asked<Span>,
+    State(app): State<SharedApp>,
+    PathPart((host, process)): PathPart<(String, String)>,
+    Asked(span): Asked<WantedSpan>,
 ) -> Result<Json<api::ProcessLine>, Problem> {
     let (mut range, key) = (span.range(600)?, parse_process_key(&process)?);
     let answer = app.past.ask(move |past| {
@@ -190,12 +191,12 @@ impl MatrixRows {
 /// The threads of a process over time, as a matrix of run time; the range is 24 hours at most.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/processes/{process}/threads",
     params(("host" = String, Path, description = "Id, or a name that only one host has."),
-        ("process" = String, Path, description = "Key, `PID-STARTNS`."), Span, MatrixRows),
+        ("process" = String, Path, description = "Key, `PID-STARTNS`."), WantedSpan, MatrixRows),
     responses((status = 200, body = history::Matrix), HostProblems))]
 pub(super) async fn threads(
-    State(app): State<Shared>,
-    Named((host, process)): Named<(String, String)>,
-    Asked(span): Asked<Span>,
+    State(app): State<SharedApp>,
+    PathPart((host, process)): PathPart<(String, String)>,
+    Asked(span): Asked<WantedSpan>,
     Asked(rows): Asked<MatrixRows>,
 ) -> Result<Json<history::Matrix>, Problem> {
     let range = span.range(200)?;
@@ -223,12 +224,12 @@ pub(super) struct LandscapeRows {
 
 /// The busiest processes of a host over time, or groups of processes, as a matrix of run time.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/landscape",
-    params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, MatrixRows, LandscapeRows),
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), WantedSpan, MatrixRows, LandscapeRows),
     responses((status = 200, body = history::Matrix), HostProblems))]
 pub(super) async fn landscape(
-    State(app): State<Shared>,
-    Named(host): Named<String>,
-    Asked(span): Asked<Span>,
+    State(app): State<SharedApp>,
+    PathPart(host): PathPart<String>,
+    Asked(span): Asked<WantedSpan>,
     Asked(rows): Asked<MatrixRows>,
     Asked(grouped): Asked<LandscapeRows>,
 ) -> Result<Json<history::Matrix>, Problem> {
@@ -247,12 +248,12 @@ pub(super) struct WithThreads {
 
 /// A range as if it were one interval: the sums of each process.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/sum",
-    params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, Grouped, Paging, WithThreads, ThreadPaging),
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), WantedSpan, Grouped, Paging, WithThreads, ThreadPaging),
     responses((status = 200, body = api::SumJson), HostProblems))]
 pub(super) async fn sum(
-    State(app): State<Shared>,
-    Named(host): Named<String>,
-    Asked(span): Asked<Span>,
+    State(app): State<SharedApp>,
+    PathPart(host): PathPart<String>,
+    Asked(span): Asked<WantedSpan>,
     Asked(grouped): Asked<Grouped>,
     Asked(page): Asked<Paging>,
     Asked(threads): Asked<WithThreads>,
@@ -296,8 +297,8 @@ pub(super) struct TwoSpans {
     params(("host" = String, Path, description = "Id, or a name that only one host has."), TwoSpans, Paging),
     responses((status = 200, body = api::CompareJson), HostProblems))]
 pub(super) async fn compare(
-    State(app): State<Shared>,
-    Named(host): Named<String>,
+    State(app): State<SharedApp>,
+    PathPart(host): PathPart<String>,
     Asked(spans): Asked<TwoSpans>,
     Asked(page): Asked<Paging>,
 ) -> Result<Json<api::CompareJson>, Problem> {
@@ -310,12 +311,12 @@ pub(super) async fn compare(
 
 /// The holes in a host's time, with their reasons.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/gaps",
-    params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, Paging),
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), WantedSpan, Paging),
     responses((status = 200, body = json::Gaps), HostProblems))]
 pub(super) async fn gaps(
-    State(app): State<Shared>,
-    Named(host): Named<String>,
-    Asked(span): Asked<Span>,
+    State(app): State<SharedApp>,
+    PathPart(host): PathPart<String>,
+    Asked(span): Asked<WantedSpan>,
     Asked(page): Asked<Paging>,
 ) -> Result<Json<json::Gaps>, Problem> {
     let (range, page) = (span.range(1)?.time(), page.rows(1000, 10_000)?);
@@ -338,12 +339,12 @@ pub(super) struct Worst {
 
 /// Where a host's CPU time went in a range: in sum, CPU by CPU, and in the intervals with the most unattributed.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/ledger",
-    params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, Worst),
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), WantedSpan, Worst),
     responses((status = 200, body = LedgerSum), HostProblems))]
 pub(super) async fn ledger(
-    State(app): State<Shared>,
-    Named(host): Named<String>,
-    Asked(span): Asked<Span>,
+    State(app): State<SharedApp>,
+    PathPart(host): PathPart<String>,
+    Asked(span): Asked<WantedSpan>,
     Asked(worst): Asked<Worst>,
 ) -> Result<Json<LedgerSum>, Problem> {
     let (range, worst) = (span.range(1)?.time(), worst.worst.unwrap_or(5));

@@ -19,9 +19,9 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 use utoipa::{IntoParams, ToSchema};
 
-use super::params::{Asked, HostProblems, MAX_ROWS, Named, ThreadPaging, bad, limit, list};
+use super::params::{Asked, HostProblems, MAX_ROWS, PathPart, ThreadPaging, bad, limit, list};
 use crate::api::{self, SnapshotBase, thread_table};
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::problem::Problem;
 use crate::readers::Lease;
 use crate::stream::{self, HEARTBEAT, Messages, Threads, close, head, heartbeat, number_of};
@@ -66,8 +66,8 @@ impl WithThreads {
     params(("host" = String, Path, description = "Id, or a name that only one host has."), WithThreads, LastId),
     responses((status = 200, body = String, content_type = "text/event-stream"), HostProblems))]
 pub(super) async fn live(
-    State(app): State<Shared>,
-    Named(host): Named<String>,
+    State(app): State<SharedApp>,
+    PathPart(host): PathPart<String>,
     lease: Option<Extension<Lease>>,
     headers: HeaderMap,
     Asked(threads): Asked<WithThreads>,
@@ -80,7 +80,7 @@ pub(super) async fn live(
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Place {
+pub(super) struct WantedMoment {
     /// The interval that contains this moment, ns since the UNIX epoch.
     at: Option<i64>,
     /// The newest interval that ends before this moment.
@@ -89,7 +89,7 @@ pub(super) struct Place {
     after: Option<i64>,
 }
 
-impl Place {
+impl WantedMoment {
     /// The place in the past that is asked for, one at most.
     fn seek(&self) -> Result<Option<Seek>, Problem> {
         let all = [self.at.map(Seek::At), self.before.map(Seek::Before), self.after.map(Seek::After)];
@@ -125,13 +125,13 @@ pub(super) struct NothingThen {
 
 /// One interval of a host: the newest, or one of its past. In a hole of the data the answer is 404 and names the neighbours.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/at",
-    params(("host" = String, Path, description = "Id, or a name that only one host has."), Place, ProcessPaging, WithThreads, ThreadPaging),
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), WantedMoment, ProcessPaging, WithThreads, ThreadPaging),
     responses((status = 200, body = api::Snapshot),
         (status = 404, body = NothingThen, content_type = "application/problem+json"), HostProblems))]
 pub(super) async fn at(
-    State(app): State<Shared>,
-    Named(host): Named<String>,
-    Asked(place): Asked<Place>,
+    State(app): State<SharedApp>,
+    PathPart(host): PathPart<String>,
+    Asked(place): Asked<WantedMoment>,
     Asked(page): Asked<ProcessPaging>,
     Asked(threads): Asked<WithThreads>,
     Asked(thread_page): Asked<ThreadPaging>,
@@ -160,7 +160,7 @@ pub(super) async fn at(
     Ok(Json(api::Snapshot { base, skipped: 0, age_ns, threads }).into_response())
 }
 
-async fn nothing_then(app: &Shared, id: HostId, place: Option<Seek>) -> Result<Response, Problem> {
+async fn nothing_then(app: &SharedApp, id: HostId, place: Option<Seek>) -> Result<Response, Problem> {
     let (mut before_ns, mut after_ns) = (None, None);
     if let Some(Seek::At(ns) | Seek::Before(ns) | Seek::After(ns)) = place {
         let end = |shown: Option<Shown>| shown.map(|shown| Nanos(shown.interval.end.wall_ns));
@@ -193,7 +193,7 @@ const RECHECK: Duration = Duration::from_millis(15);
 
 /// One reader of one host.
 struct HostReader {
-    app: Shared,
+    app: SharedApp,
     host: HostId,
     threads: Threads,
     /// Number of the last snapshot it got; `None`: it starts with the newest.
@@ -205,7 +205,7 @@ struct HostReader {
 
 impl HostReader {
     /// `last_id`: the id of the last message it got, on an earlier connection.
-    fn new(app: Shared, host: HostId, threads: Threads, last_id: Option<&str>) -> Self {
+    fn new(app: SharedApp, host: HostId, threads: Threads, last_id: Option<&str>) -> Self {
         let newest = app.live.newest(host).map_or(0, |shown| shown.number);
         // A number above the newest belongs to a host that was forgotten since: the reader starts with the newest.
         let last = last_id.and_then(|id| number_of(id, app.epoch)).filter(|number| *number <= newest);
@@ -288,13 +288,13 @@ pub(super) struct WhichInterval {
 
 /// One interval of a host, with the receiver's serial number; rows are objects.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/interval",
-    params(("host" = String, Path, description = "Id, or a name that only one host has."), WhichInterval, Place),
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), WhichInterval, WantedMoment),
     responses((status = 200, body = Shown), (status = 204, description = "Nothing newer came."), HostProblems))]
 pub(super) async fn interval(
-    State(app): State<Shared>,
-    Named(host): Named<String>,
+    State(app): State<SharedApp>,
+    PathPart(host): PathPart<String>,
     Asked(which): Asked<WhichInterval>,
-    Asked(place): Asked<Place>,
+    Asked(place): Asked<WantedMoment>,
 ) -> Result<Response, Problem> {
     let place = place.seek()?;
     if which.newer_than.is_some() && place.is_some() {
@@ -327,7 +327,7 @@ pub(super) async fn interval(
 }
 
 /// An interval of a host's past.
-async fn seek(app: &Shared, id: HostId, to: Seek) -> Result<Option<Shown>, Problem> {
+async fn seek(app: &SharedApp, id: HostId, to: Seek) -> Result<Option<Shown>, Problem> {
     let live = Arc::clone(&app.live);
     let found = tokio::task::spawn_blocking(move || live.seek(id, to))
         .await

@@ -19,9 +19,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::history::of_one;
-use super::params::{Asked, HostProblems, Named, Paging, Span, within};
+use super::params::{Asked, HostProblems, Paging, PathPart, WantedSpan, within};
 use crate::api;
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::login::Peer;
 use crate::problem::Problem;
 use crate::readers::Lease;
@@ -40,12 +40,12 @@ pub(super) struct TraceAsked {
 
 /// The traces of a host whose time touches a range, the oldest first, with the reasons of its flight recorder.
 #[utoipa::path(get, operation_id = "host_traces", path = "/api/v1/hosts/{host}/traces",
-    params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, Paging),
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), WantedSpan, Paging),
     responses((status = 200, body = json::TraceList), HostProblems))]
 pub(super) async fn list(
-    State(app): State<Shared>,
-    Named(host): Named<String>,
-    Asked(span): Asked<Span>,
+    State(app): State<SharedApp>,
+    PathPart(host): PathPart<String>,
+    Asked(span): Asked<WantedSpan>,
     Asked(page): Asked<Paging>,
 ) -> Result<Json<json::TraceList>, Problem> {
     let (range, page) = (span.range(1)?.time(), page.rows(1000, MAX_TRACES)?);
@@ -61,8 +61,8 @@ pub(super) async fn list(
         (status = 404, body = api::Problem, content_type = "application/problem+json", description = "No such host."),
         (status = 503, body = api::Problem, content_type = "application/problem+json", description = "Too many requests wait for devices.")))]
 pub(super) async fn take(
-    State(app): State<Shared>,
-    Named(host): Named<String>,
+    State(app): State<SharedApp>,
+    PathPart(host): PathPart<String>,
     peer: Option<Extension<Peer>>,
 ) -> Result<Response, Problem> {
     let host = app.live.find(&host)?;
@@ -80,8 +80,8 @@ pub(super) async fn take(
     params(("id" = String, Path, description = "As the list of traces has it.")),
     responses((status = 200, body = String, content_type = "application/octet-stream"), HostProblems))]
 pub(super) async fn file(
-    State(app): State<Shared>,
-    Named(id): Named<String>,
+    State(app): State<SharedApp>,
+    PathPart(id): PathPart<String>,
     lease: Option<Extension<Lease>>,
     peer: Option<Extension<Peer>>,
 ) -> Result<Response, Problem> {
@@ -144,8 +144,8 @@ pub(super) struct Length {
     params(("host" = String, Path, description = "Id, or a name that only one host has.")),
     responses((status = 200, body = recording::TraceSources), HostProblems))]
 pub(super) async fn sources(
-    State(app): State<Shared>,
-    Named(host): Named<String>,
+    State(app): State<SharedApp>,
+    PathPart(host): PathPart<String>,
 ) -> Result<Json<recording::TraceSources>, Problem> {
     let host = app.live.find(&host)?;
     Ok(Json(app.live.trace_sources(host)))
@@ -159,8 +159,8 @@ pub(super) async fn sources(
         (status = 404, body = api::Problem, content_type = "application/problem+json", description = "No such host."),
         (status = 503, body = api::Problem, content_type = "application/problem+json", description = "Too many requests wait for devices.")))]
 pub(super) async fn record(
-    State(app): State<Shared>,
-    Named(host): Named<String>,
+    State(app): State<SharedApp>,
+    PathPart(host): PathPart<String>,
     Asked(length): Asked<Length>,
     peer: Option<Extension<Peer>>,
 ) -> Result<Response, Problem> {
@@ -186,8 +186,8 @@ pub(super) async fn record(
         (status = 409, body = api::Problem, content_type = "application/problem+json", description = "None is under way; or a name of several hosts."),
         (status = 404, body = api::Problem, content_type = "application/problem+json", description = "No such host.")))]
 pub(super) async fn stop(
-    State(app): State<Shared>,
-    Named(host): Named<String>,
+    State(app): State<SharedApp>,
+    PathPart(host): PathPart<String>,
     peer: Option<Extension<Peer>>,
 ) -> Result<Response, Problem> {
     let host = app.live.find(&host)?;

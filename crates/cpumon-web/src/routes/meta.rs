@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 
 use super::params::{Asked, HostProblems, Paging};
 use crate::api;
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::login::peer_of;
 use crate::problem::Problem;
 use crate::readers::HEADER_TIME;
@@ -29,7 +29,7 @@ const MAX_HOLES: usize = 20;
 
 /// The receiver: version, addresses, datagrams, rejects by sender, the store's state, every host.
 #[utoipa::path(get, path = "/api/v1/status", responses((status = 200, body = status::Status)))]
-pub(super) async fn status(State(app): State<Shared>) -> Json<status::Status> {
+pub(super) async fn status(State(app): State<SharedApp>) -> Json<status::Status> {
     let mut status = status::Status { hosts: app.live.hosts(), ..app.live.status() };
     status.store.damage = app.past.damage().first(MAX_HOLES);
     Json(status)
@@ -38,7 +38,7 @@ pub(super) async fn status(State(app): State<Shared>) -> Json<status::Status> {
 /// Every host, with its losses and how far to trust it. The receiver keeps 4096 at most.
 #[utoipa::path(get, path = "/api/v1/hosts", params(Paging), responses((status = 200, body = status::Hosts), HostProblems))]
 pub(super) async fn hosts(
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Asked(page): Asked<Paging>,
 ) -> Result<Json<status::Hosts>, Problem> {
     let page = page.rows(MAX_LISTED, MAX_LISTED)?;
@@ -49,14 +49,15 @@ pub(super) async fn hosts(
 }
 
 /// Names, units and meanings of the columns of all tables.
-#[utoipa::path(get, path = "/api/v1/columns", responses((status = 200, body = api::Columns)))]
-pub(super) async fn columns() -> Json<api::Columns> {
-    Json(api::Columns::all())
+#[utoipa::path(get, path = "/api/v1/columns", responses((status = 200, body = api::ColumnList)))]
+pub(super) async fn columns() -> Json<api::ColumnList> {
+    Json(api::ColumnList::all())
 }
 
 /// Features of this receiver for its reader.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub(super) struct Session {
+#[schema(as = Session)]
+pub(super) struct ReceiverFeatures {
     /// The receiver's version.
     version: &'static str,
     /// Whether one must log in.
@@ -74,9 +75,9 @@ pub(super) struct Session {
 }
 
 /// Features of this receiver, and whether a login is needed.
-#[utoipa::path(get, path = "/api/v1/session", responses((status = 200, body = Session)))]
-pub(super) async fn session(State(app): State<Shared>, headers: HeaderMap) -> Json<Session> {
-    Json(Session {
+#[utoipa::path(get, path = "/api/v1/session", responses((status = 200, body = ReceiverFeatures)))]
+pub(super) async fn session(State(app): State<SharedApp>, headers: HeaderMap) -> Json<ReceiverFeatures> {
+    Json(ReceiverFeatures {
         version: env!("CARGO_PKG_VERSION"),
         login_required: app.gate.is_some(),
         logged_in: app.gate.as_ref().is_none_or(|gate| gate.has_session(&headers)),
@@ -112,7 +113,7 @@ fn no_gate() -> Problem {
     (status = 415, body = api::Problem, content_type = "application/problem+json", description = "Not JSON."),
     (status = 429, body = api::Problem, content_type = "application/problem+json", description = "Too many wrong ones."),
 ))]
-pub(super) async fn log_in(State(app): State<Shared>, mut request: Request) -> Result<Response, Problem> {
+pub(super) async fn log_in(State(app): State<SharedApp>, mut request: Request) -> Result<Response, Problem> {
     let gate = app.gate.as_ref().ok_or_else(no_gate)?;
     let peer = peer_of(&request);
     // Anyone may call this route, and axum's default limit is 2 MB.
@@ -140,7 +141,7 @@ pub(super) async fn log_in(State(app): State<Shared>, mut request: Request) -> R
     (status = 401, body = api::Problem, content_type = "application/problem+json", description = "Not logged in."),
     (status = 404, body = api::Problem, content_type = "application/problem+json", description = "No login is needed."),
 ))]
-pub(super) async fn log_out(State(app): State<Shared>, headers: HeaderMap) -> Result<Response, Problem> {
+pub(super) async fn log_out(State(app): State<SharedApp>, headers: HeaderMap) -> Result<Response, Problem> {
     let cookie = app.gate.as_ref().ok_or_else(no_gate)?.log_out(&headers)?;
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }

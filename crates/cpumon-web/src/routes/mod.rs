@@ -50,9 +50,9 @@ use utoipa::openapi::OpenApi as Document;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::app::{App, Shared, WebOptions};
+use crate::app::{App, SharedApp, WebOptions};
 use crate::guard::{self, Server};
-use crate::login::Key;
+use crate::login::AddressKey;
 use crate::packed;
 use crate::problem::Problem;
 use crate::stream::body_of;
@@ -70,7 +70,7 @@ pub(crate) use tests::fake;
 ))]
 struct Api;
 
-fn described() -> OpenApiRouter<Shared> {
+fn described() -> OpenApiRouter<SharedApp> {
     OpenApiRouter::with_openapi(Api::openapi())
         .routes(routes!(meta::status))
         .routes(routes!(meta::columns))
@@ -138,7 +138,7 @@ pub fn router(live: Arc<dyn Live>, bound: SocketAddr, options: WebOptions) -> Ro
     let (routes, document) = described().split_for_parts();
     let is_far = options.tls.is_some();
     let server = Server { bound, names: options.names.clone(), is_tls: is_far };
-    let key = options.key.as_deref().map(|key| Arc::new(Key::new(key, bound.port())));
+    let key = options.key.as_deref().map(|key| Arc::new(AddressKey::new(key, bound.port())));
     let app = Arc::new(App::new(live, options));
     let known = Arc::new(RouteParameters::new(&document));
     let document = body_of(&description::added(document));
@@ -159,7 +159,7 @@ pub fn router(live: Arc<dyn Live>, bound: SocketAddr, options: WebOptions) -> Ro
 }
 
 async fn page_or_nothing(
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,

@@ -57,9 +57,9 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
 
 /// A part of the path; errors in it are answered as a problem.
 #[derive(Clone, Debug)]
-pub(crate) struct Named<T>(pub(crate) T);
+pub(crate) struct PathPart<T>(pub(crate) T);
 
-impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T> {
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for PathPart<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
@@ -184,7 +184,7 @@ const LIFE_POINTS: usize = 60;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Span {
+pub(super) struct WantedSpan {
     /// Start: intervals that end after this, ns since the UNIX epoch; without it an hour before `until`, in a series not
     /// before the first data. Without both a process is shown over its life, and a silent host in its last hour.
     since: Option<i64>,
@@ -195,7 +195,7 @@ pub(super) struct Span {
     points: Option<usize>,
 }
 
-impl Span {
+impl WantedSpan {
     pub(super) fn is_open(&self) -> bool {
         self.since.is_none() && self.until.is_none()
     }

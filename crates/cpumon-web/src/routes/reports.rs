@@ -14,8 +14,8 @@ use utoipa::IntoParams;
 
 use super::export::{CommandLine, ExportCommand, as_download, store_of};
 use super::history::name_of;
-use super::params::{Asked, Between, HostProblems, Named, Paging, bad, choice, limit, list};
-use crate::app::Shared;
+use super::params::{Asked, Between, HostProblems, Paging, PathPart, bad, choice, limit, list};
+use crate::app::SharedApp;
 use crate::problem::Problem;
 
 /// Hosts of a search at most.
@@ -98,8 +98,8 @@ impl ReportParams {
     params(("host" = String, Path, description = "Id, or a name that only one host has."), ReportParams, Paging),
     responses((status = 200, body = Report), HostProblems))]
 pub(super) async fn of_host(
-    State(app): State<Shared>,
-    Named(host): Named<String>,
+    State(app): State<SharedApp>,
+    PathPart(host): PathPart<String>,
     Asked(params): Asked<ReportParams>,
     Asked(page): Asked<Paging>,
 ) -> Result<Json<Report>, Problem> {
@@ -121,8 +121,8 @@ pub(super) struct FileParams {
     params(("host" = String, Path, description = "Id, or a name that only one host has."), ReportParams, FileParams),
     responses((status = 200, content((String = "text/csv"), (String = "application/jsonl"), (String = "application/json"), (String = "application/vnd.apache.parquet"))), HostProblems))]
 pub(super) async fn export(
-    State(app): State<Shared>,
-    Named(host): Named<String>,
+    State(app): State<SharedApp>,
+    PathPart(host): PathPart<String>,
     Asked(params): Asked<ReportParams>,
     Asked(file): Asked<FileParams>,
 ) -> Result<Response, Problem> {
@@ -140,8 +140,8 @@ pub(super) async fn export(
     params(("host" = String, Path, description = "Id, or a name that only one host has."), ReportParams, FileParams),
     responses((status = 200, body = ExportCommand), HostProblems))]
 pub(super) async fn export_command(
-    State(app): State<Shared>,
-    Named(host): Named<String>,
+    State(app): State<SharedApp>,
+    PathPart(host): PathPart<String>,
     Asked(params): Asked<ReportParams>,
     Asked(file): Asked<FileParams>,
 ) -> Result<Json<ExportCommand>, Problem> {
@@ -185,7 +185,7 @@ pub(super) struct ReportHosts {
 #[utoipa::path(get, path = "/api/v1/report", params(ReportHosts, ReportParams, Paging),
     responses((status = 200, body = Report), HostProblems))]
 pub(super) async fn of_hosts(
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Asked(hosts): Asked<ReportHosts>,
     Asked(params): Asked<ReportParams>,
     Asked(page): Asked<Paging>,
@@ -209,7 +209,7 @@ pub(super) struct FindParams {
 #[utoipa::path(get, path = "/api/v1/find", params(FindParams, Paging),
     responses((status = 200, body = Findings), HostProblems))]
 pub(super) async fn find(
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Asked(params): Asked<FindParams>,
     Asked(page): Asked<Paging>,
 ) -> Result<Json<Findings>, Problem> {

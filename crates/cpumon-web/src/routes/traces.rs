@@ -19,9 +19,9 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::export::{as_download, stream};
-use super::params::{Asked, Named, Paging, bad, limit, list};
+use super::params::{Asked, Paging, PathPart, bad, limit, list};
 use crate::api;
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::login::Peer;
 use crate::problem::Problem;
 use crate::readers::Lease;
@@ -65,7 +65,7 @@ fn problem_of(error: &TimelineError) -> Problem {
 
 /// Lets `work` read a timeline on a thread of its own.
 async fn ask<T: Send + 'static>(
-    app: &Shared,
+    app: &SharedApp,
     id: String,
     part_ns: Option<u64>,
     work: impl FnOnce(&Timeline) -> Result<T, Problem> + Send + 'static,
@@ -81,33 +81,33 @@ async fn ask<T: Send + 'static>(
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Part {
+pub(super) struct TracePart {
     /// The part in memory begins here: a trace that is too long is read in parts. Without it at the begin of the trace.
     part: Option<u64>,
 }
 
 /// A trace: when and where it was recorded, its length, its CPUs, its missing parts.
 #[utoipa::path(get, operation_id = "trace", path = "/api/v1/traces/{id}",
-    params(("id" = String, Path, description = "Its id."), Part),
+    params(("id" = String, Path, description = "Its id."), TracePart),
     responses((status = 200, body = traces::TraceHead), TraceProblems))]
 pub(super) async fn head(
-    State(app): State<Shared>,
-    Named(id): Named<String>,
-    Asked(Part { part }): Asked<Part>,
+    State(app): State<SharedApp>,
+    PathPart(id): PathPart<String>,
+    Asked(TracePart { part }): Asked<TracePart>,
 ) -> Result<Json<traces::TraceHead>, Problem> {
     ask(&app, id, part, |timeline| Ok(traces::TraceHead::new(timeline))).await
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Window {
+pub(super) struct TimelineWindow {
     /// Begin, ns since the begin of the trace; without it where the part in memory begins.
     from_ns: Option<u64>,
     /// End; without it the end of the part in memory.
     until_ns: Option<u64>,
 }
 
-impl Window {
+impl TimelineWindow {
     fn of(&self, timeline: &Timeline) -> Result<(u64, u64), Problem> {
         let (first_ns, last_ns) = timeline.covers();
         let (from_ns, until_ns) = (self.from_ns.unwrap_or(first_ns), self.until_ns.unwrap_or(last_ns));
@@ -120,7 +120,7 @@ impl Window {
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Rows {
+pub(super) struct TrackList {
     /// CPUs: numbers and ranges, `0-3,7`.
     cpus: Option<String>,
     /// Threads: their numbers, with commas.
@@ -164,14 +164,14 @@ pub(super) struct Picture {
 
 /// Slices or shares to draw of a window: CPUs and threads as single slices where these fit, else as shares of buckets.
 #[utoipa::path(get, operation_id = "trace_tracks", path = "/api/v1/traces/{id}/tracks",
-    params(("id" = String, Path, description = "Its id."), Picture, Rows, Part),
+    params(("id" = String, Path, description = "Its id."), Picture, TrackList, TracePart),
     responses((status = 200, body = traces::TraceTracks), TraceProblems))]
 pub(super) async fn tracks(
-    State(app): State<Shared>,
-    Named(id): Named<String>,
+    State(app): State<SharedApp>,
+    PathPart(id): PathPart<String>,
     Asked(picture): Asked<Picture>,
-    Asked(rows): Asked<Rows>,
-    Asked(Part { part }): Asked<Part>,
+    Asked(rows): Asked<TrackList>,
+    Asked(TracePart { part }): Asked<TracePart>,
 ) -> Result<Json<traces::TraceTracks>, Problem> {
     let count = limit("count", Some(picture.count), 1, MAX_BUCKETS)?;
     if picture.bucket_ns == 0 {
@@ -193,10 +193,10 @@ pub(super) async fn tracks(
 }
 
 /// A figure; the thread with most comes first.
-type Figure = fn(&ThreadTotals) -> u64;
+type ThreadFigure = fn(&ThreadTotals) -> u64;
 
 /// Orders of the list of threads, beside that by name.
-const ORDERS: [(&str, Figure); 7] = [
+const ORDERS: [(&str, ThreadFigure); 7] = [
     ("run", |totals| totals.run_ns),
     ("ready", ThreadTotals::ready_ns),
     ("blocked", |totals| totals.blocked_ns),
@@ -207,7 +207,7 @@ const ORDERS: [(&str, Figure); 7] = [
 ];
 
 /// `None`: order by name.
-fn order_of(text: Option<&str>) -> Result<Option<Figure>, Problem> {
+fn order_of(text: Option<&str>) -> Result<Option<ThreadFigure>, Problem> {
     match text.unwrap_or("run") {
         "name" => Ok(None),
         name => ORDERS.iter().find(|order| order.0 == name).map(|order| Some(order.1)).ok_or_else(|| {
@@ -236,15 +236,15 @@ fn is_meant(timeline: &Timeline, row: &ThreadRow, filter: &str) -> bool {
 
 /// Threads of a window with their times and counts.
 #[utoipa::path(get, operation_id = "trace_threads", path = "/api/v1/traces/{id}/threads",
-    params(("id" = String, Path, description = "Its id."), Window, ThreadList, Paging, Part),
+    params(("id" = String, Path, description = "Its id."), TimelineWindow, ThreadList, Paging, TracePart),
     responses((status = 200, body = traces::TraceThreads), TraceProblems))]
 pub(super) async fn threads(
-    State(app): State<Shared>,
-    Named(id): Named<String>,
-    Asked(window): Asked<Window>,
+    State(app): State<SharedApp>,
+    PathPart(id): PathPart<String>,
+    Asked(window): Asked<TimelineWindow>,
     Asked(wanted): Asked<ThreadList>,
     Asked(page): Asked<Paging>,
-    Asked(Part { part }): Asked<Part>,
+    Asked(TracePart { part }): Asked<TracePart>,
 ) -> Result<Json<traces::TraceThreads>, Problem> {
     let (page, order) = (page.rows(50, 1_000)?, order_of(wanted.sort.as_deref())?);
     let filter = wanted.filter.unwrap_or_default().to_lowercase();
@@ -266,13 +266,13 @@ pub(super) async fn threads(
 
 /// One thread in a window: blocked time by reason, and the threads it waited behind.
 #[utoipa::path(get, operation_id = "trace_thread", path = "/api/v1/traces/{id}/threads/{number}",
-    params(("id" = String, Path, description = "Its id."), ("number" = u32, Path, description = "Of the thread."), Window, Part),
+    params(("id" = String, Path, description = "Its id."), ("number" = u32, Path, description = "Of the thread."), TimelineWindow, TracePart),
     responses((status = 200, body = traces::TraceThreadPage), TraceProblems))]
 pub(super) async fn thread(
-    State(app): State<Shared>,
-    Named((id, number)): Named<(String, u32)>,
-    Asked(window): Asked<Window>,
-    Asked(Part { part }): Asked<Part>,
+    State(app): State<SharedApp>,
+    PathPart((id, number)): PathPart<(String, u32)>,
+    Asked(window): Asked<TimelineWindow>,
+    Asked(TracePart { part }): Asked<TracePart>,
 ) -> Result<Json<traces::TraceThreadPage>, Problem> {
     ask(&app, id, part, move |timeline| {
         let (from_ns, until_ns) = window.of(timeline)?;
@@ -290,14 +290,14 @@ pub(super) async fn thread(
 
 /// Sums of an area: CPUs, states of threads, blocked time by reason, who ran while others waited, idle while overloaded.
 #[utoipa::path(get, operation_id = "trace_sums", path = "/api/v1/traces/{id}/sums",
-    params(("id" = String, Path, description = "Its id."), Window, Rows, Part),
+    params(("id" = String, Path, description = "Its id."), TimelineWindow, TrackList, TracePart),
     responses((status = 200, body = traces::TraceSums), TraceProblems))]
 pub(super) async fn sums(
-    State(app): State<Shared>,
-    Named(id): Named<String>,
-    Asked(window): Asked<Window>,
-    Asked(chosen): Asked<Rows>,
-    Asked(Part { part }): Asked<Part>,
+    State(app): State<SharedApp>,
+    PathPart(id): PathPart<String>,
+    Asked(window): Asked<TimelineWindow>,
+    Asked(chosen): Asked<TrackList>,
+    Asked(TracePart { part }): Asked<TracePart>,
 ) -> Result<Json<traces::TraceSums>, Problem> {
     let (cpus, threads) = (cpus_of(chosen.cpus.as_deref())?, threads_of(chosen.threads.as_deref())?);
     if threads.len() > MAX_NAMED {
@@ -324,15 +324,15 @@ pub(super) async fn sums(
 
 /// Delays between programs in an area: which ones ran while others waited for their CPUs.
 #[utoipa::path(get, operation_id = "trace_delays", path = "/api/v1/traces/{id}/delays",
-    params(("id" = String, Path, description = "Its id."), Window, Rows, Paging, Part),
+    params(("id" = String, Path, description = "Its id."), TimelineWindow, TrackList, Paging, TracePart),
     responses((status = 200, body = traces::TraceDelays), TraceProblems))]
 pub(super) async fn delays(
-    State(app): State<Shared>,
-    Named(id): Named<String>,
-    Asked(window): Asked<Window>,
-    Asked(chosen): Asked<Rows>,
+    State(app): State<SharedApp>,
+    PathPart(id): PathPart<String>,
+    Asked(window): Asked<TimelineWindow>,
+    Asked(chosen): Asked<TrackList>,
     Asked(page): Asked<Paging>,
-    Asked(Part { part }): Asked<Part>,
+    Asked(TracePart { part }): Asked<TracePart>,
 ) -> Result<Json<traces::TraceDelays>, Problem> {
     let page = page.rows(20, 1_000)?;
     let (cpus, threads) = (cpus_of(chosen.cpus.as_deref())?, threads_of(chosen.threads.as_deref())?);
@@ -359,13 +359,13 @@ pub(super) struct Moment {
 
 /// One slice: its length, its waker, the threads it waited behind, the threads it woke.
 #[utoipa::path(get, operation_id = "trace_slice", path = "/api/v1/traces/{id}/slice",
-    params(("id" = String, Path, description = "Its id."), Moment, Part),
+    params(("id" = String, Path, description = "Its id."), Moment, TracePart),
     responses((status = 200, body = traces::TraceSlice), TraceProblems))]
 pub(super) async fn slice(
-    State(app): State<Shared>,
-    Named(id): Named<String>,
+    State(app): State<SharedApp>,
+    PathPart(id): PathPart<String>,
     Asked(moment): Asked<Moment>,
-    Asked(Part { part }): Asked<Part>,
+    Asked(TracePart { part }): Asked<TracePart>,
 ) -> Result<Json<traces::TraceSlice>, Problem> {
     if moment.thread.is_some() == moment.cpu.is_some() {
         return Err(bad("Either `thread` or `cpu` is needed."));
@@ -402,14 +402,14 @@ impl Write for Stopping<'_> {
 
 /// The slices of a window as CSV, as `cpumon trace export --format csv --from … --to …` writes them.
 #[utoipa::path(get, operation_id = "trace_export", path = "/api/v1/traces/{id}/export",
-    params(("id" = String, Path, description = "Its id."), Window),
+    params(("id" = String, Path, description = "Its id."), TimelineWindow),
     responses((status = 200, body = String, content_type = "text/csv"), TraceProblems))]
 pub(super) async fn export(
-    State(app): State<Shared>,
-    Named(id): Named<String>,
+    State(app): State<SharedApp>,
+    PathPart(id): PathPart<String>,
     lease: Option<Extension<Lease>>,
     peer: Option<Extension<Peer>>,
-    Asked(window): Asked<Window>,
+    Asked(window): Asked<TimelineWindow>,
 ) -> Result<Response, Problem> {
     let traces = app.traces.as_ref().ok_or_else(unknown)?;
     let range =
