@@ -7,7 +7,7 @@ use cpumon_model::{
 };
 
 use crate::history::RunTotals;
-use crate::rows::{Group, Item, group_delays, main_thread, thread_name};
+use crate::rows::{Item, RowGroup, group_delays, main_thread, thread_name};
 use crate::text::{mean, name_text, percent, rate, safe, short, total, width};
 use crate::theme::Theme;
 use crate::view::{Col, Unit, View};
@@ -110,7 +110,7 @@ impl<'a> Cells<'a> {
         self.values.cgroup(&group, id).into_owned()
     }
 
-    fn group_value(&self, group: &Group, id: ColumnId) -> Value<'static> {
+    fn group_value(&self, group: &RowGroup, id: ColumnId) -> Value<'static> {
         if let Some(percent) = delay_percent(id) {
             let ns = group_delays(self.interval, group).percentile_ns(percent, group.sched.longest_ns());
             return ns.map_or(Value::Null, Value::count);

@@ -35,7 +35,7 @@ pub(crate) struct FeedHistory {
 }
 
 #[derive(Debug)]
-struct Step {
+struct HistoryStep {
     point: HistoryPoint,
     end_boot_ns: u64,
     points: Vec<(TaskKey, i64)>,
@@ -44,7 +44,7 @@ struct Step {
 /// Run time of every task that ran, for the last minutes.
 #[derive(Debug)]
 pub(crate) struct RunHistory {
-    steps: VecDeque<Step>,
+    steps: VecDeque<HistoryStep>,
     points: usize,
     /// Most points that are kept in all.
     max_points: usize,
@@ -71,7 +71,7 @@ impl RunHistory {
         // `tasks` finds points by binary search.
         points.sort_unstable_by_key(|point| point.0);
         self.points += points.len();
-        self.steps.push_back(Step {
+        self.steps.push_back(HistoryStep {
             point: HistoryPoint::of_host(interval),
             end_boot_ns: interval.end.boot_ns,
             points,
@@ -89,7 +89,7 @@ impl RunHistory {
     /// Run time of some tasks together, from the begin of the first one. Where a task has no row it was idle: zero.
     pub(crate) fn tasks(&self, tasks: &[TaskKey]) -> Vec<HistoryPoint> {
         let start_ns = tasks.iter().map(|task| task.start_ns()).min().unwrap_or(0);
-        let sum = |step: &Step| {
+        let sum = |step: &HistoryStep| {
             let found =
                 tasks.iter().filter_map(|task| step.points.binary_search_by_key(task, |point| point.0).ok());
             found.filter_map(|at| step.points.get(at)).fold(0_i64, |sum, point| sum.saturating_add(point.1))

@@ -9,7 +9,7 @@ use crate::text::{clip, safe, width};
 const GAP: usize = 2;
 
 #[derive(Clone, Debug)]
-struct Column {
+struct ColumnCells {
     title: &'static str,
     /// 0: always shown; a higher one is left out earlier.
     rank: u8,
@@ -22,7 +22,7 @@ struct Column {
     short_cells: Vec<String>,
 }
 
-impl Column {
+impl ColumnCells {
     fn new<R>(field: &Field<'_, R>, shown: &Shown<'_, R>, rows: &[R]) -> Self {
         let Shown { title, rank, is_name, is_whole, .. } = *shown;
         let cells = rows.iter().map(|row| safe(&field.show(row))).collect();
@@ -47,15 +47,15 @@ impl Column {
 /// A table with more columns than a narrow terminal shows.
 #[derive(Clone, Debug)]
 pub struct Columns {
-    columns: Vec<Column>,
+    columns: Vec<ColumnCells>,
     rows: usize,
 }
 
 impl Columns {
     /// Names at the left, numbers at the right; numbers without any data are left out.
     pub fn new<R>(fields: &[Field<'_, R>], rows: &[R]) -> Self {
-        let shown = fields.iter().filter_map(|field| Some(Column::new(field, field.heading()?, rows)));
-        let mut columns: Vec<Column> =
+        let shown = fields.iter().filter_map(|field| Some(ColumnCells::new(field, field.heading()?, rows)));
+        let mut columns: Vec<ColumnCells> =
             shown.filter(|column| column.is_name || column.rank == 0 || !column.is_empty()).collect();
         columns.sort_by_key(|column| !column.is_name);
         Self { columns, rows: rows.len() }
@@ -64,10 +64,10 @@ impl Columns {
     /// The titles, and a line a row, of the columns that fit into `total` columns of the terminal; a line that cannot be
     /// narrower is longer. `mark` ends a name that is cut.
     pub fn lines(&self, total: usize, mark: char) -> Vec<String> {
-        let wanted: Vec<WantedColumn> = self.columns.iter().map(Column::wanted).collect();
+        let wanted: Vec<WantedColumn> = self.columns.iter().map(ColumnCells::wanted).collect();
         let widths = fit_columns(&wanted, total);
         let fitting = self.columns.iter().zip(&wanted).zip(widths);
-        let fitting: Vec<(&Column, &[String], usize)> = fitting
+        let fitting: Vec<(&ColumnCells, &[String], usize)> = fitting
             .filter_map(|((column, wanted), width)| {
                 let width = width?;
                 let is_short = !wanted.is_name && width < wanted.width;

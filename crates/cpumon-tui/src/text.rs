@@ -96,7 +96,7 @@ pub(crate) fn wrap(text: &str, columns: usize, most: usize, mark: char) -> Vec<S
 
 /// A part of a text, safe on a terminal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct TextPart {
     /// With a mark at each end where something is left out.
     pub text: String,
     /// The text continues to the right.
@@ -104,9 +104,9 @@ pub(crate) struct Part {
 }
 
 /// The terminal columns `from..from + columns` of a hostile text. The rest behind is not read: it may be long.
-pub(crate) fn part(text: &str, from: usize, columns: usize, mark: char) -> Part {
+pub(crate) fn part(text: &str, from: usize, columns: usize, mark: char) -> TextPart {
     let marks = if from > 0 { char_width(mark).min(columns) } else { 0 };
-    let mut window = Window { skip: from + marks, space: columns - marks, ..Window::default() };
+    let mut window = TextWindow { skip: from + marks, space: columns - marks, ..TextWindow::default() };
     // An error is that the window is full.
     let has_more = write!(window, "{}", escape(text)).is_err();
     let mut out = window.text;
@@ -117,12 +117,12 @@ pub(crate) fn part(text: &str, from: usize, columns: usize, mark: char) -> Part 
         // Two more columns than may be shown at least, so that the last one becomes the mark.
         out = clip(&format!("{out}{mark}{mark}"), columns, mark);
     }
-    Part { text: out, has_more }
+    TextPart { text: out, has_more }
 }
 
 /// Takes the terminal columns of a text that are in view; fails when something does not fit any more.
 #[derive(Debug, Default)]
-struct Window {
+struct TextWindow {
     skip: usize,
     space: usize,
     /// Combining characters since the last base character.
@@ -130,7 +130,7 @@ struct Window {
     text: String,
 }
 
-impl Write for Window {
+impl Write for TextWindow {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for c in text.chars().filter(|c| !is_variation_selector(*c)) {
             let columns = char_width(c);

@@ -14,10 +14,10 @@ pub(crate) struct Theme {
     pub ascii: bool,
 }
 
-pub(crate) type Part = (String, Style);
+pub(crate) type StyledPart = (String, Style);
 
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Mode {
+pub(crate) struct BarMode {
     /// The letter that fills its part of the bar.
     pub letter: char,
     pub name: &'static str,
@@ -26,15 +26,15 @@ pub(crate) struct Mode {
 }
 
 /// The modes, in the order of the bar.
-pub(crate) const MODES: [Mode; 8] = [
-    Mode { letter: 'u', name: "user", color: Color::Blue, ns: |t| t.user_ns },
-    Mode { letter: 'n', name: "nice", color: Color::Cyan, ns: |t| t.nice_ns },
-    Mode { letter: 's', name: "system", color: Color::Yellow, ns: |t| t.system_ns },
-    Mode { letter: 'i', name: "irq", color: Color::Magenta, ns: |t| t.irq_ns },
-    Mode { letter: 'q', name: "softirq", color: Color::LightMagenta, ns: |t| t.softirq_ns },
-    Mode { letter: 't', name: "steal", color: Color::LightRed, ns: |t| t.steal_ns },
-    Mode { letter: 'w', name: "iowait", color: Color::DarkGray, ns: |t| t.iowait_ns },
-    Mode { letter: '.', name: "idle", color: Color::DarkGray, ns: |t| t.idle_ns },
+pub(crate) const MODES: [BarMode; 8] = [
+    BarMode { letter: 'u', name: "user", color: Color::Blue, ns: |t| t.user_ns },
+    BarMode { letter: 'n', name: "nice", color: Color::Cyan, ns: |t| t.nice_ns },
+    BarMode { letter: 's', name: "system", color: Color::Yellow, ns: |t| t.system_ns },
+    BarMode { letter: 'i', name: "irq", color: Color::Magenta, ns: |t| t.irq_ns },
+    BarMode { letter: 'q', name: "softirq", color: Color::LightMagenta, ns: |t| t.softirq_ns },
+    BarMode { letter: 't', name: "steal", color: Color::LightRed, ns: |t| t.steal_ns },
+    BarMode { letter: 'w', name: "iowait", color: Color::DarkGray, ns: |t| t.iowait_ns },
+    BarMode { letter: '.', name: "idle", color: Color::DarkGray, ns: |t| t.idle_ns },
 ];
 
 impl Theme {
@@ -85,7 +85,7 @@ impl Theme {
         self.colored(Color::Cyan)
     }
 
-    pub(crate) fn mode(self, mode: &Mode) -> Style {
+    pub(crate) fn mode(self, mode: &BarMode) -> Style {
         if mode.letter == '.' { Self::dim() } else { self.colored(mode.color) }
     }
 
@@ -137,7 +137,7 @@ impl Theme {
     /// Joins parts into lines. Lines break only between parts; parts beyond `max_lines` are left out, with a mark.
     pub(crate) fn wrap(
         self,
-        parts: &[Part],
+        parts: &[StyledPart],
         separator: &str,
         columns: usize,
         max_lines: usize,

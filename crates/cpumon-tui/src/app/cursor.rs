@@ -1,4 +1,4 @@
-//! The selection and the scroll position: [`Cursor`] of the grid, [`ReportScreen`] of a report. The selection of the grid is a task, not
+//! The selection and the scroll position: [`GridCursor`] of the grid, [`ReportScreen`] of a report. The selection of the grid is a task, not
 //! a line: it follows the task when rows change places.
 
 use cpumon_model::Interval;
@@ -7,7 +7,7 @@ use cpumon_query::report::{Report, ReportRow};
 use crate::rows::{RowId, RowList};
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Cursor {
+pub(crate) struct GridCursor {
     /// The selected task, in this interval's rows or not.
     pub selected: Option<RowId>,
     /// The selected row, or the last known one.
@@ -32,7 +32,7 @@ pub(crate) enum Move {
     End,
 }
 
-impl Cursor {
+impl GridCursor {
     pub(crate) fn after_rebuild(&mut self, rows: &RowList, interval: &Interval) {
         let place = self.selected.as_ref().and_then(|id| rows.position(interval, id));
         self.is_present = place.is_some();

@@ -13,7 +13,7 @@ use cpumon_query::Seek;
 use cpumon_query::report::{Report, ReportQuery};
 use ratatui::layout::Rect;
 
-use self::cursor::Cursor;
+use self::cursor::GridCursor;
 pub(crate) use self::cursor::{Move, ReportScreen};
 use crate::columns::ColumnPlace;
 use crate::feed::{FeedError, NoMoment, Play, Playback, TimeWords};
@@ -41,8 +41,8 @@ pub struct App {
     /// How the recording on screen is played, if it is one.
     pub(crate) playback: Option<Playback>,
     pub(crate) rows: RowList,
-    pub(crate) cursor: Cursor,
-    pub(crate) mode: Mode,
+    pub(crate) cursor: GridCursor,
+    pub(crate) mode: ScreenMode,
     pub(crate) search: String,
     pub(crate) notice: Option<String>,
     pub(crate) problem: Option<String>,
@@ -87,8 +87,8 @@ impl App {
             clock: Clock::Live,
             playback: None,
             rows: RowList::default(),
-            cursor: Cursor::default(),
-            mode: Mode::Grid,
+            cursor: GridCursor::default(),
+            mode: ScreenMode::Grid,
             search: String::new(),
             notice: None,
             problem: None,
@@ -187,7 +187,7 @@ impl App {
         match answer {
             Ok(report) => {
                 self.report = Some(ReportScreen::new(report));
-                self.mode = Mode::Report;
+                self.mode = ScreenMode::Report;
                 self.is_dirty = true;
             }
             Err(error) => self.on_notice(error.0),
@@ -337,7 +337,7 @@ impl App {
         self.clock = Clock::Live;
         self.rows = RowList::default();
         // Following is a choice of the user, which holds for every host.
-        self.cursor = Cursor { follow: self.cursor.follow, ..Cursor::default() };
+        self.cursor = GridCursor { follow: self.cursor.follow, ..GridCursor::default() };
         self.view.open.clear();
         self.view.closed.clear();
         self.seen_history = RunHistory::new(self.past_bytes);
@@ -397,7 +397,7 @@ pub(crate) enum Clock {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum ScreenMode {
     Grid,
     /// The help, scrolled down by this number of lines.
     Help(u16),

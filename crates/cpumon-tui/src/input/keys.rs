@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use cpumon_model::{Interval, Trust};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::app::{App, Clock, CommandPart, Mode, Move, Pane, Prompt, Request};
+use crate::app::{App, Clock, CommandPart, Move, Pane, Prompt, Request, ScreenMode};
 use crate::columns::choose;
 use crate::export::csv;
 use crate::feed::Play;
@@ -37,17 +37,17 @@ impl App {
         }
         match key.code {
             KeyCode::Char('q') | KeyCode::F(10) => return Some(Request::Quit),
-            KeyCode::Char('?') | KeyCode::F(1) => self.mode = Mode::Help(0),
+            KeyCode::Char('?') | KeyCode::F(1) => self.mode = ScreenMode::Help(0),
             KeyCode::Char('h') => self.open_hosts(),
             KeyCode::Char('/') | KeyCode::F(3) => {
-                self.mode = Mode::Prompt(Prompt::Search, String::new());
+                self.mode = ScreenMode::Prompt(Prompt::Search, String::new());
             }
             KeyCode::Char('\\') | KeyCode::F(4) => {
-                self.mode = Mode::Prompt(Prompt::Filter, self.view.filter.clone());
+                self.mode = ScreenMode::Prompt(Prompt::Filter, self.view.filter.clone());
             }
             KeyCode::Char('u') => self.open_users(),
             KeyCode::Char('R') => self.open_range_prompt(),
-            KeyCode::Char('b') => self.mode = Mode::Prompt(Prompt::GoTo, String::new()),
+            KeyCode::Char('b') => self.mode = ScreenMode::Prompt(Prompt::GoTo, String::new()),
             KeyCode::Char('e') => return self.export_request(),
             KeyCode::Char('x') if self.playback.is_none() => return Some(Request::TakeTrace),
             KeyCode::Char('x') => self.on_notice("a recording cannot be traced".into()),
@@ -224,7 +224,7 @@ impl App {
 
     fn open_hosts(&mut self) {
         let at = self.hosts.iter().position(|status| Some(status.info.host) == self.host);
-        self.mode = Mode::Hosts(at.unwrap_or(0));
+        self.mode = ScreenMode::Hosts(at.unwrap_or(0));
     }
 }
 

@@ -8,7 +8,7 @@ mod windows;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Position;
 
-use crate::app::{App, Mode, Request};
+use crate::app::{App, Request, ScreenMode};
 use crate::columns::ColumnPlace;
 use crate::view::Col;
 
@@ -27,18 +27,18 @@ impl App {
             return Some(Request::Suspend);
         }
         match self.mode.clone() {
-            Mode::Grid => self.on_grid_key(key),
-            Mode::Report => self.on_report_key(key.code),
-            Mode::Help(line) => {
+            ScreenMode::Grid => self.on_grid_key(key),
+            ScreenMode::Report => self.on_report_key(key.code),
+            ScreenMode::Help(line) => {
                 self.on_help_key(key.code, line);
                 None
             }
-            Mode::Hosts(at) => self.on_hosts_key(key.code, at),
-            Mode::Users(at) => {
+            ScreenMode::Hosts(at) => self.on_hosts_key(key.code, at),
+            ScreenMode::Users(at) => {
                 self.on_users_key(key.code, at);
                 None
             }
-            Mode::Prompt(prompt, text) => self.on_prompt_key(key, prompt, text),
+            ScreenMode::Prompt(prompt, text) => self.on_prompt_key(key, prompt, text),
         }
     }
 
@@ -55,7 +55,7 @@ impl App {
 
     fn on_wheel(&mut self, is_down: bool) {
         self.mark_dirty();
-        if self.mode == Mode::Grid {
+        if self.mode == ScreenMode::Grid {
             let top = self.cursor.top;
             let last = self.rows.rows.len().saturating_sub(self.cursor.height.max(1));
             self.cursor.top = if is_down { (top + ROWS).min(last) } else { top.saturating_sub(ROWS) };
@@ -63,7 +63,7 @@ impl App {
         }
         let code = if is_down { KeyCode::Down } else { KeyCode::Up };
         // A text that is being typed stays as it is.
-        if !matches!(self.mode, Mode::Prompt(..)) {
+        if !matches!(self.mode, ScreenMode::Prompt(..)) {
             for _ in 0..ROWS {
                 self.on_key(KeyEvent::new(code, KeyModifiers::NONE));
             }
@@ -73,15 +73,15 @@ impl App {
     fn on_click(&mut self, at: Position) -> Option<Request> {
         self.mark_dirty();
         match self.mode {
-            Mode::Grid if self.plot.line.contains(at) => self.go_to_column(at.x),
-            Mode::Grid if self.grid.0.contains(at) => {
+            ScreenMode::Grid if self.plot.line.contains(at) => self.go_to_column(at.x),
+            ScreenMode::Grid if self.grid.0.contains(at) => {
                 match usize::from(at.y - self.grid.0.y).checked_sub(1) {
                     None => self.sort_by_title(at.x),
                     Some(line) => self.select_line(line),
                 }
                 None
             }
-            Mode::Report => {
+            ScreenMode::Report => {
                 self.select_line_of_report(at.y);
                 None
             }

@@ -14,7 +14,7 @@ const USUAL_COLUMNS: i64 = 60;
 
 /// Direction in time.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Way {
+enum TimeDirection {
     Back,
     Forward,
 }
@@ -23,12 +23,12 @@ impl App {
     /// Keys that move through time; continues with keys that do not.
     pub(super) fn on_time_key(&mut self, code: KeyCode) -> ControlFlow<Option<Request>> {
         ControlFlow::Break(match code {
-            KeyCode::Char('[') => self.step(Way::Back, 0),
-            KeyCode::Char(']') => self.step(Way::Forward, 0),
-            KeyCode::Char('{') => self.step(Way::Back, MINUTE_NS),
-            KeyCode::Char('}') => self.step(Way::Forward, MINUTE_NS),
-            KeyCode::Char('(') => self.go_to_peak(Way::Back),
-            KeyCode::Char(')') => self.go_to_peak(Way::Forward),
+            KeyCode::Char('[') => self.step(TimeDirection::Back, 0),
+            KeyCode::Char(']') => self.step(TimeDirection::Forward, 0),
+            KeyCode::Char('{') => self.step(TimeDirection::Back, MINUTE_NS),
+            KeyCode::Char('}') => self.step(TimeDirection::Forward, MINUTE_NS),
+            KeyCode::Char('(') => self.go_to_peak(TimeDirection::Back),
+            KeyCode::Char(')') => self.go_to_peak(TimeDirection::Forward),
             KeyCode::Tab => {
                 self.turn_plot_keys();
                 None
@@ -46,10 +46,10 @@ impl App {
     pub(super) fn on_plot_key(&mut self, code: KeyCode) -> ControlFlow<Option<Request>> {
         let column_ns = self.plot_column_ns();
         ControlFlow::Break(match code {
-            KeyCode::Left => self.step(Way::Back, column_ns),
-            KeyCode::Right => self.step(Way::Forward, column_ns),
-            KeyCode::PageUp => self.step(Way::Back, self.plot.length_ns()),
-            KeyCode::PageDown => self.step(Way::Forward, self.plot.length_ns()),
+            KeyCode::Left => self.step(TimeDirection::Back, column_ns),
+            KeyCode::Right => self.step(TimeDirection::Forward, column_ns),
+            KeyCode::PageUp => self.step(TimeDirection::Back, self.plot.length_ns()),
+            KeyCode::PageDown => self.step(TimeDirection::Forward, self.plot.length_ns()),
             KeyCode::Enter | KeyCode::Esc => {
                 self.turn_plot_keys();
                 None
@@ -74,12 +74,12 @@ impl App {
     }
 
     /// An earlier or later interval: the next one, or the nearest at least `by_ns` away.
-    fn step(&mut self, way: Way, by_ns: i64) -> Option<Request> {
+    fn step(&mut self, way: TimeDirection, by_ns: i64) -> Option<Request> {
         match (way, self.shown_wall_ns()) {
-            (Way::Back, None) => Some(Request::Seek(Seek::Before(i64::MAX))),
-            (Way::Back, Some(end)) => self.step_back(end.saturating_sub((by_ns - 1).max(0))),
-            (Way::Forward, None) => None,
-            (Way::Forward, Some(end)) => self.step_forward(end.saturating_add((by_ns - 1).max(0))),
+            (TimeDirection::Back, None) => Some(Request::Seek(Seek::Before(i64::MAX))),
+            (TimeDirection::Back, Some(end)) => self.step_back(end.saturating_sub((by_ns - 1).max(0))),
+            (TimeDirection::Forward, None) => None,
+            (TimeDirection::Forward, Some(end)) => self.step_forward(end.saturating_add((by_ns - 1).max(0))),
         }
     }
 
@@ -111,17 +111,17 @@ impl App {
     }
 
     /// To the next peak of the plotted values.
-    fn go_to_peak(&mut self, way: Way) -> Option<Request> {
+    fn go_to_peak(&mut self, way: TimeDirection) -> Option<Request> {
         let (window, shown) = (self.plot_window()?, self.shown_wall_ns()?);
         let mut points = self.plot_points();
         points.retain(|point| point.end_wall_ns > window.start && point.begin_wall_ns < window.end);
         let mut peaks = peaks(&points).into_iter();
         let found = match way {
-            Way::Back => peaks.rfind(|point| point.end_wall_ns < shown),
-            Way::Forward => peaks.find(|point| point.begin_wall_ns >= shown),
+            TimeDirection::Back => peaks.rfind(|point| point.end_wall_ns < shown),
+            TimeDirection::Forward => peaks.find(|point| point.begin_wall_ns >= shown),
         };
         let Some(peak) = found else {
-            let side = if way == Way::Back { "earlier" } else { "later" };
+            let side = if way == TimeDirection::Back { "earlier" } else { "later" };
             self.on_notice(format!(
                 "no {side} peak on the plot; z shows more time, PgUp PgDn on it (Tab) move it"
             ));

@@ -6,7 +6,7 @@ use cpumon_query::GroupBy;
 use cpumon_query::report::{ReportQuery, ReportSort};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::app::{App, Mode, Prompt, Request};
+use crate::app::{App, Prompt, Request, ScreenMode};
 use crate::view::{GROUPINGS, Layout, UserFilter, UserRow, next_grouping, users_of};
 
 /// Lines that one key press skips in a list.
@@ -27,7 +27,7 @@ impl App {
                 return None;
             }
             KeyCode::Enter => {
-                self.mode = Mode::Grid;
+                self.mode = ScreenMode::Grid;
                 return match prompt {
                     Prompt::Range => self.report_of(text),
                     Prompt::GoTo if !text.trim().is_empty() => Some(Request::GoTo(text)),
@@ -46,7 +46,7 @@ impl App {
             }
             _ => {}
         }
-        self.mode = Mode::Prompt(prompt, text.clone());
+        self.mode = ScreenMode::Prompt(prompt, text.clone());
         self.on_prompt_text(prompt, text);
         None
     }
@@ -70,7 +70,7 @@ impl App {
     }
 
     fn leave_prompt(&mut self, prompt: Prompt) {
-        self.mode = Mode::Grid;
+        self.mode = ScreenMode::Grid;
         match prompt {
             Prompt::Search => self.search.clear(),
             Prompt::Filter => {
@@ -89,7 +89,7 @@ const NO_GROUP: &str = "(none)";
 
 impl App {
     pub(super) fn open_range_prompt(&mut self) {
-        self.mode = Mode::Prompt(Prompt::Range, String::new());
+        self.mode = ScreenMode::Prompt(Prompt::Range, String::new());
     }
 
     /// The report of a range that was typed; of nothing the time that the plot shows.
@@ -114,7 +114,7 @@ impl App {
 
     pub(super) fn on_report_key(&mut self, code: KeyCode) -> Option<Request> {
         let Some(screen) = &mut self.report else {
-            self.mode = Mode::Grid;
+            self.mode = ScreenMode::Grid;
             return None;
         };
         let (last, page) =
@@ -137,7 +137,7 @@ impl App {
             }
             KeyCode::Char('R') => self.open_range_prompt(),
             KeyCode::Enter => return self.show_row_of_report(),
-            KeyCode::Esc | KeyCode::Char('q') => self.mode = Mode::Grid,
+            KeyCode::Esc | KeyCode::Char('q') => self.mode = ScreenMode::Grid,
             code => self.on_notice(format!("no such key here: {code}; Esc closes the report")),
         }
         None
@@ -156,7 +156,7 @@ impl App {
             self.on_notice(format!("these processes have no {}: choose another row", by.name()));
             return None;
         }
-        self.mode = Mode::Grid;
+        self.mode = ScreenMode::Grid;
         if self.view.layout == Layout::Groups {
             self.view.layout = Layout::List;
         }
@@ -173,12 +173,12 @@ impl App {
 impl App {
     pub(super) fn on_help_key(&mut self, code: KeyCode, line: u16) {
         self.mode = match code {
-            KeyCode::Up | KeyCode::Char('k') => Mode::Help(line.saturating_sub(1)),
-            KeyCode::Down | KeyCode::Char('j') => Mode::Help(line.saturating_add(1)),
-            KeyCode::PageUp => Mode::Help(line.saturating_sub(10)),
-            KeyCode::PageDown | KeyCode::Char(' ') => Mode::Help(line.saturating_add(10)),
-            KeyCode::Home => Mode::Help(0),
-            _ => Mode::Grid,
+            KeyCode::Up | KeyCode::Char('k') => ScreenMode::Help(line.saturating_sub(1)),
+            KeyCode::Down | KeyCode::Char('j') => ScreenMode::Help(line.saturating_add(1)),
+            KeyCode::PageUp => ScreenMode::Help(line.saturating_sub(10)),
+            KeyCode::PageDown | KeyCode::Char(' ') => ScreenMode::Help(line.saturating_add(10)),
+            KeyCode::Home => ScreenMode::Help(0),
+            _ => ScreenMode::Grid,
         };
     }
 
@@ -186,14 +186,14 @@ impl App {
         let users = self.shown.as_deref().map(users_of).unwrap_or_default();
         let is_chosen =
             |user: &UserRow| self.view.user.as_ref().is_some_and(|chosen| chosen.uid() == Some(user.uid));
-        self.mode = Mode::Users(users.iter().position(is_chosen).map_or(0, |at| at + 1));
+        self.mode = ScreenMode::Users(users.iter().position(is_chosen).map_or(0, |at| at + 1));
     }
 
     pub(super) fn on_users_key(&mut self, code: KeyCode, at: usize) {
         let users = self.shown.as_deref().map(users_of).unwrap_or_default();
         let last = users.len();
         let at = at.min(last);
-        self.mode = moved(code, at, last, LINES).map_or(Mode::Grid, Mode::Users);
+        self.mode = moved(code, at, last, LINES).map_or(ScreenMode::Grid, ScreenMode::Users);
         if code == KeyCode::Enter {
             let chosen = at.checked_sub(1).and_then(|at| users.get(at));
             self.view.user = chosen.map(|user| UserFilter::new(&user.label));
@@ -205,7 +205,7 @@ impl App {
         let last = self.hosts.len().saturating_sub(1);
         // The list may have become shorter since it was drawn.
         let at = at.min(last);
-        self.mode = moved(code, at, last, LINES).map_or(Mode::Grid, Mode::Hosts);
+        self.mode = moved(code, at, last, LINES).map_or(ScreenMode::Grid, ScreenMode::Hosts);
         let chosen = self.hosts.get(at).filter(|_| code == KeyCode::Enter)?;
         Some(Request::Select(chosen.info.host))
     }

@@ -13,7 +13,7 @@ use cpumon_query::group_name;
 use crate::history::RunTotals;
 use crate::rows::filter::{Input, ThreadLists};
 use crate::rows::sort::Sorter;
-use crate::rows::{Fold, GridRow, Group, RowId, RowKind, RowList, index};
+use crate::rows::{Fold, GridRow, RowGroup, RowId, RowKind, RowList, index};
 use crate::view::{Layout, View};
 
 impl RowList {
@@ -97,14 +97,14 @@ fn groups(input: &Input<'_>) -> RowList {
     RowList { rows, groups }
 }
 
-fn groups_by_name(input: &Input<'_>, processes: &[u32]) -> Vec<Group> {
+fn groups_by_name(input: &Input<'_>, processes: &[u32]) -> Vec<RowGroup> {
     let mut by_name: HashMap<Cow<'_, str>, usize> = HashMap::new();
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: Vec<RowGroup> = Vec::new();
     for &at in processes {
         let Some(process) = input.interval.processes.get(at as usize) else { continue };
         let name = group_name(input.view.group_by, input.interval.source, &process.info);
         let place = *by_name.entry(name).or_insert_with_key(|name| {
-            groups.push(Group { name: (&**name).into(), ..Group::default() });
+            groups.push(RowGroup { name: (&**name).into(), ..RowGroup::default() });
             groups.len() - 1
         });
         if let Some(group) = groups.get_mut(place) {

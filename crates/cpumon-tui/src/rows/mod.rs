@@ -70,7 +70,7 @@ impl GridRow {
 
 /// Processes with the same program, user, service or container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Group {
+pub(crate) struct RowGroup {
     pub name: Box<str>,
     /// Indexes of its processes in the interval's list.
     pub processes: Vec<u32>,
@@ -82,17 +82,17 @@ pub(crate) struct Group {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RowList {
     pub rows: Vec<GridRow>,
-    pub groups: Vec<Group>,
+    pub groups: Vec<RowGroup>,
 }
 
 #[derive(Copy, Clone, Debug)]
 pub(crate) enum Item<'a> {
-    Group(&'a Group),
+    Group(&'a RowGroup),
     Process(&'a ProcessInterval),
     Thread(&'a ThreadInterval),
 }
 
-impl Group {
+impl RowGroup {
     pub(crate) fn rows<'i>(&self, interval: &'i Interval) -> impl Iterator<Item = &'i ProcessInterval> {
         self.processes.iter().filter_map(|&at| interval.processes.get(at as usize))
     }
@@ -165,7 +165,7 @@ fn index(at: usize) -> u32 {
 }
 
 /// The run delays of all processes of a program.
-pub(crate) fn group_delays(interval: &Interval, group: &Group) -> DelayHistogram {
+pub(crate) fn group_delays(interval: &Interval, group: &RowGroup) -> DelayHistogram {
     let mut sum = DelayHistogram::default();
     for row in group.rows(interval) {
         if let Some(delays) = interval.delays_of(DelayOf::Process(row.key)) {

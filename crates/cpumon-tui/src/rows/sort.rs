@@ -10,7 +10,7 @@ use cpumon_model::{
 
 use crate::cells::limits_of;
 use crate::history::RunTotals;
-use crate::rows::{Group, Item, group_delays, main_thread, thread_name};
+use crate::rows::{Item, RowGroup, group_delays, main_thread, thread_name};
 use crate::view::{Col, View};
 
 pub(crate) struct Sorter<'a> {
@@ -27,7 +27,7 @@ pub(crate) struct Sorter<'a> {
 
 /// Sort key of a row.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Value {
+enum SortKey {
     Number(i64),
     Text(String),
 }
@@ -50,7 +50,7 @@ impl<'a> Sorter<'a> {
 
     pub(crate) fn processes(&self, places: &mut [u32]) {
         let row = |at: u32| self.interval.processes.get(at as usize);
-        self.sort(places, |at| row(at).map_or(Value::Number(0), |row| self.process(row)));
+        self.sort(places, |at| row(at).map_or(SortKey::Number(0), |row| self.process(row)));
     }
 
     /// A process's value in the sort column; `None` where that column cannot be added up.
@@ -65,23 +65,23 @@ impl<'a> Sorter<'a> {
 
     /// Sorts indices by the sums at these indices.
     pub(crate) fn by_sums(&self, places: &mut [u32], sums: &[i64]) {
-        self.sort(places, |at| Value::Number(sums.get(at as usize).copied().unwrap_or(0)));
+        self.sort(places, |at| SortKey::Number(sums.get(at as usize).copied().unwrap_or(0)));
     }
 
     pub(crate) fn threads(&self, places: &mut [u32]) {
         let row = |at: u32| self.interval.threads.get(at as usize);
-        self.sort(places, |at| row(at).map_or(Value::Number(0), |row| self.thread(row)));
+        self.sort(places, |at| row(at).map_or(SortKey::Number(0), |row| self.thread(row)));
     }
 
-    pub(crate) fn groups(&self, groups: &mut [Group]) {
-        let value = |group: &Group| match self.col {
-            Col::Threads => Value::Number(i64::from(group.thread_rows)),
-            Col::Seen => Value::Number(self.seen.run_ns(self.interval, &Item::Group(group))),
-            Col::Name | Col::Container | Col::User => Value::Text(group.name.to_lowercase()),
-            Col::Wait => Value::Text(self.longest_wait(&group.sched)),
+    pub(crate) fn groups(&self, groups: &mut [RowGroup]) {
+        let value = |group: &RowGroup| match self.col {
+            Col::Threads => SortKey::Number(i64::from(group.thread_rows)),
+            Col::Seen => SortKey::Number(self.seen.run_ns(self.interval, &Item::Group(group))),
+            Col::Name | Col::Container | Col::User => SortKey::Text(group.name.to_lowercase()),
+            Col::Wait => SortKey::Text(self.longest_wait(&group.sched)),
             Col::DelayP99 => p99(Some(&group_delays(self.interval, group)), &group.sched),
             Col::Limit | Col::Throttled => self.limits(&Item::Group(group)),
-            _ => Value::Number(self.measured(&group.delta, &group.sched)),
+            _ => SortKey::Number(self.measured(&group.delta, &group.sched)),
         };
         if self.is_rising {
             // The sort is stable: groups of equal value stay in the order of their first process.
@@ -92,7 +92,7 @@ impl<'a> Sorter<'a> {
     }
 
     /// Most sort values are numbers and cost nothing to compare, so they are kept beside the places.
-    fn sort(&self, places: &mut [u32], value: impl Fn(u32) -> Value) {
+    fn sort(&self, places: &mut [u32], value: impl Fn(u32) -> SortKey) {
         if self.is_rising {
             places.sort_by_cached_key(|&at| (value(at), at));
         } else {
@@ -102,9 +102,9 @@ impl<'a> Sorter<'a> {
     }
 
     /// The tightest limit comes first, then rows without one; unknown throttled time comes last.
-    fn limits(&self, item: &Item<'_>) -> Value {
+    fn limits(&self, item: &Item<'_>) -> SortKey {
         let limits = limits_of(&self.limits, self.interval, item);
-        Value::Number(if self.col == Col::Limit {
+        SortKey::Number(if self.col == Col::Limit {
             let code =
                 limits.map(|limits| limits.limit).filter(|limit| limit.is_limited()).map(CpuLimit::code);
             code.map_or(i64::MAX, |code| i64::try_from(code).unwrap_or(i64::MAX))
@@ -129,28 +129,28 @@ impl<'a> Sorter<'a> {
         sched.waits.longest().map_or("~".into(), |longest| text(longest).into_owned())
     }
 
-    fn process(&self, row: &ProcessInterval) -> Value {
-        Value::Number(match self.col {
+    fn process(&self, row: &ProcessInterval) -> SortKey {
+        SortKey::Number(match self.col {
             Col::Id | Col::Owner => i64::from(row.key.pid),
             Col::User => i64::from(row.info.uid),
             Col::Threads => i64::from(row.thread_rows),
             Col::Seen => self.seen.run_ns(self.interval, &Item::Process(row)),
-            Col::Container => return Value::Text(row.info.container.to_lowercase()),
-            Col::Name => return Value::Text(row.info.name.to_lowercase()),
+            Col::Container => return SortKey::Text(row.info.container.to_lowercase()),
+            Col::Name => return SortKey::Text(row.info.name.to_lowercase()),
             Col::State | Col::Nice | Col::LastCpu => {
                 return main_thread(self.interval, row)
-                    .map_or(Value::Number(i64::MAX), |row| self.thread(row));
+                    .map_or(SortKey::Number(i64::MAX), |row| self.thread(row));
             }
-            Col::Wait => return Value::Text(self.longest_wait(&row.sched)),
+            Col::Wait => return SortKey::Text(self.longest_wait(&row.sched)),
             Col::DelayP99 => return p99(self.interval.delays_of(DelayOf::Process(row.key)), &row.sched),
             Col::Limit | Col::Throttled => return self.limits(&Item::Process(row)),
             _ => self.measured(&row.delta, &row.sched),
         })
     }
 
-    fn thread(&self, row: &ThreadInterval) -> Value {
+    fn thread(&self, row: &ThreadInterval) -> SortKey {
         let owner = || self.interval.process(row.process);
-        Value::Number(match self.col {
+        SortKey::Number(match self.col {
             Col::Id => i64::from(row.key.tid),
             Col::Owner => i64::from(row.process.pid),
             Col::State => i64::from(row.state.0),
@@ -160,12 +160,12 @@ impl<'a> Sorter<'a> {
             Col::Threads => 1,
             Col::Seen => self.seen.run_ns(self.interval, &Item::Thread(row)),
             Col::Container => {
-                return Value::Text(
+                return SortKey::Text(
                     owner().map_or(String::new(), |process| process.info.container.to_lowercase()),
                 );
             }
-            Col::Name => return Value::Text(thread_name(self.interval, row).to_lowercase()),
-            Col::Wait => return Value::Text(self.longest_wait(&row.sched)),
+            Col::Name => return SortKey::Text(thread_name(self.interval, row).to_lowercase()),
+            Col::Wait => return SortKey::Text(self.longest_wait(&row.sched)),
             Col::DelayP99 => {
                 return p99(self.interval.delays_of(DelayOf::Thread(row.process, row.key)), &row.sched);
             }
@@ -176,9 +176,9 @@ impl<'a> Sorter<'a> {
 }
 
 /// 99th percentile of the run delays; rows without any come last.
-fn p99(delays: Option<&DelayHistogram>, sched: &SchedDelta) -> Value {
+fn p99(delays: Option<&DelayHistogram>, sched: &SchedDelta) -> SortKey {
     let ns = delays.and_then(|delays| delays.percentile_ns(99, sched.longest_ns()));
-    Value::Number(ns.map_or(-1, |ns| i64::try_from(ns).unwrap_or(i64::MAX)))
+    SortKey::Number(ns.map_or(-1, |ns| i64::try_from(ns).unwrap_or(i64::MAX)))
 }
 
 #[cfg(test)]

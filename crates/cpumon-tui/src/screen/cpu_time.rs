@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 
 use crate::app::App;
 use crate::text::{percent, seconds};
-use crate::theme::{MODES, Mode, Part, Theme};
+use crate::theme::{BarMode, MODES, StyledPart, Theme};
 
 /// Least width of a bar with its label and percentage.
 const MIN_CELL: usize = 19;
@@ -62,7 +62,7 @@ fn per_cpu(app: &App, cpus: &[CpuInterval], columns: usize, max_lines: usize) ->
 pub(super) fn busy_pct(times: &CpuTimes) -> Option<f64> {
     // Times come from other machines: their sum may not fit into 64 bits.
     let total: u128 = MODES.iter().map(|mode| u128::from((mode.ns)(times))).sum();
-    let is_busy = |mode: &&Mode| !matches!(mode.letter, 't' | 'w' | '.');
+    let is_busy = |mode: &&BarMode| !matches!(mode.letter, 't' | 'w' | '.');
     let busy: u128 = MODES.iter().filter(is_busy).map(|mode| u128::from((mode.ns)(times))).sum();
     (total > 0).then(|| busy as f64 * 100.0 / total as f64)
 }
@@ -140,10 +140,10 @@ pub(super) fn ledger(app: &App, interval: &Interval, columns: usize, max_lines: 
     app.theme.wrap(&parts(app, interval, length), " ", columns, max_lines.min(3))
 }
 
-fn parts(app: &App, interval: &Interval, length: Length) -> Vec<Part> {
+fn parts(app: &App, interval: &Interval, length: Length) -> Vec<StyledPart> {
     let ledger = &interval.ledger;
     let capacity = seconds(ledger.capacity_ns);
-    let mut parts: Vec<Part> = vec![match length {
+    let mut parts: Vec<StyledPart> = vec![match length {
         Length::Short => (format!("% of {capacity} s:"), Theme::bold()),
         Length::Tiny => ("CPU time %:".into(), Theme::bold()),
         _ => (format!("capacity {capacity} s ="), Theme::bold()),

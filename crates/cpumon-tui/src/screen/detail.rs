@@ -12,7 +12,7 @@ use ratatui::style::Style;
 
 use crate::app::{App, Clock};
 use crate::cells::{Cells, NONE};
-use crate::rows::{Group, Item, RowId};
+use crate::rows::{Item, RowGroup, RowId};
 use crate::screen::health::{about_limits, events_per_sec, losses, pressure};
 use crate::text::{ago, rate, safe, seconds, short, total, wrap};
 use crate::theme::Theme;
@@ -215,7 +215,7 @@ fn blocked(cells: &Cells<'_>, item: &Item<'_>) -> String {
     text
 }
 
-fn about_group(group: &Group, by: GroupBy, shown: &Interval) -> Vec<Entry> {
+fn about_group(group: &RowGroup, by: GroupBy, shown: &Interval) -> Vec<Entry> {
     let pids: Vec<String> = group.rows(shown).take(100).map(|row| row.key.pid.to_string()).collect();
     vec![
         (by.name(), format!("{}, {} processes", safe(&group.name), group.processes.len())),

@@ -10,7 +10,7 @@ use crate::app::{App, Clock};
 use crate::screen::cpu_time::{bars, busy_pct, ledger, sum};
 use crate::screen::health::{hidden_processes, losses_now, no_bpf, own_cost, run_queue, used_up_quota};
 use crate::text::{ago, clip, percent, safe, seconds, width};
-use crate::theme::{Part, Theme};
+use crate::theme::{StyledPart, Theme};
 use crate::view::Layout;
 
 /// Up to this height the header has two lines, and the plot is drawn only if the user asks for it.
@@ -23,7 +23,7 @@ pub(crate) fn lines(app: &App, area: Rect) -> Vec<Line<'static>> {
     }
     let mut lines = vec![clock_line(app, columns, &[])];
     let Some(shown) = &app.shown else { return lines };
-    let facts: Vec<Part> =
+    let facts: Vec<StyledPart> =
         [problems(app, shown), filters(app), limits(app, shown), facts(app, shown)].concat();
     push_padded(
         &mut lines,
@@ -81,7 +81,7 @@ fn small(app: &App, columns: usize, height: u16) -> Vec<Line<'static>> {
 }
 
 /// LIVE, PAUSED or PAST, the host, the moment, facts if there are any, else the interval's length and the origin of the data.
-fn clock_line(app: &App, columns: usize, facts: &[Part]) -> Line<'static> {
+fn clock_line(app: &App, columns: usize, facts: &[StyledPart]) -> Line<'static> {
     let (label, style) = clock_label(app);
     let host = app.status().map_or_else(|| "no host".to_string(), |status| safe(&status.info.hostname));
     let mut spans = vec![Span::styled(format!(" {label} "), style), Span::raw(" ")];
@@ -147,7 +147,7 @@ fn clock_label(app: &App) -> (String, Style) {
 }
 
 /// Problems that affect the figures: they come first, so that a narrow screen cuts them last.
-fn problems(app: &App, shown: &Interval) -> Vec<Part> {
+fn problems(app: &App, shown: &Interval) -> Vec<StyledPart> {
     let mut texts: Vec<String> = Vec::new();
     // Trust of the interval, because a host may have been enrolled since.
     if let Some(status) = app.status()
@@ -166,12 +166,12 @@ fn problems(app: &App, shown: &Interval) -> Vec<Part> {
 }
 
 /// A CPU limit that was reached: the figures are correct, but do not show why the tasks are slow.
-fn limits(app: &App, shown: &Interval) -> Vec<Part> {
+fn limits(app: &App, shown: &Interval) -> Vec<StyledPart> {
     used_up_quota(shown, app.theme.cut()).map(|text| (text, Theme::bold())).into_iter().collect()
 }
 
 /// Filters: without them a user would miss rows and not know why.
-fn filters(app: &App) -> Vec<Part> {
+fn filters(app: &App) -> Vec<StyledPart> {
     let mut texts: Vec<String> = Vec::new();
     if !app.view.filter.is_empty() {
         texts.push(format!("filter {}", safe(&app.view.filter)));
@@ -201,7 +201,7 @@ fn filters(app: &App) -> Vec<Part> {
 }
 
 /// Trust, the source, the number of tasks, the cost of measuring.
-fn facts(app: &App, shown: &Interval) -> Vec<Part> {
+fn facts(app: &App, shown: &Interval) -> Vec<StyledPart> {
     let mut texts: Vec<String> = Vec::new();
     let trust = app.status().map(|status| shown.trust.unwrap_or(status.trust));
     texts
@@ -217,8 +217,8 @@ fn facts(app: &App, shown: &Interval) -> Vec<Part> {
 }
 
 /// The short form for a small screen, with the utilization that a bar would show.
-fn short_facts(app: &App, shown: &Interval) -> Vec<Part> {
-    let mut parts: Vec<Part> = Vec::new();
+fn short_facts(app: &App, shown: &Interval) -> Vec<StyledPart> {
+    let mut parts: Vec<StyledPart> = Vec::new();
     let sum: CpuTimes = sum(&shown.cpus);
     if let Some(busy) = busy_pct(&sum) {
         let count = shown.cpus.len();

@@ -15,7 +15,7 @@ use ratatui::style::Style;
 
 pub use self::health::{events_per_sec, losses_of_agent};
 pub use self::report::{report_head, report_notes};
-use crate::app::{App, Mode, Pane, Prompt};
+use crate::app::{App, Pane, Prompt, ScreenMode};
 use crate::cells::Cells;
 use crate::text::{clip, safe, width, wrap};
 use crate::theme::Theme;
@@ -52,17 +52,17 @@ impl App {
             self.draw_waiting(body, frame);
         }
         // Below the status line, which may cover its last lines.
-        if self.mode == Mode::Report {
+        if self.mode == ScreenMode::Report {
             report::draw(self, frame);
         }
         if area.height > 1 {
             self.draw_status(Rect { y: area.bottom() - 1, height: 1, ..area }, frame);
         }
         match self.mode {
-            Mode::Help(from) => windows::draw_help(self, from, frame),
-            Mode::Hosts(at) => windows::draw_hosts(self, at, frame),
-            Mode::Users(at) => windows::draw_users(self, at, frame),
-            Mode::Report | Mode::Grid | Mode::Prompt(..) => {}
+            ScreenMode::Help(from) => windows::draw_help(self, from, frame),
+            ScreenMode::Hosts(at) => windows::draw_hosts(self, at, frame),
+            ScreenMode::Users(at) => windows::draw_users(self, at, frame),
+            ScreenMode::Report | ScreenMode::Grid | ScreenMode::Prompt(..) => {}
         }
         if self.theme.ascii {
             keep_ascii(frame);
@@ -145,7 +145,7 @@ impl App {
     /// The prompt, else the notice, else the error of the feed, else a few keys.
     fn draw_status(&self, area: Rect, frame: &mut Frame<'_>) {
         let columns = usize::from(area.width);
-        if let Mode::Prompt(prompt, text) = &self.mode {
+        if let ScreenMode::Prompt(prompt, text) = &self.mode {
             let label = match prompt {
                 Prompt::Search => "search: ",
                 Prompt::Filter => "filter: ",
@@ -178,7 +178,7 @@ impl App {
         let (text, style) = match (&self.notice, &self.problem) {
             (Some(notice), _) => (safe(notice), Theme::bold()),
             (None, Some(problem)) => (safe(problem), self.theme.warn()),
-            (None, None) if self.mode == Mode::Report => {
+            (None, None) if self.mode == ScreenMode::Report => {
                 let long = "Enter shows a row  P M B S sort  g grouping  R range  Esc closes";
                 let short = "Enter row  P M B S sort  g R  Esc closes";
                 (if columns < long.len() { short } else { long }.to_string(), Theme::dim())

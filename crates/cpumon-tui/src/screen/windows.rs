@@ -9,7 +9,7 @@ use ratatui::symbols::border;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Paragraph};
 
-use crate::app::{App, Mode};
+use crate::app::{App, ScreenMode};
 use crate::cells::NONE;
 use crate::columns::choose;
 use crate::screen::health::LOSSES;
@@ -188,14 +188,14 @@ pub(super) fn draw_help(app: &mut App, from: u16, frame: &mut Frame<'_>) {
     let from = from.min(u16::try_from(hidden).unwrap_or(u16::MAX));
     frame.render_widget(Paragraph::new(lines).scroll((from, 0)), inner);
     // The line that is shown, not the one that was requested: after the end was reached, Up must act at once.
-    app.mode = Mode::Help(from);
+    app.mode = ScreenMode::Help(from);
 }
 
 fn help_lines(app: &App, columns: usize) -> Vec<Line<'static>> {
     let theme = app.theme;
     let label_width = if columns < 60 { 0 } else { 28 };
     let terms = app.shown.as_ref().map_or(Terms::LINUX, |shown| Terms::of(shown.source));
-    let mode = |mode: &theme::Mode| {
+    let mode = |mode: &theme::BarMode| {
         let term = terms.of_column(&format!("{}_ns", mode.name));
         format!("{} {}", mode.letter, term.map_or(mode.name, |term| term.label))
     };
