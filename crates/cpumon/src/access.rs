@@ -13,7 +13,7 @@ use cpumon_model::escape;
 use cpumon_web::TokenFile;
 use serde::Deserialize;
 
-use crate::cli::{AuditArgs, Format, KeyAction, KeyArgs, LoginTokenAction, LoginTokenArgs};
+use crate::cli::{AuditArgs, KeyAction, KeyArgs, LoginTokenAction, LoginTokenArgs, OutputFormat};
 use crate::exit::{Outcome, say};
 use crate::paths::{key_file, state_dir, store_for_writing};
 use crate::table::write_texts;
@@ -105,7 +105,7 @@ pub fn audit(args: &AuditArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let since_ns = args.since.map_or(i64::MIN, |since| since.wall_ns);
     entries.retain(|entry| entry.time_ns >= since_ns);
     entries.sort_by_key(|entry| entry.time_ns);
-    let is_table = args.format.get() == Format::Table;
+    let is_table = args.format.get() == OutputFormat::Table;
     let rows = entries.iter().map(|entry| {
         // Programs get the time in ns and the exact text, which JSON escapes.
         let shown = |text: &str| if is_table { escape(text).to_string() } else { text.to_owned() };
@@ -174,7 +174,7 @@ mod tests {
         assert!(run(KeyAction::Retire { id: first }).is_err());
     }
 
-    fn shown(dir: &Path, format: Format, since_ns: Option<i64>) -> (String, Outcome) {
+    fn shown(dir: &Path, format: OutputFormat, since_ns: Option<i64>) -> (String, Outcome) {
         let args = AuditArgs {
             since: since_ns.map(|wall_ns| when::When { wall_ns }),
             format: FormatArgs { format: Some(format), ..FormatArgs::default() },
@@ -191,15 +191,15 @@ mod tests {
         let log = AuditLog::in_dir(dir.path());
         log.note(AuditEvent::Refused, "10.0.0.66", "", "first");
         log.note(AuditEvent::Enrolled, "10.0.0.7", "evil\x1b[2J", "second");
-        let (table, outcome) = shown(dir.path(), Format::Table, None);
+        let (table, outcome) = shown(dir.path(), OutputFormat::Table, None);
         let lines: Vec<&str> = table.lines().collect();
         assert!(lines[1].contains("refused") && lines[2].contains("evil\\x1b[2J"), "{table}");
         assert_eq!(outcome, Outcome::Done);
-        let (lines, _) = shown(dir.path(), Format::Jsonl, None);
+        let (lines, _) = shown(dir.path(), OutputFormat::Jsonl, None);
         let last: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
         assert_eq!((&last["event"], &last["subject"]), (&"enrolled".into(), &"evil\x1b[2J".into()));
-        assert_eq!(shown(dir.path(), Format::Jsonl, Some(i64::MAX)).0, "");
+        assert_eq!(shown(dir.path(), OutputFormat::Jsonl, Some(i64::MAX)).0, "");
         fs::write(&log.files()[1], "no entry\n").unwrap();
-        assert_eq!(shown(dir.path(), Format::Jsonl, None).1, Outcome::DataMissing);
+        assert_eq!(shown(dir.path(), OutputFormat::Jsonl, None).1, Outcome::DataMissing);
     }
 }

@@ -15,7 +15,7 @@ use cpumon_query::json::Named;
 use cpumon_query::text::{decimal, signed};
 use serde::Serialize;
 
-use crate::cli::{AccuracyArgs, Format};
+use crate::cli::{AccuracyArgs, OutputFormat};
 use crate::exit::{Outcome, Signals};
 use crate::table::{paragraph, terminal_columns, write_columns, write_json, write_rows};
 
@@ -31,8 +31,8 @@ pub fn accuracy(args: &AccuracyArgs, out: &mut dyn Write) -> anyhow::Result<Outc
     let findings = compare(args, &mut reader, &signals, notes)?;
     let limit = if args.all { usize::MAX } else { ROWS };
     match args.format.get() {
-        Format::Table => text(&findings, limit, terminal_columns(), out),
-        Format::Json => json(&findings, out),
+        OutputFormat::Table => text(&findings, limit, terminal_columns(), out),
+        OutputFormat::Json => json(&findings, out),
         format => write_rows(format, &fields(), &findings.rows, out),
     }
     .context("cannot write the comparison")?;

@@ -39,12 +39,12 @@ pub const HTTP_URL: &str = "http://127.0.0.1:3080";
 pub struct Cli {
     /// The command.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: CliCommand,
 }
 
 /// The commands.
 #[derive(Clone, Debug, Subcommand)]
-pub enum Command {
+pub enum CliCommand {
     /// Show where the CPU time goes: on this machine, on a host of a receiver, or at a past moment
     Top(TopArgs),
     /// Run a receiver and a terminal view on loopback only, to try cpumon

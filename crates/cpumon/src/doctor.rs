@@ -9,7 +9,7 @@ use cpumon_model::escape;
 use cpumon_query::json::Named;
 use serde::Serialize;
 
-use crate::cli::{DoctorArgs, Format};
+use crate::cli::{DoctorArgs, OutputFormat};
 use crate::exit::Outcome;
 use crate::table::{terminal_columns, write_json, write_texts};
 
@@ -22,11 +22,11 @@ pub fn doctor(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
     };
     let diagnosis = diagnose(&options);
     match args.format.get() {
-        Format::Table => {
+        OutputFormat::Table => {
             let write = if args.verbose { write_details } else { write_summary };
             write(&diagnosis, report_columns(), out).context("cannot write the report")?;
         }
-        Format::Json => write_json(&Report::from(&diagnosis), out)?,
+        OutputFormat::Json => write_json(&DoctorReport::from(&diagnosis), out)?,
         format => {
             let shown = |check: &Check| texts(check).map(|text| escape(text).to_string());
             write_texts(NAMES, diagnosis.checks.iter().map(shown), format, out)?;
@@ -43,12 +43,12 @@ fn texts(check: &Check) -> [&str; 6] {
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct DoctorReport<'a> {
     is_complete: bool,
     checks: Vec<Named<&'a str>>,
 }
 
-impl<'a> From<&'a Diagnosis> for Report<'a> {
+impl<'a> From<&'a Diagnosis> for DoctorReport<'a> {
     fn from(diagnosis: &'a Diagnosis) -> Self {
         let checks = diagnosis.checks.iter().map(|check| NAMES.into_iter().zip(texts(check)).collect());
         Self { is_complete: diagnosis.is_complete(), checks: checks.collect() }

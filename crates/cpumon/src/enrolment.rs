@@ -17,7 +17,7 @@ use cpumon_receiver::enrollment::{
 use cpumon_store::{HostRecord, Reader};
 
 use crate::cli::{
-    AcceptArgs, DiscoverCommandArgs, EnrolledArgs, Format, RejectArgs, RevokeArgs, StateArgs, TokenArgs,
+    AcceptArgs, DiscoverCommandArgs, EnrolledArgs, OutputFormat, RejectArgs, RevokeArgs, StateArgs, TokenArgs,
 };
 use crate::exit::{Outcome, say};
 use crate::paths::{state_dir, store_for_writing};
@@ -176,7 +176,7 @@ pub fn enrolled(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outc
 /// `cpumon discover`: as `cpumon-agent discover`, with a choice of formats.
 pub fn discover(args: &DiscoverCommandArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let format = args.format.get();
-    let is_found = if format == Format::Table {
+    let is_found = if format == OutputFormat::Table {
         let (text, is_found) = args.discovery.run()?;
         write!(out, "{text}").context("cannot write to standard output")?;
         is_found

@@ -12,7 +12,7 @@ use cpumon_query::status;
 use cpumon_query::text::{decimal, name_text};
 use serde_json::{Value, json};
 
-use crate::cli::{Format, HostsArgs};
+use crate::cli::{HostsArgs, OutputFormat};
 use crate::client::Client;
 use crate::exit::{Outcome, Usage, say};
 use crate::table::{terminal_columns, write_columns, write_json};
@@ -23,19 +23,19 @@ pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let columns = terminal_columns();
     let words = args.search.as_deref().filter(|words| !words.trim().is_empty());
     let is_empty = match args.format.get() {
-        Format::Table if args.busiest => {
+        OutputFormat::Table if args.busiest => {
             let lines = client.fleet_file(&query(args, "jsonl"))?;
             write_busiest(&lines, words, columns, out).context("cannot write the hosts")?;
             rows_of(&lines).next().is_none()
         }
-        Format::Table => {
+        OutputFormat::Table => {
             let status = client.status()?;
             let rows = rows_of(&client.fleet_file(&query(args, "jsonl"))?).collect();
             let listed = Listed { rows, sort: args.sort, has_order: args.wants_fleet() };
             write_listed(&status, &listed, words, columns, out).context("cannot write the hosts")?;
             listed.is_empty()
         }
-        Format::Json if !args.wants_fleet() => {
+        OutputFormat::Json if !args.wants_fleet() => {
             let status = client.status()?;
             let lines = client.fleet_file(&query(args, "jsonl"))?;
             let stored = rows_of(&lines).filter(is_stored).map(|row| {
@@ -48,10 +48,10 @@ pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         }
         format => {
             let name = match format {
-                Format::Csv => "csv",
-                Format::Parquet => "parquet",
-                Format::Json => "json",
-                Format::Jsonl | Format::Table => "jsonl",
+                OutputFormat::Csv => "csv",
+                OutputFormat::Parquet => "parquet",
+                OutputFormat::Json => "json",
+                OutputFormat::Jsonl | OutputFormat::Table => "jsonl",
             };
             out.write_all(&client.fleet_file(&query(args, name))?).context("cannot write the hosts")?;
             match words {
@@ -170,7 +170,7 @@ impl Listed {
 
 /// The data of a host in a table.
 #[derive(Debug)]
-struct Line<'l> {
+struct HostLine<'l> {
     id: String,
     /// The receiver's host; `None` if only the store has it.
     host: Option<&'l HostStatus>,
@@ -178,7 +178,7 @@ struct Line<'l> {
     row: Option<&'l Value>,
 }
 
-impl<'l> Line<'l> {
+impl<'l> HostLine<'l> {
     fn all(status: &'l status::Status, listed: Option<&'l Listed>) -> Vec<Self> {
         let rows = listed.map_or(&[][..], |listed| &listed.rows);
         let places: HashMap<&str, usize> = rows.iter().map(|row| text(row, "id")).zip(0..).collect();
@@ -234,54 +234,56 @@ pub fn write_hosts(
     columns: usize,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let lines = Line::all(status, listed);
+    let lines = HostLine::all(status, listed);
     let sort = listed.and_then(|listed| listed.sort);
     // The column of the order is always shown.
     let rank = |order, rank| if sort == Some(order) { 0 } else { rank };
     let none = || ["-"; 2].map(str::to_owned);
-    let clock = |line: &Line<'_>| line.host.map_or_else(none, show_clock);
-    let lost = |line: &Line<'_>| {
+    let clock = |line: &HostLine<'_>| line.host.map_or_else(none, show_clock);
+    let lost = |line: &HostLine<'_>| {
         line.host
             .map_or_else(none, |host| show_loss(&host.loss, over_limit(host, &status.receiver.rejected_by)))
     };
     let mut fields = vec![
-        Field::shown("HOST", 0, |line: &Line<'_>| {
+        Field::shown("HOST", 0, |line: &HostLine<'_>| {
             line.host.map_or_else(
                 || line.of_row(|row| name_text(text(row, "hostname"))),
                 |host| name_text(&host.info.hostname),
             )
         })
         .left(),
-        Field::shown("ID", 8, |line: &Line<'_>| line.id.clone()).whole(),
-        Field::shown("TRUST", 2, |line: &Line<'_>| {
+        Field::shown("ID", 8, |line: &HostLine<'_>| line.id.clone()).whole(),
+        Field::shown("TRUST", 2, |line: &HostLine<'_>| {
             let of_row = || line.of_row(|row| escape(text(row, "trust")).to_string());
             line.host.map_or_else(of_row, |host| host.trust.name().to_owned())
         })
         .whole(),
-        Field::shown("SOURCE", 7, |line: &Line<'_>| line.of_host(|host| host.source.name().to_owned()))
+        Field::shown("SOURCE", 7, |line: &HostLine<'_>| line.of_host(|host| host.source.name().to_owned()))
             .whole(),
-        Field::shown("ADDRESS", 5, |line: &Line<'_>| line.of_host(|host| escape(&host.address).to_string()))
-            .whole(),
+        Field::shown("ADDRESS", 5, |line: &HostLine<'_>| {
+            line.of_host(|host| escape(&host.address).to_string())
+        })
+        .whole(),
     ];
     if listed.is_some() {
         let busiest =
-            Field::shown("BUSIEST", rank(HostOrder::Top, 3), |line: &Line<'_>| line.of_row(busiest));
+            Field::shown("BUSIEST", rank(HostOrder::Top, 3), |line: &HostLine<'_>| line.of_row(busiest));
         let figure = sort.and_then(figure_of_order);
         let is_wider = figure.is_some()
             || matches!(sort, Some(HostOrder::Top | HostOrder::Threads | HostOrder::ClockOffset));
         fields.push(busiest.left());
-        fields.push(Field::shown("BUSY", u8::from(is_wider), |line: &Line<'_>| {
+        fields.push(Field::shown("BUSY", u8::from(is_wider), |line: &HostLine<'_>| {
             line.of_row(|row| percent(row, "busy_ratio", 1))
         }));
         if let Some((title, cell)) = figure {
-            let field = Field::shown(title, 0, move |line: &Line<'_>| line.of_row(cell));
+            let field = Field::shown(title, 0, move |line: &HostLine<'_>| line.of_row(cell));
             // Agents choose their texts: these are cut as names are.
             let is_text = matches!(sort, Some(HostOrder::Health | HostOrder::Agent));
             fields.push(if is_text { field.left() } else { field });
         }
     }
     fields.extend([
-        Field::shown("THREADS", rank(HostOrder::Threads, 4), |line: &Line<'_>| {
+        Field::shown("THREADS", rank(HostOrder::Threads, 4), |line: &HostLine<'_>| {
             line.of_host(|host| host.thread_count.to_string())
         }),
         in_two("SEEN", 0, |line| line.seen(status.now_wall_ns)),
@@ -295,9 +297,9 @@ pub fn write_hosts(
 fn in_two<'f, 'l: 'f>(
     title: &'static str,
     rank: u8,
-    texts: impl Fn(&Line<'l>) -> [String; 2] + Copy + 'f,
-) -> Field<'f, Line<'l>> {
-    let text = move |line: &Line<'l>, at: usize| texts(line).into_iter().nth(at).unwrap_or_default();
+    texts: impl Fn(&HostLine<'l>) -> [String; 2] + Copy + 'f,
+) -> Field<'f, HostLine<'l>> {
+    let text = move |line: &HostLine<'l>, at: usize| texts(line).into_iter().nth(at).unwrap_or_default();
     Field::shown(title, rank, move |line| text(line, 0)).or_short(move |line| text(line, 1))
 }
 
@@ -391,10 +393,10 @@ fn show_clock(host: &HostStatus) -> [String; 2] {
 }
 
 /// A column: the title, and the cell of a row of the receiver's list.
-type Figure = (&'static str, fn(&Value) -> String);
+type HostFigure = (&'static str, fn(&Value) -> String);
 
 /// The figure of the list's order; `None`: the table has a column for it.
-fn figure_of_order(order: HostOrder) -> Option<Figure> {
+fn figure_of_order(order: HostOrder) -> Option<HostFigure> {
     Some(match order {
         // BUSY is for the last interval.
         HostOrder::Busy => ("1 MIN", |row| percent(row, "minute_busy_ratio", 1)),

@@ -16,7 +16,7 @@ use cpumon_wire::spool::{self, SegmentHeader};
 use crate::cli::ImportArgs;
 use crate::exit::{Outcome, Usage, say};
 use crate::paths::store_for_writing;
-use crate::recording::{self, Reading, RecordingEvent};
+use crate::recording::{self, RecordingEvent, RecordingSummary};
 use crate::when;
 
 /// Snapshots between two commits.
@@ -207,7 +207,7 @@ impl<'a> Import<'a> {
         Ok(boots.iter().filter_map(|(host, boots)| describe_twins(*host, boots)).collect())
     }
 
-    fn lines(&self, reading: &Reading) -> Vec<String> {
+    fn lines(&self, reading: &RecordingSummary) -> Vec<String> {
         let report = reading.report;
         let names: Vec<String> = self.hosts.iter().map(|(_, name)| escape(name).to_string()).collect();
         let of = if names.is_empty() { String::new() } else { format!(" of {}", names.join(", ")) };

@@ -181,7 +181,7 @@ fn terms(ledger: &LedgerSum) -> Terms {
     if ledger.is_windows { Terms::WINDOWS } else { Terms::LINUX }
 }
 
-struct Line {
+struct LedgerLine {
     /// Heading for people; those of irq and softirq are the system's words.
     title: fn(Terms) -> String,
     /// Name of the column, as in exports.
@@ -190,20 +190,24 @@ struct Line {
 }
 
 /// The lines in order; behind [`SHARE_AT`] lines is the share of the capacity that is not attributed.
-static LINES: [Line; 9] = [
-    Line { title: |_| "CAPACITY".to_owned(), name: "capacity_ns", ns: |of| Some(of.capacity_ns) },
-    Line { title: |_| "THREADS".to_owned(), name: "ledger_threads_ns", ns: |of| Some(of.threads_ns) },
-    Line { title: |_| "EXITED".to_owned(), name: "ledger_exited_ns", ns: |of| of.exited_ns },
-    Line { title: |terms| terms.irq.label.to_uppercase(), name: "ledger_irq_ns", ns: |of| of.irq_ns },
-    Line {
+static LINES: [LedgerLine; 9] = [
+    LedgerLine { title: |_| "CAPACITY".to_owned(), name: "capacity_ns", ns: |of| Some(of.capacity_ns) },
+    LedgerLine { title: |_| "THREADS".to_owned(), name: "ledger_threads_ns", ns: |of| Some(of.threads_ns) },
+    LedgerLine { title: |_| "EXITED".to_owned(), name: "ledger_exited_ns", ns: |of| of.exited_ns },
+    LedgerLine { title: |terms| terms.irq.label.to_uppercase(), name: "ledger_irq_ns", ns: |of| of.irq_ns },
+    LedgerLine {
         title: |terms| terms.softirq.label.to_uppercase(),
         name: "ledger_softirq_ns",
         ns: |of| of.softirq_ns,
     },
-    Line { title: |_| "STEAL".to_owned(), name: "ledger_steal_ns", ns: |of| Some(of.steal_ns) },
-    Line { title: |_| "IDLE".to_owned(), name: "ledger_idle_ns", ns: |of| Some(of.idle_ns) },
-    Line { title: |_| "UNATTRIBUTED".to_owned(), name: "unattributed_ns", ns: |of| Some(of.unattributed_ns) },
-    Line { title: |_| "UNKNOWN".to_owned(), name: "unknown_ns", ns: |of| of.unknown_ns },
+    LedgerLine { title: |_| "STEAL".to_owned(), name: "ledger_steal_ns", ns: |of| Some(of.steal_ns) },
+    LedgerLine { title: |_| "IDLE".to_owned(), name: "ledger_idle_ns", ns: |of| Some(of.idle_ns) },
+    LedgerLine {
+        title: |_| "UNATTRIBUTED".to_owned(),
+        name: "unattributed_ns",
+        ns: |of| Some(of.unattributed_ns),
+    },
+    LedgerLine { title: |_| "UNKNOWN".to_owned(), name: "unknown_ns", ns: |of| of.unknown_ns },
 ];
 const SHARE_AT: usize = 8;
 
@@ -280,7 +284,7 @@ fn notes(ledger: &LedgerSum) -> Vec<String> {
 }
 
 /// A host, a CPU or a worst interval.
-struct Row<'l> {
+struct LedgerRow<'l> {
     scope: &'static str,
     host: &'l str,
     cpu: Option<u32>,
@@ -291,24 +295,24 @@ struct Row<'l> {
 }
 
 /// The columns of rows for programs; names are those of the shared columns.
-fn fields<'l>() -> Vec<Field<'static, Row<'l>>> {
+fn fields<'l>() -> Vec<Field<'static, LedgerRow<'l>>> {
     let mut all = vec![
-        Field::text("scope", |row: &Row<'l>| Some(row.scope.into())),
-        Field::text("host", |row: &Row<'l>| Some(row.host.into())),
-        Field::int("cpu", |row: &Row<'l>| row.cpu.map(i64::from)),
-        Field::int("begin_ns", |row: &Row<'l>| row.begin_ns),
-        Field::int("end_ns", |row: &Row<'l>| row.end_ns),
-        Field::count("duration_ns", |row: &Row<'l>| row.duration_ns),
+        Field::text("scope", |row: &LedgerRow<'l>| Some(row.scope.into())),
+        Field::text("host", |row: &LedgerRow<'l>| Some(row.host.into())),
+        Field::int("cpu", |row: &LedgerRow<'l>| row.cpu.map(i64::from)),
+        Field::int("begin_ns", |row: &LedgerRow<'l>| row.begin_ns),
+        Field::int("end_ns", |row: &LedgerRow<'l>| row.end_ns),
+        Field::count("duration_ns", |row: &LedgerRow<'l>| row.duration_ns),
     ];
-    all.extend(LINES.iter().map(|line| Field::int(line.name, |row: &Row<'l>| (line.ns)(&row.lines))));
-    let share = Field::real("unattributed_ratio", |row: &Row<'l>| row.lines.ratio());
+    all.extend(LINES.iter().map(|line| Field::int(line.name, |row: &LedgerRow<'l>| (line.ns)(&row.lines))));
+    let share = Field::real("unattributed_ratio", |row: &LedgerRow<'l>| row.lines.ratio());
     all.insert(all.len() - 1, share);
     all
 }
 
 /// One row a host, a CPU and a worst interval.
-fn rows_of(ledger: &LedgerSum) -> Vec<Row<'_>> {
-    let whole = |scope, cpu, lines| Row {
+fn rows_of(ledger: &LedgerSum) -> Vec<LedgerRow<'_>> {
+    let whole = |scope, cpu, lines| LedgerRow {
         scope,
         host: &ledger.host,
         cpu,
@@ -319,7 +323,7 @@ fn rows_of(ledger: &LedgerSum) -> Vec<Row<'_>> {
     };
     let mut rows = vec![whole("host", None, ledger.total())];
     rows.extend(ledger.per_cpu().map(|(cpu, lines)| whole("cpu", Some(cpu), lines)));
-    rows.extend(ledger.worst.iter().map(|bad| Row {
+    rows.extend(ledger.worst.iter().map(|bad| LedgerRow {
         begin_ns: bad.end_wall_ns.saturating_sub(i64::try_from(bad.duration_ns).unwrap_or(i64::MAX)),
         end_ns: bad.end_wall_ns,
         duration_ns: bad.duration_ns,

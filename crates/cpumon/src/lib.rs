@@ -43,9 +43,9 @@ use anyhow::Context;
 use cpumon_agent::signals::survive_file_limit;
 use cpumon_agent::{AgentArgs, AgentError};
 
-use crate::cli::{Cli, Command, HostsArgs, HostsCommand, StoreCommand, StoreCommandArgs, TraceCommand};
+use crate::cli::{Cli, CliCommand, HostsArgs, HostsCommand, StoreCommand, StoreCommandArgs, TraceCommand};
 use crate::exit::{ASKS_TO_STOP, Outcome, Signals, finish};
-use crate::output::Output;
+use crate::output::CommandOutput;
 
 /// Runs the program with `args`, whose first word is the name of the program. Without any other word it is `cpumon top` on a terminal,
 /// and a usage error elsewhere.
@@ -74,28 +74,28 @@ fn print_help(text: &clap::Error) -> anyhow::Result<Outcome> {
 }
 
 pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
-    let mut out = Output::default();
+    let mut out = CommandOutput::default();
     let done = match &cli.command {
-        Command::Top(args) => top::top(args),
-        Command::Run(args) => serve::run(args),
-        Command::Serve(args) => serve::serve(args),
-        Command::Agent(args) => agent(args),
-        Command::LoginToken(args) => access::login_token(args, out.to(args.action.format())?),
-        Command::Ledger(args) => ledger::ledger(args, out.to(&args.format)?),
-        Command::Report(args) => report::report(args, out.to(&args.format)?),
-        Command::Gaps(args) => report::gaps(args, out.to(&args.format)?),
-        Command::Find(args) => report::find(args, out.to(&args.format)?),
-        Command::Export(args) => export::export(args),
-        Command::Import(args) => import::import(args),
-        Command::Sql(args) => store::sql(args, out.to(&args.format)?),
-        Command::Store(StoreCommandArgs { command: StoreCommand::Check(args) }) => {
+        CliCommand::Top(args) => top::top(args),
+        CliCommand::Run(args) => serve::run(args),
+        CliCommand::Serve(args) => serve::serve(args),
+        CliCommand::Agent(args) => agent(args),
+        CliCommand::LoginToken(args) => access::login_token(args, out.to(args.action.format())?),
+        CliCommand::Ledger(args) => ledger::ledger(args, out.to(&args.format)?),
+        CliCommand::Report(args) => report::report(args, out.to(&args.format)?),
+        CliCommand::Gaps(args) => report::gaps(args, out.to(&args.format)?),
+        CliCommand::Find(args) => report::find(args, out.to(&args.format)?),
+        CliCommand::Export(args) => export::export(args),
+        CliCommand::Import(args) => import::import(args),
+        CliCommand::Sql(args) => store::sql(args, out.to(&args.format)?),
+        CliCommand::Store(StoreCommandArgs { command: StoreCommand::Check(args) }) => {
             store::check(args, out.to(&args.format)?)
         }
-        Command::Key(args) => access::key(args, out.to(args.action.format())?),
-        Command::Token(args) => enrolment::token(args, out.stdout()),
-        Command::Enroll(args) => enrolment::enroll(args, out.stdout()),
-        Command::Discover(args) => enrolment::discover(args, out.to(&args.format)?),
-        Command::Hosts(HostsArgs { command: Some(command), .. }) => {
+        CliCommand::Key(args) => access::key(args, out.to(args.action.format())?),
+        CliCommand::Token(args) => enrolment::token(args, out.stdout()),
+        CliCommand::Enroll(args) => enrolment::enroll(args, out.stdout()),
+        CliCommand::Discover(args) => enrolment::discover(args, out.to(&args.format)?),
+        CliCommand::Hosts(HostsArgs { command: Some(command), .. }) => {
             let out = out.to(command.format())?;
             match command {
                 HostsCommand::Revoke(args) => enrolment::revoke(args, out),
@@ -106,15 +106,15 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
                 HostsCommand::Reject(args) => enrolment::reject(args, out),
             }
         }
-        Command::Hosts(args) if args.stored || args.store.is_some() => {
+        CliCommand::Hosts(args) if args.stored || args.store.is_some() => {
             store::hosts(args, out.to(&args.format)?)
         }
-        Command::Hosts(args) => hosts::hosts(args, out.to(&args.format)?),
-        Command::Audit(args) => access::audit(args, out.to(&args.format)?),
-        Command::Status(args) => status::status(args, out.to(&args.format)?),
-        Command::Doctor(args) => doctor::doctor(args, out.to(&args.format)?),
-        Command::Accuracy(args) => accuracy::accuracy(args, out.to(&args.format)?),
-        Command::Trace(args) => match &args.command {
+        CliCommand::Hosts(args) => hosts::hosts(args, out.to(&args.format)?),
+        CliCommand::Audit(args) => access::audit(args, out.to(&args.format)?),
+        CliCommand::Status(args) => status::status(args, out.to(&args.format)?),
+        CliCommand::Doctor(args) => doctor::doctor(args, out.to(&args.format)?),
+        CliCommand::Accuracy(args) => accuracy::accuracy(args, out.to(&args.format)?),
+        CliCommand::Trace(args) => match &args.command {
             TraceCommand::Record(args) => trace::record(args),
             TraceCommand::Export(args) => trace::export(args, out.stdout()),
             TraceCommand::Report(args) => trace::report(args, out.to(&args.input.format)?),
@@ -128,8 +128,8 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
             TraceCommand::Get(args) => trace::get(args, out.stdout()),
             TraceCommand::Take(args) => trace::take(args, out.stdout()),
         },
-        Command::Man(args) => man::man(args, out.stdout()),
-        Command::Completions(args) => man::completions(args, out.stdout()),
+        CliCommand::Man(args) => man::man(args, out.stdout()),
+        CliCommand::Completions(args) => man::completions(args, out.stdout()),
     };
     out.finish(done)
 }

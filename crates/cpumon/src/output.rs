@@ -9,14 +9,14 @@ use anyhow::Context;
 use cpumon_export::{ExportError, OutputFile};
 use cpumon_model::escape;
 
-use crate::cli::{Format, FormatArgs, file_of};
+use crate::cli::{FormatArgs, OutputFormat, file_of};
 use crate::exit::{Outcome, Unfinished, Usage};
 
 const BUFFER_BYTES: usize = 1 << 16;
 
 /// Where a command writes. Nothing is opened before the command asks.
 #[derive(Default)]
-pub(crate) enum Output {
+pub(crate) enum CommandOutput {
     #[default]
     Unopened,
     Stdout(BufWriter<Box<dyn Write>>),
@@ -27,7 +27,7 @@ pub(crate) enum Output {
     },
 }
 
-impl Output {
+impl CommandOutput {
     /// Opens the file of `--output`, else standard output.
     pub(crate) fn to<'f>(
         &mut self,
@@ -35,7 +35,7 @@ impl Output {
     ) -> anyhow::Result<&mut dyn Write> {
         let format = format.into();
         let path = format.and_then(|format| file_of(format.output.as_deref()));
-        if format.is_some_and(|format| format.get() == Format::Parquet) {
+        if format.is_some_and(|format| format.get() == OutputFormat::Parquet) {
             needs_file(path, "Parquet")?;
         }
         let Some(path) = path else { return Ok(self.stdout()) };
@@ -72,7 +72,7 @@ impl Output {
     }
 }
 
-impl Write for Output {
+impl Write for CommandOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Unopened => Err(io::Error::other("no output is open")),

@@ -32,7 +32,7 @@ pub(crate) enum RecordingEvent<'a> {
 }
 
 #[derive(Copy, Clone, Debug, Default)]
-pub(crate) struct Reading {
+pub(crate) struct RecordingSummary {
     pub(crate) report: ReadReport,
     pub(crate) refused: RefusedFrames,
 }
@@ -62,7 +62,7 @@ pub(crate) fn read(
     reader: &SpoolReader,
     segments: Range<usize>,
     out: &mut dyn FnMut(RecordingEvent<'_>) -> Result<()>,
-) -> Result<Reading> {
+) -> Result<RecordingSummary> {
     let mut demux = Demux::new(DemuxOptions { plain: MemoryLimits::ENROLLED, ..DemuxOptions::default() });
     let (mut refused, mut result) = (RefusedFrames::default(), Ok(()));
     let report = reader.read_segments(segments, &mut |event| {
@@ -80,7 +80,7 @@ pub(crate) fn read(
             }
         }
     })?;
-    result.map(|()| Reading { report, refused })
+    result.map(|()| RecordingSummary { report, refused })
 }
 
 fn decode(
@@ -124,7 +124,7 @@ struct Loaded {
 }
 
 #[derive(Copy, Clone, Debug, Default)]
-pub(crate) struct Position {
+pub(crate) struct RecordingPosition {
     segment: usize,
     interval: usize,
 }
@@ -222,19 +222,23 @@ impl Recording {
         self.index.get(segment).is_some_and(|header| header.map(|header| header.origin.host) == self.selected)
     }
 
-    pub(crate) fn interval(&mut self, at: Position) -> Option<Arc<Interval>> {
+    pub(crate) fn interval(&mut self, at: RecordingPosition) -> Option<Arc<Interval>> {
         self.load(at.segment).intervals.get(at.interval).cloned()
     }
 
     /// The first interval at or after `from` that fits.
-    fn find_forward(&mut self, from: Position, fits: impl Fn(&Interval) -> bool) -> Option<Position> {
+    fn find_forward(
+        &mut self,
+        from: RecordingPosition,
+        fits: impl Fn(&Interval) -> bool,
+    ) -> Option<RecordingPosition> {
         let mut skipped = from.interval;
         for segment in from.segment..self.index.len() {
             if self.is_of_host(segment) {
                 let loaded = self.load(segment);
                 let rest = loaded.intervals.iter().enumerate().skip(skipped);
                 if let Some((interval, _)) = rest.into_iter().find(|(_, interval)| fits(interval)) {
-                    return Some(Position { segment, interval });
+                    return Some(RecordingPosition { segment, interval });
                 }
             }
             // `from.interval` counts in the first segment only.
@@ -244,13 +248,17 @@ impl Recording {
     }
 
     /// Position of the last interval in these segments that fits.
-    fn find_back(&mut self, segments: Range<usize>, fits: impl Fn(&Interval) -> bool) -> Option<Position> {
+    fn find_back(
+        &mut self,
+        segments: Range<usize>,
+        fits: impl Fn(&Interval) -> bool,
+    ) -> Option<RecordingPosition> {
         let end = segments.end.min(self.index.len());
         for segment in (segments.start..end).rev() {
             if self.is_of_host(segment) {
                 let loaded = self.load(segment);
                 if let Some(interval) = loaded.intervals.iter().rposition(|interval| fits(interval)) {
-                    return Some(Position { segment, interval });
+                    return Some(RecordingPosition { segment, interval });
                 }
             }
         }
@@ -271,7 +279,7 @@ impl Recording {
         (0..self.index.len()).rev().find(begins).unwrap_or(0)
     }
 
-    pub(crate) fn position_of(&mut self, to: Seek) -> Option<Position> {
+    pub(crate) fn position_of(&mut self, to: Seek) -> Option<RecordingPosition> {
         match to {
             Seek::Before(wall_ns) => {
                 let segment = self.segment_at(wall_ns);
@@ -279,7 +287,7 @@ impl Recording {
             }
             Seek::After(wall_ns) => {
                 let segment = self.segment_at(wall_ns);
-                self.find_forward(Position { segment, interval: 0 }, |interval| {
+                self.find_forward(RecordingPosition { segment, interval: 0 }, |interval| {
                     interval.end.wall_ns > wall_ns
                 })
             }
@@ -294,8 +302,11 @@ impl Recording {
     }
 
     /// The interval behind a position; without one, the first.
-    pub(crate) fn next(&mut self, at: Option<Position>) -> Option<Position> {
-        let from = at.map_or_else(Position::default, |at| Position { interval: at.interval + 1, ..at });
+    pub(crate) fn next(&mut self, at: Option<RecordingPosition>) -> Option<RecordingPosition> {
+        let from = at.map_or_else(RecordingPosition::default, |at| RecordingPosition {
+            interval: at.interval + 1,
+            ..at
+        });
         self.find_forward(from, |_| true)
     }
 
@@ -319,7 +330,7 @@ impl Recording {
     }
 
     /// Reads the list of segments again, to find new data; gives where the interval of a position is now.
-    pub(crate) fn refresh(&mut self, at: Option<Position>) -> Option<Position> {
+    pub(crate) fn refresh(&mut self, at: Option<RecordingPosition>) -> Option<RecordingPosition> {
         // The directory may be unreadable for a moment; the next check tries again.
         let Some(Ok(reader)) = self.reader.as_ref().map(|reader| SpoolReader::open(reader.dir())) else {
             return at;

@@ -13,7 +13,7 @@ use cpumon_query::time::Page;
 use cpumon_query::{Gap, GroupBy};
 use cpumon_tui::{report_head, report_notes};
 
-use crate::cli::{FindArgs, Format, GapsArgs, ReportArgs};
+use crate::cli::{FindArgs, GapsArgs, OutputFormat, ReportArgs};
 use crate::exit::{Outcome, Usage};
 use crate::past::{Past, answered};
 use crate::table::{paragraph, terminal_columns, write_rows};
@@ -54,8 +54,8 @@ pub fn report(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
     Ok(past.end(Outcome::Done))
 }
 
-fn write(report: &Report, format: Format, out: &mut dyn Write) -> anyhow::Result<()> {
-    let (columns, is_table) = (terminal_columns(), format == Format::Table);
+fn write(report: &Report, format: OutputFormat, out: &mut dyn Write) -> anyhow::Result<()> {
+    let (columns, is_table) = (terminal_columns(), format == OutputFormat::Table);
     if is_table {
         report_head(report, when::show).iter().try_for_each(|text| paragraph(text, columns, out))?;
         writeln!(out)?;
@@ -74,7 +74,7 @@ pub fn find(args: &FindArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let Some(found) = answered(past.find(&args.host, &args.text, Page::ALL))? else {
         return Ok(Outcome::DataMissing);
     };
-    if found.rows.is_empty() && args.format.get() == Format::Table {
+    if found.rows.is_empty() && args.format.get() == OutputFormat::Table {
         writeln!(out, "nothing in the store matches {}", escape(&args.text))
             .context("cannot write what was found")?;
     } else {
@@ -101,7 +101,7 @@ pub(crate) fn gaps(args: &GapsArgs, out: &mut dyn Write) -> anyhow::Result<Outco
     let Some(hosts) = answered(found)? else { return Ok(Outcome::DataMissing) };
     let holes: Vec<Hole<'_>> =
         hosts.iter().flat_map(|host| host.gaps.iter().map(move |gap| Hole { host, gap })).collect();
-    if holes.is_empty() && args.format.get() == Format::Table {
+    if holes.is_empty() && args.format.get() == OutputFormat::Table {
         writeln!(out, "no gaps").context("cannot write the gaps")?;
     } else {
         write_rows(args.format.get(), &hole_fields(), &holes, out).context("cannot write the gaps")?;

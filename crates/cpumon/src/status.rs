@@ -9,7 +9,7 @@ use cpumon_query::Seek;
 use cpumon_query::status;
 use cpumon_tui::{events_per_sec, losses_of_agent};
 
-use crate::cli::{Format, StatusArgs};
+use crate::cli::{OutputFormat, StatusArgs};
 use crate::client::Client;
 use crate::exit::{Outcome, Usage};
 use crate::hosts::{show_kinds, write_hosts};
@@ -21,7 +21,7 @@ pub fn status(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
     let status = client.status()?;
     let agents = agents(&client, &status)?;
     let format = args.format.get();
-    if format == Format::Table {
+    if format == OutputFormat::Table {
         write_status(&status, out).context("cannot write the status")?;
         write_agents(&agents, out).context("cannot write the status")?;
         return Ok(Outcome::Done);

@@ -18,7 +18,7 @@ use cpumon_store::sql::Sql;
 use cpumon_store::{CheckReport, HostRecord, LostRows, Reader, forget_host};
 use serde_json::{Value, json};
 
-use crate::cli::{ForgetArgs, Format, HostsArgs, SqlArgs, StoreCheckArgs};
+use crate::cli::{ForgetArgs, HostsArgs, OutputFormat, SqlArgs, StoreCheckArgs};
 use crate::client::Client;
 use crate::damage;
 use crate::exit::{Outcome, Signals, Usage};
@@ -52,7 +52,7 @@ pub(crate) fn check(args: &StoreCheckArgs, out: &mut dyn Write) -> anyhow::Resul
     // The copy can be read where the list of hosts of the original cannot.
     let names = damage::names(args.salvage.as_deref().unwrap_or(&args.file));
     match args.format.get() {
-        Format::Table => {
+        OutputFormat::Table => {
             write_report(&report, &args.file, &names, out).context("cannot write the report")?;
             if let Some(salvage) = &args.salvage {
                 writeln!(out, "copied     what can be read to {}", salvage.display())?;
@@ -139,7 +139,7 @@ pub(crate) fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Out
         None => Client::new(&args.url, &args.access).map_err(Usage)?.hosts().map_err(explained)?,
     };
     let format = args.format.get();
-    if format == Format::Json {
+    if format == OutputFormat::Json {
         let rows: Vec<Value> = records
             .iter()
             .map(|record| {

@@ -10,7 +10,7 @@ use cpumon_query::fields::Field;
 use cpumon_tui::{Columns, is_utf8_locale};
 use serde_json::Value;
 
-use crate::cli::Format;
+use crate::cli::OutputFormat;
 use crate::exit::Outcome;
 
 pub(crate) use cpumon_export::TextTable as Table;
@@ -34,7 +34,7 @@ pub(crate) fn write_json(value: &impl serde::Serialize, out: &mut dyn Write) -> 
 
 /// Writes rows as a table for people, or in a format for programs, which has all columns.
 pub(crate) fn write_rows<R>(
-    format: Format,
+    format: OutputFormat,
     fields: &[Field<'_, R>],
     rows: &[R],
     out: &mut dyn Write,
@@ -62,12 +62,12 @@ pub(crate) fn write_columns<R>(
 pub(crate) fn write_texts<const N: usize>(
     names: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
-    format: Format,
+    format: OutputFormat,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     let rows = rows.into_iter();
     if let Some(file) = format.file() {
-        let is_empty_nothing = matches!(format, Format::Csv | Format::Parquet);
+        let is_empty_nothing = matches!(format, OutputFormat::Csv | OutputFormat::Parquet);
         let cell = |text: String| match text.as_str() {
             "" if is_empty_nothing => Cell::Null,
             _ => Cell::Text(text.into()),
@@ -86,17 +86,19 @@ pub(crate) fn write_texts<const N: usize>(
 /// Writes a value for programs: JSON on a line or on many, or rows of path and value (`receiver.datagrams`, `7`).
 pub(crate) fn write_document(
     value: &impl serde::Serialize,
-    format: Format,
+    format: OutputFormat,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     match format {
-        Format::Csv | Format::Parquet => {
+        OutputFormat::Csv | OutputFormat::Parquet => {
             let mut rows = Vec::new();
             flatten("", &serde_json::to_value(value)?, &mut rows);
             write_texts(["name", "value"], rows, format, out).map(|_done| ())
         }
-        Format::Jsonl => writeln!(out, "{}", serde_json::to_string(value)?).context("cannot write JSON"),
-        Format::Table | Format::Json => write_json(value, out),
+        OutputFormat::Jsonl => {
+            writeln!(out, "{}", serde_json::to_string(value)?).context("cannot write JSON")
+        }
+        OutputFormat::Table | OutputFormat::Json => write_json(value, out),
     }
 }
 
@@ -119,7 +121,7 @@ fn flatten(path: &str, value: &Value, rows: &mut Vec<[String; 2]>) {
 mod tests {
     use super::*;
 
-    fn records_written(format: Format) -> String {
+    fn records_written(format: OutputFormat) -> String {
         let rows = [["=a,b", "now"], ["c", ""]].map(|row| row.map(str::to_owned));
         let mut out = Vec::new();
         write_texts(["host", "last_seen"], rows, format, &mut out).unwrap();
@@ -128,11 +130,11 @@ mod tests {
 
     #[test]
     fn each_format_has_the_same_rows() {
-        assert_eq!(records_written(Format::Table), "HOST  LAST SEEN\n=a,b  now\nc\n");
-        assert_eq!(records_written(Format::Csv), "host,last_seen\r\n\"'=a,b\",\"now\"\r\n\"c\",\r\n");
+        assert_eq!(records_written(OutputFormat::Table), "HOST  LAST SEEN\n=a,b  now\nc\n");
+        assert_eq!(records_written(OutputFormat::Csv), "host,last_seen\r\n\"'=a,b\",\"now\"\r\n\"c\",\r\n");
         let lines = "{\"host\":\"=a,b\",\"last_seen\":\"now\"}\n{\"host\":\"c\",\"last_seen\":\"\"}\n";
-        assert_eq!(records_written(Format::Jsonl), lines);
-        let array: Vec<Value> = serde_json::from_str(&records_written(Format::Json)).unwrap();
+        assert_eq!(records_written(OutputFormat::Jsonl), lines);
+        let array: Vec<Value> = serde_json::from_str(&records_written(OutputFormat::Json)).unwrap();
         let objects: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(array, objects);
     }
@@ -141,7 +143,7 @@ mod tests {
     fn a_document_is_flattened_to_paths() {
         let mut out = Vec::new();
         let value = serde_json::json!({"a": {"b": 1, "c": [true, null]}});
-        write_document(&value, Format::Csv, &mut out).unwrap();
+        write_document(&value, OutputFormat::Csv, &mut out).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "name,value\r\n\"a.b\",\"1\"\r\n\"a.c.0\",\"true\"\r\n\"a.c.1\",\r\n"

@@ -14,7 +14,7 @@ use cpumon_query::time::TimeRange;
 use super::format::ROWS;
 use super::stored::{SINCE, UNTIL};
 use super::variables::PARTS;
-use super::{Format, PastArgs, RangeArgs, StoreArgs, one_of, within};
+use super::{OutputFormat, PastArgs, RangeArgs, StoreArgs, one_of, within};
 use crate::exit::Usage;
 use crate::units::{duration, whole_number};
 use crate::when;
@@ -37,7 +37,7 @@ pub struct ExportArgs {
     pub output: Option<PathBuf>,
     /// Output format [default: by the ending of --output: .csv, .jsonl, .json or .parquet; else csv]
     #[arg(long, value_parser = one_of(&ROWS))]
-    pub format: Option<Format>,
+    pub format: Option<OutputFormat>,
     /// Short for --format json
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
@@ -75,21 +75,21 @@ pub struct ExportArgs {
 
 impl ExportArgs {
     /// The wanted format: the given one, else that of the file's ending, else CSV.
-    pub fn wanted_format(&self) -> Result<Format, Usage> {
+    pub fn wanted_format(&self) -> Result<OutputFormat, Usage> {
         if self.json {
-            return Ok(Format::Json);
+            return Ok(OutputFormat::Json);
         }
         if let Some(format) = self.format {
             return Ok(format);
         }
         match self.output.as_deref().and_then(|path| Some((path, path.extension()?))) {
-            Some((path, ending)) if self.legacy.is_none() => Format::of_file(path).ok_or_else(|| {
+            Some((path, ending)) if self.legacy.is_none() => OutputFormat::of_file(path).ok_or_else(|| {
                 Usage(format!(
                     "--output: the ending .{} names no format of an export; write .csv, .jsonl, .json or .parquet, or give --format",
                     ending.display()
                 ))
             }),
-            _ => Ok(Format::Csv),
+            _ => Ok(OutputFormat::Csv),
         }
     }
 

@@ -8,7 +8,7 @@ use super::Word;
 
 /// Formats of a command that prints a list or a report.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum OutputFormat {
     /// Aligned columns, for people
     #[value(alias = "text")]
     Table,
@@ -22,7 +22,7 @@ pub enum Format {
     Parquet,
 }
 
-impl Format {
+impl OutputFormat {
     /// The format of a file name's ending.
     pub fn of_file(path: &Path) -> Option<Self> {
         match path.extension()?.to_string_lossy().to_ascii_lowercase().as_str() {
@@ -51,7 +51,7 @@ impl Format {
 pub struct FormatArgs {
     /// Output format [default: by the ending of --output: .csv, .jsonl, .json or .parquet; else table]
     #[arg(long, value_enum)]
-    pub format: Option<Format>,
+    pub format: Option<OutputFormat>,
     /// Short for --format json
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
@@ -62,22 +62,26 @@ pub struct FormatArgs {
 
 impl FormatArgs {
     /// The wanted format: the given one, else that of the file's ending, else a table.
-    pub fn get(&self) -> Format {
-        let of_file = || Format::of_file(self.output.as_deref()?);
-        if self.json { Format::Json } else { self.format.or_else(of_file).unwrap_or(Format::Table) }
+    pub fn get(&self) -> OutputFormat {
+        let of_file = || OutputFormat::of_file(self.output.as_deref()?);
+        if self.json {
+            OutputFormat::Json
+        } else {
+            self.format.or_else(of_file).unwrap_or(OutputFormat::Table)
+        }
     }
 }
 
 /// Formats for exports with up to millions of rows.
-pub(super) static ROWS: [Word<Format>; 4] = [
+pub(super) static ROWS: [Word<OutputFormat>; 4] = [
     Word(
         "csv",
         "CSV (RFC 4180, UTF-8) with a header; text that a spreadsheet would run as a formula gets a leading apostrophe",
-        Format::Csv,
+        OutputFormat::Csv,
     ),
-    Word("jsonl", "One JSON object per line", Format::Jsonl),
-    Word("json", "One JSON array", Format::Json),
-    Word("parquet", "Parquet: typed columns, compressed with zstd", Format::Parquet),
+    Word("jsonl", "One JSON object per line", OutputFormat::Jsonl),
+    Word("json", "One JSON array", OutputFormat::Json),
+    Word("parquet", "Parquet: typed columns, compressed with zstd", OutputFormat::Parquet),
 ];
 
 /// The file that `--output` names; `None` is standard output, which `-` names too.

@@ -11,7 +11,9 @@ use cpumon_query::GroupBy;
 use cpumon_query::fleet::HostOrder;
 use cpumon_tui::{BatchFormat, GROUPINGS, PLOT_MINUTES, PlotOption, SortColumn};
 
-use super::{AccessArgs, Format, FormatArgs, HTTP_URL, HostsCommand, SourceArgs, Word, file_of, one_of};
+use super::{
+    AccessArgs, FormatArgs, HTTP_URL, HostsCommand, OutputFormat, SourceArgs, Word, file_of, one_of,
+};
 use crate::units::{count, duration};
 use crate::when::When;
 
@@ -128,8 +130,8 @@ impl TopArgs {
             Some((Some("json"), _)) => (format.unwrap_or(BatchFormat::Json), None),
             other => {
                 let path = other.map(|(_, path)| path);
-                let of_file = path.and_then(Format::of_file);
-                let is_json = matches!(of_file, Some(Format::Json | Format::Jsonl));
+                let of_file = path.and_then(OutputFormat::of_file);
+                let is_json = matches!(of_file, Some(OutputFormat::Json | OutputFormat::Jsonl));
                 (format.unwrap_or(if is_json { BatchFormat::Json } else { BatchFormat::Text }), path)
             }
         }

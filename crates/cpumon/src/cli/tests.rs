@@ -244,7 +244,7 @@ fn help_fits_the_terminal() {
 #[test]
 fn the_formats_of_top_before_0_1_are_still_formats() {
     let output = |line: &str| match read(line).unwrap().command {
-        Command::Top(args) => {
+        CliCommand::Top(args) => {
             let (format, path) = args.batch_output();
             (format, path.map(std::path::Path::to_owned))
         }

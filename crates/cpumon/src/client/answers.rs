@@ -64,7 +64,7 @@ fn between(range: TimeRange) -> String {
 }
 
 /// A part of a list, as the receiver sends it.
-struct Part<T> {
+struct ListPart<T> {
     /// Number of rows of the whole list.
     total: usize,
     rows: Vec<T>,
@@ -75,7 +75,7 @@ struct Part<T> {
 /// parts without end.
 fn in_parts<T, E>(
     page: Page,
-    mut ask: impl FnMut(Parameters) -> Result<Part<T>, E>,
+    mut ask: impl FnMut(Parameters) -> Result<ListPart<T>, E>,
     too_long: impl FnOnce() -> E,
 ) -> Result<(usize, Vec<T>), E> {
     let (mut all, mut bytes) = (Vec::new(), 0_u64);
@@ -198,7 +198,7 @@ impl Client {
             let answer = self.ask_sized(path, &[part, parameters.to_vec()].concat())?;
             let (answer, bytes) = answer.ok_or_else(empty)?;
             let (total, rows) = rows_of(last.insert(answer));
-            Ok(Part { total, rows: std::mem::take(rows), bytes })
+            Ok(ListPart { total, rows: std::mem::take(rows), bytes })
         };
         let too_long = || self.wrong(path, format!("a list of more than {} MB", MAX_ANSWER_BYTES >> 20));
         let (_, all) = in_parts(page, ask, too_long)?;
@@ -291,7 +291,7 @@ mod tests {
                 asked += 1;
                 let number = |at: usize| part[at].1.parse::<usize>().unwrap();
                 let page = Page { offset: number(0), limit: number(1) };
-                Ok(Part { total: all.len(), rows: page.of(all.iter().copied()).collect(), bytes: 1 })
+                Ok(ListPart { total: all.len(), rows: page.of(all.iter().copied()).collect(), bytes: 1 })
             };
             let (total, rows) = in_parts(page, part, || "too long").unwrap();
             assert_eq!(total, all.len());
@@ -320,7 +320,7 @@ mod tests {
             let part = |part: Parameters| {
                 asked += 1;
                 let limit = part[1].1.parse::<usize>().unwrap();
-                Ok(Part { total: usize::MAX, rows: vec![(); limit + more], bytes })
+                Ok(ListPart { total: usize::MAX, rows: vec![(); limit + more], bytes })
             };
             assert_eq!(in_parts(Page::ALL, part, || "too long"), Err("too long"));
             asked

@@ -13,19 +13,19 @@ use cpumon_model::{HostId, HostStatus, Interval, LossCounts, Trust};
 use cpumon_query::Answers;
 use cpumon_tui::{Feed, FeedError};
 
-use super::{Shared, Waiting};
+use super::{FeedState, WaitingIntervals};
 use crate::paths::store_for_reading;
 
 /// The measuring thread and the state that it shares with the screens.
 #[derive(Debug)]
 pub struct LocalFeed {
-    shared: Arc<Shared<Inner>>,
+    shared: Arc<FeedState<LocalState>>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
-    waiting: Waiting,
+struct LocalState {
+    waiting: WaitingIntervals,
     status: HostStatus,
     arrived: Option<Instant>,
 }
@@ -50,7 +50,7 @@ impl LocalFeed {
             source: sampler.kind(),
             ..HostStatus::default()
         };
-        let shared = Shared::new(Inner { status, ..Inner::default() });
+        let shared = FeedState::new(LocalState { status, ..LocalState::default() });
         let for_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("measure".to_owned())
@@ -60,7 +60,7 @@ impl LocalFeed {
     }
 }
 
-fn measure(mut sampler: Sampler, shared: &Shared<Inner>) {
+fn measure(mut sampler: Sampler, shared: &FeedState<LocalState>) {
     while !shared.stop.load(Ordering::Relaxed) {
         match sampler.step(&shared.stop) {
             Ok(None) => break,

@@ -30,12 +30,12 @@ use crate::when;
 
 /// The state that a feed shares with the thread that fills it.
 #[derive(Debug)]
-struct Shared<T> {
+struct FeedState<T> {
     stop: AtomicBool,
     inner: Mutex<T>,
 }
 
-impl<T> Shared<T> {
+impl<T> FeedState<T> {
     fn new(inner: T) -> Arc<Self> {
         Arc::new(Self { stop: AtomicBool::new(false), inner: Mutex::new(inner) })
     }
@@ -50,13 +50,13 @@ const MAX_WAITING: usize = 64;
 
 /// Intervals that a feed's thread measured or received.
 #[derive(Debug, Default)]
-struct Waiting {
+struct WaitingIntervals {
     intervals: VecDeque<Arc<Interval>>,
     /// Why no more intervals arrive.
     error: Option<String>,
 }
 
-impl Waiting {
+impl WaitingIntervals {
     /// The oldest is dropped; the screens compute its time from the next.
     fn push(&mut self, interval: Arc<Interval>) {
         self.intervals.push_back(interval);

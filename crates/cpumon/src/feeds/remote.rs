@@ -9,7 +9,7 @@ use cpumon_model::{HostId, HostStatus, Interval};
 use cpumon_query::{Answers, Seek};
 use cpumon_tui::{Feed, FeedError};
 
-use super::{Shared, Waiting, failed, take_trace};
+use super::{FeedState, WaitingIntervals, failed, take_trace};
 use crate::client::{Client, ClientError};
 use crate::known_hosts::KnownHosts;
 
@@ -24,14 +24,14 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct RemoteFeed {
     client: Client,
-    shared: Arc<Shared<Inner>>,
+    shared: Arc<FeedState<RemoteState>>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct RemoteState {
     selected: HostId,
     known: KnownHosts,
-    waiting: Waiting,
+    waiting: WaitingIntervals,
     /// When the newest interval arrived here, and its age then: of a silent host it is an old one.
     arrived: Option<(Instant, Duration)>,
 }
@@ -40,7 +40,7 @@ impl RemoteFeed {
     pub fn start(client: Client, host: HostId) -> anyhow::Result<Self> {
         // The first request is made here, so that its error ends the command before a screen opens.
         let known = KnownHosts::read(&client)?;
-        let shared = Shared::new(Inner { selected: host, known, ..Inner::default() });
+        let shared = FeedState::new(RemoteState { selected: host, known, ..RemoteState::default() });
         let mut asker = Asker {
             client: client.clone(),
             shared: Arc::clone(&shared),
@@ -60,7 +60,7 @@ impl RemoteFeed {
 /// Asks for the intervals of the selected host until the feed is dropped.
 struct Asker {
     client: Client,
-    shared: Arc<Shared<Inner>>,
+    shared: Arc<FeedState<RemoteState>>,
     host: HostId,
     /// Serial number of the newest interval that is known; 0: none.
     after: u64,

@@ -12,7 +12,7 @@ use cpumon_query::Seek;
 use cpumon_trace::{Ending, ReadError, TraceRange, TraceSource, snapshots};
 use cpumon_tui::{Feed, FeedError, HistoryPoint, Play, Playback, Subject};
 
-use crate::recording::{Position, Recording};
+use crate::recording::{Recording, RecordingPosition};
 
 /// A gap is replayed in this time, whatever its length.
 const GAP: Duration = Duration::from_millis(500);
@@ -43,7 +43,7 @@ pub struct ReplayFeed {
     title: String,
     recording: Recording,
     /// Position of the interval that was returned last.
-    at: Option<Position>,
+    at: Option<RecordingPosition>,
     due: Instant,
     next_check: Instant,
     is_paced: bool,

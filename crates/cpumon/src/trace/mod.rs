@@ -28,7 +28,7 @@ use cpumon_trace::{
     group_of,
 };
 
-use crate::cli::{Format, TraceInputArgs};
+use crate::cli::{OutputFormat, TraceInputArgs};
 use crate::exit::{Outcome, Usage, say};
 
 const BUFFER_BYTES: usize = 1 << 20;
@@ -115,8 +115,8 @@ fn cut<R>(rows: &mut Vec<R>, args: &TraceInputArgs) -> usize {
 }
 
 /// The limit of rows; `most`: default outside of a table.
-fn limit_of(given: Option<u32>, format: Format, most: usize) -> usize {
-    let usual = if format == Format::Table { TABLE_ROWS } else { most };
+fn limit_of(given: Option<u32>, format: OutputFormat, most: usize) -> usize {
+    let usual = if format == OutputFormat::Table { TABLE_ROWS } else { most };
     given.map_or(usual, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
 }
 

@@ -9,7 +9,7 @@ use cpumon_query::fields::Field;
 use cpumon_trace::{PathStep, ThreadState, TraceHistory, TraceRange, Waker, history};
 
 use super::{TraceFile, Who, behind, found, limit_of, millis, missing, ns, seconds, time_field, who_fields};
-use crate::cli::{Format, TracePathArgs};
+use crate::cli::{OutputFormat, TracePathArgs};
 use crate::exit::{Outcome, Usage, say};
 use crate::table::{paragraph, terminal_columns, write_rows};
 
@@ -33,7 +33,7 @@ pub(crate) fn path(args: &TracePathArgs, out: &mut dyn Write) -> anyhow::Result<
     let format = args.format.get();
     let steps = history.path(task, at_ns, limit_of(args.limit, format, STEPS));
     write_rows(format, &fields(&file), &steps, out).context("cannot write the path")?;
-    if format == Format::Table {
+    if format == OutputFormat::Table {
         sums(&steps, &file, out)?;
     }
     out.flush()?;

@@ -17,7 +17,7 @@ use super::{
     TraceFile, Who, cut, end, ids_title, limit, longest_fields, micros, millis, named_fields, ns, or_dash,
     percent, say_left_out, seconds, share, time_field, title, who_fields,
 };
-use crate::cli::{Format, TraceReportArgs};
+use crate::cli::{OutputFormat, TraceReportArgs};
 use crate::exit::Outcome;
 use crate::table::{paragraph, terminal_columns, write_columns, write_rows};
 
@@ -36,7 +36,7 @@ pub(crate) fn report(args: &TraceReportArgs, out: &mut dyn Write) -> anyhow::Res
     }
     let (report, ending) = file.read(|trace| analyse(trace, range))?;
     let format = args.input.format.get();
-    let (is_table, limit) = (format == Format::Table, limit(&args.input));
+    let (is_table, limit) = (format == OutputFormat::Table, limit(&args.input));
     let totals = report.totals();
     let scale =
         Scale { length_ns: totals.length_ns, began_ns: file.began_ns, has_interrupts: report.has_interrupts };

@@ -16,7 +16,7 @@ use super::{
     TraceFile, Who, behind, cut, end, limit, longest_fields, micros, millis, missing, named_fields, or_dash,
     say_left_out, seconds, share, time_field, title, who_fields,
 };
-use crate::cli::{Format, TraceDelaysArgs, TraceHistogramArgs, TraceWakersArgs};
+use crate::cli::{OutputFormat, TraceDelaysArgs, TraceHistogramArgs, TraceWakersArgs};
 use crate::exit::{Outcome, say};
 use crate::table::{paragraph, terminal_columns, write_columns, write_rows};
 
@@ -146,21 +146,23 @@ fn histogram_table(
 }
 
 /// A bucket of a row, with its count.
-type Bucket<'r> = (&'r DurationRow, u8, u64);
+type DurationBucket<'r> = (&'r DurationRow, u8, u64);
 
-fn buckets(row: &DurationRow) -> impl Iterator<Item = Bucket<'_>> {
+fn buckets(row: &DurationRow) -> impl Iterator<Item = DurationBucket<'_>> {
     row.durations.histogram.iter().map(move |(bucket, count)| (row, bucket, count))
 }
 
 /// Columns of the buckets that have a count.
-fn bucket_fields<'r>() -> Vec<Field<'r, Bucket<'r>>> {
-    let mut fields: Vec<Field<'r, Bucket<'r>>> =
-        who_fields(["kind", "name", "pid", "tid"], |(row, ..): &Bucket<'r>| Who::new(&row.key, &row.name))
-            .into();
+fn bucket_fields<'r>() -> Vec<Field<'r, DurationBucket<'r>>> {
+    let mut fields: Vec<Field<'r, DurationBucket<'r>>> =
+        who_fields(["kind", "name", "pid", "tid"], |(row, ..): &DurationBucket<'r>| {
+            Who::new(&row.key, &row.name)
+        })
+        .into();
     fields.extend([
-        Field::count("from_ns", |(_, bucket, _): &Bucket<'r>| *delay_range_ns(*bucket).start()),
-        Field::count("to_ns", |(_, bucket, _): &Bucket<'r>| *delay_range_ns(*bucket).end()),
-        Field::count("count", |(.., count): &Bucket<'r>| *count),
+        Field::count("from_ns", |(_, bucket, _): &DurationBucket<'r>| *delay_range_ns(*bucket).start()),
+        Field::count("to_ns", |(_, bucket, _): &DurationBucket<'r>| *delay_range_ns(*bucket).end()),
+        Field::count("count", |(.., count): &DurationBucket<'r>| *count),
     ]);
     fields
 }
@@ -173,7 +175,7 @@ pub(crate) fn wakers(args: &TraceWakersArgs, out: &mut dyn Write) -> anyhow::Res
     let left_out = cut(&mut rows, &args.input);
     let format = args.input.format.get();
     write_rows(format, &pair_fields(args.by, &file), &rows, out).context("cannot write the rows")?;
-    if format == Format::Table {
+    if format == OutputFormat::Table {
         say_left_out(left_out, out)?;
         if !wakers.has_interrupts {
             let note = "Without --irq in the recording, who was only interrupted counts as waker.";
