@@ -363,7 +363,7 @@ mod tests {
 
     use super::*;
     use crate::codec::lists::pack;
-    use crate::codec::zip::{unzip, zip};
+    use crate::codec::{unzip, zip};
 
     prop_compose! {
         fn any_thread()(id in any::<u64>(), process_id in any::<u64>(), tid in any::<u32>(), start_ns in any::<u64>(),

@@ -3,12 +3,11 @@
 
 use cpumon_model::{Delta, Flags};
 
-use super::limits::MAX_ROWS;
 use super::values::{decode_values, put_values};
 use super::varint::{Malformed, VarintCursor, VarintPacker};
 use super::{
-    Coding, PackedInterval, PackedProcess, PackedThread, difference, life_code, life_of, place_code,
-    place_of, sum,
+    Coding, MAX_ROWS, PackedInterval, PackedProcess, PackedThread, difference, life_code, life_of,
+    place_code, place_of, sum,
 };
 
 /// First byte of a blob.

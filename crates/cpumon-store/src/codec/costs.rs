@@ -1,5 +1,7 @@
 //! What blobs that were made to cost take in memory: those of as many rows as there may be, and those of one more.
 
+mod names_of_chunks;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -8,18 +10,17 @@ use cpumon_model::{HostId, HostInfo, Interval, Moment, Trust};
 use rusqlite::{Connection, params};
 
 use super::chunk::Chunk;
-use super::limits::{MAX_BUCKETS, MAX_CPUS, MAX_HISTOGRAMS, MAX_INTERVALS, MAX_ROWS, MAX_SECTION_BYTES};
 use super::lists::{ListedProcess, ListedThread, MAX_IDLE_THREADS, MAX_PROCESSES, unpack};
 use super::meta::{COUNT, END_WALL, MetaRow, write_meta, write_optional};
 use super::sched::SchedRows;
 use super::values::PARTS;
 use super::varint::{self, Malformed, write_section};
-use super::{Coding, host};
+use super::{
+    Coding, MAX_BUCKETS, MAX_CPUS, MAX_HISTOGRAMS, MAX_INTERVALS, MAX_ROWS, MAX_SECTION_BYTES, host,
+};
 use crate::held_memory::taken_by;
 use crate::names::ThreadName;
 use crate::{Query, Reader, StoreOptions, Writer};
-
-mod names_of_chunks;
 
 /// First byte of each section, list and block.
 const FORMAT: u8 = 1;

@@ -21,10 +21,10 @@ fn read_chunk(bytes: &[u8]) -> Result<(), Malformed> {
     let mut section = |share: u8| {
         let (piece, behind) = rest.split_at(rest.len() * usize::from(share) / 256);
         rest = behind;
-        zip::zip(piece, 1).unwrap_or_default()
+        zip(piece, 1).unwrap_or_default()
     };
     let (meta, processes, sched) = (section(first), section(second), section(third));
-    let threads = zip::zip(rest, 1).unwrap_or_default();
+    let threads = zip(rest, 1).unwrap_or_default();
     let mut chunk = Chunk::default();
     chunk.read_meta(&meta)?;
     chunk.read_sched(&sched)?;

@@ -9,10 +9,9 @@ use cpumon_model::{
     IrqInterval, Pressure, Probes, SourceHealth, Throttle,
 };
 
-use super::TICK_NS;
-use super::limits::{FREE_GROUP_BYTES, GROUP_TIMES, MAX_CPUS, MAX_GROUP_BYTES, MAX_IRQS};
 use super::sched::{HistogramLimit, write_histogram};
 use super::varint::{self, Malformed, VarintCursor};
+use super::{FREE_GROUP_BYTES, GROUP_TIMES, MAX_CPUS, MAX_GROUP_BYTES, MAX_IRQS, TICK_NS};
 
 /// Bit above those of the ten modes: a counter of the CPU went back.
 const WENT_BACK: u64 = 1 << 10;

@@ -4,10 +4,8 @@
 
 use cpumon_model::{TaskState, WaitReason};
 
-use super::limits::MAX_ROWS;
 use super::varint::{self, Malformed, VarintCursor, unzigzag, write_section, zigzag};
-use super::zip::{unzip, zip};
-use super::{place_code, place_of};
+use super::{MAX_ROWS, place_code, place_of, unzip, zip};
 
 /// First byte of a list.
 const FORMAT: u8 = 1;

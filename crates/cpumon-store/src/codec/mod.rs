@@ -1,6 +1,8 @@
 //! Bytes of the store: packed samples of one interval ([`blob`]), chunks ([`chunk`]), what is known of a host ([`host`]), scheduler events
 //! of tasks ([`sched`]), lists of tasks ([`lists`]). Rows have integer ids here; keys and names are in tables. The layouts are documented in
 //! docs/store.md.
+//!
+//! Here is what they share: the rows, the limits of what a blob may become, and zstd around a section.
 
 pub(crate) mod blob;
 pub(crate) mod chunk;
@@ -8,17 +10,46 @@ pub(crate) mod chunk;
 mod costs;
 pub(crate) mod exercise;
 pub(crate) mod host;
-pub(crate) mod limits;
 pub(crate) mod lists;
 pub(crate) mod meta;
 pub(crate) mod sched;
 mod values;
 pub(crate) mod varint;
-pub(crate) mod zip;
+
+use std::cell::RefCell;
 
 use cpumon_model::{Delta, Flags, Life, TaskState};
+use zstd::bulk::{Compressor, Decompressor};
+use zstd::zstd_safe;
 
 pub(crate) use self::values::{Coding, TICK_NS, difference, sum};
+use self::varint::{Malformed, VarintCursor};
+
+// A few bytes of zstd can be any number of rows, and a file may come from anywhere: each number of rows or bytes is compared with the most
+// that a writer here makes, before memory is reserved for it.
+
+/// Rows of processes and threads, of a chunk or of an interval: those of the largest host that a receiver takes (466,000 threads). Compaction
+/// begins another chunk before it has more; one of an older version may have as many as its packed bytes.
+pub(crate) const MAX_ROWS: usize = 1 << 19;
+/// Intervals of a chunk, ten times as many as a full one has.
+pub(crate) const MAX_INTERVALS: usize = 1 << 10;
+/// Plain bytes of a section of a chunk: [`MAX_ROWS`] rows of the longest numbers take 54 MB. Beside rows, compaction puts at most half of it into
+/// one.
+pub(crate) const MAX_SECTION_BYTES: usize = 64 << 20;
+/// CPUs of an interval; Linux knows 8,192.
+pub(crate) const MAX_CPUS: usize = 1 << 16;
+/// Interrupt lines of an interval; a receiver takes 1,024.
+pub(crate) const MAX_IRQS: usize = 1 << 14;
+/// Run-delay histograms of an interval; the agent's map in the kernel has 16,384 places at most.
+pub(crate) const MAX_HISTOGRAMS: usize = 1 << 17;
+/// Buckets of all histograms of an interval, 16 bytes each.
+pub(crate) const MAX_BUCKETS: usize = 1 << 21;
+/// Bytes of the control groups of a blob: for each of its bytes so many, because a path is written as the part that it does not share with the
+/// one before; beyond them as much as 256 paths of 4,096 bytes take with ease, which is what an interval can have.
+pub(crate) const GROUP_TIMES: usize = 64;
+pub(crate) const FREE_GROUP_BYTES: usize = 4 << 20;
+/// Most bytes that the groups of a blob take, whatever its length.
+pub(crate) const MAX_GROUP_BYTES: usize = 64 << 20;
 
 /// One thread row; `id` is a row of table `thread`.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -125,4 +156,82 @@ pub(crate) fn place_of(code: u64) -> Option<(u16, TaskState)> {
         None => u8::try_from(code >> 20).ok()?,
     };
     Some(((code >> 4 & 0xffff) as u16, TaskState(state)))
+}
+
+/// Compresses `plain`; an error if it is too large to be read back.
+pub(crate) fn zip(plain: &[u8], level: i32) -> std::io::Result<Vec<u8>> {
+    // Checked here too: what `unzip` refuses must not be written.
+    if plain.len() > MAX_SECTION_BYTES {
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "a section of more than 64 MiB"));
+    }
+    let mut out = Vec::with_capacity(plain.len() / 2 + 16);
+    varint::write(&mut out, plain.len() as u64);
+    let mut compressor = Compressor::new(level)?;
+    // Four bytes, without which a flipped bit can decode to other numbers.
+    compressor.include_checksum(true)?;
+    out.extend(compressor.compress(plain)?);
+    Ok(out)
+}
+
+thread_local! {
+    /// What zstd needs to decompress: 160 KB that are made once a thread and not for each section.
+    static DECOMPRESSOR: RefCell<Decompressor<'static>> = RefCell::default();
+}
+
+/// Decompresses at most so many bytes into `plain`, in place of what was there.
+pub(crate) fn unzip(zipped: &[u8], plain: &mut Vec<u8>, most: usize) -> Result<(), Malformed> {
+    let mut cursor = VarintCursor::new(zipped);
+    let len: usize = cursor.narrow()?;
+    if len > most {
+        return Err(cursor.malformed("section too large"));
+    }
+    // A few damaged bytes in front reserve no memory.
+    let frame = cursor.bytes(cursor.remaining())?;
+    if !matches!(zstd_safe::get_frame_content_size(frame), Ok(Some(size)) if size == len as u64) {
+        return Err(cursor.malformed("compressed data damaged"));
+    }
+    if len > plain.capacity() {
+        plain.clear();
+        plain.reserve_exact(len);
+    }
+    // zstd writes into this memory and never adds to it: a frame that holds more cannot take more.
+    plain.resize(len, 0);
+    let read = DECOMPRESSOR.with_borrow_mut(|decompressor| decompressor.decompress_to_buffer(frame, plain));
+    match read {
+        // The memory may be larger than `len`, because of an earlier section: more than `len` can fit.
+        Ok(read) if read == len => Ok(()),
+        _ => Err(cursor.malformed("compressed data damaged")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_false_length_reserves_no_memory() {
+        let mut zipped = Vec::new();
+        varint::write(&mut zipped, 60 << 20);
+        zipped.extend(zstd::bulk::compress(b"a few bytes", 1).unwrap());
+        let mut back = Vec::new();
+        assert!(unzip(&zipped, &mut back, MAX_SECTION_BYTES).is_err());
+        assert_eq!(back.capacity(), 0);
+    }
+
+    #[test]
+    fn each_flipped_bit_is_noticed() {
+        // Numbers that compress badly are stored as they are: without a checksum any bit of them could change.
+        let plain: Vec<u8> =
+            (0..200_u32).flat_map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+        let zipped = zip(&plain, 3).unwrap();
+        let mut back = Vec::new();
+        unzip(&zipped, &mut back, 200).unwrap_err();
+        unzip(&zipped, &mut back, plain.len()).unwrap();
+        assert_eq!(back, plain);
+        for bit in 0..zipped.len() * 8 {
+            let mut damaged = zipped.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(unzip(&damaged, &mut back, plain.len()).is_err() || back == plain, "bit {bit}");
+        }
+    }
 }

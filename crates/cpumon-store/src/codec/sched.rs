@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use cpumon_model::{DelayHistogram, SchedDelta, WaitReason, Waits};
 
-use super::limits::{MAX_BUCKETS, MAX_HISTOGRAMS, MAX_ROWS};
 use super::varint::{self, Malformed, VarintCursor};
+use super::{MAX_BUCKETS, MAX_HISTOGRAMS, MAX_ROWS};
 use crate::rows::signed;
 
 /// First byte of a blob.

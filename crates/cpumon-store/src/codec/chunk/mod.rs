@@ -25,9 +25,9 @@ mod tests {
     use crate::codec::blob::tests::any_packed;
     use crate::codec::meta::COUNT;
     use crate::codec::varint::Malformed;
-    use crate::codec::zip::{unzip, zip};
     use crate::codec::{PackedInterval, PackedThread};
     use crate::codec::{groups, sum};
+    use crate::codec::{unzip, zip};
 
     fn any_fresh() -> impl Strategy<Value = FreshInterval> {
         let cpus = proptest::collection::vec(any::<u8>(), 0..9);

@@ -4,12 +4,13 @@
 use cpumon_model::{Delta, Flags};
 
 use super::FORMAT;
-use crate::codec::limits::{MAX_INTERVALS, MAX_ROWS, MAX_SECTION_BYTES};
 use crate::codec::meta::{COUNT, IN_EVERY_CHUNK, MetaRow, read_meta, read_optional};
 use crate::codec::values::DeltaReader;
 use crate::codec::varint::{Malformed, VarintCursor};
-use crate::codec::zip::unzip;
-use crate::codec::{PackedProcess, PackedThread, difference, life_of, place_of};
+use crate::codec::{
+    MAX_INTERVALS, MAX_ROWS, MAX_SECTION_BYTES, PackedProcess, PackedThread, difference, life_of, place_of,
+    unzip,
+};
 
 /// A buffer or a list of more bytes is freed when it was used: chunks stay in memory, and few are that large.
 const KEPT_BYTES: usize = 4 << 20;

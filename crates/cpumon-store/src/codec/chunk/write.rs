@@ -6,8 +6,7 @@ use super::FORMAT;
 use crate::codec::meta::{MetaRow, write_meta, write_optional};
 use crate::codec::values::write_values;
 use crate::codec::varint::{self, write_section};
-use crate::codec::zip::zip;
-use crate::codec::{Coding, PackedInterval, PackedProcess, PackedThread, life_code, place_code, sum};
+use crate::codec::{Coding, PackedInterval, PackedProcess, PackedThread, life_code, place_code, sum, zip};
 
 /// One interval that is not in a chunk yet.
 #[derive(Clone, Debug)]

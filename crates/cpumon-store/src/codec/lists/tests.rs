@@ -1,6 +1,6 @@
 mod processes {
     use super::super::*;
-    use crate::codec::zip::zip;
+    use crate::codec::zip;
     use proptest::prelude::*;
 
     proptest! {
@@ -22,7 +22,7 @@ mod processes {
 
 mod threads {
     use super::super::*;
-    use crate::codec::zip::zip;
+    use crate::codec::zip;
     use proptest::prelude::*;
 
     fn any_thread() -> impl Strategy<Value = ListedThread> {
