@@ -40,7 +40,6 @@ mod held_memory;
 #[cfg(feature = "import")]
 pub mod legacy;
 mod names;
-mod options;
 mod queue;
 mod reader;
 mod rows;
@@ -56,8 +55,9 @@ pub use check::{CheckReport, LostRows, check};
 #[doc(hidden)]
 pub use codec::exercise::exercise;
 pub use error::{Result, SqliteError, StoreError};
-pub use options::{QueueOptions, StoreOptions};
-pub use queue::{Queued, Receipt, ReceiptRequest, StoreState, StoreStatus, WriterHandle, WriterThread};
+pub use queue::{
+    QueueOptions, Queued, Receipt, ReceiptRequest, StoreState, StoreStatus, WriterHandle, WriterThread,
+};
 pub use reader::{
     BootSpan, Damage, DamageReport, Gap, GapFinder, HostRecord, IntervalReader, ProcessFilter, Query, Reader,
     Segment, SegmentReader, StoredInterval, StoredProcess, StoredReach, SumRow, What,
@@ -65,4 +65,4 @@ pub use reader::{
 pub use sums::{ActiveTimes, Resolution, RunQueue};
 pub use time::{ClockDoubt, TimeRange, wall_now_ns};
 pub use traces::{TraceIndex, TraceRecord, trace_file, traces_dir};
-pub use writer::{Put, SourcePosition, Writer, forget_host};
+pub use writer::{Put, SourcePosition, StoreOptions, Writer, forget_host};

@@ -193,8 +193,7 @@ mod tests {
     use cpumon_model::{HostInfo, Interval, Moment, Trust};
 
     use super::*;
-    use crate::options::StoreOptions;
-    use crate::writer::Writer;
+    use crate::writer::{StoreOptions, Writer};
 
     fn trace(id: i64, at_s: i64) -> TraceRecord {
         let ns = |s: i64| s * 1_000_000_000;

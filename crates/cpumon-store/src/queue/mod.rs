@@ -3,7 +3,6 @@
 //! trusted hosts goes first, and has at least half of the space.
 
 mod share;
-mod status;
 #[cfg(test)]
 mod tests;
 mod thread;
@@ -14,11 +13,10 @@ use std::time::{Duration, Instant};
 use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Trust};
 
 use self::share::{Amount, BootLimit, QueueEntry, QueueShare, bytes_of};
-pub use self::status::{Receipt, ReceiptRequest, StoreState, StoreStatus};
+pub use self::share::{Receipt, ReceiptRequest};
 pub use self::thread::{WriterHandle, WriterThread};
-use crate::options::QueueOptions;
 use crate::reader::Gap;
-use crate::time::wall_now_ns;
+use crate::time::{ClockDoubt, wall_now_ns};
 use crate::writer::{ActiveCopy, LostByHost, has_all_processes, knows_resting};
 
 /// Copies in the pool for reuse, and their memory.
@@ -31,6 +29,77 @@ const STRANGERS_PART_OF_BATCH: usize = 8;
 const STRANGERS_PART: usize = 2;
 /// And of its memory at most so much, bytes: some seconds of 20 hosts with 1,000 active threads each.
 const STRANGERS_BYTES: usize = 16 << 20;
+
+/// Settings of the writer thread and the queue in front of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueOptions {
+    pub max_intervals: usize,
+    pub max_bytes: usize,
+    /// Longest time from the receipt of an interval to the commit that puts it into the file, while the disk is fast enough.
+    pub commit_every: Duration,
+    /// Time between attempts to store while there is no space.
+    pub retry_every: Duration,
+    /// Time that maintenance (compaction, retention) may take between two commits.
+    pub maintain_budget: Duration,
+}
+
+impl Default for QueueOptions {
+    fn default() -> Self {
+        Self {
+            max_intervals: 65_536,
+            max_bytes: 256 << 20,
+            commit_every: Duration::from_millis(500),
+            retry_every: Duration::from_secs(5),
+            maintain_budget: Duration::from_millis(100),
+        }
+    }
+}
+
+/// Health of a store, for people: a full disk stops storing but not showing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum StoreState {
+    #[default]
+    Ok,
+    /// No space: the disk is full, a quota is reached, or it cannot be written. Tried again every few seconds.
+    Full {
+        /// Since when, ns since the epoch on this machine's clock.
+        since_wall_ns: i64,
+        reason: String,
+    },
+    /// Another error. Tried again every few seconds.
+    Failed { reason: String },
+}
+
+impl StoreState {
+    /// The stable name (API, `cpumon status --json`).
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Full { .. } => "full",
+            Self::Failed { .. } => "failed",
+        }
+    }
+}
+
+/// Counts of a writer thread since it was started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreStatus {
+    pub state: StoreState,
+    pub queued_intervals: u64,
+    pub queued_bytes: u64,
+    pub stored_intervals: u64,
+    pub stored_thread_rows: u64,
+    /// Intervals that the store had already.
+    pub duplicate_intervals: u64,
+    /// Intervals thrown away: the queue was full, or the store could not be written.
+    pub dropped_intervals: u64,
+    /// Intervals that were not taken: hosts that are not trusted began boots too often. No gap is recorded for them.
+    pub refused_intervals: u64,
+    /// When the newest commit ended, ns since the epoch on this machine's clock; `None` before the first.
+    pub last_commit_wall_ns: Option<i64>,
+    /// This machine's clock cannot be right, so nothing is deleted by age.
+    pub clock_doubt: Option<ClockDoubt>,
+}
 
 #[derive(Debug)]
 struct Offer<'a> {

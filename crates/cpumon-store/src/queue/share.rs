@@ -2,13 +2,13 @@
 //! they begin a boot must neither delay nor displace what comes from trusted hosts.
 
 use std::collections::VecDeque;
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Instant;
 
 use cpumon_model::limits::{Bucket, Rate};
 use cpumon_model::{BootId, HostId, HostInfo, LossCounts, Recent, Trust, bytes_of_info, bytes_of_rows};
 
-use super::status::ReceiptRequest;
 use crate::reader::Gap;
 use crate::writer::{ActiveCopy, ListSchedule, Seeded};
 
@@ -16,6 +16,27 @@ use crate::writer::{ActiveCopy, ListSchedule, Seeded};
 const MAX_HOSTS: usize = 8_192;
 /// A longer description is not remembered: each interval brings one along, and strangers choose its length.
 const MAX_INFO_BYTES: usize = 1_024;
+
+/// For senders that store what they sent until it is acknowledged: what has a receipt and fails is no loss, and no gap is recorded for it,
+/// because it is sent again. Called by the writer thread when a transaction has ended; must not block.
+pub trait Receipt: Debug + Send + Sync {
+    /// The interval or gap that was put with this number is committed (or was in the store already), or it failed.
+    fn notify(&self, number: u64, is_stored: bool);
+}
+
+#[derive(Clone, Debug)]
+pub struct ReceiptRequest {
+    /// Notified once.
+    pub receipt: Arc<dyn Receipt>,
+    /// The caller's number of the interval or gap.
+    pub number: u64,
+}
+
+impl ReceiptRequest {
+    pub(super) fn notify(&self, is_stored: bool) {
+        self.receipt.notify(self.number, is_stored);
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct QueueEntry {

@@ -9,13 +9,11 @@ use std::time::{Duration, Instant};
 use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Trust};
 
 use super::share::QueueEntry;
-use super::status::{ReceiptRequest, StoreState, StoreStatus};
-use super::{Offer, Queued, WriterQueue};
+use super::{Offer, QueueOptions, Queued, ReceiptRequest, StoreState, StoreStatus, WriterQueue};
 use crate::error::{At, Result, StoreError};
-use crate::options::{QueueOptions, StoreOptions};
 use crate::reader::Gap;
 use crate::time::wall_now_ns;
-use crate::writer::{Put, RolledBack, Writer};
+use crate::writer::{Put, RolledBack, StoreOptions, Writer};
 
 /// A running writer thread. Dropping it stores what is queued and waits for that.
 #[derive(Debug)]
@@ -360,7 +358,6 @@ mod tests {
     use cpumon_model::{HostId, HostInfo, Interval, Trust};
 
     use super::*;
-    use crate::options::StoreOptions;
     use crate::queue::{Offer, Queued};
 
     #[test]

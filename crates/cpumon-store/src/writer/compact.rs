@@ -13,7 +13,7 @@ use super::dims::Dims;
 use super::gaps::record_damage;
 use super::merge_names::mark_seen;
 use super::rollup::Rollup;
-use super::session::Transaction;
+use super::session::{StoreOptions, Transaction};
 use super::thread_sums::SumNames;
 use crate::codec::chunk::{self, Chunk, FreshInterval, MAX_CHUNK_SPAN_NS};
 use crate::codec::meta::{END_WALL, RECEIVED, SEQUENCE, TRUST};
@@ -22,7 +22,6 @@ use crate::codec::{MAX_INTERVALS, MAX_ROWS, MAX_SECTION_BYTES, PackedInterval, b
 use crate::error::unpackable;
 use crate::fresh::{self, FreshRow};
 use crate::names::{ProcessName, ThreadName};
-use crate::options::StoreOptions;
 use crate::rows::{BootKey, BootRow, HostRow, all_rows, execute, find_row, first, next_id, signed, value};
 use crate::sums::PER_SECOND;
 use crate::time::ns_of;

@@ -12,10 +12,9 @@ use super::compact::Compactor;
 use super::dims::Dims;
 use super::pack::IntervalPacker;
 use super::process_lists::{EVERY, ListSchedule, has_all, knows_resting, write_list};
-use super::session::Transaction;
+use super::session::{StoreOptions, Transaction};
 use crate::codec::host;
 use crate::codec::meta::{self, MetaRow};
-use crate::options::StoreOptions;
 use crate::rows::{BootKey, BootRow, counter, execute, set_counter, signed, value};
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

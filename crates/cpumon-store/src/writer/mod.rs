@@ -39,11 +39,11 @@ pub(crate) use self::process_lists::{
     LONGEST_NS as LONGEST_LIST_NS, ListSchedule, has_all as has_all_processes, knows_resting,
 };
 use self::retain::Retention;
+pub use self::session::StoreOptions;
 pub(crate) use self::session::open_beside_writer;
 use self::session::{Transaction, WriterSession, lock_store};
 use crate::Gap;
 use crate::error::{At, Result, StoreError, check_is_file};
-use crate::options::StoreOptions;
 use crate::rows::{find_host, value};
 use crate::time::{self, ClockDoubt};
 

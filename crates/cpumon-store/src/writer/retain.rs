@@ -11,10 +11,9 @@ use super::delete::{
 };
 use super::dims::Dims;
 use super::naming::Gone;
-use super::session::Transaction;
+use super::session::{StoreOptions, Transaction};
 use super::sweep::{Purge, Sweep, SweepLimits, SweepStep, prune_infos};
 use super::usage::Usage;
-use crate::options::StoreOptions;
 use crate::rows::{HostRow, IdRange, execute, find_row, signed, value};
 use crate::sums::Resolution;
 use crate::time::ns_of;

@@ -9,7 +9,6 @@ use cpumon_files::{LockError, LockFile};
 use rusqlite::{Connection, OpenFlags, Result as Sql};
 
 use crate::error::{At, Result, StoreError, check_is_there, sibling};
-use crate::options::StoreOptions;
 use crate::rows::signed;
 use crate::{schema, sums};
 
@@ -17,6 +16,51 @@ use crate::{schema, sums};
 const WRITE: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE
     .union(OpenFlags::SQLITE_OPEN_NO_MUTEX)
     .union(OpenFlags::SQLITE_OPEN_NOFOLLOW);
+
+/// Settings of a store that is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreOptions {
+    /// How long samples are stored, counted from their receipt; `None`: no limit by age.
+    pub max_age: Option<Duration>,
+    /// How long sums per minute are stored; `None`: no limit.
+    pub minute_max_age: Option<Duration>,
+    /// How long sums per hour are stored; `None`: no limit.
+    pub hour_max_age: Option<Duration>,
+    /// How large the file may grow, bytes; the oldest samples go first. `None`: no limit.
+    pub max_bytes: Option<u64>,
+    /// Age at which an interval may be compacted into a chunk, counted from its receipt.
+    pub compact_after: Duration,
+    pub compact_intervals: u32,
+    /// Age at which intervals are compacted although they do not fill a chunk.
+    pub compact_partial_after: Duration,
+    pub zstd_level: i32,
+    /// Each commit waits for the disk (fsync). Otherwise a power cut can cost what came after the last checkpoint;
+    /// killing the process never costs more than the open transaction.
+    pub sync_each_commit: bool,
+    /// Memory for pages of the database, bytes; at most 1 TiB.
+    pub cache_bytes: u64,
+    /// Largest number of database pages; a full disk for tests. `None`: SQLite's own limit.
+    pub max_page_count: Option<u32>,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            max_age: Some(Duration::from_hours(30 * 24)),
+            minute_max_age: Some(Duration::from_hours(366 * 24)),
+            hour_max_age: None,
+            max_bytes: Some(20 << 30),
+            compact_after: Duration::from_mins(3),
+            compact_intervals: 100,
+            compact_partial_after: Duration::from_hours(1),
+            zstd_level: 3,
+            sync_each_commit: false,
+            // The hot pages of a thousand hosts.
+            cache_bytes: 32 << 20,
+            max_page_count: None,
+        }
+    }
+}
 
 /// The only connection that writes to a store.
 #[derive(Debug)]
