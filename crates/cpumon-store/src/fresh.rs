@@ -3,8 +3,8 @@
 use rusqlite::{Connection, Row, params};
 
 use crate::codec::meta::{self, MetaRow};
+use crate::reader::TimeRange;
 use crate::rows::{BootRow, HostRow, all_rows, unsigned, value};
-use crate::time::TimeRange;
 
 /// A row of table `interval`.
 #[derive(Clone, Debug)]

@@ -46,7 +46,6 @@ mod rows;
 mod schema;
 pub mod sql;
 mod sums;
-mod time;
 mod traces;
 mod writer;
 
@@ -60,9 +59,8 @@ pub use queue::{
 };
 pub use reader::{
     BootSpan, Damage, DamageReport, Gap, GapFinder, HostRecord, IntervalReader, ProcessFilter, Query, Reader,
-    Segment, SegmentReader, StoredInterval, StoredProcess, StoredReach, SumRow, What,
+    Segment, SegmentReader, StoredInterval, StoredProcess, StoredReach, SumRow, TimeRange, What,
 };
 pub use sums::{ActiveTimes, Resolution, RunQueue};
-pub use time::{ClockDoubt, TimeRange, wall_now_ns};
 pub use traces::{TraceIndex, TraceRecord, trace_file, traces_dir};
-pub use writer::{Put, SourcePosition, StoreOptions, Writer, forget_host};
+pub use writer::{ClockDoubt, Put, SourcePosition, StoreOptions, Writer, forget_host, wall_now_ns};

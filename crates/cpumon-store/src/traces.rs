@@ -7,10 +7,9 @@ use cpumon_model::HostId;
 use rusqlite::{Connection, Row, params};
 
 use crate::error::{At, Result, sibling};
-use crate::reader::Reader;
+use crate::reader::{Reader, TimeRange};
 use crate::rows::{all_rows, execute, find_row, keep_last_id, next_id, signed, value};
 use crate::schema;
-use crate::time::TimeRange;
 use crate::writer::{known_ns, open_beside_writer};
 
 /// Begins a query that [`record`] reads.

@@ -16,8 +16,7 @@ use self::share::{Amount, BootLimit, QueueEntry, QueueShare, bytes_of};
 pub use self::share::{Receipt, ReceiptRequest};
 pub use self::thread::{WriterHandle, WriterThread};
 use crate::reader::Gap;
-use crate::time::{ClockDoubt, wall_now_ns};
-use crate::writer::{ActiveCopy, LostByHost, has_all_processes, knows_resting};
+use crate::writer::{ActiveCopy, ClockDoubt, LostByHost, has_all_processes, knows_resting, wall_now_ns};
 
 /// Copies in the pool for reuse, and their memory.
 const POOL: Amount = Amount { intervals: 64, bytes: 4 << 20 };

@@ -12,8 +12,7 @@ use super::share::QueueEntry;
 use super::{Offer, QueueOptions, Queued, ReceiptRequest, StoreState, StoreStatus, WriterQueue};
 use crate::error::{At, Result, StoreError};
 use crate::reader::Gap;
-use crate::time::wall_now_ns;
-use crate::writer::{Put, RolledBack, StoreOptions, Writer};
+use crate::writer::{Put, RolledBack, StoreOptions, Writer, wall_now_ns};
 
 /// A running writer thread. Dropping it stores what is queued and waits for that.
 #[derive(Debug)]

@@ -5,11 +5,10 @@ use rusqlite::{Connection, params};
 
 use super::build::ReaderNames;
 use super::damage::ReadError;
-use super::query::{ProcessFilter, Query, What};
+use super::query::{ProcessFilter, Query, TimeRange, What};
 use crate::codec::chunk::{Chunk, MAX_CHUNK_SPAN_NS};
 use crate::codec::meta::END_WALL;
 use crate::rows::{BootRow, HostRow, all_rows, value};
-use crate::time::TimeRange;
 
 /// Most decoded chunks in memory.
 const MAX_LOADED: usize = 8;

@@ -8,7 +8,7 @@ use rusqlite::{Connection, params};
 use super::build::{self, HostKey, PackedRows, ReaderNames};
 use super::chunks::{self, ChunkSpan, Chunks, Loaded, MAX_HELD_BYTES, count_of};
 use super::damage::{Damage, DamageLog, DamageReport, HolePlace, ReadError};
-use super::query::{ProcessFilter, Query, What};
+use super::query::{ProcessFilter, Query, TimeRange, What};
 use super::resting::{self, At, RestingList, RestingThreads};
 use crate::codec::meta::{self, MetaRow, StoredInterval};
 use crate::codec::sched::SchedRows;
@@ -16,7 +16,6 @@ use crate::codec::{PackedInterval, blob, host};
 use crate::error::is_damage;
 use crate::fresh::{self, FreshKey, FreshRow};
 use crate::rows::{BootRow, HostRow, value};
-use crate::time::TimeRange;
 
 /// Fresh intervals in one window.
 const WINDOW_INTERVALS: u32 = 64;

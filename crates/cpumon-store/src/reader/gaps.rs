@@ -5,10 +5,9 @@ use rusqlite::params;
 
 use super::Reader;
 use super::damage::Damage;
-use super::query::{Query, What};
+use super::query::{Query, TimeRange, What};
 use crate::error::{At, Result};
 use crate::rows::{HostRow, all_rows, signed};
-use crate::time::TimeRange;
 
 /// A known hole in a host's time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

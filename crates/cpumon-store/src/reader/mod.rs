@@ -27,7 +27,7 @@ use self::damage::ReadError;
 pub(crate) use self::damage::SharedDamage;
 pub use self::damage::{Damage, DamageReport};
 pub use self::gaps::{Gap, GapFinder};
-pub use self::query::{BootSpan, HostRecord, ProcessFilter, Query, What};
+pub use self::query::{BootSpan, HostRecord, ProcessFilter, Query, TimeRange, What};
 pub use self::segment::{Segment, SegmentReader, StoredReach};
 pub use self::sums::SumRow;
 pub use self::tasks::StoredProcess;

@@ -1,6 +1,40 @@
-//! [`Query`]: which intervals of a host to read, how deep, and of which processes. And what comes back.
+//! [`Query`]: which intervals of a host to read, in which range of time, how deep, and of which processes. And what comes back.
 
 use cpumon_model::{BootId, HostId, HostInfo, HostStatus, Moment, ProcessInfo, ProcessKey, Trust};
+
+/// A range of time, ns since the UNIX epoch: after `since_ns`, up to and including `until_ns`.
+///
+/// Intervals are placed by their end, so neighbouring ranges share no interval.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema))]
+pub struct TimeRange {
+    /// Start, not in the range itself.
+    #[cfg_attr(feature = "json", serde(with = "cpumon_model::nanos"), schema(value_type = cpumon_model::nanos::Nanos))]
+    pub since_ns: i64,
+    /// End, which is in the range.
+    #[cfg_attr(feature = "json", serde(with = "cpumon_model::nanos"), schema(value_type = cpumon_model::nanos::Nanos))]
+    pub until_ns: i64,
+}
+
+impl TimeRange {
+    /// The range that every interval is in.
+    pub const ALL: Self = Self { since_ns: i64::MIN, until_ns: i64::MAX };
+
+    /// From `since_ns` (exclusive) to `until_ns` (inclusive).
+    pub const fn new(since_ns: i64, until_ns: i64) -> Self {
+        Self { since_ns, until_ns }
+    }
+
+    /// Its length, ns.
+    pub const fn length_ns(&self) -> i64 {
+        self.until_ns.saturating_sub(self.since_ns)
+    }
+
+    /// Whether an interval that ends at `end_ns` is in the range.
+    pub const fn contains(&self, end_ns: i64) -> bool {
+        end_ns > self.since_ns && end_ns <= self.until_ns
+    }
+}
 
 /// A boot of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]

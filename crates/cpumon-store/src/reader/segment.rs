@@ -12,15 +12,13 @@ use rusqlite::{Connection, Row, Transaction, params};
 
 use super::build::{ProcessThen, ReaderNames};
 use super::damage::ReadError;
-use super::query::{Query, What};
-use super::resting;
+use super::query::{Query, TimeRange, What};
 use super::sums::{HostSums, SumRow, host_sums, read_counters, read_delays, read_waits};
-use super::{IntervalReader, Reader};
+use super::{IntervalReader, Reader, resting};
 use crate::error::{At, Result};
 use crate::names::SqlComm;
 use crate::rows::{HostRow, find_row, first, unsigned};
 use crate::sums::{Resolution, RunQueue, TASK_COLUMNS};
-use crate::time::TimeRange;
 
 /// How far the stored data of a host reaches, by its kind, ns since the epoch.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -4,13 +4,13 @@ use cpumon_model::{BootId, DelayHistogram, Delta, HostId, Ledger, Waits};
 use rusqlite::{Connection, Result as Sql, Row, RowIndex, params};
 
 use super::Reader;
+use super::query::TimeRange;
 use crate::codec::host::Cgroups;
 use crate::codec::sched::{read_histogram, waits_from_bytes};
 use crate::codec::varint::{Malformed, VarintCursor};
 use crate::error::{At, Result};
 use crate::rows::{HostRow, all_rows};
 use crate::sums::{ActiveTimes, BucketRange, Resolution, RunQueue};
-use crate::time::TimeRange;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct HostSums {

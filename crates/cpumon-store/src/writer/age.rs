@@ -1,14 +1,14 @@
-//! What time it is for whatever is deleted by age. In: this machine's clocks, what the store remembers, and what devices on other machines
+//! What time it is for whatever is deleted by age. In: this machine's clocks ([`now`]), what the store remembers, and what devices on other machines
 //! say. Out: a time that deleting may go by. Why: a clock that was set wrong (a forged answer of NTP, an empty battery, a restored virtual
 //! machine) must not delete a store; nothing brings that back.
 
-use std::time::Duration;
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cpumon_model::{BootId, Interval, Moment, Trust};
 use rusqlite::{Connection, Result as Sql};
 
-use crate::rows::{counter, set_counter, value};
-use crate::time::{ClockDoubt, ns_of};
+use crate::rows::{counter, set_counter, signed, value};
 
 /// A clock is doubted where it is this far from the time that is known: a night without the receiver is no reason. All steps of one start
 /// together, as long as no witness confirms one: many small steps make as much old as a large one.
@@ -26,6 +26,49 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The row of `counter`: the last time that was known, ns since the epoch. Part of the file format.
 const NAME: &str = "known wall_ns";
+
+/// Nanoseconds since the UNIX epoch on this machine's clock.
+pub fn wall_now_ns() -> i64 {
+    ns_of(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+/// A length of time, ns.
+pub(super) fn ns_of(time: Duration) -> i64 {
+    signed(time.as_nanos())
+}
+
+/// Now on this machine's clocks.
+pub(super) fn now() -> Moment {
+    let ns = |clock| {
+        let time = rustix::time::clock_gettime(clock);
+        time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
+    };
+    let mono_ns = ns(rustix::time::ClockId::Monotonic).unsigned_abs();
+    let boot_ns = ns(rustix::time::ClockId::Boottime).unsigned_abs();
+    Moment { mono_ns, boot_ns, wall_ns: wall_now_ns() }
+}
+
+/// This machine's clock differs by more than a day from what the store knows and the time that passed since, by one step or by all together:
+/// nothing is deleted by age.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ClockDoubt {
+    /// By how much it is ahead, ns; negative: behind.
+    pub ahead_ns: i64,
+}
+
+impl fmt::Display for ClockDoubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hours = Duration::from_nanos(self.ahead_ns.unsigned_abs()).as_secs() / 3600;
+        let side = if self.ahead_ns > 0 { "ahead of" } else { "behind" };
+        write!(
+            f,
+            "the receiver's clock is {} d {} h {side} the time that the store knows: nothing is deleted by age until the clock is set \
+             right, an enrolled device's clock agrees, or a week has passed",
+            hours / 24,
+            hours % 24
+        )
+    }
+}
 
 #[derive(Copy, Clone, Debug)]
 #[expect(clippy::struct_field_names, reason = "the unit is part of a name")]

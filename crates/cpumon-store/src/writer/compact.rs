@@ -9,6 +9,7 @@ use std::time::Duration;
 use cpumon_model::Interval;
 use rusqlite::{Connection, Result as Sql, Row, params};
 
+use super::age::ns_of;
 use super::dims::Dims;
 use super::gaps::record_damage;
 use super::merge_names::mark_seen;
@@ -24,7 +25,6 @@ use crate::fresh::{self, FreshRow};
 use crate::names::{ProcessName, ThreadName};
 use crate::rows::{BootKey, BootRow, HostRow, all_rows, execute, find_row, first, next_id, signed, value};
 use crate::sums::PER_SECOND;
-use crate::time::ns_of;
 
 /// Thread rows in a chunk, unless one interval alone has more: bounds the memory of compaction and of reading.
 const MAX_THREAD_ROWS: usize = 200_000;

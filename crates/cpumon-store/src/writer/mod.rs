@@ -28,6 +28,7 @@ use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Moment, Trust};
 pub(crate) use self::active::ActiveCopy;
 pub(crate) use self::age::known_ns;
 use self::age::{AgeClock, AgeTimes};
+pub use self::age::{ClockDoubt, wall_now_ns};
 use self::compact::{Compactor, Due};
 use self::dims::Dims;
 pub(crate) use self::gaps::{Losses, LostByHost, RolledBack};
@@ -45,7 +46,6 @@ use self::session::{Transaction, WriterSession, lock_store};
 use crate::Gap;
 use crate::error::{At, Result, StoreError, check_is_file};
 use crate::rows::{find_host, value};
-use crate::time::{self, ClockDoubt};
 
 /// Tasks in memory over all hosts (about 100 bytes each); beyond it all are forgotten and get new rows.
 const MAX_TASKS: usize = 4 << 20;
@@ -106,7 +106,7 @@ impl Writer {
         loss: Option<&LossCounts>,
         interval: &Interval,
     ) -> Result<Put> {
-        let now = time::now();
+        let now = age::now();
         self.age.read(now);
         let received_wall_ns = self.age.receipt_ns(now.wall_ns);
         self.put_received(info, trust, loss, interval, received_wall_ns)
@@ -121,7 +121,7 @@ impl Writer {
 
     /// Reads this machine's clock, and says whether it can be right.
     pub(crate) fn read_clock(&mut self) -> Option<ClockDoubt> {
-        self.age.read(time::now());
+        self.age.read(age::now());
         self.age.doubt()
     }
 
@@ -232,7 +232,7 @@ impl Writer {
     /// Compacts, merges names and applies the limits of age and size, for about `budget`. Called often, it does a little each
     /// time.
     pub fn maintain(&mut self, budget: Duration) -> Result<()> {
-        self.maintain_by(budget, time::now())
+        self.maintain_by(budget, age::now())
     }
 
     /// [`Writer::maintain`] by these clocks, which may be wrong.

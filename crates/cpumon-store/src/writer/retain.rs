@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, Result as Sql};
 
-use super::age::AgeTimes;
+use super::age::{AgeTimes, ns_of};
 use super::delete::{
     Wipe, delete_host, delete_older, delete_oldest_of, delete_oldest_sums, delete_sums, empty_host,
 };
@@ -16,7 +16,6 @@ use super::sweep::{Purge, Sweep, SweepLimits, SweepStep, prune_infos};
 use super::usage::Usage;
 use crate::rows::{HostRow, IdRange, execute, find_row, signed, value};
 use crate::sums::Resolution;
-use crate::time::ns_of;
 
 /// Free pages (8 KB) that stay in the file for the next intervals; the rest goes back to the file system.
 const FREE_PAGES: i64 = 256;
