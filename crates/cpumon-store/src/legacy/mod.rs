@@ -9,7 +9,6 @@
 //! [`ImportOptions`] or guessed, and the report says so; the capacity in the ledger stays 0, *unknown*.
 
 mod file;
-mod order;
 mod report;
 mod sets;
 #[cfg(test)]
@@ -21,10 +20,9 @@ use std::path::Path;
 
 use cpumon_model::Trust;
 
-pub use self::order::SetOrder;
 pub use self::report::{ImportError, ImportReport, ImportedHost, OddRows, Schema};
-pub use self::sets::ImportOptions;
 use self::sets::SetSink;
+pub use self::sets::{ImportOptions, SetOrder};
 pub use self::zone::Zone;
 use crate::writer::{Put, Writer};
 
