@@ -3,7 +3,6 @@
 //! [`Sql`] is a connection on which nothing can be written; the loadable extension adds the same tables to any SQLite shell.
 //! Columns: `cpumon_model::COLUMNS`, documented in docs/store.md.
 
-mod plan;
 mod scan;
 #[cfg(feature = "bundled")]
 mod session;

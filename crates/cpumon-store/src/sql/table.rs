@@ -17,8 +17,7 @@ use rusqlite::vtab::{
 };
 use rusqlite::{Error, Result};
 
-use super::plan::ScanPlan;
-use super::scan::{CellRows, Scan};
+use super::scan::{CellRows, Scan, ScanPlan};
 use crate::error::StoreError;
 use crate::reader::{Reader, SharedDamage};
 
