@@ -4,7 +4,6 @@
 //! page that cannot be read costs the rows in it: the walk goes on behind it.
 
 mod files;
-mod layout;
 mod walk;
 
 use std::collections::BTreeMap;
@@ -49,14 +48,14 @@ fn check_rest(
     detail: String,
 ) -> Result<CheckReport> {
     let corrupt = |detail| Err(StoreError::Corrupt { path: path.into(), detail });
-    let Some(layout) = layout::find(path)? else { return corrupt(detail) };
+    let Some(layout) = files::find_layout(path)? else { return corrupt(detail) };
     let Some(to) = salvage else {
         return corrupt(format!(
             "{detail}; the header or the list of tables cannot be read, but the rest can be salvaged"
         ));
     };
     let out = Out::create(to, layout.version, stop)?;
-    let copy = layout::repaired_copy(path, &layout, to, stop)?;
+    let copy = files::repaired_copy(path, &layout, to, stop)?;
     let source = files::open(copy.path(), stop, true)?;
     let mut check = Check::new(&source, path, stop, Some(out));
     // SQLite's own check would list every page that is in no list of free pages.
