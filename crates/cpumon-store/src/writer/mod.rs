@@ -16,7 +16,6 @@ mod retain;
 mod rollup;
 mod session;
 mod sweep;
-mod thread_sums;
 mod usage;
 
 use std::path::Path;
