@@ -4,7 +4,6 @@
 use rusqlite::{Connection, Result as Sql, Row, params};
 
 use super::naming::LastIds;
-use super::usage::{CHUNK_BYTES, INTERVAL_BYTES, IS_UNAUTHENTICATED, SampleOwner};
 use crate::rows::{HostRow, IdRange, all_rows, count, execute, find_row, first, keep_last_id, signed, value};
 use crate::sums::Resolution;
 
@@ -12,6 +11,22 @@ use crate::sums::Resolution;
 const CHUNKS_AT_ONCE: usize = 16;
 /// Fresh intervals deleted in one transaction.
 const INTERVALS_AT_ONCE: usize = 256;
+
+/// About how many bytes a row of `interval` takes, with its indexes, beside its blobs.
+pub(super) const INTERVAL_BYTES: i64 = 400;
+/// About how many bytes a row of `chunk` takes.
+pub(super) const CHUNK_BYTES: i64 = 250;
+
+/// SQL: 1 where a row of `chunk` or `interval` is unauthenticated. Rows before version 10 are as their host is now.
+pub(super) const IS_UNAUTHENTICATED: &str = "iif(trust = 0,
+    coalesce((SELECT host.trust = 'unauthenticated' FROM host WHERE host.id = host_id), 1), trust = 1)";
+
+/// Samples of one host that came in with trust, or without.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct SampleOwner {
+    pub(super) range: IdRange,
+    pub(super) host: HostRow,
+}
 
 /// Deletes about `limit` rows of those that meet a condition on `?1`, the lowest keys first. Returns whether there are more.
 fn delete_some(

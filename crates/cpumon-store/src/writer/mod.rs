@@ -16,7 +16,6 @@ mod retain;
 mod rollup;
 mod session;
 mod sweep;
-mod usage;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
