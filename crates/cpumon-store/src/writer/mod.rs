@@ -1,7 +1,6 @@
 //! The single writer of a store: one transaction that the caller ends, and the parts that write in it, each in a file of its own. When
 //! anything fails, the transaction is rolled back, and what it held is remembered as lost until it is recorded as a gap.
 
-mod active;
 mod age;
 mod compact;
 mod delete;
@@ -23,7 +22,6 @@ use std::time::{Duration, Instant};
 use cpumon_files::LockFile;
 use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Moment, Trust};
 
-pub(crate) use self::active::ActiveCopy;
 pub(crate) use self::age::known_ns;
 use self::age::{AgeClock, AgeTimes};
 pub use self::age::{ClockDoubt, wall_now_ns};
@@ -34,6 +32,7 @@ use self::insert::{Arrival, Inserter, load_position, save_position};
 pub use self::insert::{Put, SourcePosition};
 use self::merge_names::NameMerger;
 pub(crate) use self::naming::Seeded;
+pub(crate) use self::pack::ActiveCopy;
 pub(crate) use self::process_lists::{
     LONGEST_NS as LONGEST_LIST_NS, ListSchedule, has_all as has_all_processes, knows_resting,
 };

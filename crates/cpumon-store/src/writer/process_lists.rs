@@ -4,9 +4,9 @@
 use cpumon_model::{BootId, Fields, HostId, IdleProcess, Interval, Recent, Resting, ThreadInterval};
 use rusqlite::{Connection, Result as Sql, params};
 
-use super::active::{has_all_threads, is_stored_thread, resting_of};
 use super::merge_names::mark_seen;
 use super::naming::{Naming, Seeded};
+use super::pack::{has_all_threads, is_stored_thread, resting_of};
 use crate::codec::lists::{ListedProcess, ListedThread, MAX_IDLE_THREADS, MAX_PROCESSES, pack};
 use crate::error::unpackable;
 use crate::names::{ProcessName, ThreadName};
