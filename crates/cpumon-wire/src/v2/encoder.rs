@@ -4,11 +4,10 @@ use cpumon_model::{
     Delta, ExitSample, Fields, HostInfo, Interval, ProcessKey, Snapshot, ThreadKey, empty_list, trim_list,
 };
 
-use super::header::{Frames, Header};
 use super::known::{KnownProcesses, KnownThreads, Turn};
-use super::rows;
 use super::sections::{CgroupWriter, DelayWriter};
 use super::table::{Spec, TableWriter, TextBudget};
+use super::{Frames, Header, rows};
 use crate::Datagrams;
 
 /// Shortest `max_datagram`, bytes: header, one section's columns and one row with some text.

@@ -9,10 +9,10 @@ use cpumon_model::{
 
 #[allow(clippy::wildcard_imports)] // One name for each column.
 use super::columns::*;
-use super::header::{Header, MAX_REASON_BYTES, MAX_TEXT_BYTES};
 use super::read::{MAX_COLUMNS, TableReader, TextSpan};
 use super::rows::{self, IrqRow, STATES};
 use super::sections::{self, AboutCgroup, CgroupRow, DelayRow};
+use super::{Header, MAX_REASON_BYTES, MAX_TEXT_BYTES};
 use crate::{DecodeError, Reason};
 
 /// So many rows may be shorter than [`average_bits`]. A frame of 1,400 bytes has no space for more, so every agent keeps to this.

@@ -12,10 +12,10 @@ use cpumon_model::{
 
 #[allow(clippy::wildcard_imports)] // One name for each column.
 use super::columns::*;
-use super::header::{MAX_REASON_BYTES, MAX_TEXT_BYTES};
 use super::read::{TableReader, TextSpan};
 use super::sections::push_pressure;
 use super::table::{Spec, TableWriter, TextBudget};
+use super::{MAX_REASON_BYTES, MAX_TEXT_BYTES};
 use crate::DecodeError;
 
 /// Number of columns for the scheduler's events of a thread.

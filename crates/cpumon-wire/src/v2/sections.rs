@@ -15,10 +15,10 @@ use cpumon_model::{
 
 #[allow(clippy::wildcard_imports)] // One name for each column.
 use super::columns::*;
-use super::header::{Frames, MAX_TEXT_BYTES};
 use super::known::Turn;
 use super::read::{TableReader, TextSpan};
 use super::table::{Spec, TableWriter, TextBudget};
+use super::{Frames, MAX_TEXT_BYTES};
 use crate::DecodeError;
 
 const BUCKET: &[u8] = &[DELAY_WHOLE, DELAY_BUCKET, DELAY_COUNT];

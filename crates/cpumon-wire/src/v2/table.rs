@@ -2,12 +2,12 @@
 //! units of columns are chosen for the gathered rows, once per snapshot. [`TextBudget`] cuts the texts of a row where it would not fit a
 //! datagram.
 
+use super::Frames;
 use super::bits::{BitReader, BitWriter};
 use super::columns::{
     ColumnDescription, ColumnKind, PID, PROCESS_START, Relative, SYSTEM, SYSTEM_REST, Tally, UNITS,
     average_bits, difference, properties, relative,
 };
-use super::header::Frames;
 
 /// A row takes at least this many bits, so that a decoder can bound the number of rows by the bytes.
 pub(crate) const MIN_ROW_BITS: u32 = 4;
