@@ -4,9 +4,10 @@
 //! A message is a length, a type and a body. Types that are not known here are skipped; a body may be longer than what is
 //! known of it.
 
-mod codec;
+#[cfg(test)]
+mod tests;
 
-use crate::fields::{FieldReader, WireField, in_a_byte};
+use crate::fields::{FieldReader, WireField, in_a_byte, in_order};
 
 /// Highest protocol version that this program speaks.
 pub const VERSION: u16 = 4;
@@ -369,97 +370,110 @@ pub enum MessageError {
     },
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Longest text, bytes; a longer one is cut.
+const MAX_TEXT_BYTES: usize = 255;
 
-    fn every_message() -> Vec<Message<'static>> {
-        let (host, spool, secret) = ([7; 16], [8; 16], [9; 32]);
-        vec![
-            Message::Hello { version: 1, host, spool, agent: "cpumon 0.1.0" },
-            Message::Begin { channel: 3, kind: ChannelKind::Backfill },
-            Message::Begin { channel: u32::MAX, kind: ChannelKind::Live },
-            Message::Record { channel: 3, record: b"a record" },
-            Message::Packed { channel: 3, packed: b"less" },
-            Message::Ping { token: 1, clock: None },
-            Message::Ping {
-                token: 1,
-                clock: Some(ClockReport { offset_ns: i64::MIN, round_trip_ns: 5, boot: None }),
-            },
-            Message::Ping {
-                token: 2,
-                clock: Some(ClockReport {
-                    offset_ns: 3,
-                    round_trip_ns: u64::MAX,
-                    boot: Some(BootReport { boot: host, offset_ns: i64::MAX }),
-                }),
-            },
-            Message::Renew { request: b"request" },
-            Message::Enrol { secret, host, name: "größe", request: b"request" },
-            Message::Welcome { version: 1, window_bytes: 1 << 20, is_renewal_due: true },
-            Message::Ack { channel: 3, received: u64::MAX, committed: 5 },
-            Message::Pong { token: 1, times: None },
-            Message::Pong { token: 1, times: Some((i64::MAX, -1)) },
-            Message::Bye { reason: ByeReason::Revoked, text: "no" },
-            Message::Bye { reason: ByeReason::Unknown(200), text: "" },
-            Message::Certificate { der: b"certificate" },
-            Message::Ask { commitment: secret, host, name: "größe", request: b"request" },
-            Message::Challenge { nonce: [1; 32] },
-            Message::Reveal { nonce: [2; 32] },
-            Message::Waiting { left_s: 600 },
-            Message::Bye { reason: ByeReason::NotLetIn, text: "no" },
-            Message::Offer { number: 1, hash: secret, bytes: u64::MAX, wall_ns: -5, reason: "größe>1%" },
-            Message::Piece { number: 1, offset: 1 << 40, bytes: b"part" },
-            Message::Piece { number: 1, offset: 0, bytes: b"" },
-            Message::TraceAnswer { token: 9, answer: TraceAnswer::TooSoon },
-            Message::TraceAnswer { token: 9, answer: TraceAnswer::Unknown(0) },
-            Message::Attachment { number: 1, state: AttachmentState::Taking, received: 7, text: "" },
-            Message::Attachment { number: 1, state: AttachmentState::Refused, received: 0, text: "no" },
-            Message::Attachment { number: 1, state: AttachmentState::Unknown(9), received: 0, text: "" },
-            Message::TakeTrace { token: u64::MAX },
-        ]
-    }
-
-    #[test]
-    fn every_message_comes_back() {
-        let mut bytes = Vec::new();
-        for message in every_message() {
-            bytes.clear();
-            message.push(&mut bytes);
-            assert_eq!(Message::length(&bytes, 1000), Ok(Some(bytes.len())));
-            assert_eq!(Message::decode(&bytes), Ok(Some(message)));
+impl<'a> Message<'a> {
+    /// Appends the encoded message, with its length and type.
+    pub fn push(&self, out: &mut Vec<u8>) {
+        let begin = out.len();
+        out.extend_from_slice(&[0; 4]);
+        out.push(self.kind());
+        self.push_body(out);
+        let length = u32::try_from(out.len() - begin - 4).unwrap_or(u32::MAX);
+        if let Some(field) = out.get_mut(begin..begin + 4) {
+            field.copy_from_slice(&length.to_le_bytes());
         }
     }
 
-    #[test]
-    fn a_message_that_was_cut_is_refused_and_never_read_beyond() {
-        for message in every_message() {
-            let mut bytes = Vec::new();
-            message.push(&mut bytes);
-            for length in 0..bytes.len() {
-                assert_eq!(Message::length(&bytes[..length], 1000), Ok(None));
-                let mut cut = bytes[..length.max(4)].to_vec();
-                let body = u32::try_from(cut.len() - 4).unwrap();
-                cut[..4].copy_from_slice(&body.to_le_bytes());
-                // A shorter variable part is another message; a fixed part that is cut is an error.
-                let _ = Message::decode(&cut);
+    /// Length of the message at the beginning of `bytes`, header included; `None`: not all of it is there.
+    ///
+    /// # Errors
+    /// It says that it is longer than `most`: nothing behind it can be read.
+    pub fn length(bytes: &[u8], most: usize) -> Result<Option<usize>, MessageError> {
+        let Some(length) = bytes.first_chunk() else { return Ok(None) };
+        let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
+        if length > most {
+            return Err(MessageError::TooLong { length, most });
+        }
+        // The type is part of the length, so a message of 0 bytes cannot be.
+        if length == 0 {
+            return Err(MessageError::Malformed { kind: 0 });
+        }
+        Ok((bytes.len() >= 4 + length).then_some(4 + length))
+    }
+
+    /// Reads one whole message ([`Message::length`]); `None`: a type that is not known here, to be skipped.
+    ///
+    /// # Errors
+    /// It is malformed.
+    pub fn decode(message: &'a [u8]) -> Result<Option<Self>, MessageError> {
+        let Some((&kind, body)) = message.get(4..).and_then(<[u8]>::split_first) else {
+            return Err(MessageError::Malformed { kind: 0 });
+        };
+        let decoded = Self::decode_body(kind, FieldReader { rest: body })?;
+        match decoded {
+            Some(Self::Piece { bytes, .. }) if bytes.len() > MAX_PIECE_BYTES => {
+                Err(MessageError::Malformed { kind })
             }
+            decoded => Ok(decoded),
         }
-        let mut hello = Vec::new();
-        every_message()[0].push(&mut hello);
-        assert_eq!(Message::decode(&hello[..20]), Err(MessageError::Malformed { kind: 1 }));
+    }
+}
+
+/// A text with its length in two bytes, cut at a character.
+impl<'a> WireField<'a> for &'a str {
+    fn push(&self, out: &mut Vec<u8>) {
+        let kept = &self[..self.floor_char_boundary(MAX_TEXT_BYTES.min(self.len()))];
+        out.extend_from_slice(&u16::try_from(kept.len()).unwrap_or(0).to_le_bytes());
+        out.extend_from_slice(kept.as_bytes());
     }
 
-    #[test]
-    fn lengths_are_bounded_and_unknown_types_skipped() {
-        let long = u32::MAX.to_le_bytes();
-        assert!(matches!(Message::length(&long, 100), Err(MessageError::TooLong { most: 100, .. })));
-        assert!(Message::length(&[0; 4], 100).is_err());
-        assert_eq!(Message::decode(&[1, 0, 0, 0, 40]), Ok(None));
-        let text = "ä".repeat(300);
-        let mut bytes = Vec::new();
-        Message::Bye { reason: ByeReason::Busy, text: &text }.push(&mut bytes);
-        let Ok(Some(Message::Bye { text: kept, .. })) = Message::decode(&bytes) else { panic!() };
-        assert_eq!(kept, "ä".repeat(127));
+    fn take(body: &mut FieldReader<'a>) -> Option<Self> {
+        let length = usize::from(body.u16()?);
+        let text = body.bytes(length)?;
+        std::str::from_utf8(text).ok().filter(|text| text.len() <= MAX_TEXT_BYTES)
+    }
+}
+
+/// All remaining bytes.
+impl<'a> WireField<'a> for &'a [u8] {
+    fn push(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self);
+    }
+
+    fn take(body: &mut FieldReader<'a>) -> Option<Self> {
+        body.bytes(body.rest.len())
+    }
+}
+
+in_a_byte! {
+    ChannelKind: |kind| u8::from(kind == ChannelKind::Live), |byte| if byte == 0 { ChannelKind::Backfill } else { ChannelKind::Live };
+}
+
+in_order!(ClockReport { offset_ns, round_trip_ns, boot });
+in_order!(BootReport { boot, offset_ns });
+
+/// The last field of a message. Devices and receivers of the first release end before it: what is missing is `None` and no error.
+impl<'a, T: WireField<'a>> WireField<'a> for Option<T> {
+    fn push(&self, out: &mut Vec<u8>) {
+        if let Some(field) = self {
+            field.push(out);
+        }
+    }
+
+    fn take(body: &mut FieldReader<'a>) -> Option<Self> {
+        Some(T::take(body))
+    }
+}
+
+impl<'a> WireField<'a> for (i64, i64) {
+    fn push(&self, out: &mut Vec<u8>) {
+        self.0.push(out);
+        self.1.push(out);
+    }
+
+    fn take(body: &mut FieldReader<'a>) -> Option<Self> {
+        body.i64().zip(body.i64())
     }
 }
