@@ -32,7 +32,6 @@ mod interval;
 mod json;
 mod ledger;
 pub mod limits;
-mod memory;
 mod sched_event;
 mod snapshot;
 mod text;
@@ -69,7 +68,7 @@ pub use interval::{
 #[cfg(feature = "json")]
 pub use json::nanos;
 pub use ledger::Ledger;
-pub use memory::{
+pub use limits::{
     CGROUP_PATH_BYTES, DELAY_BUCKET_BYTES, HISTOGRAM_BYTES, INFO_BYTES, bytes_of_delays, bytes_of_info,
     bytes_of_rows,
 };
