@@ -3,17 +3,20 @@
 //! CSV and JSON exports, SQL virtual tables and docs/store.md are made from it, so a name means the same everywhere. What people
 //! see on a screen (rates, shares, short headings) is in `screen`, which refers to this table.
 
-mod cells;
 mod screen;
+#[cfg(test)]
+mod tests;
 mod values;
 
 use bitflags::bitflags;
 
-pub use self::cells::delay_percent;
 pub use self::screen::{Align, Format, Frontends, HOST_COLUMNS, ScreenColumn, TASK_COLUMNS};
 use self::values::{CellRow, filled, names_of};
 pub use self::values::{IntervalView, Value};
-use crate::{CgroupNames, Fields, Ledger};
+use crate::{
+    CgroupInterval, CgroupNames, CpuInterval, Delta, Fields, IrqInterval, Ledger, ProcessInterval,
+    SchedDelta, ThreadInterval, WaitReason,
+};
 
 bitflags! {
     /// The tables a column is part of.
@@ -279,39 +282,95 @@ pub fn column(table: Tables, name: &str) -> Option<&'static Column> {
     columns(table).find(|column| column.name == name)
 }
 
-#[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
+/// Which percentile of the run delays a column shows, if it is one of those; 100 is the highest.
+pub fn delay_percent(id: ColumnId) -> Option<u32> {
+    Some(match id {
+        ColumnId::RunDelayP50Ns => 50,
+        ColumnId::RunDelayP90Ns => 90,
+        ColumnId::RunDelayP99Ns => 99,
+        ColumnId::RunDelayMaxNs => 100,
+        _ => return None,
+    })
+}
 
-    use super::*;
+/// The table whose rows are like this one.
+fn table_of(row: CellRow<'_>) -> Tables {
+    match row {
+        CellRow::Host => Tables::HOST_INTERVAL,
+        CellRow::Process(_) | CellRow::Group(..) => Tables::PROCESS_INTERVAL,
+        CellRow::Thread(_) => Tables::THREAD_INTERVAL,
+        CellRow::Wait(..) => Tables::WAIT_INTERVAL,
+        CellRow::Cpu(_) => Tables::CPU_INTERVAL,
+        CellRow::Irq(_) => Tables::IRQ_INTERVAL,
+        CellRow::Cgroup(_) => Tables::CGROUP_INTERVAL,
+    }
+}
 
-    #[test]
-    fn names_are_unique_in_each_table() {
-        for table in Tables::all().iter() {
-            let mut seen = HashSet::new();
-            for column in columns(table) {
-                assert!(seen.insert(column.name), "{} twice in {table:?}", column.name);
-            }
-            assert!(seen.len() > 5, "{table:?} has too few columns");
+/// Cells: the [`Value`] of a column in a row. Exports, SQL tables and screens all read them here, so that a name gives the same value
+/// everywhere.
+impl IntervalView<'_> {
+    /// Value of one column of a process row.
+    pub fn process<'v>(&'v self, row: &'v ProcessInterval, id: ColumnId) -> Value<'v> {
+        self.cell(CellRow::Process(row), id)
+    }
+
+    /// A cell of several processes together; only what is measured of each of them.
+    pub fn group<'v>(&'v self, delta: &'v Delta, sched: &'v SchedDelta, id: ColumnId) -> Value<'v> {
+        if !id.column().is_measured_of_tasks() {
+            return Value::Null;
+        }
+        self.cell(CellRow::Group(delta, sched), id)
+    }
+
+    /// The number in [`IntervalView::group`], measured or not, to sort by; 0 of what is no number.
+    pub fn weight(&self, delta: &Delta, sched: &SchedDelta, id: ColumnId) -> i64 {
+        match (id.column().value)(self, CellRow::Group(delta, sched)) {
+            Some(Value::Int(number)) => number,
+            _ => 0,
         }
     }
 
-    #[test]
-    fn every_column_has_a_table_a_help_and_a_unit_in_its_name() {
-        for column in COLUMNS {
-            assert!(!column.tables.is_empty() && column.help.ends_with('.'), "{}", column.name);
-            assert_eq!(column.name.ends_with("_ns"), column.unit == "ns", "{}", column.name);
-        }
+    /// Value of one column of a thread row.
+    pub fn thread<'v>(&'v self, row: &'v ThreadInterval, id: ColumnId) -> Value<'v> {
+        self.cell(CellRow::Thread(row), id)
     }
 
-    #[test]
-    fn the_names_that_other_tools_rely_on_are_there() {
-        let names = "host pid tid name process_name start_ns begin_ns end_ns duration_ns user_ns system_ns run_ns \
-                     run_delay_ns voluntary_switches involuntary_switches";
-        for name in names.split_whitespace() {
-            assert!(column(Tables::THREAD_INTERVAL, name).is_some(), "{name}");
-            let only_threads = matches!(name, "tid" | "process_name");
-            assert_eq!(column(Tables::PROCESS_INTERVAL, name).is_none(), only_threads, "{name}");
-        }
+    /// A cell of the table of waits: one reason of one thread.
+    pub fn wait<'v>(
+        &'v self,
+        row: &'v ThreadInterval,
+        reason: WaitReason,
+        ns: u64,
+        id: ColumnId,
+    ) -> Value<'v> {
+        self.cell(CellRow::Wait(row, reason, ns), id)
+    }
+
+    /// A cell of the CPU table.
+    pub fn cpu<'v>(&'v self, row: &'v CpuInterval, id: ColumnId) -> Value<'v> {
+        self.cell(CellRow::Cpu(row), id)
+    }
+
+    /// Value of one column of an interrupt line's row.
+    pub fn irq<'v>(&'v self, row: &'v IrqInterval, id: ColumnId) -> Value<'v> {
+        self.cell(CellRow::Irq(row), id)
+    }
+
+    /// Value of one column of a control group's row.
+    pub fn cgroup<'v>(&'v self, row: &'v CgroupInterval, id: ColumnId) -> Value<'v> {
+        self.cell(CellRow::Cgroup(row), id)
+    }
+
+    /// A cell of the host's interval: the ledger, the CPU modes of all CPUs together, health.
+    pub fn host(&self, id: ColumnId) -> Value<'_> {
+        self.cell(CellRow::Host, id)
+    }
+
+    fn cell<'v>(&'v self, row: CellRow<'v>, id: ColumnId) -> Value<'v> {
+        let column = id.column();
+        // Where CPUs have rows, they are known, though a sum over intervals that lack some does not say so.
+        let is_measured = self.interval.fields.contains(column.needs - Fields::CPUS);
+        let is_cell = is_measured && column.tables.contains(table_of(row));
+        is_cell.then(|| (column.value)(self, row)).flatten().unwrap_or(Value::Null)
     }
 }

@@ -1,9 +1,10 @@
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::*;
 use crate::{
-    BootId, CpuLimit, CpuSample, CpuSched, DelayHistogram, DelayOf, Delays, Flags, Interval, Ledger, Moment,
-    Pressure, ProcessInfo, ProcessKey, Snapshot, SourceKind, Throttle, Trust, columns, delay_range_ns,
+    BootId, CpuLimit, CpuSample, CpuSched, DelayHistogram, DelayOf, Delays, Flags, Interval, Moment,
+    Pressure, ProcessInfo, ProcessKey, Snapshot, SourceKind, Throttle, Trust, delay_range_ns,
 };
 
 #[test]
@@ -199,4 +200,34 @@ fn no_probe_no_delay_and_some_delays_are_three_things() {
     let view = IntervalView::new("h", &interval);
     let thread = ThreadInterval::default();
     assert_eq!(view.thread(&thread, ColumnId::RunDelays), Value::Null, "it was not selected");
+}
+
+#[test]
+fn names_are_unique_in_each_table() {
+    for table in Tables::all().iter() {
+        let mut seen = HashSet::new();
+        for column in columns(table) {
+            assert!(seen.insert(column.name), "{} twice in {table:?}", column.name);
+        }
+        assert!(seen.len() > 5, "{table:?} has too few columns");
+    }
+}
+
+#[test]
+fn every_column_has_a_table_a_help_and_a_unit_in_its_name() {
+    for column in COLUMNS {
+        assert!(!column.tables.is_empty() && column.help.ends_with('.'), "{}", column.name);
+        assert_eq!(column.name.ends_with("_ns"), column.unit == "ns", "{}", column.name);
+    }
+}
+
+#[test]
+fn the_names_that_other_tools_rely_on_are_there() {
+    let names = "host pid tid name process_name start_ns begin_ns end_ns duration_ns user_ns system_ns run_ns \
+                 run_delay_ns voluntary_switches involuntary_switches";
+    for name in names.split_whitespace() {
+        assert!(column(Tables::THREAD_INTERVAL, name).is_some(), "{name}");
+        let only_threads = matches!(name, "tid" | "process_name");
+        assert_eq!(column(Tables::PROCESS_INTERVAL, name).is_none(), only_threads, "{name}");
+    }
 }
