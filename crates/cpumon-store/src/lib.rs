@@ -59,8 +59,8 @@ pub use queue::{
 };
 pub use reader::{
     BootSpan, Damage, DamageReport, Gap, GapFinder, HostRecord, IntervalReader, ProcessFilter, Query, Reader,
-    Segment, SegmentReader, StoredInterval, StoredProcess, StoredReach, SumRow, TimeRange, What,
+    Segment, SegmentReader, StoredInterval, StoredProcess, StoredReach, TimeRange, What,
 };
-pub use sums::{ActiveTimes, Resolution, RunQueue};
+pub use sums::{ActiveTimes, Resolution, RunQueue, SumRow};
 pub use traces::{TraceIndex, TraceRecord, trace_file, traces_dir};
 pub use writer::{ClockDoubt, Put, SourcePosition, StoreOptions, Writer, forget_host, wall_now_ns};

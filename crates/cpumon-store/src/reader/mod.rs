@@ -10,7 +10,6 @@ pub(crate) mod hosts;
 mod query;
 mod resting;
 mod segment;
-mod sums;
 mod tasks;
 
 use std::cell::RefCell;
@@ -29,7 +28,6 @@ pub use self::damage::{Damage, DamageReport};
 pub use self::gaps::{Gap, GapFinder};
 pub use self::query::{BootSpan, HostRecord, ProcessFilter, Query, TimeRange, What};
 pub use self::segment::{Segment, SegmentReader, StoredReach};
-pub use self::sums::SumRow;
 pub use self::tasks::StoredProcess;
 pub(crate) use self::tasks::Task;
 pub use crate::codec::meta::StoredInterval;

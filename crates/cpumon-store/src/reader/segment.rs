@@ -13,12 +13,13 @@ use rusqlite::{Connection, Row, Transaction, params};
 use super::build::{ProcessThen, ReaderNames};
 use super::damage::ReadError;
 use super::query::{Query, TimeRange, What};
-use super::sums::{HostSums, SumRow, host_sums, read_counters, read_delays, read_waits};
 use super::{IntervalReader, Reader, resting};
 use crate::error::{At, Result};
 use crate::names::SqlComm;
-use crate::rows::{HostRow, find_row, first, unsigned};
-use crate::sums::{Resolution, RunQueue, TASK_COLUMNS};
+use crate::rows::{HostRow, all_rows, find_row, first, unsigned};
+use crate::sums::{
+    HostSums, Resolution, RunQueue, SumRow, TASK_COLUMNS, host_sums, read_counters, read_delays, read_waits,
+};
 
 /// How far the stored data of a host reaches, by its kind, ns since the epoch.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -231,6 +232,21 @@ impl Reader {
         let intervals = IntervalReader::new(self, Some((cursor, walk)));
         let sums = SumReader { host, resolution, query, has_threads, hosts, bucket };
         Ok(SegmentReader { intervals, sums: Some(sums), transaction: Some(transaction) })
+    }
+
+    /// The hours of a range whose threads are not all in sums, in order: those that an older version compacted. In all others sums and
+    /// fresh intervals together have every thread.
+    pub fn hours_without_threads(&self, host: HostId, range: TimeRange) -> Result<Vec<TimeRange>> {
+        let Some(host) = self.host_row(host)? else { return Ok(Vec::new()) };
+        let buckets = Resolution::Hour.buckets(range);
+        let length_ns = Resolution::Hour.length_ns();
+        let text = "SELECT hour FROM host_hour
+             WHERE host_id = ?1 AND hour BETWEEN ?2 AND ?3 AND thread_intervals < intervals ORDER BY hour";
+        let hours = all_rows(&self.connection, text, params![host, buckets.first, buckets.last], |row| {
+            let since_ns = row.get::<_, i64>(0)?.saturating_mul(length_ns);
+            Ok(TimeRange::new(since_ns, since_ns.saturating_add(length_ns)))
+        });
+        hours.at("find sums", self.path())
     }
 
     /// Follows who rests up to the first fresh interval of a query. Outside of a transaction.
