@@ -16,6 +16,9 @@ pub(crate) const MAX_PROCESSES: usize = 1 << 15;
 pub(crate) const MAX_IDLE_THREADS: usize = 1 << 17;
 const MAX_THREADS: usize = MAX_IDLE_THREADS + MAX_ROWS;
 
+/// Longest time between two lists of processes, ns, for long intervals.
+pub(crate) const LONGEST_LIST_NS: i64 = 600_000_000_000;
+
 /// A row of a list.
 pub(crate) trait ListRow: Copy + Default {
     /// Columns of numbers, at most [`MOST_NUMBERS`]. Each row has at least a byte in each.

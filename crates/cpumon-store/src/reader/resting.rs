@@ -14,10 +14,9 @@ use rusqlite::{Connection, params};
 
 use super::build::{PackedRows, ReaderNames};
 use super::query::{ProcessFilter, Query, TimeRange, What};
-use crate::codec::lists::{ListedThread, unpack};
+use crate::codec::lists::{LONGEST_LIST_NS, ListedThread, unpack};
 use crate::codec::meta::{BEGIN_MONO, END_MONO, END_WALL, MetaRow, fields_of, flags_of};
 use crate::rows::{BootRow, HostRow, all_rows, find_row, first};
-use crate::writer::LONGEST_LIST_NS;
 
 type Sql<T> = rusqlite::Result<T>;
 type Seeded = foldhash::fast::RandomState;

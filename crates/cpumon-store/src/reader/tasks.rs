@@ -13,12 +13,11 @@ use super::build::{ProcessThen, key_of};
 use super::chunks::{MAX_TRIED, first_readable};
 use super::damage::ReadError;
 use super::query::{Query, What};
-use crate::codec::lists::{ListedProcess, unpack};
+use crate::codec::lists::{LONGEST_LIST_NS, ListedProcess, unpack};
 use crate::codec::meta::{END_BOOT, END_WALL, StoredInterval};
 use crate::error::{At, Result};
 use crate::names::{ProcessName, ThreadName, each_name};
 use crate::rows::{BootKey, BootRow, HostRow, all_rows, find_row, first};
-use crate::writer::LONGEST_LIST_NS;
 
 #[derive(Copy, Clone, Debug)]
 pub struct StoredProcess<'a> {

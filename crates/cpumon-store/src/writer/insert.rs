@@ -1,21 +1,31 @@
 //! Puts intervals into table `interval`: metadata in ordinary columns, the active rows as one packed blob with row ids in
-//! place of keys. What belongs to an interval is written in its transaction: how its boot's clock was corrected (`clock_piece`), and how
-//! far the recording that it is read from was read (`counter`).
+//! place of keys. What belongs to an interval is written in its transaction: how its boot's clock was corrected (`clock_piece`), how
+//! far the recording that it is read from was read (`counter`), and once in a while a list of all processes there are (`process_list`).
 
 use std::sync::LazyLock;
 
-use cpumon_model::{ClockPiece, HostInfo, Interval, LossCounts, MAX_CLOCK_PIECES, Trust};
+use cpumon_model::{
+    BootId, ClockPiece, Fields, HostId, HostInfo, IdleProcess, Interval, LossCounts, MAX_CLOCK_PIECES,
+    Recent, Resting, ThreadInterval, Trust,
+};
 use rusqlite::types::Null;
 use rusqlite::{Connection, Result as Sql, params};
 
 use super::compact::Compactor;
 use super::dims::Dims;
-use super::pack::IntervalPacker;
-use super::process_lists::{EVERY, ListSchedule, has_all, knows_resting, write_list};
+use super::merge_names::mark_seen;
+use super::naming::{Naming, Seeded};
+use super::pack::{IntervalPacker, has_all_threads, is_stored_thread, resting_of};
 use super::session::{StoreOptions, Transaction};
 use crate::codec::host;
+use crate::codec::lists::{
+    LONGEST_LIST_NS, ListedProcess, ListedThread, MAX_IDLE_THREADS, MAX_PROCESSES, pack,
+};
 use crate::codec::meta::{self, MetaRow};
+use crate::error::unpackable;
+use crate::names::{ProcessName, ThreadName};
 use crate::rows::{BootKey, BootRow, counter, execute, set_counter, signed, value};
+use crate::sums::PER_SECOND;
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Put {
@@ -53,7 +63,7 @@ impl Inserter {
             cpus: Vec::new(),
             clock_pieces: ClockPieces::default(),
             // Sooner than the queue, which passes idle rows on only with some intervals: those must find a list due.
-            lists: ListSchedule::new(EVERY / 2),
+            lists: ListSchedule::new(LIST_EVERY / 2),
             zstd_level: options.zstd_level,
         }
     }
@@ -85,7 +95,7 @@ impl Inserter {
         let now_s = received_wall_ns / 1_000_000_000;
         let mut naming = dims.naming(transaction, interval.host, trust, now_s)?;
         self.packer.pack(&mut naming, interval)?;
-        if is_newest && self.lists.is_due(interval, has_all(interval) && knows_resting(interval)) {
+        if is_newest && self.lists.is_due(interval, has_all_processes(interval) && knows_resting(interval)) {
             write_list(transaction, key, &mut naming, interval, self.zstd_level)?;
         }
         // In the transaction of the first interval that it placed: the one is of no use without the other.
@@ -189,4 +199,172 @@ pub(super) fn load_position(connection: &Connection, source: &str) -> Sql<Source
 pub(super) fn save_position(connection: &Connection, source: &str, position: SourcePosition) -> Sql<()> {
     set_counter(connection, &name_of(source, "number"), position.number.cast_signed())?;
     set_counter(connection, &name_of(source, "wall_ns"), position.wall_ns)
+}
+
+// Lists of processes have the idle ones too, whose rows are not stored: they can be had for any moment, because from a list to the next, rows
+// of samples record who began and who ended.
+
+/// Intervals from one list to the next; reading a moment reads at most about so many.
+const LIST_EVERY: u32 = 200;
+/// After a gap or a boot a list is due at once, because who ended in it is not known, as is one that corrects the last one; but not more
+/// often than this: a sender can make all three.
+const LEAST_LIST_NS: i64 = 10 * PER_SECOND;
+/// Hosts in memory; those that are forgotten get a list with their next interval.
+const MAX_HOSTS: usize = 8192;
+
+#[derive(Copy, Clone, Debug)]
+struct LastList {
+    boot: BootId,
+    listed_wall_ns: i64,
+    end_wall_ns: i64,
+    /// Intervals since the list.
+    intervals: u32,
+    /// A gap came since, or it had processes that had ended.
+    is_outdated: bool,
+}
+
+/// When the next list of each host is due.
+#[derive(Debug)]
+pub(crate) struct ListSchedule {
+    every: u32,
+    hosts: Recent<HostId, LastList, Seeded>,
+}
+
+impl Default for ListSchedule {
+    fn default() -> Self {
+        Self::new(LIST_EVERY)
+    }
+}
+
+impl ListSchedule {
+    /// `every`: so many intervals from one list to the next.
+    pub(crate) fn new(every: u32) -> Self {
+        Self { every, hosts: Recent::new(MAX_HOSTS) }
+    }
+
+    /// Whether a list is due with this interval. It then counts as written, if it can be.
+    pub(crate) fn is_due(&mut self, interval: &Interval, can_be: bool) -> bool {
+        let (boot, begin_ns, end_ns) = (interval.boot, interval.begin.wall_ns, interval.end.wall_ns);
+        let listed_at = |listed_wall_ns, end_wall_ns| LastList {
+            boot,
+            listed_wall_ns,
+            end_wall_ns,
+            intervals: 0,
+            is_outdated: false,
+        };
+        let last = self.hosts.get_or_insert_with(interval.host, || listed_at(i64::MIN, begin_ns));
+        // What comes late belongs between lists that were written.
+        if last.boot == boot && end_ns <= last.end_wall_ns {
+            return false;
+        }
+        let passed_ns = end_ns.saturating_sub(last.listed_wall_ns);
+        last.is_outdated |= last.boot != boot || begin_ns > last.end_wall_ns || interval.corrects_lists;
+        last.intervals = last.intervals.saturating_add(1);
+        last.end_wall_ns = end_ns;
+        let is_due = last.intervals >= self.every
+            || passed_ns >= LONGEST_LIST_NS
+            || (last.is_outdated && passed_ns >= LEAST_LIST_NS);
+        if is_due && can_be {
+            *last = listed_at(end_ns, end_ns);
+        }
+        is_due && can_be
+    }
+
+    /// After a rollback: lists that were written in it are gone.
+    pub(crate) fn forget(&mut self) {
+        self.hosts.clear();
+    }
+}
+
+/// Whether every process that is there is known: idle rows may have been left out, or did not fit.
+pub(crate) fn has_all_processes(interval: &Interval) -> bool {
+    let idle = interval.idle_processes.as_deref().map_or(0, <[_]>::len);
+    interval.knows_all_processes() && interval.processes.len() + idle <= MAX_PROCESSES
+}
+
+/// Whether all threads that wait are known, or no one measures what threads wait for.
+pub(crate) fn knows_resting(interval: &Interval) -> bool {
+    !interval.fields.contains(Fields::SCHED | Fields::WAITS)
+        || interval.resting.is_some()
+        || has_all_threads(interval)
+}
+
+/// Packs which threads wait for what; `None`: not known. `naming` knows the rows of their processes.
+fn pack_resting(naming: &mut Naming<'_>, interval: &Interval, level: i32) -> Sql<Option<Vec<u8>>> {
+    let Some(idle) = resting_of(interval).filter(|list| list.len() <= MAX_IDLE_THREADS) else {
+        return Ok(None);
+    };
+    let active = interval.threads.iter().filter(|row| is_stored_thread(interval, row));
+    let mut list = Vec::with_capacity(idle.len());
+    for one in idle.iter().copied().chain(active.filter_map(ThreadInterval::resting)) {
+        let process_id = naming.process(one.process, None)?;
+        let id = naming.thread(process_id, &ThreadInterval::of_resting(&one, 0))?;
+        let Resting { reason, last_cpu, state, .. } = one;
+        list.push(ListedThread { process_id, id, reason, last_cpu, state: state.0 });
+    }
+    list.sort_unstable();
+    // As with processes: nothing else may name a thread that waits for weeks.
+    let mut ids = list.iter().map(|one| one.id).collect();
+    mark_seen::<ThreadName>(naming.connection, &mut ids, naming.now_s)?;
+    pack(&list, level).map(Some).map_err(unpackable)
+}
+
+/// Writes the list of an interval that [`has_all_processes`]. `naming` knows the rows of those that are active.
+fn write_list(
+    connection: &Connection,
+    key: BootKey,
+    naming: &mut Naming<'_>,
+    interval: &Interval,
+    level: i32,
+) -> Sql<()> {
+    let idle = interval.idle_processes.as_deref().unwrap_or_default();
+    let mut list = Vec::with_capacity(interval.processes.len() + idle.len());
+    for (row, (_, after)) in interval.processes.iter().zip(interval.processes_after()) {
+        if let Some(IdleProcess { thread_rows, .. }) = after {
+            list.push(ListedProcess { id: naming.process(row.key, Some(row))?, thread_rows });
+        }
+    }
+    for process in idle {
+        list.push(ListedProcess {
+            id: naming.process(process.key, Some(&process.row()))?,
+            thread_rows: process.thread_rows,
+        });
+    }
+    list.sort_unstable_by_key(|one| one.id);
+    let packed = pack(&list, level).map_err(unpackable)?;
+    let resting = pack_resting(naming, interval, level)?;
+    let values = params![key.host, interval.end.wall_ns, key.boot, packed, resting];
+    execute(connection, "INSERT OR REPLACE INTO process_list VALUES (?1, ?2, ?3, ?4, ?5)", values)?;
+    // Nothing else may name an idle process for weeks, and retention keeps only names that are seen.
+    let mut ids = list.iter().map(|one| one.id).collect();
+    mark_seen::<ProcessName>(connection, &mut ids, naming.now_s)
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_model::Moment;
+
+    use super::*;
+
+    fn due(schedule: &mut ListSchedule, boot: u8, begin_ns: i64, end_ns: i64) -> bool {
+        let interval = Interval {
+            boot: BootId([boot; 16]),
+            begin: Moment { wall_ns: begin_ns, ..Moment::default() },
+            end: Moment { wall_ns: end_ns, ..Moment::default() },
+            ..Interval::default()
+        };
+        schedule.is_due(&interval, true)
+    }
+
+    #[test]
+    fn a_sender_that_goes_through_boots_gets_no_list_with_each_interval() {
+        let mut schedule = ListSchedule::default();
+        let step_ns = LEAST_LIST_NS / 100;
+        let lists = (0..100_u8)
+            .filter(|&at| due(&mut schedule, at, i64::from(at) * step_ns, i64::from(at + 1) * step_ns));
+        assert_eq!(lists.count(), 1);
+        // The next boot has its list as soon as the pause is over.
+        assert!(due(&mut schedule, 200, 101 * step_ns, 102 * step_ns));
+        assert!(!due(&mut schedule, 200, 102 * step_ns, 103 * step_ns));
+    }
 }

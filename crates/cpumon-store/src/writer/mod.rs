@@ -10,7 +10,6 @@ mod insert;
 mod merge_names;
 mod naming;
 mod pack;
-mod process_lists;
 mod retain;
 mod rollup;
 mod session;
@@ -29,13 +28,11 @@ use self::compact::{Compactor, Due};
 use self::dims::Dims;
 pub(crate) use self::gaps::{Losses, LostByHost, RolledBack};
 use self::insert::{Arrival, Inserter, load_position, save_position};
+pub(crate) use self::insert::{ListSchedule, has_all_processes, knows_resting};
 pub use self::insert::{Put, SourcePosition};
 use self::merge_names::NameMerger;
 pub(crate) use self::naming::Seeded;
 pub(crate) use self::pack::ActiveCopy;
-pub(crate) use self::process_lists::{
-    LONGEST_NS as LONGEST_LIST_NS, ListSchedule, has_all as has_all_processes, knows_resting,
-};
 use self::retain::Retention;
 pub use self::session::StoreOptions;
 pub(crate) use self::session::open_beside_writer;
