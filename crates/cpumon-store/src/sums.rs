@@ -100,7 +100,7 @@ impl Largest {
     }
 
     /// The times as the store has them: less the start of their bucket.
-    pub(crate) fn stored_times(&self, resolution: Resolution, bucket: i64) -> [i64; 3] {
+    fn stored_times(&self, resolution: Resolution, bucket: i64) -> [i64; 3] {
         let begin_ns = bucket.saturating_mul(resolution.length_ns());
         let ActiveTimes { first_ns, last_ns, max_end_ns } = self.times;
         [first_ns, last_ns, max_end_ns].map(|ns| ns.saturating_sub(begin_ns))

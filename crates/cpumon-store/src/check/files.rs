@@ -172,7 +172,7 @@ pub(super) struct Temporary(PathBuf);
 
 impl Temporary {
     /// An empty file of mode 0600 beside `path`; `what` is another word for each of a process.
-    pub(super) fn create(path: &Path, what: &str) -> Result<Self> {
+    fn create(path: &Path, what: &str) -> Result<Self> {
         let mut name = std::ffi::OsString::from(".");
         name.push(path.file_name().unwrap_or_default());
         name.push(format!(".{}.{what}", std::process::id()));

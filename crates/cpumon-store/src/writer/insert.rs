@@ -149,18 +149,13 @@ fn is_fresh(connection: &Connection, key: BootKey, interval: &Interval) -> Sql<b
 
 /// The piece that was written last: hundreds of intervals in a row are placed by the same one.
 #[derive(Debug, Default)]
-pub(super) struct ClockPieces {
+struct ClockPieces {
     last: Option<(BootRow, ClockPiece)>,
 }
 
 impl ClockPieces {
     /// Writes the piece that placed an interval, unless it was the last one written.
-    pub(super) fn write(
-        &mut self,
-        transaction: &Transaction<'_>,
-        boot: BootRow,
-        piece: Option<ClockPiece>,
-    ) -> Sql<()> {
+    fn write(&mut self, transaction: &Transaction<'_>, boot: BootRow, piece: Option<ClockPiece>) -> Sql<()> {
         // Without a piece the device's clock was right, and there is nothing to remember.
         let Some(piece) = piece.filter(|piece| self.last != Some((boot, *piece))) else { return Ok(()) };
         let ClockPiece { from_boot_ns, before_ns, anchor_ns, tolerance_ns } = piece;

@@ -208,7 +208,7 @@ struct Active {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct IntervalPacker {
+pub(super) struct IntervalPacker {
     picked: Vec<u32>,
     /// Slot of each of the interval's processes, or [`NONE`].
     slot_of: Vec<u32>,
@@ -229,7 +229,7 @@ pub(crate) struct IntervalPacker {
 
 impl IntervalPacker {
     /// Packs `interval`. Tasks that ended are forgotten afterwards.
-    pub(crate) fn pack(&mut self, naming: &mut Naming<'_>, interval: &Interval) -> rusqlite::Result<()> {
+    pub(super) fn pack(&mut self, naming: &mut Naming<'_>, interval: &Interval) -> rusqlite::Result<()> {
         // Agents sort. Others may send any order, or a process twice: sorted here, so that the search in a sorted list below
         // stays right.
         if interval.processes.is_sorted_by(|a, b| a.key < b.key) {
@@ -243,12 +243,12 @@ impl IntervalPacker {
         Ok(())
     }
 
-    pub(crate) fn samples(&self) -> &[u8] {
+    pub(super) fn samples(&self) -> &[u8] {
         self.encoder.as_bytes()
     }
 
     /// The scheduler events packed last; empty where none were measured.
-    pub(crate) fn sched(&self) -> &[u8] {
+    pub(super) fn sched(&self) -> &[u8] {
         self.sched.as_bytes()
     }
 
