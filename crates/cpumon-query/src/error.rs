@@ -8,7 +8,6 @@ use cpumon_model::{HostId, ProcessKey, Utc, escape};
 use cpumon_store::StoreError;
 use serde::{Deserialize, Serialize};
 
-use crate::keys::TaskKey;
 use crate::time::Available;
 
 /// One of several processes that a question could mean.
@@ -29,8 +28,8 @@ impl ProcessChoice {
     fn text(&self, clock: &dyn Fn(i64) -> String) -> String {
         let began = self.began_ns.map_or_else(String::new, |ns| format!("began {}, ", clock(ns)));
         let command = if self.command.is_empty() { "" } else { ", " };
-        let (key, run_s) = (TaskKey::Process(self.key), self.run_ns as f64 / 1e9);
-        format!("{key} ({began}{run_s:.3} s of CPU{command}{})", escape(&self.command))
+        let (ProcessKey { pid, start_ns }, run_s) = (self.key, self.run_ns as f64 / 1e9);
+        format!("{pid}-{start_ns} ({began}{run_s:.3} s of CPU{command}{})", escape(&self.command))
     }
 }
 

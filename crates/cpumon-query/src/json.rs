@@ -1,4 +1,4 @@
-//! JSON of answers where it is not that of their fields: what was read has a name, columns are an object, keys are text.
+//! JSON of answers where it is not that of their fields: what was read has a name, columns are an object.
 #![expect(
     clippy::trivially_copy_pass_by_ref,
     clippy::ref_option,
@@ -18,8 +18,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, Schema};
 use utoipa::{PartialSchema, ToSchema};
-
-use crate::keys::TaskKey;
 
 /// Names with values, in order.
 #[derive(Clone, Debug, PartialEq)]
@@ -155,10 +153,4 @@ pub fn resolution_name(resolution: Option<Resolution>) -> &'static str {
 /// Skips a value that the client knows from its question.
 pub(crate) fn unread<'de, T, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     IgnoredAny::deserialize(deserializer).map(|_| None)
-}
-
-impl Serialize for TaskKey {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
 }

@@ -25,7 +25,6 @@ pub mod json;
 mod keys;
 pub mod ledger;
 mod live;
-mod parse;
 pub mod recording;
 pub mod report;
 pub mod spans;
@@ -43,9 +42,8 @@ pub use clap;
 pub use error::{ProcessChoice, QueryError};
 pub use group::{GroupBy, OTHERS, group_name};
 pub use history::ReaderPool;
-pub use keys::TaskKey;
+pub use keys::{TaskKey, parse_process_key, parse_thread_key};
 pub use live::{Bell, Live, Seek, Shown, seek};
-pub use parse::{parse_process_key, parse_thread_key};
 // A frontend that reads rows of the past one by one, and what it finds there: it needs no store of its own.
 pub use cpumon_store::{DamageReport, Gap, HostRecord, Reader, StoreError, TraceRecord, trace_file};
 pub use sum::{IntervalSum, add_process};

@@ -8,7 +8,7 @@ use cpumon_model::{HostStatus, ProcessInterval, ProcessKey};
 use crate::error::ProcessChoice;
 use crate::history::{History, HostSeries, Lines, Selection};
 use crate::hosts::{asked_range, hosts, only_host};
-use crate::parse::parse_process_key;
+use crate::keys::parse_process_key;
 use crate::report::{ReportBy, ReportFilter};
 use crate::time::{Available, HOUR_NS, PlotRange, TimeRange};
 use crate::{QueryError, history, words};

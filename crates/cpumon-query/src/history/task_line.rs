@@ -16,8 +16,7 @@ use super::past::History;
 use super::presence::Presence;
 use crate::QueryError;
 use crate::json::Nanos;
-use crate::keys::TaskKey;
-use crate::parse::{parse_process_key, parse_thread_key};
+use crate::keys::{TaskKey, parse_process_key, parse_thread_key};
 use crate::tally::{self, Group, GroupOf, Now, RowPart, SpanProcessRow, SpanThreadRow, Sums, Tally, TaskRow};
 use crate::time::{PlotRange, TimeRange};
 
