@@ -18,7 +18,6 @@ mod choice;
 mod error;
 pub mod fields;
 pub mod fleet;
-mod group;
 pub mod history;
 mod hosts;
 pub mod json;
@@ -40,10 +39,10 @@ pub use choice::ChoiceError;
 #[doc(hidden)] // For `words!`.
 pub use clap;
 pub use error::{ProcessChoice, QueryError};
-pub use group::{GroupBy, OTHERS, group_name};
 pub use history::ReaderPool;
 pub use keys::{TaskKey, parse_process_key, parse_thread_key};
 pub use live::{Bell, Live, Seek, Shown, seek};
+pub use report::{GroupBy, OTHERS, group_name};
 // A frontend that reads rows of the past one by one, and what it finds there: it needs no store of its own.
 pub use cpumon_store::{DamageReport, Gap, HostRecord, Reader, StoreError, TraceRecord, trace_file};
 pub use sum::{IntervalSum, add_process};

@@ -11,11 +11,10 @@ use super::chart::{
 use super::host::{PEAK, peak};
 use super::parts::chart_parts;
 use super::query::{Cells, ChartQuery, ChartRequest, MAX_ROWS, rows_of};
-use crate::group::GroupBy;
 use crate::history::{
     Lines, Matrix, MatrixRow, MatrixSort, Selection, ShownRows, TaskLine, parse_thread_selection,
 };
-use crate::{QueryError, TaskKey, history};
+use crate::{GroupBy, QueryError, TaskKey, history};
 
 pub(super) const MAX_LINES: usize = 32;
 

@@ -16,9 +16,9 @@ use super::plot::Plot;
 use super::presence::Presence;
 use super::task_line::Lives;
 use crate::QueryError;
-use crate::group::GroupBy;
 use crate::json::Nanos;
 use crate::keys::TaskKey;
+use crate::report::GroupBy;
 use crate::tally::{
     Group, GroupKind, GroupOf, Grouping, Now, RowPart, SpanProcessRow, SpanThreadRow, Sums, Tally,
 };

@@ -4,10 +4,10 @@
 use cpumon_model::{Delta, Fields, HostStatus};
 use cpumon_store::{Query, Resolution, Segment, What};
 
+use super::query::{GroupBy, OTHERS};
 use super::sums::{RangeTally, ReportGroup};
 use crate::QueryError;
 use crate::fields::Field;
-use crate::group::{GroupBy, OTHERS};
 use crate::history::History;
 use crate::spans::{Span, cut};
 use crate::tally::{GroupKind, Grouping};

@@ -5,10 +5,9 @@ use std::collections::HashMap;
 use cpumon_model::{CgroupInterval, Fields, GroupLimits, Interval, ProcessInfo, SourceKind};
 use cpumon_store::{Query, Reader, Segment, What};
 
-use super::query::ReportBy;
+use super::query::{ReportBy, group_name};
 use super::rows::HostTally;
 use crate::QueryError;
-use crate::group::group_name;
 use crate::history::History;
 
 /// The limits of a host's groups by the name of their row.

@@ -31,7 +31,7 @@ pub use answer::{Before, HostPart, Peak, Report, ReportRow, RowKind};
 pub use comparison::{Change, CompareRanges, Comparison, Side, compare};
 pub(crate) use find::find;
 pub use find::{Findings, Found, FoundKind};
-pub use query::{CompareWith, ReportBy, ReportFilter, ReportQuery, ReportSort};
+pub use query::{CompareWith, GroupBy, OTHERS, ReportBy, ReportFilter, ReportQuery, ReportSort, group_name};
 
 use self::limits::HostLimits;
 use self::read::{Whole, Zoom};

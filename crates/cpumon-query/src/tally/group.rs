@@ -6,9 +6,8 @@ use cpumon_model::{
 };
 use cpumon_store::{ActiveTimes, Segment, What};
 
-use crate::group::{GroupBy, group_name};
 use crate::keys::TaskKey;
-use crate::report::{ReportBy, ReportFilter};
+use crate::report::{GroupBy, ReportBy, ReportFilter, group_name};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Grouping {
