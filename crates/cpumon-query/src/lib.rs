@@ -24,7 +24,6 @@ pub mod json;
 mod keys;
 pub mod ledger;
 mod live;
-pub mod recording;
 pub mod report;
 pub mod spans;
 pub mod status;
@@ -41,7 +40,7 @@ pub use clap;
 pub use error::{ProcessChoice, QueryError};
 pub use history::ReaderPool;
 pub use keys::{TaskKey, parse_process_key, parse_thread_key};
-pub use live::{Bell, Live, Seek, Shown, seek};
+pub use live::{Bell, Live, Recording, RecordingState, Seek, Shown, TraceSources, seek};
 pub use report::{GroupBy, OTHERS, group_name};
 // A frontend that reads rows of the past one by one, and what it finds there: it needs no store of its own.
 pub use cpumon_store::{DamageReport, Gap, HostRecord, Reader, StoreError, TraceRecord, trace_file};

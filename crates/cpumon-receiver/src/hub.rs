@@ -15,9 +15,8 @@ use std::time::Duration;
 use cpumon_model::{
     HostId, HostInfo, HostStatus, IdleProcess, Interval, Trust, bytes_of_info, bytes_of_rows,
 };
-use cpumon_query::recording::TraceSources;
 use cpumon_query::status::Status;
-use cpumon_query::{Bell, HostRecord, Live, Seek, Shown};
+use cpumon_query::{Bell, HostRecord, Live, Seek, Shown, TraceSources};
 
 use self::presence::{Presence, Then};
 use crate::lock;

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cpumon_model::{HostId, HostStatus, Interval, escape};
-use cpumon_query::recording::TraceSources;
 use cpumon_query::status;
-use cpumon_query::{QueryError, Seek, Shown};
+use cpumon_query::{QueryError, Seek, Shown, TraceSources};
 use cpumon_web::{LONG_POLL, api};
 use serde::de::DeserializeOwned;
 use ureq::Timeout;

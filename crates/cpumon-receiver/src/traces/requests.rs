@@ -11,7 +11,7 @@ use cpumon_agent::{OnDemandRecorder, RecordingPhase};
 use cpumon_link::attachments::{self, Attachments, TraceRequests};
 use cpumon_model::limits::Bucket;
 use cpumon_model::{HostId, with_causes};
-use cpumon_query::recording::{Recording, RecordingState, TraceSources};
+use cpumon_query::{Recording, RecordingState, TraceSources};
 use cpumon_store::traces_dir;
 use cpumon_wire::connection::TraceAnswer;
 

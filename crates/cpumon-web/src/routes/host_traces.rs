@@ -12,8 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use cpumon_files::AuditEvent;
 use cpumon_query::json;
-use cpumon_query::recording;
-use cpumon_query::{Answers, trace_file};
+use cpumon_query::{Answers, TraceSources, trace_file};
 use futures_util::stream::unfold;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -142,11 +141,11 @@ pub(super) struct Length {
 /// How a trace of a host can be had now, and how far the last recording is.
 #[utoipa::path(get, operation_id = "trace_sources", path = "/api/v1/hosts/{host}/recording",
     params(("host" = String, Path, description = "Id, or a name that only one host has.")),
-    responses((status = 200, body = recording::TraceSources), HostProblems))]
+    responses((status = 200, body = TraceSources), HostProblems))]
 pub(super) async fn sources(
     State(app): State<SharedApp>,
     PathPart(host): PathPart<String>,
-) -> Result<Json<recording::TraceSources>, Problem> {
+) -> Result<Json<TraceSources>, Problem> {
     let host = app.live.find(&host)?;
     Ok(Json(app.live.trace_sources(host)))
 }
@@ -154,7 +153,7 @@ pub(super) async fn sources(
 /// Records every context switch of the receiver's own machine for some seconds, one recording at a time. It is stored as a trace of the host.
 #[utoipa::path(post, operation_id = "record_trace", path = "/api/v1/hosts/{host}/recording",
     params(("host" = String, Path, description = "Id, or a name that only one host has."), Length),
-    responses((status = 202, body = recording::TraceSources, description = "It is recorded now."),
+    responses((status = 202, body = TraceSources, description = "It is recorded now."),
         (status = 409, body = api::Problem, content_type = "application/problem+json", description = "It is not, and why; or a name of several hosts."),
         (status = 404, body = api::Problem, content_type = "application/problem+json", description = "No such host."),
         (status = 503, body = api::Problem, content_type = "application/problem+json", description = "Too many requests wait for devices.")))]
@@ -182,7 +181,7 @@ pub(super) async fn record(
 /// Ends the recording under way; its events so far are stored.
 #[utoipa::path(post, operation_id = "stop_recording", path = "/api/v1/hosts/{host}/recording/stop",
     params(("host" = String, Path, description = "Id, or a name that only one host has.")),
-    responses((status = 202, body = recording::TraceSources, description = "It ends now."),
+    responses((status = 202, body = TraceSources, description = "It ends now."),
         (status = 409, body = api::Problem, content_type = "application/problem+json", description = "None is under way; or a name of several hosts."),
         (status = 404, body = api::Problem, content_type = "application/problem+json", description = "No such host.")))]
 pub(super) async fn stop(

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cpumon_model::Interval;
-use cpumon_query::recording::TraceSources;
+use cpumon_query::TraceSources;
 use cpumon_query::time::now_ns;
 use cpumon_tui::{FeedError, TimeWords};
 use jiff::tz::TimeZone;
