@@ -27,7 +27,6 @@ mod live;
 pub mod report;
 pub mod spans;
 pub mod status;
-mod sum;
 mod tally;
 pub mod text;
 pub mod time;
@@ -38,10 +37,9 @@ pub use choice::ChoiceError;
 #[doc(hidden)] // For `words!`.
 pub use clap;
 pub use error::{ProcessChoice, QueryError};
-pub use history::ReaderPool;
+pub use history::{IntervalSum, ReaderPool, add_process};
 pub use keys::{TaskKey, parse_process_key, parse_thread_key};
 pub use live::{Bell, Live, Recording, RecordingState, Seek, Shown, TraceSources, seek};
 pub use report::{GroupBy, OTHERS, group_name};
 // A frontend that reads rows of the past one by one, and what it finds there: it needs no store of its own.
 pub use cpumon_store::{DamageReport, Gap, HostRecord, Reader, StoreError, TraceRecord, trace_file};
-pub use sum::{IntervalSum, add_process};

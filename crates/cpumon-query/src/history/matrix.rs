@@ -10,10 +10,9 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::answers::{Matrix, MatrixRow, Values};
-use super::buckets::{Buckets, PointShare};
+use super::buckets::{Buckets, PointShare, Presence};
 use super::past::History;
 use super::plot::Plot;
-use super::presence::Presence;
 use super::task_line::Lives;
 use crate::QueryError;
 use crate::json::Nanos;

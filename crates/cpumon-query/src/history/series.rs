@@ -4,9 +4,8 @@
 use cpumon_model::{Column, ColumnId, HostStatus, Interval, Tables};
 use cpumon_store::{Query, RunQueue, Segment, What};
 
-use super::answers::{HostSeries, Kept, SeriesColumn};
+use super::answers::{HostSeries, Kept, SeriesColumn, shown_columns, summable};
 use super::buckets::{PointShare, Points, number, view_of};
-use super::columns::{shown_columns, summable};
 use super::past::History;
 use super::plot::Plot;
 use crate::QueryError;

@@ -1,9 +1,14 @@
-//! A range of time as if it were one interval: what each process did in it, and each CPU by mode. Only intervals have single CPUs, sums of a
-//! minute do not.
+//! [`IntervalSum`]: intervals of a host added up into one. Sums are exact. And a range of time as if it were one interval: what each process
+//! did in it, and each CPU by mode. Only intervals have single CPUs, sums of a minute do not.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::sync::Arc;
 
-use cpumon_model::{CpuTimes, Fields, HostStatus, Interval, ProcessInterval};
+use cpumon_model::{
+    CgroupInterval, CpuInterval, CpuTimes, DelayHistogram, DelayOf, Delays, Fields, Flags, HostStatus,
+    Interval, ProcessInterval, ThreadInterval,
+};
 use cpumon_store::{Gap, GapFinder, Query, Segment, What};
 
 use super::answers::{BucketTimes, RangeSum};
@@ -11,8 +16,186 @@ use super::buckets::Buckets;
 use super::past::{History, MAX_GAPS};
 use crate::QueryError;
 use crate::spans::{Cut, Span, cut};
-use crate::sum::{IntervalSum, add_process};
 use crate::time::{PlotRange, TimeRange};
+
+/// Intervals of one host, in order of time, added up into one whose length is their measured time.
+#[derive(Debug, Default)]
+pub struct IntervalSum {
+    total: Interval,
+    processes: HashMap<cpumon_model::ProcessKey, usize>,
+    threads: HashMap<cpumon_model::ThreadKey, usize>,
+    cgroups: BTreeMap<Arc<str>, CgroupInterval>,
+    delays: BTreeMap<DelayOf, DelayHistogram>,
+}
+
+/// The row of `key`; a new one is pushed, and `None` returned.
+fn place<'r, K: Hash + Eq, R: Clone>(
+    index: &mut HashMap<K, usize>,
+    rows: &'r mut Vec<R>,
+    key: K,
+    row: &R,
+) -> Option<&'r mut R> {
+    if let Some(&at) = index.get(&key) {
+        return rows.get_mut(at);
+    }
+    index.insert(key, rows.len());
+    rows.push(row.clone());
+    None
+}
+
+impl IntervalSum {
+    /// A sum of one interval.
+    pub fn new(first: &Interval) -> Self {
+        let empty = Interval {
+            processes: Vec::new(),
+            threads: Vec::new(),
+            cgroups: Vec::new(),
+            delays: Vec::new(),
+            ..first.clone()
+        };
+        let mut merged = Self { total: empty, ..Self::default() };
+        merged.add_cgroups(first);
+        merged.add_delays(first);
+        merged.add_rows(first);
+        merged
+    }
+
+    /// Whether `next` goes on where the sum ends: the same boot and source, no restart.
+    pub fn continues(&self, next: &Interval) -> bool {
+        next.boot == self.total.boot
+            && next.source == self.total.source
+            && !next.flags.contains(Flags::RESTART)
+    }
+
+    /// Adds the next interval.
+    pub fn add(&mut self, next: &Interval) {
+        // The measured length is the sum of the lengths: a hole between two intervals is not measured.
+        let measured_ns = self.total.duration_ns().saturating_add(next.duration_ns());
+        self.total.end = next.end;
+        // The monotonic clock of a sum begins with its bucket.
+        self.total.end.mono_ns = next.end.mono_ns.max(measured_ns);
+        self.total.begin.mono_ns = self.total.end.mono_ns.saturating_sub(measured_ns);
+        self.total.fields &= next.fields;
+        self.total.flags |= next.flags;
+        self.total.sequence = next.sequence;
+        self.total.pass_ns = self.total.pass_ns.saturating_add(next.pass_ns);
+        self.total.v1_ticks = next.v1_ticks;
+        (self.total.thread_count, self.total.process_count) = (next.thread_count, next.process_count);
+        self.total.health = next.health;
+        self.total.ledger += &next.ledger;
+        self.add_cpus(next);
+        self.add_irqs(next);
+        self.add_pressure(next);
+        self.add_cgroups(next);
+        self.add_delays(next);
+        self.add_rows(next);
+    }
+
+    fn add_cpus(&mut self, next: &Interval) {
+        for cpu in &next.cpus {
+            match self.total.cpus.binary_search_by_key(&cpu.cpu, |row| row.cpu) {
+                Ok(at) => add_cpu(&mut self.total.cpus[at], cpu),
+                Err(at) => self.total.cpus.insert(at, *cpu),
+            }
+        }
+        // The sums of the CPUs lack this interval, so they do not count as known.
+        if next.cpus.is_empty() {
+            self.total.fields.remove(Fields::CPUS);
+        }
+    }
+
+    fn add_irqs(&mut self, next: &Interval) {
+        for line in &next.irqs {
+            match self.total.irqs.binary_search_by_key(&line.irq, |row| row.irq) {
+                Ok(at) => {
+                    let sum = &mut self.total.irqs[at];
+                    sum.time_ns = sum.time_ns.saturating_add(line.time_ns);
+                    sum.count = sum.count.saturating_add(line.count);
+                }
+                Err(at) => self.total.irqs.insert(at, line.clone()),
+            }
+        }
+    }
+
+    fn add_pressure(&mut self, next: &Interval) {
+        if let Some(pressure) = next.pressure {
+            self.total.pressure.get_or_insert_default().add(pressure);
+        }
+    }
+
+    /// A group is its path: one that was removed and made again goes on.
+    fn add_cgroups(&mut self, next: &Interval) {
+        self.total.cgroups_left_out = self.total.cgroups_left_out.max(next.cgroups_left_out);
+        for row in &next.cgroups {
+            match self.cgroups.get_mut(&row.path) {
+                Some(sum) => sum.add(row),
+                None => _ = self.cgroups.insert(Arc::clone(&row.path), row.clone()),
+            }
+        }
+    }
+
+    fn add_delays(&mut self, next: &Interval) {
+        for row in &next.delays {
+            *self.delays.entry(row.of).or_default() += &row.histogram;
+        }
+    }
+
+    fn add_rows(&mut self, next: &Interval) {
+        for row in &next.processes {
+            if let Some(sum) = place(&mut self.processes, &mut self.total.processes, row.key, row) {
+                add_process(sum, row);
+            }
+        }
+        for row in &next.threads {
+            if let Some(sum) = place(&mut self.threads, &mut self.total.threads, row.key, row) {
+                add_thread(sum, row);
+            }
+        }
+    }
+
+    /// The sum, its rows in order of their keys, those of control groups by path.
+    pub fn finish(mut self) -> Interval {
+        self.total.processes.sort_by_key(|row| row.key);
+        self.total.threads.sort_by_key(|row| row.key);
+        self.total.cgroups = self.cgroups.into_values().collect();
+        let delays = self.delays.into_iter();
+        self.total.delays =
+            delays.map(|(of, histogram)| Delays { of, histogram: Arc::new(histogram) }).collect();
+        self.total
+    }
+}
+
+fn add_cpu(sum: &mut CpuInterval, more: &CpuInterval) {
+    let mut modes = sum.times.to_array();
+    for (mode, more) in modes.iter_mut().zip(more.times.to_array()) {
+        *mode = mode.saturating_add(more);
+    }
+    sum.times = CpuTimes::from_array(modes);
+    sum.sched += &more.sched;
+    sum.went_back |= more.went_back;
+}
+
+/// Adds the counters of the process row `more` to `sum`.
+pub fn add_process(sum: &mut ProcessInterval, more: &ProcessInterval) {
+    sum.delta += &more.delta;
+    sum.sched += &more.sched;
+    sum.flags |= more.flags;
+    sum.life = sum.life.joined(more.life);
+    sum.thread_rows = sum.thread_rows.max(more.thread_rows);
+    sum.parent_pid = more.parent_pid;
+    // A process may get another name (exec); the newest one describes it.
+    sum.info = more.info.clone();
+}
+
+fn add_thread(sum: &mut ThreadInterval, more: &ThreadInterval) {
+    let (flags, life) = (sum.flags | more.flags, sum.life.joined(more.life));
+    let (mut delta, mut sched) = (sum.delta, sum.sched);
+    delta += &more.delta;
+    sched += &more.sched;
+    // What a thread waits for is a state and no sum: the newest one counts.
+    sched.open_wait = more.sched.open_wait;
+    *sum = ThreadInterval { delta, sched, flags, life, ..*more };
+}
 
 /// Sum of all processes of one name.
 #[derive(Clone, Debug)]
@@ -148,4 +331,41 @@ pub fn cpus(history: &History, host: &HostStatus, range: TimeRange) -> Result<Cp
         times: buckets.times(),
         gaps: gaps.finish(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_model::{CpuLimit, Pressure, Throttle};
+
+    use super::*;
+
+    fn group(path: &str, parts: u64, throttled_ns: Option<u64>) -> CgroupInterval {
+        let throttle = |throttled_ns| Throttle { periods: 10, throttled_periods: 2, throttled_ns };
+        CgroupInterval {
+            path: path.into(),
+            limit: CpuLimit::Millionths(parts),
+            throttle: throttled_ns.map(throttle),
+            ..CgroupInterval::default()
+        }
+    }
+
+    fn interval(cgroups: Vec<CgroupInterval>, some_ns: u64) -> Interval {
+        let pressure = Some(Pressure { some_ns, full_ns: 0 });
+        Interval { fields: Fields::all(), cgroups, pressure, ..Interval::default() }
+    }
+
+    #[test]
+    fn control_groups_add_up_by_path_and_have_the_last_limit() {
+        let first = interval(vec![group("/b", 500_000, None), group("/a", 100_000, Some(7))], 4);
+        let mut sum = IntervalSum::new(&first);
+        sum.add(&Interval { cgroups_left_out: 3, ..interval(vec![group("/b", 200_000, Some(30))], 5) });
+        sum.add(&interval(vec![group("/b", 200_000, Some(12)), group("/c", 300_000, Some(1))], 0));
+        let total = sum.finish();
+        let paths: Vec<&str> = total.cgroups.iter().map(|row| &*row.path).collect();
+        assert_eq!(paths, ["/a", "/b", "/c"]);
+        let row = total.cgroup("/b").unwrap();
+        assert_eq!((row.limit.cpus(), row.throttle.unwrap().throttled_ns), (Some(0.2), 42));
+        assert_eq!(row.throttle.unwrap().periods, 20, "of the intervals that know them");
+        assert_eq!((total.pressure.unwrap().some_ns, total.cgroups_left_out), (9, 3));
+    }
 }
