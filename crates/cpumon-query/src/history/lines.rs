@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use cpumon_model::{Fields, HostStatus, ProcessKey, WaitReason};
 use cpumon_store::{ProcessFilter, Query, Segment, What};
 
+use super::History;
 use super::answers::{Lines, TaskLine, WaitLine};
 use super::buckets::{PointShare, Points, whole};
-use super::past::History;
 use super::plot::Plot;
 use super::task_line::{LineGroup, LineSpan, Lives, Selection, add_span, begin, finish};
 use crate::QueryError;

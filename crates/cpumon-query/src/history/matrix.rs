@@ -9,9 +9,9 @@ use cpumon_store::{ProcessFilter, Query, Segment, What};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
+use super::History;
 use super::answers::{Matrix, MatrixRow, Values};
 use super::buckets::{Buckets, PointShare, Presence};
-use super::past::History;
 use super::plot::Plot;
 use super::task_line::Lives;
 use crate::QueryError;

@@ -6,7 +6,7 @@ use cpumon_store::{Gap, GapFinder, Query, Resolution, Segment, What};
 
 use super::answers::BucketTimes;
 use super::buckets::{Buckets, PointShare};
-use super::past::{History, MAX_GAPS};
+use super::{History, MAX_GAPS};
 use crate::QueryError;
 use crate::spans::Plan;
 use crate::time::{Available, PlotRange, TimeRange};

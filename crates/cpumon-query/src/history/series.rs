@@ -4,9 +4,9 @@
 use cpumon_model::{Column, ColumnId, HostStatus, Interval, Tables};
 use cpumon_store::{Query, RunQueue, Segment, What};
 
+use super::History;
 use super::answers::{HostSeries, Kept, SeriesColumn, shown_columns, summable};
 use super::buckets::{PointShare, Points, number, view_of};
-use super::past::History;
 use super::plot::Plot;
 use crate::QueryError;
 use crate::json::{Named, Nanos};

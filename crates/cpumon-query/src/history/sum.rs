@@ -13,7 +13,7 @@ use cpumon_store::{Gap, GapFinder, Query, Segment, What};
 
 use super::answers::{BucketTimes, RangeSum};
 use super::buckets::Buckets;
-use super::past::{History, MAX_GAPS};
+use super::{History, MAX_GAPS};
 use crate::QueryError;
 use crate::spans::{Cut, Span, cut};
 use crate::time::{PlotRange, TimeRange};

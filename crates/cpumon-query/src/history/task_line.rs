@@ -9,9 +9,9 @@ use cpumon_model::{
 };
 use cpumon_store::{ProcessFilter, Query, Resolution, Segment, What};
 
+use super::History;
 use super::answers::{LineKind, TaskLine, is_extreme, shown_columns, summable};
 use super::buckets::{Buckets, PointShare, Points, Presence, number, view_of};
-use super::past::History;
 use crate::QueryError;
 use crate::json::Nanos;
 use crate::keys::{TaskKey, parse_process_key, parse_thread_key};
