@@ -7,7 +7,6 @@ mod host;
 mod parts;
 mod query;
 mod tasks;
-mod who;
 
 pub use chart::{
     Bar, BarPart, Body, Chart, HeatmapRow, Hole, HostCharts, Ink, Line, Sparkline, Stroke, Times,
@@ -48,7 +47,7 @@ pub fn charts(history: &History, query: &ChartQuery, views: &[View]) -> Result<H
 fn fill(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     match request.query.view {
         View::Cpu => host::cpu(request),
-        View::Who => who::who(request),
+        View::Who => host::who(request),
         View::RunQueue => host::run_queue(request),
         View::Tasks => tasks::tasks(request),
         View::States => tasks::states(request),
