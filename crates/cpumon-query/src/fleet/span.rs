@@ -4,7 +4,7 @@ use cpumon_model::HostStatus;
 use cpumon_store::{Query, Resolution, Segment, What};
 
 use super::host::{busy_of_ledger, busy_ratio};
-use super::order::known_first;
+use super::known_first;
 use crate::history::buckets::{Buckets, PointShare, Points};
 use crate::history::{BucketTimes, History};
 use crate::spans::Plan;
