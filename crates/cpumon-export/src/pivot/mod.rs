@@ -8,20 +8,31 @@
 //! The store has no row for a process that did nothing. So that *idle* is 0 and *not there* is empty, the first pass notes which
 //! processes were alive before their first row, and the second pass follows births and ends.
 
-mod buffer;
 mod columns;
 #[cfg(test)]
 mod tests;
 
-use cpumon_model::{Delta, Fields, Interval, IntervalView, Value};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use cpumon_model::varint::{self, unzigzag, zigzag};
+use cpumon_model::{
+    BootId, Delta, Fields, Flags, Interval, IntervalView, Moment, ProcessInfo, ProcessInterval, ProcessKey,
+    SourceKind, Value,
+};
 use cpumon_store::{Reader, What};
+use foldhash::fast::RandomState;
 
 use crate::rows::PivotSink;
 use crate::source::{Counter, ExportSource};
 use crate::{ExportError, ExportQuery, PivotValue, Progress, Report};
-use buffer::{BufferedRow, MAX_BUFFER_BYTES, PivotBuffer};
 pub(crate) use columns::MAX_COLUMNS;
 use columns::{Alive, EarlyLives, PivotNames};
+
+/// Greatest size of all buffers together, bytes: a day of 100 processes active each second, at 5 bytes a row.
+const MAX_BUFFER_BYTES: usize = 64 << 20;
+/// Memory of a process: its slot, and its entry in the index with the free space of a hash table.
+const SLOT_BYTES: usize = 128;
 
 /// Writes the cells of each interval of all hosts to `sink`, in at most `max_columns` columns.
 pub(crate) fn run(
@@ -200,5 +211,145 @@ fn cell(value: PivotValue, interval: &Interval, sum: Option<i64>) -> Value<'stat
         (_, None) => Value::Null,
         (PivotValue::Pct, Some(ns)) => interval.cpu_pct(ns).map_or(Value::Null, Value::Real),
         (_, Some(ns)) => Value::Int(ns),
+    }
+}
+
+/// A process with one name. A process that changes its name has two slots.
+#[derive(Copy, Clone, Debug)]
+struct PivotSlot {
+    key: ProcessKey,
+    column: Option<usize>,
+}
+
+/// The data of an interval that [`PivotSink`] and the second pass use.
+struct BufferedInterval {
+    begin_wall_ns: i64,
+    end_wall_ns: i64,
+    duration_ns: u64,
+    v1_ticks: Option<i64>,
+    boot: BootId,
+    source: SourceKind,
+    fields: Fields,
+    flags: Flags,
+    /// Where its rows end in [`PivotBuffer::rows`].
+    rows_end: usize,
+}
+
+/// The part of a host's intervals that the second pass needs. Reading and unpacking the store is most of the work of a pivot, so it
+/// is done once where this buffer fits.
+#[derive(Default)]
+struct PivotBuffer {
+    heads: Vec<BufferedInterval>,
+    /// For each row two varints: slot << 1 | ends, and the value in zigzag.
+    rows: Vec<u8>,
+    slots: Vec<PivotSlot>,
+    /// Slots of the current boot by process and address of its description. The map holds the description, so no other one can
+    /// get its address.
+    index: HashMap<(ProcessKey, usize), (usize, Arc<ProcessInfo>), RandomState>,
+    boot: BootId,
+}
+
+#[derive(Copy, Clone, Debug)]
+struct BufferedRow {
+    key: ProcessKey,
+    /// As given to [`PivotBuffer::push`]: in the order of the first pass, `None` for `(other)`.
+    column: Option<usize>,
+    /// Whether the process ended in the interval.
+    ends: bool,
+    value: i64,
+}
+
+impl PivotBuffer {
+    fn bytes(&self) -> usize {
+        self.rows.len() + self.heads.len() * size_of::<BufferedInterval>() + self.slots.len() * SLOT_BYTES
+    }
+
+    fn enter(&mut self, interval: &Interval) {
+        if self.boot != interval.boot {
+            self.boot = interval.boot;
+            // Keys are unique within one boot only.
+            self.index.clear();
+        }
+        self.heads.push(BufferedInterval {
+            begin_wall_ns: interval.begin.wall_ns,
+            end_wall_ns: interval.end.wall_ns,
+            duration_ns: interval.duration_ns(),
+            v1_ticks: interval.v1_ticks,
+            boot: interval.boot,
+            source: interval.source,
+            fields: interval.fields,
+            flags: interval.flags,
+            rows_end: self.rows.len(),
+        });
+    }
+
+    /// Adds a row to the interval that was begun last. `column` is called once for each process and name.
+    fn push(
+        &mut self,
+        row: &ProcessInterval,
+        ends: bool,
+        value: i64,
+        column: impl FnOnce() -> Option<usize>,
+    ) {
+        let slots = &mut self.slots;
+        // Intervals share descriptions, so addresses suffice; an equal copy only takes a slot of its own.
+        let (slot, _) = self.index.entry((row.key, Arc::as_ptr(&row.info).addr())).or_insert_with(|| {
+            slots.push(PivotSlot { key: row.key, column: column() });
+            (slots.len() - 1, Arc::clone(&row.info))
+        });
+        varint::push(&mut self.rows, (*slot as u64) << 1 | u64::from(ends));
+        // Zigzag: a negative value would take ten bytes otherwise.
+        varint::push(&mut self.rows, zigzag(value));
+        if let Some(head) = self.heads.last_mut() {
+            head.rows_end = self.rows.len();
+        }
+    }
+
+    /// Ends the first pass: frees memory that only this pass needs.
+    fn close(&mut self) {
+        self.index = HashMap::default();
+        self.rows.shrink_to_fit();
+        self.heads.shrink_to_fit();
+    }
+
+    /// Calls `visit` with each interval, which has only the fields of a [`BufferedInterval`], and its rows.
+    fn replay<E>(
+        &self,
+        mut visit: impl FnMut(&Interval, BufferedRows<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut interval = Interval::default();
+        let mut begin = 0;
+        for head in &self.heads {
+            interval.begin = Moment { wall_ns: head.begin_wall_ns, ..Moment::default() };
+            // The start is 0 on this clock, so the end is the length.
+            interval.end =
+                Moment { wall_ns: head.end_wall_ns, mono_ns: head.duration_ns, ..Moment::default() };
+            interval.v1_ticks = head.v1_ticks;
+            interval.boot = head.boot;
+            interval.source = head.source;
+            interval.fields = head.fields;
+            interval.flags = head.flags;
+            let bytes = self.rows.get(begin..head.rows_end).unwrap_or_default();
+            begin = head.rows_end;
+            visit(&interval, BufferedRows { bytes, slots: &self.slots })?;
+        }
+        Ok(())
+    }
+}
+
+/// The rows of one interval, in the order in which they were added.
+struct BufferedRows<'k> {
+    bytes: &'k [u8],
+    slots: &'k [PivotSlot],
+}
+
+impl Iterator for BufferedRows<'_> {
+    type Item = BufferedRow;
+
+    fn next(&mut self) -> Option<BufferedRow> {
+        let head = varint::take(&mut self.bytes)?;
+        let value = unzigzag(varint::take(&mut self.bytes)?);
+        let PivotSlot { key, column } = *self.slots.get(usize::try_from(head >> 1).ok()?)?;
+        Some(BufferedRow { key, column, ends: head & 1 != 0, value })
     }
 }

@@ -1,4 +1,4 @@
-//! Buffered or read twice: a pivot writes the same bytes.
+//! Buffered or read twice: a pivot writes the same bytes; and a buffer gives back its rows.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use cpumon_model::{
 };
 use cpumon_store::{Reader, StoreOptions, Writer};
 
-use super::{MAX_COLUMNS, run_within};
+use super::{MAX_COLUMNS, PivotBuffer, run_within};
 use crate::rows::PivotRows;
 use crate::{ExportQuery, Format, GroupBy, PivotValue, Progress, Report};
 
@@ -112,4 +112,33 @@ fn buffered_and_read_twice_write_the_same_bytes() {
             }
         }
     }
+}
+
+#[test]
+fn rows_come_back_as_they_were() {
+    let values = [0, 1, -1, 63, 64, -64, -65, 1_000_000_000, i64::MAX, i64::MIN];
+    let info = Arc::new(ProcessInfo::default());
+    let mut buffer = PivotBuffer::default();
+    for begin in [0, 5] {
+        buffer.enter(&Interval { sequence: begin, ..Interval::default() });
+        for (pid, value) in (0..).zip(values) {
+            let key = ProcessKey { pid, start_ns: begin };
+            let row = ProcessInterval { key, info: Arc::clone(&info), ..ProcessInterval::default() };
+            buffer.push(&row, value < 0, value, || Some(pid as usize));
+        }
+    }
+    buffer.close();
+    let mut begins = [0, 5].into_iter();
+    let replayed: Result<(), ()> = buffer.replay(|_, rows| {
+        let begin = begins.next().unwrap();
+        let rows: Vec<_> = rows.collect();
+        assert_eq!(rows.len(), values.len());
+        for ((row, value), pid) in rows.iter().zip(values).zip(0..) {
+            assert_eq!((row.value, row.ends), (value, value < 0));
+            assert_eq!(row.key, ProcessKey { pid, start_ns: begin });
+            assert_eq!(row.column, Some(pid as usize));
+        }
+        Ok(())
+    });
+    assert_eq!((replayed, begins.next()), (Ok(()), None));
 }
