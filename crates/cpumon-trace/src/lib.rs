@@ -32,7 +32,6 @@ pub use analysis::wakers::{WakeCounts, Waker, WakerKey, WakerRow, Wakers, wakers
 pub use cpumon_events::{
     CpuSpan, CpuState, InterruptSpan, RecentWakers, SpanSink, ThreadSpan, ThreadState, Tracker, Wakeup,
 };
-pub use file::ending::Ending;
 #[doc(hidden)]
 pub use file::format::chunk_of;
 pub use file::format::{FileHeader, VERSION};
@@ -45,7 +44,7 @@ pub use import::AnyTrace;
 pub use import::decoder::UNKNOWN_TID;
 #[doc(hidden)]
 pub use import::etl::etl_counts;
-pub use source::{StoppedCpu, TraceSource};
+pub use source::{Ending, StoppedCpu, TraceSource};
 pub use sums::{CpuAccount, ThreadTotals};
 pub use tasks::{TaskNames, Tasks};
 pub use timeline::{

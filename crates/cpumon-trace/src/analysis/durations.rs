@@ -12,8 +12,7 @@ use super::group::{GroupKey, ReportBy, group_of};
 use super::ready::{Culprits, LongestDelay, Slices};
 use super::{Memory, TraceRange, Tracked, track};
 use crate::file::ReadError;
-use crate::file::ending::Ending;
-use crate::source::TraceSource;
+use crate::source::{Ending, TraceSource};
 use crate::tasks::Tasks;
 
 /// Which times of a thread are counted.

@@ -12,8 +12,7 @@ use super::ready::Culprits;
 use super::wakers::{WakeSource, WakeSources, Waker};
 use super::{Memory, TraceRange, Tracked, track};
 use crate::file::ReadError;
-use crate::file::ending::Ending;
-use crate::source::TraceSource;
+use crate::source::{Ending, TraceSource};
 
 /// States that are held, 40 bytes each; and wakeups, 8 each. Of more the oldest are dropped.
 const MAX_STATES: usize = 1 << 21;

@@ -17,8 +17,7 @@ use std::collections::HashMap;
 use cpumon_events::SpanSink;
 
 use crate::file::ReadError;
-use crate::file::ending::Ending;
-use crate::source::TraceSource;
+use crate::source::{Ending, TraceSource};
 
 /// A part of a trace, ns since its start.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -6,8 +6,7 @@ use cpumon_model::{Interrupt, Leaves, TraceTask, Waits};
 use super::ready::{Culprits, ReadyTimes, Slices};
 use super::{Memory, TraceRange, Tracked, track};
 use crate::file::ReadError;
-use crate::file::ending::Ending;
-use crate::source::TraceSource;
+use crate::source::{Ending, TraceSource};
 use crate::sums::{CpuAccount, ThreadTotals};
 
 /// What all CPUs together did in the range.

@@ -10,8 +10,7 @@ use foldhash::fast::FixedState;
 use super::group::{GroupKey, ReportBy, group_of};
 use super::{TraceRange, Tracked, track};
 use crate::file::ReadError;
-use crate::file::ending::Ending;
-use crate::source::TraceSource;
+use crate::source::{Ending, TraceSource};
 use crate::tasks::Tasks;
 
 /// Intervals with any time, of all threads and CPUs together: 24 to 56 bytes each.

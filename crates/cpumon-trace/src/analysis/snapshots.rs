@@ -13,9 +13,8 @@ use foldhash::fast::FixedState;
 
 use super::TraceRange;
 use crate::file::ReadError;
-use crate::file::ending::Ending;
 use crate::file::format::FileHeader;
-use crate::source::{StoppedCpu, TraceSource};
+use crate::source::{Ending, StoppedCpu, TraceSource};
 use crate::tasks::{TaskNames, Tasks};
 
 /// Threads whose parents are held, and threads in a snapshot. Further ones are left out, and counted.

@@ -11,8 +11,7 @@ use super::group::{GroupKey, ReportBy, group_of};
 use super::ready::LongestDelay;
 use super::{TraceRange, Tracked, table_bytes, track};
 use crate::file::ReadError;
-use crate::file::ending::Ending;
-use crate::source::TraceSource;
+use crate::source::{Ending, TraceSource};
 use crate::tasks::Tasks;
 
 /// Pairs of a waker and a thread that are counted apart. Further ones are left out, and counted.

@@ -1,7 +1,6 @@
 //! Trace files: bytes and nothing else. docs/trace-format.md has the layout.
 
 mod columns;
-pub(crate) mod ending;
 pub(crate) mod events;
 pub(crate) mod format;
 pub(crate) mod reader;

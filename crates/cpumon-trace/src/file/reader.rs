@@ -10,14 +10,13 @@ use zstd::bulk::Decompressor;
 
 use super::ReadError;
 use super::columns::ColumnPlaces;
-use super::ending::Ending;
 use super::events::{take_group, take_identity};
 use super::format::{
     CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind, ChunkRead, FileHeader, Input, Packing, PartRead, RecordingId,
 };
 use super::sorter::{ChunkLayout, Sorter, Unpacked};
 use crate::cost::{Credit, EVENTS};
-use crate::source::TraceSource;
+use crate::source::{Ending, TraceSource};
 use crate::tasks::Tasks;
 
 /// Places where a file is damaged. What lies behind so many is not read.

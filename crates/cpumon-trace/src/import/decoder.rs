@@ -7,7 +7,7 @@ use cpumon_events::{Name, ProgramName, reserve_some, up_to_zero};
 use cpumon_model::{Interrupt, Leaves};
 
 use crate::file::ReadError;
-use crate::file::ending::Ending;
+use crate::source::Ending;
 
 /// The thread of unknown time in our Perfetto traces: above the kernel's largest id.
 pub const UNKNOWN_TID: u32 = (1 << 23) - 1;

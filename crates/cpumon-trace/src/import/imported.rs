@@ -10,9 +10,8 @@ use super::decoder::{Decoder, DecoderStep, RawEvent, RawKind};
 use super::numbering::Numbering;
 use crate::cost::{Bound, EVENTS};
 use crate::file::ReadError;
-use crate::file::ending::Ending;
 use crate::file::format::FileHeader;
-use crate::source::StoppedCpu;
+use crate::source::{Ending, StoppedCpu};
 use crate::tasks::Tasks;
 
 const TOO_MANY: &str = "its packed parts become more events than any recorder writes in a file of its length";

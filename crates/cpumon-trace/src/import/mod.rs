@@ -19,10 +19,9 @@ use std::io::{Read, Seek, SeekFrom};
 use cpumon_model::SchedEvent;
 
 use crate::file::ReadError;
-use crate::file::ending::Ending;
 use crate::file::format::FileHeader;
 use crate::file::reader::TraceReader;
-use crate::source::{StoppedCpu, TraceSource};
+use crate::source::{Ending, StoppedCpu, TraceSource};
 use crate::tasks::Tasks;
 use decoder::Decoder;
 use etl::{Etl, MAGIC_BYTES, is_etl};

@@ -13,8 +13,7 @@ use super::lines::{
 };
 use super::{Timeline, TimelineLimits};
 use crate::file::ReadError;
-use crate::file::ending::Ending;
-use crate::source::TraceSource;
+use crate::source::{Ending, TraceSource};
 use crate::tasks::Tasks;
 
 /// What a thread costs besides its states: names, its wakers, and the tracker's account.

@@ -21,8 +21,8 @@ use std::sync::OnceLock;
 
 use cpumon_model::TraceTask;
 
-use crate::file::ending::Ending;
 use crate::file::format::FileHeader;
+use crate::source::Ending;
 use crate::tasks::Tasks;
 pub use behind::{Behind, Delay, Delays};
 use cpus::CpuTimeline;

@@ -9,7 +9,7 @@ use super::super::decoder::read_up_to;
 use super::buffer::{BufferHeader, BufferRead, EventRead, HEADER_BYTES, take_event};
 use super::unpack::unpack;
 use crate::file::ReadError;
-use crate::file::ending::Ending;
+use crate::source::Ending;
 
 /// Buffers of a file; with 64 KiB each it has 128 GiB.
 const MAX_BUFFERS: usize = 1 << 21;

@@ -14,8 +14,8 @@ use zstd::stream::raw::{self, InBuffer, Operation, OutBuffer};
 use super::decoder::{Decoder, DecoderStep, NamedThread, RawEvent, RawKind, lost};
 use crate::cost::Credit;
 use crate::file::ReadError;
-use crate::file::ending::Ending;
 use crate::file::format::FileHeader;
+use crate::source::Ending;
 pub(crate) use header::MAGICS;
 use header::{PerfHeader, SampleLayout, SampleStamp};
 

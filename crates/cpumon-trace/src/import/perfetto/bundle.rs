@@ -9,7 +9,7 @@ use cpumon_model::{Interrupt, Leaves};
 use super::super::decoder::{NamedThread, RawEvent, RawKind, UNKNOWN, UNKNOWN_TID, lost, push};
 use super::super::tracepoints::{CLONE_THREAD, DamagedTracepoint, leaves};
 use super::packets::{ProtobufValue, Small, fields};
-use crate::file::ending::Ending;
+use crate::source::Ending;
 
 // Of the bundle.
 const CPU: u64 = 1;

@@ -12,8 +12,8 @@ use cpumon_model::Moment;
 
 use super::decoder::{Decoder, DecoderStep, RawEvent};
 use crate::file::ReadError;
-use crate::file::ending::Ending;
 use crate::file::format::FileHeader;
+use crate::source::Ending;
 use bundle::{Bundles, take_processes};
 use packets::{PACKET, Packets, ProtobufValue, Small, fields};
 

@@ -7,7 +7,7 @@ use flate2::read::ZlibDecoder;
 
 use super::super::decoder::read_up_to;
 use crate::cost::Credit;
-use crate::file::ending::Ending;
+use crate::source::Ending;
 
 /// Field `packet` of a trace: bytes behind their length.
 pub(super) const PACKET: u8 = 1 << 3 | 2;

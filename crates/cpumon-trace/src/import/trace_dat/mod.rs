@@ -14,8 +14,8 @@ use cpumon_events::Bytes;
 use super::decoder::{Decoder, DecoderStep, RawEvent, RawKind, lost, read_up_to};
 use crate::cost::Credit;
 use crate::file::ReadError;
-use crate::file::ending::Ending;
 use crate::file::format::FileHeader;
+use crate::source::Ending;
 use head::{Buffer, CpuData, NO_SWITCHES, TraceDatHead};
 
 /// Bytes of pages that are read at once, and the most that a chunk unpacks to. trace-cmd makes chunks of ten pages.
