@@ -11,7 +11,7 @@ use foldhash::fast::FixedState;
 
 use super::Timeline;
 use super::cpus::{CpuParts, CpuTimeline, CpuWho, is_run, who};
-use super::overload::CpuChanges;
+use super::sums::CpuChanges;
 
 /// Slices that are compared with the waits of one answer at most.
 const MAX_SLICES: usize = 4_000_000;

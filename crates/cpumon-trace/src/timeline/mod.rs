@@ -13,7 +13,6 @@ mod cpus;
 mod details;
 mod lines;
 mod names;
-mod overload;
 mod sums;
 mod tracks;
 
