@@ -22,10 +22,9 @@ mod timeline;
 
 pub use analysis::TraceRange;
 pub use analysis::durations::{DurationOf, DurationRow, Durations, LongWait, durations, longest_waits};
-pub use analysis::group::{GroupKey, GroupRow, Groups, ReportBy, group_of};
 pub use analysis::history::{PathStep, TraceHistory, history};
 pub use analysis::ready::LongestDelay;
-pub use analysis::report::{Report, Totals, analyse};
+pub use analysis::report::{GroupKey, GroupRow, Groups, Report, ReportBy, Totals, analyse, group_of};
 pub use analysis::series::{CpuCell, Series, SeriesCell, SeriesError, SeriesRow, series};
 pub use analysis::snapshots::snapshots;
 pub use analysis::wakers::{WakeCounts, Waker, WakerKey, WakerRow, Wakers, wakers};

@@ -8,8 +8,8 @@ use cpumon_events::{CpuSpan, Slots, SpanSink, ThreadSpan, ThreadState, Wakeup};
 use cpumon_model::{DELAY_BUCKET_BYTES, DelayHistogram, Leaves, TraceTask, delay_bucket};
 use foldhash::fast::FixedState;
 
-use super::group::{GroupKey, ReportBy, group_of};
 use super::ready::{Culprits, LongestDelay, Slices};
+use super::report::{GroupKey, ReportBy, group_of};
 use super::{Memory, TraceRange, Tracked, track};
 use crate::file::ReadError;
 use crate::source::{Ending, TraceSource};

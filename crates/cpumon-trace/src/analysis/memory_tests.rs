@@ -4,9 +4,8 @@ use cpumon_events::{CpuSpan, SpanSink, ThreadSpan, Tracker};
 use cpumon_model::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask};
 
 use super::durations::{AllDurations, DurationOf, LongestWaits};
-use super::group::ReportBy;
 use super::history::TraceHistory;
-use super::report::Report;
+use super::report::{Report, ReportBy};
 use super::series::Series;
 use super::wakers::Wakers;
 use super::{TraceRange, Tracked, track};

@@ -2,7 +2,6 @@
 //! through the tracker into an analysis, and the memory that an analysis may take beside a place for each thread.
 
 pub(crate) mod durations;
-pub(crate) mod group;
 pub(crate) mod history;
 #[cfg(test)]
 mod memory_tests;

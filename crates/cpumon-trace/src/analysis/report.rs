@@ -1,13 +1,26 @@
-//! The report of a trace or of a range of it: the sums of all CPUs, which are the ledger of the trace, and of all threads, in one pass.
+//! The report of a trace or of a range of it: the sums of all CPUs, which are the ledger of the trace, and of all threads, in one pass; and its
+//! rows: threads, or their sums by process, program or container.
 
-use cpumon_events::{CpuSpan, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState};
-use cpumon_model::{Interrupt, Leaves, TraceTask, Waits};
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::HashMap;
 
-use super::ready::{Culprits, ReadyTimes, Slices};
+use cpumon_events::{CpuSpan, InterruptSpan, Numbers, Slots, SpanSink, ThreadSpan, ThreadState};
+use cpumon_model::{CgroupNames, DelayHistogram, Interrupt, Leaves, ProcessKey, ThreadKey, TraceTask, Waits};
+use foldhash::fast::FixedState;
+
+use super::ready::{Culprits, LongestDelay, ReadyTimes, Slices};
 use super::{Memory, TraceRange, Tracked, track};
 use crate::file::ReadError;
 use crate::source::{Ending, TraceSource};
 use crate::sums::{CpuAccount, ThreadTotals};
+use crate::tasks::Tasks;
+
+const SHOWN_CULPRITS: usize = 8;
+/// Name of the row of processes in no container.
+const NO_CONTAINER: &str = "(none)";
+/// Name of a row for which the trace has only an id.
+const NO_NAME: &str = "(no name)";
 
 /// What all CPUs together did in the range.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -23,9 +36,9 @@ pub struct Totals {
 
 /// The sums of a thread. They are in one place, because of thousands of threads no cache has more.
 #[derive(Debug, Default)]
-pub(super) struct ThreadSums {
+struct ThreadSums {
     /// As long as no span of it was in the range, no thread.
-    pub(super) task: TraceTask,
+    task: TraceTask,
     /// Time on a CPU, ns, with interrupts.
     on_cpu_ns: u64,
     irq_ns: u64,
@@ -36,20 +49,20 @@ pub(super) struct ThreadSums {
     involuntary: u64,
     migrations: u64,
     /// Times it came to a CPU, and it is not known when it was woken.
-    pub(super) unknown_wakeups: u64,
-    pub(super) ready: ReadyTimes,
-    pub(super) culprits: Culprits,
+    unknown_wakeups: u64,
+    ready: ReadyTimes,
+    culprits: Culprits,
     /// What it waited for that was neither running nor runnable.
-    pub(super) blocked: Waits,
+    blocked: Waits,
 }
 
 impl ThreadSums {
     /// On a CPU, ns, without interrupts where they are recorded.
-    pub(super) fn run_ns(&self) -> u64 {
+    fn run_ns(&self) -> u64 {
         self.on_cpu_ns.saturating_sub(self.irq_ns.saturating_add(self.softirq_ns))
     }
 
-    pub(super) fn totals(&self) -> ThreadTotals {
+    fn totals(&self) -> ThreadTotals {
         ThreadTotals {
             run_ns: self.run_ns(),
             irq_ns: self.irq_ns,
@@ -73,7 +86,7 @@ pub struct Report {
     /// Range on the trace's clock.
     range: TraceRange,
     events: u64,
-    pub(super) threads: Slots<ThreadSums>,
+    threads: Slots<ThreadSums>,
     slices: Slices,
     /// Those with any event.
     cpus: Slots<Option<CpuAccount>>,
@@ -199,5 +212,218 @@ impl SpanSink for Report {
 
     fn bytes(&self, threads: usize) -> usize {
         self.threads.bytes(threads) + self.memory.bytes
+    }
+}
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ReportBy {
+    Thread,
+    Process,
+    /// All processes of one name.
+    Program,
+    Container,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum GroupKey<T = Box<str>> {
+    Thread(ThreadKey, ProcessKey),
+    Process(ProcessKey),
+    Program(T),
+    /// A container; empty for processes in no container.
+    Container(T),
+    Unnamed(TraceTask),
+}
+
+#[derive(Clone, Debug)]
+pub struct GroupRow {
+    pub key: GroupKey,
+    /// Name of the group. Hostile.
+    pub name: Box<str>,
+    pub threads: u64,
+    /// What they did. Wakeups are not counted.
+    pub totals: ThreadTotals,
+    /// Times one came to a CPU, and it is not known when it was woken.
+    pub unknown_wakeups: u64,
+    /// Time blocked, by reason.
+    pub blocked: Waits,
+    histogram: DelayHistogram,
+    longest: LongestDelay,
+    /// Whom it waited behind, ns, the most first. Rows of the same kind.
+    pub behind: Vec<(Box<str>, u64)>,
+}
+
+impl GroupRow {
+    /// The longest single wait for a CPU, if there was any.
+    pub fn longest_delay(&self) -> Option<LongestDelay> {
+        (self.longest.ns > 0 || !self.histogram.is_empty()).then_some(self.longest)
+    }
+
+    /// So many percent of the waits for a CPU were no longer, ns.
+    pub fn delay_percentile_ns(&self, percent: u32) -> Option<u64> {
+        self.histogram.percentile_ns(percent, Some(self.longest.ns))
+    }
+
+    /// Number of waits for a CPU.
+    pub fn delays(&self) -> u64 {
+        self.histogram.total()
+    }
+
+    fn new(key: GroupKey, name: Box<str>) -> Self {
+        Self {
+            key,
+            name,
+            threads: 0,
+            totals: ThreadTotals::default(),
+            unknown_wakeups: 0,
+            blocked: Waits::default(),
+            histogram: DelayHistogram::default(),
+            longest: LongestDelay::default(),
+            behind: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, thread: &ThreadSums) {
+        self.threads += 1;
+        self.totals.merge(&thread.totals());
+        self.unknown_wakeups += thread.unknown_wakeups;
+        self.blocked += &thread.blocked;
+        thread.ready.add_counts_to(&mut self.histogram);
+        self.longest.raise(thread.ready.longest);
+    }
+}
+
+/// The name, or a placeholder: some recordings have only ids of threads.
+fn shown(name: &str) -> Box<str> {
+    if name.is_empty() { NO_NAME.into() } else { name.into() }
+}
+
+/// In which row a task is, and that row's name.
+pub fn group_of(task: TraceTask, by: ReportBy, tasks: &Tasks) -> (GroupKey, Box<str>) {
+    match key_of(task, by, tasks) {
+        GroupKey::Thread(thread, process) => (
+            GroupKey::Thread(thread, process),
+            shown(&tasks.find(task).map_or("".into(), |names| names.comm)),
+        ),
+        GroupKey::Process(process) => {
+            let program = tasks.find(task).map_or("".into(), |names| names.program);
+            (GroupKey::Process(process), shown(&program))
+        }
+        GroupKey::Program(program) => (GroupKey::Program(program.as_ref().into()), shown(&program)),
+        GroupKey::Container(name) => {
+            let shown = if name.is_empty() { NO_CONTAINER } else { &*name };
+            (GroupKey::Container(name.as_ref().into()), shown.into())
+        }
+        GroupKey::Unnamed(task) => (GroupKey::Unnamed(task), format!("task {}", task.0).into()),
+    }
+}
+
+/// The same without a name, and with texts as the trace has them.
+fn key_of(task: TraceTask, by: ReportBy, tasks: &Tasks) -> GroupKey<Cow<'_, str>> {
+    let Some(names) = tasks.find(task) else { return GroupKey::Unnamed(task) };
+    match by {
+        ReportBy::Thread => GroupKey::Thread(names.thread, names.process),
+        ReportBy::Process => GroupKey::Process(names.process),
+        ReportBy::Program => GroupKey::Program(names.program),
+        ReportBy::Container => {
+            let path = tasks.group_path(names.group).unwrap_or_default();
+            GroupKey::Container(Cow::Owned(CgroupNames::of(&path).container().into_owned()))
+        }
+    }
+}
+
+/// The rows of a report by run time, the most first. Each is made when its turn comes: of millions of threads, all of them at once would
+/// take several times the memory of the report.
+pub struct Groups<'r> {
+    report: &'r Report,
+    tasks: &'r Tasks,
+    by: ReportBy,
+    order: Vec<u32>,
+    /// Number of a row, and the slot of a thread in it; ascending.
+    members: Vec<(u32, u32)>,
+    /// Number of the row that a task is in.
+    rows_of: Numbers,
+}
+
+impl<'r> Groups<'r> {
+    fn new(report: &'r Report, by: ReportBy, tasks: &'r Tasks) -> Self {
+        let mut numbers: HashMap<GroupKey<Cow<'_, str>>, u32, FixedState> = HashMap::default();
+        let (mut run_ns, mut members): (Vec<u64>, _) = (Vec::new(), Vec::new());
+        let mut rows_of = Numbers::default();
+        for (slot, thread) in
+            (0_u32..).zip(report.threads.iter()).filter(|(_, thread)| thread.task.is_thread())
+        {
+            let number = *numbers.entry(key_of(thread.task, by, tasks)).or_insert_with(|| {
+                run_ns.push(0);
+                u32::try_from(run_ns.len() - 1).unwrap_or(u32::MAX)
+            });
+            let sum = &mut run_ns[number as usize];
+            *sum = sum.saturating_add(thread.run_ns());
+            members.push((number, slot));
+            rows_of.set(thread.task.0, number as usize);
+        }
+        members.sort_unstable();
+        let mut keys: Vec<_> = numbers.into_iter().collect();
+        keys.sort_unstable_by(|a, b| {
+            let run_ns = |number: u32| Reverse(run_ns[number as usize]);
+            run_ns(a.1).cmp(&run_ns(b.1)).then_with(|| a.0.cmp(&b.0))
+        });
+        let order = keys.into_iter().map(|(_, number)| number).collect();
+        Self { report, tasks, by, order, members, rows_of }
+    }
+
+    /// Number of rows.
+    pub fn count(&self) -> usize {
+        self.order.len()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = GroupRow> + '_ {
+        self.order.iter().map(|number| self.row(*number))
+    }
+
+    fn threads(&self, number: u32) -> impl Iterator<Item = &ThreadSums> {
+        let first = self.members.partition_point(|member| member.0 < number);
+        let members = self.members[first..].iter().take_while(move |member| member.0 == number);
+        members.filter_map(|member| self.report.threads.get(member.1 as usize))
+    }
+
+    fn key_and_name(&self, number: u32) -> (GroupKey, Box<str>) {
+        let task = self.threads(number).next().map_or(TraceTask::UNKNOWN, |first| first.task);
+        group_of(task, self.by, self.tasks)
+    }
+
+    fn row(&self, number: u32) -> GroupRow {
+        let (key, name) = self.key_and_name(number);
+        let mut row = GroupRow::new(key, name);
+        self.threads(number).for_each(|thread| row.add(thread));
+        let behind = self.behind(number).into_iter().map(|(number, ns)| (self.key_and_name(number).1, ns));
+        row.behind = behind.collect();
+        row
+    }
+
+    /// Behind which rows the threads of a row waited longest, ns.
+    fn behind(&self, number: u32) -> Vec<(u32, u64)> {
+        let mut sums: HashMap<u32, u64, FixedState> = HashMap::default();
+        for (task, ns) in self.threads(number).flat_map(|thread| thread.culprits.iter()) {
+            if let Some(number) = self.rows_of.get(task.0).and_then(|number| u32::try_from(number).ok()) {
+                let sum = sums.entry(number).or_default();
+                *sum = sum.saturating_add(ns);
+            }
+        }
+        let mut behind: Vec<_> = sums.into_iter().collect();
+        behind.sort_unstable_by_key(|(number, ns)| (Reverse(*ns), *number));
+        behind.truncate(SHOWN_CULPRITS);
+        behind
+    }
+}
+
+impl Report {
+    /// The rows. Threads that neither ran nor waited in the range have none.
+    pub fn groups<'r>(&'r self, by: ReportBy, tasks: &'r Tasks) -> Groups<'r> {
+        Groups::new(self, by, tasks)
+    }
+
+    /// All rows at once, of a trace with few threads.
+    pub fn rows(&self, by: ReportBy, tasks: &Tasks) -> Vec<GroupRow> {
+        self.groups(by, tasks).iter().collect()
     }
 }

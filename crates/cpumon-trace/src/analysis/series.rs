@@ -7,7 +7,7 @@ use cpumon_events::{CpuSpan, CpuState, InterruptSpan, Slots, SpanSink, ThreadSpa
 use cpumon_model::TraceTask;
 use foldhash::fast::FixedState;
 
-use super::group::{GroupKey, ReportBy, group_of};
+use super::report::{GroupKey, ReportBy, group_of};
 use super::{TraceRange, Tracked, track};
 use crate::file::ReadError;
 use crate::source::{Ending, TraceSource};

@@ -7,8 +7,8 @@ use cpumon_events::{CpuSpan, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadS
 use cpumon_model::{Interrupt, TraceTask};
 use foldhash::fast::FixedState;
 
-use super::group::{GroupKey, ReportBy, group_of};
 use super::ready::LongestDelay;
+use super::report::{GroupKey, ReportBy, group_of};
 use super::{TraceRange, Tracked, table_bytes, track};
 use crate::file::ReadError;
 use crate::source::{Ending, TraceSource};
