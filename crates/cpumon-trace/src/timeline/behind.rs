@@ -9,10 +9,12 @@ use std::hash::Hash;
 
 use foldhash::fast::FixedState;
 
-use super::Timeline;
 use super::cpus::{CpuParts, CpuTimeline, CpuWho, is_run, who};
 use super::sums::CpuChanges;
+use super::{Timeline, TraceThread};
 
+/// Antagonists that are named.
+const SHOWN: usize = 20;
 /// Slices that are compared with the waits of one answer at most.
 const MAX_SLICES: usize = 4_000_000;
 
@@ -23,6 +25,28 @@ pub struct Behind {
     pub by: Vec<(CpuWho, u64)>,
     /// Of so much of the wait it is not known, because its CPU was idle, in an unknown state, or there was too much to compare.
     pub rest_ns: u64,
+}
+
+/// Time and whom it is of.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "json", derive(serde::Serialize, utoipa::ToSchema))]
+pub struct TraceShare {
+    /// Who.
+    pub who: TraceThread,
+    /// How long.
+    pub ns: u64,
+}
+
+/// Whom threads waited behind.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "json", derive(serde::Serialize, utoipa::ToSchema))]
+pub struct TraceBehind {
+    /// The longest first, 20 at most.
+    pub by: Vec<TraceShare>,
+    /// Time for which no thread is named: the CPU was idle or unknown, or there was too much to compare.
+    pub rest_ns: u64,
+    /// Threads that are not named here.
+    pub more: usize,
 }
 
 /// Time waited, and for whom of it.
@@ -78,6 +102,16 @@ impl WaitSums<u32> {
 }
 
 impl Timeline {
+    /// The first 20 antagonists, by name.
+    pub fn named_behind(&self, behind: &Behind) -> TraceBehind {
+        let by = behind.by.iter().take(SHOWN);
+        TraceBehind {
+            by: by.map(|(who, ns)| TraceShare { who: self.named(*who), ns: *ns }).collect(),
+            rest_ns: behind.rest_ns,
+            more: behind.by.len().saturating_sub(SHOWN),
+        }
+    }
+
     /// Whom a thread waited behind in a window: what its CPU ran meanwhile.
     pub fn behind_thread(&self, place: u32, from_ns: u64, until_ns: u64) -> Behind {
         self.behind_threads(&[place], from_ns, until_ns)

@@ -17,6 +17,18 @@ pub enum CpuWho {
     Other,
 }
 
+impl CpuWho {
+    /// Number of the thread, or of what is none, as in [`TraceThread::thread`](crate::TraceThread::thread).
+    pub fn number(self) -> i64 {
+        match self {
+            Self::Thread(thread) => thread.into(),
+            Self::Unknown => -1,
+            Self::Other => -2,
+            Self::Idle => -3,
+        }
+    }
+}
+
 pub(super) const IDLE: u32 = u32::MAX;
 pub(super) const UNKNOWN: u32 = u32::MAX - 1;
 pub(super) const OTHER: u32 = u32::MAX - 2;

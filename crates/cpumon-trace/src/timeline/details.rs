@@ -2,10 +2,10 @@
 
 use cpumon_events::ThreadState;
 
-use super::Timeline;
+use super::behind::TraceBehind;
 use super::cpus::{CpuWho, who};
 use super::lines::{FRESH, OVER, ThreadPart, ThreadParts, WAKER_IDLE, WAKER_UNKNOWN};
-use super::names::{TraceBehind, TraceThread};
+use super::{Timeline, TraceThread};
 
 const MAX_WOKEN: usize = 64;
 

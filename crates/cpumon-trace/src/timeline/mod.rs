@@ -12,23 +12,22 @@ mod build;
 mod cpus;
 mod details;
 mod lines;
-mod names;
 mod sums;
 mod tracks;
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use cpumon_model::TraceTask;
+use cpumon_model::{ProcessKey, ThreadKey, TraceTask};
 
 use crate::file::format::FileHeader;
 use crate::source::Ending;
-use crate::tasks::Tasks;
-pub use behind::{Behind, Delay, Delays};
+use crate::tasks::{TaskNames, Tasks};
+pub use behind::{Behind, Delay, Delays, TraceBehind, TraceShare};
 use cpus::CpuTimeline;
 pub use cpus::CpuWho;
 pub use details::{TraceSlice, TraceWait, TraceWoken};
 use lines::ThreadParts;
-pub use names::{ThreadNames, TraceBehind, TraceShare, TraceThread};
 pub use sums::{ThreadRow, TraceReason, WindowSums};
 pub use tracks::{Buckets, TraceCpuTrack, TraceOverview, TraceThreadTrack, TraceTracks};
 
@@ -56,6 +55,41 @@ pub struct Overload {
 /// Sums up to some times.
 #[derive(Debug, Default)]
 struct OverloadSums(Vec<(u64, Overload)>);
+
+/// Who a thread is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadNames<'t> {
+    /// Its number in the trace.
+    pub task: TraceTask,
+    /// Thread id and start; `None`: the trace does not name it.
+    pub thread: Option<ThreadKey>,
+    /// Process id and start.
+    pub process: Option<ProcessKey>,
+    /// Name of the thread. Hostile.
+    pub comm: Cow<'t, str>,
+    /// Name of the executable, which its threads share. Hostile.
+    pub program: Cow<'t, str>,
+    /// It works for the kernel only.
+    pub is_kernel: bool,
+}
+
+/// Who a thread is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "json", derive(serde::Serialize, utoipa::ToSchema))]
+pub struct TraceThread {
+    /// Its number; −1: unknown, −2: a thread that is not followed, −3: none, the CPU was idle.
+    pub thread: i64,
+    /// Thread id; null: the trace does not say.
+    pub tid: Option<u32>,
+    /// Process id.
+    pub pid: Option<u32>,
+    /// Name. Hostile.
+    pub name: Box<str>,
+    /// Name of its program. Hostile.
+    pub program: Box<str>,
+    /// It works for the kernel only.
+    pub is_kernel: bool,
+}
 
 /// A trace in memory. Times are ns since its begin.
 #[derive(Debug, Default)]
@@ -114,5 +148,43 @@ impl Timeline {
     fn clip(&self, from_ns: u64, until_ns: u64) -> (u64, u64) {
         let from_ns = from_ns.clamp(self.from_ns, self.until_ns);
         (from_ns, until_ns.clamp(from_ns, self.until_ns))
+    }
+
+    /// All threads, by place.
+    pub fn threads(&self) -> impl ExactSizeIterator<Item = ThreadNames<'_>> {
+        self.tasks_of.iter().map(|task| self.names_of(*task))
+    }
+
+    /// Who a thread is; `None`: no thread has this place.
+    pub fn names(&self, place: u32) -> Option<ThreadNames<'_>> {
+        self.tasks_of.get(usize::try_from(place).ok()?).map(|task| self.names_of(*task))
+    }
+
+    fn names_of(&self, task: TraceTask) -> ThreadNames<'_> {
+        let Some(names) = self.tasks.find(task) else {
+            let (comm, program) = (format!("task {}", task.0).into(), "".into());
+            return ThreadNames { task, thread: None, process: None, comm, program, is_kernel: false };
+        };
+        let TaskNames { thread, process, comm, program, is_kernel, .. } = names;
+        ThreadNames { task, thread: Some(thread), process: Some(process), comm, program, is_kernel }
+    }
+
+    /// Who has a CPU, by name.
+    pub fn named(&self, who: CpuWho) -> TraceThread {
+        let (names, otherwise) = match who {
+            CpuWho::Thread(place) => (self.names(place), "unknown"),
+            CpuWho::Unknown => (None, "unknown"),
+            CpuWho::Other => (None, "not followed"),
+            CpuWho::Idle => (None, "idle"),
+        };
+        let names = names.as_ref();
+        TraceThread {
+            thread: who.number(),
+            tid: names.and_then(|names| names.thread).map(|key| key.tid),
+            pid: names.and_then(|names| names.process).map(|key| key.pid),
+            name: names.map_or(otherwise, |names| &names.comm).into(),
+            program: names.map_or("", |names| &names.program).into(),
+            is_kernel: names.is_some_and(|names| names.is_kernel),
+        }
     }
 }

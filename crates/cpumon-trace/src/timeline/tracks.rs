@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 
 use cpumon_events::ThreadState;
 
-use super::Timeline;
 use super::cpus::{CpuTimeline, CpuWho, IDLE, who};
 use super::lines::{LinePart, STATES, ThreadParts, since};
-use super::names::TraceThread;
+use super::{Timeline, TraceThread};
 
 /// Parts of a bucket in which the main reason of its blocked time is searched.
 const REASON_PARTS: usize = 32;
