@@ -9,7 +9,6 @@
 //! used.
 
 mod analysis;
-mod cost;
 mod file;
 #[cfg(test)]
 #[path = "../../../testing/held_memory.rs"]

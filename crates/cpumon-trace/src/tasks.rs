@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use cpumon_model::{ProcessKey, ThreadKey, TraceGroup, TraceIdentity, TraceTask};
 use foldhash::fast::FixedState;
 
-use crate::cost::Bound;
+use crate::file::Bound;
 
 /// Tasks of which a trace may report who they are: about the kernel's largest number of threads at one time, as many as fit in a
 /// hash table of 2^22 places.

@@ -8,14 +8,13 @@ use cpumon_model::SchedEvent;
 use cpumon_model::varint::take as take_varint;
 use zstd::bulk::Decompressor;
 
-use super::ReadError;
 use super::columns::ColumnPlaces;
 use super::events::{take_group, take_identity};
 use super::format::{
     CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind, ChunkRead, FileHeader, Input, Packing, PartRead, RecordingId,
 };
 use super::sorter::{ChunkLayout, Sorter, Unpacked};
-use crate::cost::{Credit, EVENTS};
+use super::{Credit, EVENTS, ReadError};
 use crate::source::{Ending, TraceSource};
 use crate::tasks::Tasks;
 

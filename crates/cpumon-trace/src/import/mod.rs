@@ -19,10 +19,9 @@ use std::io::{Read, Seek, SeekFrom};
 use cpumon_events::{Name, up_to_zero};
 use cpumon_model::{Moment, SchedEvent};
 
-use crate::cost::{Bound, EVENTS};
-use crate::file::ReadError;
 use crate::file::format::FileHeader;
 use crate::file::reader::TraceReader;
+use crate::file::{Bound, EVENTS, ReadError};
 use crate::source::{Ending, StoppedCpu, TraceSource};
 use crate::tasks::Tasks;
 use decoder::{Decoder, DecoderStep, RawEvent, RawKind};

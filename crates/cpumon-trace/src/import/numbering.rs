@@ -11,7 +11,7 @@ use cpumon_model::{
 use foldhash::fast::FixedState;
 
 use super::decoder::{NamedThread, RawEvent, RawKind, UNKNOWN};
-use crate::cost::Bound;
+use crate::file::Bound;
 use crate::tasks::Tasks;
 
 /// Threads that are followed at one time: at most about the kernel's largest thread id, as many as fit in a hash table of 2^22 places.

@@ -16,9 +16,8 @@ use cpumon_events::windows::{Change, KernelEvent, PACKED_SWITCH, TickClock};
 use cpumon_model::Leaves;
 
 use super::decoder::{Decoder, DecoderStep, NamedThread, RawEvent, RawKind, UNKNOWN, lost, read_up_to};
-use crate::cost::Credit;
-use crate::file::ReadError;
 use crate::file::format::FileHeader;
+use crate::file::{Credit, ReadError};
 use crate::source::Ending;
 use buffer::{BufferHeader, BufferRead, Event, EventRead, HEADER_BYTES, LogHeader, take_event};
 use index::{BufferEntry, Index, Shape, note_damage};

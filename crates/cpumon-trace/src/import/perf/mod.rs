@@ -12,9 +12,8 @@ use cpumon_events::{Bytes, Slots, name};
 use zstd::stream::raw::{self, InBuffer, Operation, OutBuffer};
 
 use super::decoder::{Decoder, DecoderStep, NamedThread, RawEvent, RawKind, lost};
-use crate::cost::Credit;
-use crate::file::ReadError;
 use crate::file::format::FileHeader;
+use crate::file::{Credit, ReadError};
 use crate::source::Ending;
 pub(crate) use header::MAGICS;
 use header::{PerfHeader, SampleLayout, SampleStamp};

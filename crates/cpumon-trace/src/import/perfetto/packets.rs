@@ -6,7 +6,7 @@ use cpumon_model::varint::take as take_varint;
 use flate2::read::ZlibDecoder;
 
 use super::super::decoder::read_up_to;
-use crate::cost::Credit;
+use crate::file::Credit;
 use crate::source::Ending;
 
 /// Field `packet` of a trace: bytes behind their length.

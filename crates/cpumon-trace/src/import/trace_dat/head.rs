@@ -8,8 +8,7 @@ use cpumon_events::{Bytes, Order, name};
 use super::super::decoder::{NamedThread, RawEvent, RawKind, host_name, read_up_to};
 use super::super::tracepoints::{Tracepoints, skip_own, take_intro, take_page_layout, take_systems};
 use super::pages::PageLayout;
-use crate::cost::Credit;
-use crate::file::ReadError;
+use crate::file::{Credit, ReadError};
 
 /// Version 7: up to the place of its options.
 const BEGIN_BYTES: u64 = 4096;

@@ -12,9 +12,8 @@ use std::io::{Read, Seek, SeekFrom};
 use cpumon_events::Bytes;
 
 use super::decoder::{Decoder, DecoderStep, RawEvent, RawKind, lost, read_up_to};
-use crate::cost::Credit;
-use crate::file::ReadError;
 use crate::file::format::FileHeader;
+use crate::file::{Credit, ReadError};
 use crate::source::Ending;
 use head::{Buffer, CpuData, NO_SWITCHES, TraceDatHead};
 
