@@ -15,11 +15,9 @@ mod file;
 mod held_memory;
 mod import;
 mod source;
-mod sums;
 mod tasks;
 mod timeline;
 
-pub use analysis::TraceRange;
 pub use analysis::durations::{DurationOf, DurationRow, Durations, LongWait, durations, longest_waits};
 pub use analysis::history::{PathStep, TraceHistory, history};
 pub use analysis::ready::LongestDelay;
@@ -27,6 +25,7 @@ pub use analysis::report::{GroupKey, GroupRow, Groups, Report, ReportBy, Totals,
 pub use analysis::series::{CpuCell, Series, SeriesCell, SeriesError, SeriesRow, series};
 pub use analysis::snapshots::snapshots;
 pub use analysis::wakers::{WakeCounts, Waker, WakerKey, WakerRow, Wakers, wakers};
+pub use analysis::{CpuAccount, ThreadTotals, TraceRange};
 pub use cpumon_events::{
     CpuSpan, CpuState, InterruptSpan, RecentWakers, SpanSink, ThreadSpan, ThreadState, Tracker, Wakeup,
 };
@@ -43,7 +42,6 @@ pub use import::decoder::UNKNOWN_TID;
 #[doc(hidden)]
 pub use import::etl::etl_counts;
 pub use source::{Ending, StoppedCpu, TraceSource};
-pub use sums::{CpuAccount, ThreadTotals};
 pub use tasks::{TaskNames, Tasks};
 pub use timeline::{
     Behind, Buckets, CpuWho, Delay, Delays, Overload, ThreadNames, ThreadRow, Timeline, TimelineLimits,

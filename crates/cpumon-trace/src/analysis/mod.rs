@@ -1,5 +1,6 @@
 //! What the spans of a trace add up to: a file for each question. Here is what all of them share: one pass over the events of a trace
-//! through the tracker into an analysis, and the memory that an analysis may take beside a place for each thread.
+//! through the tracker into an analysis, the memory that an analysis may take beside a place for each thread, and what threads and CPUs
+//! add up to, in a report of a range as in a window of a timeline.
 
 pub(crate) mod durations;
 pub(crate) mod history;
@@ -13,7 +14,8 @@ pub(crate) mod wakers;
 
 use std::collections::HashMap;
 
-use cpumon_events::SpanSink;
+use cpumon_events::{CpuState, SpanSink};
+use cpumon_model::Interrupt;
 
 use crate::file::ReadError;
 use crate::source::{Ending, TraceSource};
@@ -100,5 +102,146 @@ impl Memory {
 
     fn give_back(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes);
+    }
+}
+
+/// A damaged trace may claim any times.
+fn add_each<const N: usize>(sums: [(&mut u64, u64); N]) {
+    for (sum, part) in sums {
+        *sum = sum.saturating_add(part);
+    }
+}
+
+/// Times and counts of a thread or of several.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Serialize, utoipa::ToSchema), schema(as = TraceTotals))]
+pub struct ThreadTotals {
+    /// On a CPU, interrupts left out.
+    pub run_ns: u64,
+    /// In hard interrupts that came while it had a CPU.
+    pub irq_ns: u64,
+    /// In soft interrupts.
+    pub softirq_ns: u64,
+    /// Runnable since a wakeup.
+    pub ready_woken_ns: u64,
+    /// Runnable since it was pushed off.
+    pub ready_preempted_ns: u64,
+    /// Neither.
+    pub blocked_ns: u64,
+    /// No event says.
+    pub unknown_ns: u64,
+    /// Wakeups.
+    pub wakeups: u64,
+    /// Switches to wait.
+    pub voluntary_switches: u64,
+    /// Times it was pushed off.
+    pub involuntary_switches: u64,
+    pub migrations: u64,
+    /// The longest wait for a CPU that the window has a part of, up to the window's end.
+    pub longest_delay_ns: u64,
+    /// When that began.
+    pub longest_delay_at_ns: u64,
+}
+
+impl ThreadTotals {
+    pub(crate) fn add_interrupt(&mut self, interrupt: Interrupt, ns: u64) {
+        match interrupt {
+            Interrupt::Hard(_) => self.irq_ns = self.irq_ns.saturating_add(ns),
+            Interrupt::Soft(_) => self.softirq_ns = self.softirq_ns.saturating_add(ns),
+        }
+        self.run_ns = self.run_ns.saturating_sub(ns);
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        add_each([
+            (&mut self.run_ns, other.run_ns),
+            (&mut self.irq_ns, other.irq_ns),
+            (&mut self.softirq_ns, other.softirq_ns),
+            (&mut self.ready_woken_ns, other.ready_woken_ns),
+            (&mut self.ready_preempted_ns, other.ready_preempted_ns),
+            (&mut self.blocked_ns, other.blocked_ns),
+            (&mut self.unknown_ns, other.unknown_ns),
+            (&mut self.wakeups, other.wakeups),
+            (&mut self.voluntary_switches, other.voluntary_switches),
+            (&mut self.involuntary_switches, other.involuntary_switches),
+            (&mut self.migrations, other.migrations),
+        ]);
+        if other.longest_delay_ns > self.longest_delay_ns {
+            self.longest_delay_ns = other.longest_delay_ns;
+            self.longest_delay_at_ns = other.longest_delay_at_ns;
+        }
+    }
+
+    /// In interrupts of both kinds, ns.
+    pub fn interrupts_ns(&self) -> u64 {
+        self.irq_ns.saturating_add(self.softirq_ns)
+    }
+
+    /// Ready in any way, ns.
+    pub fn ready_ns(&self) -> u64 {
+        self.ready_woken_ns.saturating_add(self.ready_preempted_ns)
+    }
+}
+
+/// The times of a CPU, which add up to the length of the range: idle + run + irq + softirq + unknown.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpuAccount {
+    pub cpu: u16,
+    pub idle_ns: u64,
+    /// With a thread, ns. Interrupts are part of it where they are not recorded.
+    pub run_ns: u64,
+    /// Time in hard interrupts, ns.
+    pub irq_ns: u64,
+    pub softirq_ns: u64,
+    /// Time that no event accounts for, ns.
+    pub unknown_ns: u64,
+    /// Number of switches away from a thread or from idle.
+    pub switches: u64,
+    /// Switches from another task than was switched to: events are missing.
+    pub holes: u64,
+    pub lost: u64,
+}
+
+impl CpuAccount {
+    /// Sum of all times, ns.
+    pub fn capacity_ns(&self) -> u64 {
+        let known_ns = self.idle_ns.saturating_add(self.run_ns).saturating_add(self.unknown_ns);
+        known_ns.saturating_add(self.irq_ns).saturating_add(self.softirq_ns)
+    }
+
+    /// The time of a state.
+    fn time_in(&mut self, state: CpuState) -> &mut u64 {
+        state.pick(&mut self.unknown_ns, &mut self.idle_ns, &mut self.run_ns)
+    }
+
+    /// Takes `ns` of what the CPU did, and gives it to the interrupt.
+    pub(crate) fn interrupt(&mut self, state: CpuState, interrupt: Interrupt, ns: u64) {
+        let from = self.time_in(state);
+        let ns = ns.min(*from);
+        *from -= ns;
+        match interrupt {
+            Interrupt::Hard(_) => self.irq_ns += ns,
+            Interrupt::Soft(_) => self.softirq_ns += ns,
+        }
+    }
+
+    pub fn sum(all: &[Self]) -> Self {
+        all.iter().fold(Self::default(), |mut sum, cpu| {
+            sum.merge(cpu);
+            sum
+        })
+    }
+
+    fn merge(&mut self, other: &Self) {
+        add_each([
+            (&mut self.idle_ns, other.idle_ns),
+            (&mut self.run_ns, other.run_ns),
+            (&mut self.irq_ns, other.irq_ns),
+            (&mut self.softirq_ns, other.softirq_ns),
+            (&mut self.unknown_ns, other.unknown_ns),
+            (&mut self.switches, other.switches),
+            (&mut self.holes, other.holes),
+            (&mut self.lost, other.lost),
+        ]);
     }
 }

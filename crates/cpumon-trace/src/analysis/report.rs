@@ -10,10 +10,9 @@ use cpumon_model::{CgroupNames, DelayHistogram, Interrupt, Leaves, ProcessKey, T
 use foldhash::fast::FixedState;
 
 use super::ready::{Culprits, LongestDelay, ReadyTimes, Slices};
-use super::{Memory, TraceRange, Tracked, track};
+use super::{CpuAccount, Memory, ThreadTotals, TraceRange, Tracked, track};
 use crate::file::ReadError;
 use crate::source::{Ending, TraceSource};
-use crate::sums::{CpuAccount, ThreadTotals};
 use crate::tasks::Tasks;
 
 const SHOWN_CULPRITS: usize = 8;

@@ -13,7 +13,7 @@ use cpumon_model::{TraceTask, WaitReason};
 use super::cpus::{CpuPart, CpuTimeline, IDLE, UNKNOWN, after, is_run};
 use super::lines::{FRESH, LEFT_TO_WAIT, LinePart, OVER, PUSHED_OFF, STATES, add, since};
 use super::{Overload, OverloadSums, Timeline};
-use crate::sums::{CpuAccount, ThreadTotals};
+use crate::analysis::{CpuAccount, ThreadTotals};
 
 /// A thread in a window. Times in ns, counted as in a [`Report`](crate::Report) of that range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
