@@ -5,7 +5,6 @@
 //! are read in this order.
 
 mod buffer;
-mod index;
 mod unpack;
 
 use std::collections::BTreeMap;
@@ -19,8 +18,10 @@ use super::decoder::{Decoder, DecoderStep, NamedThread, RawEvent, RawKind, UNKNO
 use crate::file::format::FileHeader;
 use crate::file::{Credit, ReadError};
 use crate::source::Ending;
-use buffer::{BufferHeader, BufferRead, Event, EventRead, HEADER_BYTES, LogHeader, take_event};
-use index::{BufferEntry, Index, Shape, note_damage};
+use buffer::{
+    BufferEntry, BufferHeader, BufferRead, Event, EventRead, HEADER_BYTES, Index, LogHeader, Shape,
+    note_damage, take_event,
+};
 use unpack::unpack;
 
 /// Bytes that say what a file is: the first buffer's header and that of its first event.
