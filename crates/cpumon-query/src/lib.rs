@@ -28,7 +28,6 @@ pub mod report;
 pub mod spans;
 pub mod status;
 mod tally;
-pub mod text;
 pub mod time;
 pub mod traces;
 

@@ -4,7 +4,7 @@
 use std::fmt::{self, Write};
 
 use cpumon_model::{Utc, escape};
-use cpumon_query::text::decimal;
+use cpumon_query::fields::decimal;
 use unicode_width::UnicodeWidthChar;
 
 /// Combining characters kept on one base character; more would be drawn over other lines.

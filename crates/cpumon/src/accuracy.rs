@@ -10,9 +10,8 @@ use cpumon_agent::give_up_rights;
 use cpumon_collect::{Check, ClockReader, DoctorOptions, RetainedCapabilities, diagnose};
 use cpumon_model::{SourceKind, escape};
 use cpumon_query::accuracy::{AccuracyMeter, Summary, ThreadAccuracy, percent, summary};
-use cpumon_query::fields::{Field, Object};
+use cpumon_query::fields::{Field, Object, decimal, signed};
 use cpumon_query::json::Named;
-use cpumon_query::text::{decimal, signed};
 use serde::Serialize;
 
 use crate::cli::{AccuracyArgs, OutputFormat};

@@ -6,10 +6,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use anyhow::Context;
 use cpumon_model::{HostStatus, LossCounts, escape};
-use cpumon_query::fields::Field;
+use cpumon_query::fields::{Field, decimal, name_text};
 use cpumon_query::fleet::HostOrder;
 use cpumon_query::status;
-use cpumon_query::text::{decimal, name_text};
 use serde_json::{Value, json};
 
 use crate::cli::{HostsArgs, OutputFormat};

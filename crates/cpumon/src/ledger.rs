@@ -11,9 +11,8 @@ use cpumon_agent::{Sampler, SamplerOptions};
 use cpumon_collect::{RetainedCapabilities, SourceOptions};
 use cpumon_export::{ExportError, Format};
 use cpumon_model::{Fields, Terms, escape};
-use cpumon_query::fields::Field;
+use cpumon_query::fields::{Field, decimal};
 use cpumon_query::ledger::{LedgerLines, LedgerSum};
-use cpumon_query::text::decimal;
 use cpumon_query::{QueryError, Shown};
 
 use crate::cli::LedgerArgs;

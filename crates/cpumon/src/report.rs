@@ -5,10 +5,9 @@ use std::io::Write;
 
 use anyhow::Context;
 use cpumon_model::escape;
-use cpumon_query::fields::Field;
+use cpumon_query::fields::{Field, Screen, decimal, name_text};
 use cpumon_query::json::Gaps;
 use cpumon_query::report::{Found, Report, ReportFilter, ReportQuery, ReportSort};
-use cpumon_query::text::{Screen, decimal, name_text};
 use cpumon_query::time::Page;
 use cpumon_query::{Gap, GroupBy};
 use cpumon_tui::{report_head, report_notes};

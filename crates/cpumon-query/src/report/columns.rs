@@ -6,8 +6,7 @@ use super::answer::{HostPart, Report, ReportRow, RowKind};
 use super::find::Found;
 use super::limits::has_limits;
 use super::query::{ReportBy, ReportSort};
-use crate::fields::Field;
-use crate::text::{Screen, decimal, name_text, seconds, signed, spark};
+use crate::fields::{Field, Screen, decimal, name_text, seconds, signed, spark};
 
 const DAY_NS: i64 = 86_400_000_000_000;
 

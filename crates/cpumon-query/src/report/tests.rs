@@ -12,9 +12,9 @@ use cpumon_store::sql::Sql;
 use cpumon_store::{StoreOptions, Writer};
 
 use super::*;
+use crate::fields::Screen;
 use crate::json::Nanos;
 use crate::tally::{GroupOf, Grouping, SpanProcessRow, SpanThreadRow};
-use crate::text::Screen;
 use crate::time::Page;
 use crate::{Answers, GroupBy};
 

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use cpumon_model::escape;
+use cpumon_query::fields::{Screen, decimal, name_text, seconds};
 use cpumon_query::report::{Report, ReportSort, RowKind};
-use cpumon_query::text::{Screen, decimal, name_text, seconds};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;

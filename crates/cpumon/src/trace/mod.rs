@@ -21,8 +21,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use cpumon_model::{SOFTIRQ_KINDS, TraceTask};
-use cpumon_query::fields::Field;
-use cpumon_query::text::{decimal, name_text};
+use cpumon_query::fields::{Field, decimal, name_text};
 use cpumon_trace::{
     AnyTrace, Ending, GroupKey, LongestDelay, ReportBy, Tasks, TraceInput, TraceRange, TraceSource, Waker,
     group_of,

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use cpumon_model::{WaitReason, escape};
-use cpumon_query::fields::Field;
-use cpumon_query::text::{name_text, spark_of};
+use cpumon_query::fields::{Field, name_text, spark_of};
 use cpumon_trace::{
     CpuAccount, CpuCell, GroupKey, GroupRow, ReportBy, Series, SeriesCell, SeriesRow, Totals, TraceRange,
     analyse, series,

@@ -6,8 +6,7 @@ use std::ops::RangeInclusive;
 
 use anyhow::Context;
 use cpumon_model::delay_range_ns;
-use cpumon_query::fields::Field;
-use cpumon_query::text::spark;
+use cpumon_query::fields::{Field, spark};
 use cpumon_trace::{
     DurationOf, DurationRow, LongWait, ReportBy, Waker, WakerKey, WakerRow, durations, longest_waits,
 };

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use cpumon::when::show_clock;
+use cpumon_query::fields::Screen;
 use cpumon_query::report::{Report, ReportQuery};
-use cpumon_query::text::Screen;
 use cpumon_tui::{Columns, Feed, is_utf8_locale};
 
 use crate::support::{cpumon, output, text};
