@@ -4,8 +4,8 @@ use cpumon_model::{Throttle, WaitReason, escape, with_separators};
 
 use super::answer::{HostPart, Report, ReportRow, RowKind};
 use super::find::Found;
-use super::limits::has_limits;
 use super::query::{ReportBy, ReportSort};
+use super::quotas::has_limits;
 use crate::fields::{Field, Screen, decimal, name_text, seconds, signed, spark};
 
 const DAY_NS: i64 = 86_400_000_000_000;

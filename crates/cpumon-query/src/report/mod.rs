@@ -10,8 +10,8 @@ mod answer;
 mod columns;
 mod comparison;
 mod find;
-mod limits;
 mod query;
+mod quotas;
 mod read;
 mod rows;
 mod sums;
@@ -33,7 +33,7 @@ pub(crate) use find::find;
 pub use find::{Findings, Found, FoundKind};
 pub use query::{CompareWith, GroupBy, OTHERS, ReportBy, ReportFilter, ReportQuery, ReportSort, group_name};
 
-use self::limits::HostLimits;
+use self::quotas::HostLimits;
 use self::read::{Whole, Zoom};
 use self::rows::{GroupPlace, HostTally};
 use crate::QueryError;
@@ -91,7 +91,7 @@ fn with_rows(
     let begin = query.offset.min(all.len());
     let end = begin.saturating_add(query.limit).min(all.len());
     let shown = &all[begin..end];
-    let limits = tallies.iter().map(|one| limits::of_host(history, one, query.by));
+    let limits = tallies.iter().map(|one| quotas::of_host(history, one, query.by));
     let limits: Vec<Option<HostLimits>> = limits.collect::<Result<_, _>>()?;
     let mut zooms: HashMap<usize, Zoom<'_>> = HashMap::new();
     for place in shown {

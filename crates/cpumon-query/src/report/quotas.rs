@@ -1,4 +1,4 @@
-//! CPU limits of the groups of a report: how often and for how long they were reached.
+//! CPU quotas of the groups of a report: how often and for how long these limits were reached.
 
 use std::collections::HashMap;
 
