@@ -1,7 +1,7 @@
 //! `.etl`: what the Windows kernel's tracing (ETW) writes, as `xperf`, `wpr` and `logman` start it.
 //!
 //! A file is a sequence of buffers, each of one CPU and packed or not ([`mod@unpack`]). They hold events ([`buffer`]), of which those of the
-//! scheduler are read ([`cpumon_events::windows`]). [`index`] finds the order of the buffers and what is missing between them; here they
+//! scheduler are read ([`cpumon_events::windows`]). Its [`Index`] has the order of the buffers and what is missing between them; here they
 //! are read in this order.
 
 mod buffer;
