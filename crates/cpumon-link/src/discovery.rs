@@ -10,9 +10,9 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fd::AsFd;
 
 use crate::destinations::{Destination, Destinations};
-use crate::platform::{Outgoing, send};
+use crate::platform::{self, Outgoing, send};
 use crate::tls::random;
-use crate::{LinkError, Target, waiting};
+use crate::{LinkError, Target};
 
 /// Groups of multicast DNS (RFC 6762, section 3).
 pub const GROUPS: [IpAddr; 2] =
@@ -157,7 +157,7 @@ fn ask(socket: &UdpSocket, to: &[Destination], query: &[u8]) {
 
 fn wait(sockets: &[(UdpSocket, &[Destination])], timeout: Duration) -> Result<(), LinkError> {
     let mut polls: Vec<_> = sockets.iter().map(|(socket, _)| PollFd::new(socket, PollFlags::IN)).collect();
-    match waiting::wait(&mut polls, timeout) {
+    match platform::wait(&mut polls, timeout) {
         Err(error) if error.kind() != std::io::ErrorKind::Interrupted => Err(LinkError::Wait(error)),
         _ => Ok(()),
     }

@@ -40,7 +40,6 @@ mod sender;
 pub mod spool;
 mod target;
 pub mod tls;
-mod waiting;
 
 pub use backlog::{Backlog, NumberedRecord, RamBacklog};
 pub use destinations::local_ips;

@@ -11,9 +11,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::destinations::{Destination, Destinations};
 use crate::platform::{
-    BATCH, NETWORK_UNREACHABLE, Outgoing, is_full, is_sign_of_change, is_without_buffer, send,
+    BATCH, NETWORK_UNREACHABLE, Outgoing, is_full, is_sign_of_change, is_without_buffer, send, wait,
 };
-use crate::waiting::wait;
 use crate::{LinkError, Target};
 
 /// Asked for so that a whole snapshot fits while the device drains; the kernel may grant less (`net.core.wmem_max`).

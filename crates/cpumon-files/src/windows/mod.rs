@@ -2,14 +2,12 @@
 //! file is opened without following a link, and its owner and its access list decide whether it is used.
 
 mod security;
-mod sid;
 
 use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use self::security::{Access, Descriptor};
-use self::sid::Sid;
+use self::security::{Access, Descriptor, Sid};
 
 /// The owner of a new file follows from the directory's access list; nothing is given away here.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

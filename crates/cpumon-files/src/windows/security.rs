@@ -1,14 +1,15 @@
-//! The calls of Windows for owners and access lists. The only file of this crate with unsafe code.
+//! The calls of Windows for owners and access lists, and [`Sid`], the name of a user or group in them. The only file of this crate with
+//! unsafe code.
 
 #![expect(unsafe_code, reason = "the standard library has no access lists")]
 
 use std::fs::File;
-use std::io;
 use std::mem::zeroed;
 use std::os::windows::ffi::OsStrExt;
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 use std::path::Path;
 use std::ptr::{null, null_mut};
+use std::{fmt, io};
 
 use windows_sys::Win32::Foundation::{
     ERROR_LOCK_VIOLATION, GENERIC_READ, GENERIC_WRITE, HANDLE, INVALID_HANDLE_VALUE, LocalFree,
@@ -30,12 +31,37 @@ use windows_sys::Win32::Storage::FileSystem::{
 use windows_sys::Win32::System::SystemServices::{ACCESS_ALLOWED_ACE_TYPE, ACCESS_DENIED_ACE_TYPE};
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken};
 
-use super::sid::Sid;
-
 /// Error of reading a locked file.
 pub const LOCK_VIOLATION: i32 = ERROR_LOCK_VIOLATION.cast_signed();
 /// Rights that give nothing of a file's content away: its attributes, and waiting for it.
 const HARMLESS: u32 = FILE_READ_ATTRIBUTES | SYNCHRONIZE;
+
+/// A security id; the bytes: revision, count of parts, authority, parts of 4 bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sid(pub Vec<u8>);
+
+impl Sid {
+    /// LocalSystem (`S-1-5-18`): the system and services that run as it.
+    pub const SYSTEM: &[u8] = &[1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0];
+    /// The group of administrators (`S-1-5-32-544`).
+    pub const ADMINISTRATORS: &[u8] = &[1, 2, 0, 0, 0, 0, 0, 5, 32, 0, 0, 0, 32, 2, 0, 0];
+
+    /// Whether it is `us`, or may do everything on this machine anyway.
+    pub fn is_trusted(&self, us: &Self) -> bool {
+        self == us || self.0 == Self::SYSTEM || self.0 == Self::ADMINISTRATORS
+    }
+}
+
+impl fmt::Display for Sid {
+    /// Writes the textual form, such as `S-1-5-32-544`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [revision, _, authority @ ..] = self.0.first_chunk::<8>().unwrap_or(&[0; 8]);
+        let authority = authority.iter().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
+        write!(f, "S-{revision}-{authority}")?;
+        let (parts, _) = self.0.get(8..).unwrap_or_default().as_chunks::<4>();
+        parts.iter().try_for_each(|part| write!(f, "-{}", u32::from_le_bytes(*part)))
+    }
+}
 
 /// Memory that Windows allocated, an owner and an access list.
 pub struct Descriptor(PSECURITY_DESCRIPTOR);

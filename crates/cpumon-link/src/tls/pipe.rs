@@ -11,7 +11,7 @@ use rustix::fd::BorrowedFd;
 use rustls::Connection;
 
 use super::TlsError;
-use crate::waiting;
+use crate::platform;
 
 /// Bytes taken from the socket before others have their turn.
 const READ_AT_ONCE: usize = 256 << 10;
@@ -64,9 +64,9 @@ impl Pipe {
         events.set(PollFlags::OUT, wants_write);
         let socket = PollFd::new(&self.socket, events);
         let waited = match wake {
-            None => waiting::wait(&mut [socket], timeout),
+            None => platform::wait(&mut [socket], timeout),
             Some(wake) => {
-                waiting::wait(&mut [socket, PollFd::from_borrowed_fd(wake, PollFlags::IN)], timeout)
+                platform::wait(&mut [socket, PollFd::from_borrowed_fd(wake, PollFlags::IN)], timeout)
             }
         };
         match waited {

@@ -14,7 +14,7 @@ use super::sys::{self, DatagramSlots, Outgoing};
 use crate::destinations::Destinations;
 use crate::discovery::groups;
 use crate::interfaces::InterfaceAddress;
-use crate::waiting::wait;
+use crate::platform::wait;
 use crate::{DEFAULT_PORT, LinkError};
 
 /// Interval at which the interfaces are read again, to join the groups on those that came up.

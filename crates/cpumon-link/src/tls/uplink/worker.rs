@@ -14,14 +14,13 @@ use rustix::event::{PollFd, PollFlags};
 use super::attaching::Attaching;
 use super::shared::{Comparing, PING_AFTER, SharedUplink, UplinkOptions};
 use crate::discovery::{SearchOptions, search};
-use crate::platform::WakeReceiver;
+use crate::platform::{self, WakeReceiver};
 use crate::tls::TlsError;
 use crate::tls::connect::{await_message, connect};
 use crate::tls::crypto::random;
 use crate::tls::identity::NewKey;
 use crate::tls::pipe::Pipe;
 use crate::tls::session::Channels;
-use crate::waiting;
 
 /// How long a receiver may take to answer the first message.
 const WELCOME_LIMIT: Duration = Duration::from_secs(5);
@@ -174,7 +173,7 @@ impl Worker {
             }
             // Each new snapshot wakes this thread too; the loop then waits for the rest. An error here is a shorter pause.
             let mut polls = [PollFd::from_borrowed_fd(self.awake.as_fd(), PollFlags::IN)];
-            let _ = waiting::wait(&mut polls, left);
+            let _ = platform::wait(&mut polls, left);
             self.awake.drain();
         }
     }
