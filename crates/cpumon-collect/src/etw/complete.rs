@@ -9,7 +9,7 @@ use cpumon_model::{
     SchedTimes, Snapshot, ThreadKey, ThreadSample, WaitReason, Waits,
 };
 
-use super::session::{Ended, SessionAccounts};
+use super::{Ended, SessionAccounts};
 
 /// A listed thread that is this much older than the instant began before it, though no event reported it.
 const SURELY_OLDER_NS: u64 = 1_000_000_000;

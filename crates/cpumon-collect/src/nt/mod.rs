@@ -8,17 +8,15 @@ mod names;
 mod pass;
 mod products;
 mod records;
-mod services;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
-mod unseen;
 
 pub use cycles::{
     CPU_BYTES, CycleComparison, CycleRow, CycleSnapshot, NoComparison, ProcessCycles, read_cpus,
 };
-pub use names::{ThreadNames, scrubbed_command_line};
+pub use names::{SERVICE_BYTES, Services, ThreadNames, scrubbed_command_line};
 pub(crate) use pass::comm_of;
 pub use pass::{Passes, ReportedProcess, ReportedThread, SystemStart, priority};
 pub use products::{Images, Products, is_plain_path, product_text};
@@ -26,7 +24,6 @@ pub use records::{
     NtError, PROCESS_BYTES, ProcessRecord, Processes, THREAD_BYTES, ThreadRecord, counted_text,
     name_of_thread, text,
 };
-pub use services::{SERVICE_BYTES, Services};
 
 /// A little-endian part of `bytes`, if it is there.
 fn part<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {

@@ -5,14 +5,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use cpumon_model::{
-    Comm, Counters, Fields, ProcessInfo, ProcessKey, ProcessSample, SchedTimes, Snapshot, ThreadKey,
-    ThreadSample, WaitReason,
+    Comm, Counters, Fields, ProcessInfo, ProcessKey, ProcessSample, SchedTimes, Snapshot, TaskState,
+    ThreadKey, ThreadSample, WaitReason,
 };
 
+use super::names::Services;
 use super::ns;
 use super::records::{ProcessRecord, ThreadRecord};
-use super::services::Services;
-use super::unseen::{Unseen, letter};
 
 /// The counters that Windows has for threads and CPUs without an event session. It counts the switches of a thread, but
 /// not which ones were voluntary, so these are no data.
@@ -318,127 +317,79 @@ pub(crate) fn comm_of(name: &str) -> Comm {
     Comm::new(&bare.as_bytes()[..bare.floor_char_boundary(Comm::MAX_BYTES)])
 }
 
-#[cfg(test)]
-mod tests {
-    use cpumon_model::{Flags, Interval, Moment};
+// Run time without a row: processes that began and ended between two passes, and the time of others between the last
+// pass that saw them and their end. Windows keeps no record of it, but the CPUs' own times include it: they and the
+// threads' times are counted by the same ticks.
 
-    use super::*;
+/// User id of processes whose user is unknown.
+const UNKNOWN_UID: u32 = 65_534;
 
-    const BASE: SystemStart = SystemStart(1_000_000);
+/// CPU time that no process accounts for, as a row without a process, which [`cpumon_model::Flags::SUMMED`] marks in intervals.
+#[derive(Debug, Default)]
+struct Unseen {
+    /// User and system time of the CPUs less that of the processes at the first pass.
+    first: Option<[i128; 2]>,
+    highest: Counters,
+    /// Key and name of the row, from when it is needed.
+    row: Option<(ProcessKey, Arc<ProcessInfo>)>,
+}
 
-    fn thread(tid: u32, user: u64, kernel: u64) -> ReportedThread {
-        ReportedThread {
-            tid,
-            created: 1_000_010,
-            user,
-            kernel,
-            priority: 8,
-            state: Some((5, 6)),
-            ..ReportedThread::default()
+impl Unseen {
+    /// Adds the run time that no pass saw since the first one to `into`, which has its CPUs. `total` is the run time of
+    /// all processes ever seen.
+    fn fill(&mut self, total: &Counters, into: &mut Snapshot) {
+        self.raise(total, into);
+        if self.highest.run_ns == 0 {
+            return;
         }
+        let start_ns = into.begin.boot_ns / 1_000 * 1_000;
+        let (key, info) = self.row.get_or_insert_with(|| {
+            (ProcessKey { pid: 0, start_ns: start_ns.max(1) }, Arc::new(unseen_info()))
+        });
+        let info = Arc::clone(info);
+        into.processes.push(ProcessSample { key: *key, parent_pid: 0, info, ended_threads: self.highest });
+        into.exited_total += &self.highest;
     }
 
-    fn pass(passes: &mut Passes, user: u64, threads: &[ReportedThread]) -> Snapshot {
-        let mut into = Snapshot::default();
-        let row =
-            ReportedProcess { pid: 8, parent_pid: 4, created: 1_000_005, user, ..ReportedProcess::default() };
-        let about = || ProcessInfo { name: "Übersicht-größe.EXE".into(), ..ProcessInfo::default() };
-        passes.add(&row, threads.iter().copied(), about, &mut into);
-        passes.finish(&mut into);
-        let mono_ns = into.sequence * 1_000_000_000;
-        (into.begin, into.end) = (
-            Moment { mono_ns, boot_ns: mono_ns, wall_ns: 0 },
-            Moment { mono_ns, boot_ns: mono_ns, wall_ns: 0 },
-        );
-        into
-    }
-
-    #[test]
-    fn a_snapshot_has_what_the_rows_say() {
-        let snapshot = pass(&mut Passes::new(BASE), 0, &[thread(20, 3, 4), thread(12, 1, 2)]);
-        let [first, second] = &snapshot.threads[..] else { panic!("{:?}", snapshot.threads) };
-        assert_eq!((first.key, second.key.tid), (ThreadKey { tid: 12, start_ns: 1_000 }, 20), "sorted");
-        assert_eq!(
-            (second.counters.user_ns, second.counters.system_ns, second.counters.run_ns),
-            (300, 400, 700)
-        );
-        assert_eq!((first.state.letter(), first.priority, first.process.start_ns), ('S', 8, 500));
-        assert_eq!(first.comm.to_str_lossy(), "Übersicht-grö", "15 bytes, whole characters");
-        assert_eq!((snapshot.thread_count, snapshot.process_count), (2, 1));
-        assert!(!snapshot.fields.intersects(Fields::SWITCHES | Fields::RUN_DELAY), "not measured is no data");
-    }
-
-    #[test]
-    fn what_a_waiting_thread_waits_for_is_shown_where_it_is_asked_for() {
-        let of = |passes: Passes, row| pass(&mut { passes }, 0, &[row]).threads[0].sched.open_wait;
-        let waits = thread(12, 0, 0);
-        let runs = ReportedThread { state: Some((2, 6)), ..waits };
-        assert_eq!(of(Passes::new(BASE).with_reasons(), waits).name(), "UserRequest");
-        assert_eq!(of(Passes::new(BASE).with_reasons(), runs), WaitReason::NONE);
-        assert_eq!(of(Passes::new(BASE), waits), WaitReason::NONE);
-    }
-
-    #[test]
-    fn a_product_that_was_read_later_is_that_of_its_process() {
-        let mut passes = Passes::new(BASE);
-        pass(&mut passes, 0, &[]);
-        passes.set_product(9, "of another one");
-        passes.set_product(8, "Größe® 3");
-        assert_eq!(&*pass(&mut passes, 0, &[]).processes[0].info.product, "Größe® 3");
-    }
-
-    #[test]
-    fn what_ended_threads_ran_is_the_processs_rest_and_never_falls() {
-        let mut passes = Passes::new(BASE);
-        let first = pass(&mut passes, 100, &[thread(12, 60, 0), thread(16, 10, 0)]);
-        assert_eq!((first.processes[0].ended_threads.run_ns, first.exited_total.run_ns), (3_000, 0));
-        // Thread 16 ran 5 more and ended; 12 ran 20 more.
-        let second = pass(&mut passes, 125, &[thread(12, 80, 0)]);
-        assert_eq!((second.processes[0].ended_threads.run_ns, second.exited_total.run_ns), (4_500, 1_500));
-        let interval = Interval::between(&first, &second);
-        assert_eq!(interval.processes[0].delta.run_ns, 2_500, "20 live, 5 of the ended one");
-        // A thread that is read a tick after its process does not reduce the time of ended ones.
-        let third = pass(&mut passes, 125, &[thread(12, 81, 0)]);
-        assert_eq!(third.processes[0].ended_threads, second.processes[0].ended_threads);
-    }
-
-    #[test]
-    fn a_thread_with_more_time_than_it_exists_has_no_times() {
-        let row = thread(12, 400_000, 300_000);
-        assert_eq!(row.if_possible(row.created + 600_000), row);
-        assert_eq!(row.if_possible(row.created + 599_999), thread(12, 0, 0));
-        assert_eq!(row.if_possible(0), thread(12, 0, 0));
-    }
-
-    #[test]
-    fn modes_that_are_split_in_another_way_for_process_and_threads_end_no_thread() {
-        let mut passes = Passes::new(BASE);
-        for (user, kernel) in [(60, 40), (40, 60), (70, 30)] {
-            let snapshot = pass(&mut passes, 100, &[thread(12, user, kernel)]);
-            assert_eq!(snapshot.processes[0].ended_threads, Counters::default(), "{user} {kernel}");
-        }
-        let snapshot = pass(&mut passes, 130, &[thread(12, 40, 60)]);
-        let ended = snapshot.processes[0].ended_threads;
-        assert_eq!((ended.user_ns, ended.system_ns, ended.run_ns), (3_000, 0, 3_000));
-    }
-
-    #[test]
-    fn a_process_that_is_gone_is_forgotten_and_its_id_used_again_is_another() {
-        let mut passes = Passes::new(BASE);
-        let first = pass(&mut passes, 7, &[thread(12, 7, 0)]);
-        let mut second = Snapshot::default();
-        let again = ReportedProcess { pid: 8, created: 30_000_000, ..ReportedProcess::default() };
-        let row = ReportedThread { created: 30_000_000, ..thread(12, 2, 0) };
-        passes.add(&again, std::iter::once(row), ProcessInfo::default, &mut second);
-        passes.finish(&mut second);
-        second.end = Moment { mono_ns: 3_000_000_000, boot_ns: 3_000_000_000, wall_ns: 0 };
-        assert_eq!((second.exited_total.run_ns, passes.known.len()), (700, 1));
-        let interval = Interval::between(&first, &second);
-        let rows: Vec<_> = interval.threads.iter().map(|row| (row.flags, row.delta.run_ns)).collect();
-        assert_eq!(
-            rows,
-            [(Flags::NO_FINAL_COUNTERS, 0), (Flags::empty(), 200)],
-            "the new one from its start"
-        );
+    /// CPUs and processes are read one after the other, so their difference goes up and down by a tick for each CPU. A
+    /// counter may not fall; the ledger shows a smaller difference as unattributed.
+    fn raise(&mut self, total: &Counters, from: &Snapshot) {
+        let cpus = from.cpus.iter().map(|cpu| [cpu.times.user_ns, cpu.times.system_ns].map(i128::from));
+        let ran = cpus.fold([0; 2], |sum, cpu| [sum[0] + cpu[0], sum[1] + cpu[1]]);
+        let rest = [ran[0] - i128::from(total.user_ns), ran[1] - i128::from(total.system_ns)];
+        let first = self.first.get_or_insert(rest);
+        let [user, system] =
+            [rest[0] - first[0], rest[1] - first[1]].map(|ns| u64::try_from(ns).unwrap_or(0));
+        let highest = &mut self.highest;
+        (highest.user_ns, highest.system_ns) = (highest.user_ns.max(user), highest.system_ns.max(system));
+        highest.run_ns = highest.user_ns.saturating_add(highest.system_ns);
     }
 }
+
+fn unseen_info() -> ProcessInfo {
+    let name = "ended between passes (summed)";
+    ProcessInfo { name: name.into(), comm: name.into(), uid: UNKNOWN_UID, ..ProcessInfo::default() }
+}
+
+/// `KWAIT_REASON`: `Suspended` and `WrSuspended`.
+const SUSPENDED: [u32; 2] = [5, 12];
+/// Waits of the kernel's own for memory and disk: `FreePage`, `PageIn`, `WrFreePage`, `WrPageIn`, `WrPageOut`.
+const UNINTERRUPTIBLE: [u32; 5] = [1, 2, 8, 9, 19];
+
+/// The letter of a `KTHREAD_STATE`. Ready, standby and on its way to a CPU are R, as a ready thread is on Linux.
+fn letter(state: u32, wait_reason: u32) -> TaskState {
+    TaskState(match state {
+        1 | 2 | 3 | 7 => b'R',
+        4 => b'X',
+        5 | 8 if SUSPENDED.contains(&wait_reason) => b'T',
+        5 | 8 if UNINTERRUPTIBLE.contains(&wait_reason) => b'D',
+        5 | 8 => b'S',
+        // The thread's kernel stack is being read from the disk.
+        6 => b'D',
+        // 0: initialized, not started. Wine reports it for every thread.
+        _ => b'?',
+    })
+}
+
+#[cfg(test)]
+mod tests;

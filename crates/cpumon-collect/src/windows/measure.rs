@@ -1,14 +1,22 @@
-//! [`WindowsSource`]: makes complete snapshots, by one call of the kernel or thread by thread.
+//! [`WindowsSource`]: makes complete snapshots, by one call of the kernel or thread by thread. [`read_cycles`]: a pass over all processes
+//! with their cycles.
 
-use cpumon_model::{Moment, Probes, Snapshot, SourceKind};
+use std::io;
+
+use cpumon_model::{CpuSample, Moment, Probes, ProcessInfo, Snapshot, SourceKind};
 
 use super::about::{About, IDLE_PID};
-use super::answers::{FIRST_BYTES, PROCESSES, failed, read_cpus};
 use super::etw::EtwSession;
-use super::toolhelp::Toolhelp;
-use super::{host, sys};
-use crate::nt::{self, Passes, Processes, ReportedProcess, ReportedThread, ThreadNames};
+use super::host;
+use super::sys::{self, ListedProcess, ListedThread, Miss};
+use crate::nt::{self, CycleSnapshot, Passes, Processes, ReportedProcess, ReportedThread, ThreadNames};
 use crate::{CollectError, Source, SourceOptions};
+
+/// `SystemProcessInformation`, `SystemProcessorPerformanceInformation`.
+pub(super) const PROCESSES: i32 = 5;
+const CPUS: i32 = 8;
+/// First size of an answer's memory; it grows as the machine needs, and stays.
+const FIRST_BYTES: usize = 256 << 10;
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Method {
@@ -141,5 +149,125 @@ fn earlier(moment: Moment, ns: u64) -> Moment {
         mono_ns: moment.mono_ns.saturating_sub(ns),
         boot_ns: moment.boot_ns.saturating_sub(ns),
         wall_ns: moment.wall_ns.saturating_sub_unsigned(ns),
+    }
+}
+
+/// Adds all CPUs: one answer for each group of up to 64; the numbers go on from group to group. Returns how many times cannot be.
+fn read_cpus(buffer: &mut Vec<u8>, into: &mut Vec<CpuSample>) -> Result<u64, CollectError> {
+    let (groups, mut odd) = (sys::cpu_groups(), 0);
+    for group in 0..groups {
+        // Wine has only the call without groups.
+        let length =
+            if groups == 1 { sys::query(CPUS, buffer) } else { sys::query_group(CPUS, group, buffer) };
+        let length = length.map_err(failed("read times of CPUs"))?;
+        let first = u32::try_from(into.len()).unwrap_or(u32::MAX);
+        odd += nt::read_cpus(&buffer[..length.min(buffer.len())], first, into).map_err(CollectError::Nt)?;
+    }
+    Ok(odd)
+}
+
+/// A closure for `map_err` on calls of the system.
+fn failed(operation: &'static str) -> impl FnOnce(io::Error) -> CollectError {
+    move |error| CollectError::System { operation, error }
+}
+
+pub fn read_cycles(into: &mut CycleSnapshot) -> Result<(), CollectError> {
+    let (mut buffer, mut cpu_buffer) = (vec![0; FIRST_BYTES], vec![0; 64 * nt::CPU_BYTES]);
+    // Once before: the first call makes the memory grow, which would lie between the clocks and the list.
+    sys::query(PROCESSES, &mut buffer).map_err(failed("read processes"))?;
+    let (stamp, mono_ns) = sys::stamp_and_counter_ns();
+    let length = sys::query(PROCESSES, &mut buffer).map_err(failed("read processes"))?;
+    *into = CycleSnapshot { stamp, mono_ns, ..CycleSnapshot::new() };
+    read_cpus(&mut cpu_buffer, &mut into.cpus)?;
+    let answer = &buffer[..length.min(buffer.len())];
+    into.add(answer, answer.as_ptr() as u64).map_err(CollectError::Nt)
+}
+
+/// The documented way, which the original used: a list of processes and one of threads, then the times of each thread by
+/// a handle. It needs the right to open each thread, and three calls a thread. Its lists are used again in each pass.
+#[derive(Default)]
+struct Toolhelp {
+    processes: Vec<ListedProcess>,
+    /// Processes whose times could be read, with their place in the list.
+    rows: Vec<(usize, ReportedProcess)>,
+    threads: Vec<ListedThread>,
+    is_wine: bool,
+    /// Tasks that could not be read so far.
+    vanished: u64,
+    denied: u64,
+}
+
+impl Toolhelp {
+    fn new(is_wine: bool) -> Self {
+        Self { is_wine, ..Self::default() }
+    }
+
+    fn read(
+        &mut self,
+        passes: &mut Passes,
+        about: &mut About,
+        names: &mut ThreadNames,
+        into: &mut Snapshot,
+    ) -> io::Result<()> {
+        let Self { processes, rows, threads, is_wine, vanished, denied } = self;
+        let mut count = |miss: Miss| match miss {
+            Miss::Gone => *vanished += 1,
+            Miss::Denied => *denied += 1,
+        };
+        sys::list_processes(processes)?;
+        rows.clear();
+        for (at, process) in processes.iter().enumerate().filter(|(_, process)| process.pid != IDLE_PID) {
+            let times = match sys::process_times(process.pid) {
+                Ok(times) => times,
+                Err(miss) => {
+                    count(miss);
+                    continue;
+                }
+            };
+            let row = ReportedProcess {
+                pid: process.pid,
+                parent_pid: process.parent_pid,
+                created: times.created,
+                user: times.user,
+                kernel: times.kernel,
+                session: None,
+                base_priority: nt::priority(process.base_priority),
+            };
+            rows.push((at, row));
+        }
+        // Only now: run time of a thread that is in its process's times but not in the list would count as that of an
+        // ended one, and again as its own in the next pass.
+        sys::list_threads(threads)?;
+        threads.sort_unstable_by_key(|thread| (thread.pid, thread.tid));
+        for (at, row) in rows.iter() {
+            let process = &processes[*at];
+            let first = threads.partition_point(|thread| thread.pid < process.pid);
+            let own = threads[first..].iter().take_while(|thread| thread.pid == process.pid);
+            let threads = own.filter_map(|thread| match sys::thread_times(thread.tid) {
+                Ok(times) => {
+                    let row = ReportedThread {
+                        tid: thread.tid,
+                        created: times.created,
+                        user: times.user,
+                        kernel: times.kernel,
+                        priority: thread.priority,
+                        state: None,
+                        name: names.of(thread.tid, times.created, sys::thread_name),
+                    };
+                    Some(if *is_wine { row.if_possible(sys::coarse_time()) } else { row })
+                }
+                Err(miss) => {
+                    count(miss);
+                    None
+                }
+            });
+            let describe = || ProcessInfo {
+                session: sys::session_of(process.pid),
+                ..about.describe(process.pid, &process.name())
+            };
+            passes.add(row, threads, describe, into);
+        }
+        (into.health.tasks_vanished, into.health.permission_denied) = (*vanished, *denied);
+        Ok(())
     }
 }

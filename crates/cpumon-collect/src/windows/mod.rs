@@ -3,9 +3,9 @@
 
 use cpumon_model::{HostInfo, Probes, SourceKind};
 
-pub use self::answers::read_cycles;
 pub use self::host::now;
 use self::measure::Method;
+pub use self::measure::read_cycles;
 pub use super::absent::{
     ClockReader, TraceRecorder, confine_calls, confine_files, drop_capabilities, give_large_lists_back,
     give_memory_back,
@@ -13,14 +13,12 @@ pub use super::absent::{
 use crate::{Check, CollectError, Diagnosis, DoctorOptions, Opened, SourceChoice, SourceOptions, Topic};
 
 mod about;
-mod answers;
 mod etw;
 mod host;
 mod measure;
 mod sys;
 #[cfg(test)]
 mod tests;
-mod toolhelp;
 
 /// The names of sources that can be asked for.
 pub(crate) const SOURCES: &[(&str, SourceChoice)] =

@@ -212,7 +212,7 @@ fn cpu_time_of_a_pass_over_five_thousand_threads() {
                 assert!(read > 5_000);
             }),
             cpu_time_of(8, || {
-                sys::query(answers::PROCESSES, &mut answer).unwrap();
+                sys::query(measure::PROCESSES, &mut answer).unwrap();
             }),
             cpu_time_of(8, || nt.source.snapshot(&mut into).unwrap()),
             cpu_time_of(1, || toolhelp.source.snapshot(&mut into).unwrap()),
