@@ -45,7 +45,6 @@ pub mod scrub;
 mod source;
 mod source_names;
 mod split;
-mod trace;
 
 pub use diagnosis::{Check, CheckState, Diagnosis, DoctorOptions, Topic};
 pub use error::CollectError;
@@ -58,6 +57,5 @@ pub use source::platform::{
     ClockReader, TraceRecorder, confine_calls, confine_files, diagnose, drop_capabilities,
     give_large_lists_back, give_memory_back, host_info, now, open, read_cycles,
 };
-pub use source::{Opened, Source};
+pub use source::{Opened, Source, TraceItem, TraceRecorderOptions};
 pub use source_names::ParseSourceError;
-pub use trace::{TraceItem, TraceRecorderOptions};

@@ -1,5 +1,5 @@
-//! [`Source`] fills snapshots of a machine. This file alone chooses the platform; the rest of the workspace
-//! reaches it through `platform` and never asks which one it is.
+//! [`Source`] fills snapshots of a machine, and a [`TraceRecorder`](crate::TraceRecorder) hands out [`TraceItem`]s. This file alone chooses
+//! the platform; the rest of the workspace reaches it through `platform` and never asks which one it is.
 
 #[cfg(not(target_os = "linux"))]
 #[path = "absent.rs"]
@@ -14,7 +14,7 @@ pub(crate) mod platform;
 #[path = "unsupported.rs"]
 pub(crate) mod platform;
 
-use cpumon_model::{Probes, Snapshot, SourceKind};
+use cpumon_model::{Probes, SchedEvent, Snapshot, SourceKind, TraceGroup, TraceIdentity};
 
 use crate::CollectError;
 
@@ -50,6 +50,32 @@ impl std::fmt::Debug for Opened {
             .field("reason", &self.reason)
             .field("probes", &self.probes)
             .finish_non_exhaustive()
+    }
+}
+
+/// One thing that a [`TraceRecorder`](crate::TraceRecorder) has read.
+#[derive(Clone, Debug)]
+pub enum TraceItem {
+    /// Those of one CPU come in the order of their time, except that one may be some µs early or late.
+    Event(SchedEvent),
+    /// Who a task is, before its first event, and when it changes.
+    Identity(TraceIdentity),
+    /// The name of a control group, before the first identity in it.
+    Group(TraceGroup),
+}
+
+#[derive(Copy, Clone, Debug)]
+pub struct TraceRecorderOptions {
+    /// Memory in the kernel for unread records, bytes a CPU. Rounded to a power of two, and less where the sum would
+    /// exceed 512 MiB on all CPUs. Three quarters are for events of 24 bytes each, the rest is for the names of tasks.
+    pub buffer_bytes: u32,
+    /// Whether interrupts are recorded, too: an event for each.
+    pub has_interrupts: bool,
+}
+
+impl Default for TraceRecorderOptions {
+    fn default() -> Self {
+        Self { buffer_bytes: 8 << 20, has_interrupts: false }
     }
 }
 

@@ -12,7 +12,6 @@ mod proc_ids;
 mod procfs;
 mod procinfo;
 mod sandbox;
-mod users;
 
 use cpumon_model::{PROCESSES_ARE_HIDDEN, Probes, SourceKind};
 

@@ -1,5 +1,5 @@
-//! CPU limits of the control groups in use, how often they were reached, and pressure of groups and host. `mounts` finds
-//! the files, `values` parses them; a group is a `dir`.
+//! CPU limits of the control groups in use, how often they were reached, and pressure of groups and host. `files` finds the
+//! files and parses them; a group is a [`Dir`].
 //!
 //! # Cost A pass reads one file for the host's pressure, one for each group in use that counts pressure (cgroup v2, and only if the
 //! host's has grown), and one for each group that has a quota. Whether a group has a quota is read when it is new and every 16th pass.
@@ -9,8 +9,7 @@
 //! # Limits Groups without a measured process, and all that happened in a group before its first pass, are not seen. Groups outside of
 //! the mounted directory, as seen from inside a container, have no files there: they count as left out.
 
-mod mounts;
-mod values;
+mod files;
 
 #[cfg(test)]
 mod tests;
@@ -23,8 +22,7 @@ use std::sync::Arc;
 use cpumon_model::{CgroupSample, CpuLimit, Fields, MAX_CGROUPS, Pressure, Snapshot, empty_list};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
-use self::mounts::Mounts;
-use self::values::{Dir, Read};
+use self::files::{Dir, Mounts, Read};
 use super::file;
 use super::procinfo::InfoCache;
 
@@ -93,7 +91,7 @@ impl Cgroups {
 
     fn read_host(&mut self) -> Option<Pressure> {
         let bytes = file::read_start(self.host_pressure.as_ref()?, &mut self.buffer).ok()?;
-        values::pressure(bytes)
+        files::pressure(bytes)
     }
 
     /// Marks a group as used; adds it if it is new.

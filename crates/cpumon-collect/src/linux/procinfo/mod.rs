@@ -14,8 +14,7 @@ use cpumon_model::{Comm, ProcessInfo, ProcessKey};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
 pub(crate) use self::naming::{About, Exec};
-use self::naming::{Files, MAX_BYTES, Naming, Scratch, UNKNOWN_UID};
-use super::users::UserNames;
+use self::naming::{Files, MAX_BYTES, Naming, Scratch, UNKNOWN_UID, UserNames};
 use crate::script::{ExecScript, ScriptCommand};
 use crate::{CollectError, SourceOptions, parse};
 
