@@ -7,8 +7,7 @@ use cpumon_model::{ClockReading, Comm, Probes, ThreadKey};
 use rustix::time::{ClockId, clock_getres};
 
 use super::super::cpustat::CpuStat;
-use super::pass::PassRecords;
-use super::pass::iterator::TaskIterator;
+use super::pass::{PassRecords, TaskIterator};
 use super::records::TaskRecord;
 use super::ring;
 use super::sched::{PassControl, Programs, Setup, TimesState};

@@ -14,11 +14,13 @@
 //! reason or bad, and no pass could know which.
 
 mod clocks;
+mod exits;
+mod groups;
 mod hidden;
-mod lifecycle;
 mod load;
 mod pass;
 mod records;
+mod renames;
 mod ring;
 mod sched;
 #[cfg(test)]
@@ -37,14 +39,12 @@ pub(super) use sched::wanted;
 pub(super) use sched::{refuse_loading, watch_wakeups};
 pub use trace::TraceRecorder;
 
+use self::exits::SummedExits;
 use self::hidden::Hidden;
-use self::lifecycle::exits::SummedExits;
-use self::pass::PassRecords;
-use self::pass::iterator::{Oddities, TaskIterator};
 use self::pass::watch::SwitchWatch;
+use self::pass::{Oddities, PassRecords, TaskIterator};
 use self::records::FIELDS;
-use self::ring::EventRing;
-use self::ring::events::Event;
+use self::ring::{Event, EventRing};
 use self::sched::{DelayAccounts, PassControl, ProbeCost, Programs, Setup};
 use self::tracker::Tracker;
 use super::cgroups::Cgroups;

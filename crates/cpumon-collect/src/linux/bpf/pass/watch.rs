@@ -4,11 +4,10 @@
 use cpumon_model::{Moment, Probes, Snapshot, ThreadKey, empty_list, trim_list};
 
 use super::super::records::{ENDED_LEADER, ExitEvent, HIDDEN, RingDrops, TaskRecord};
-use super::super::ring::INITIAL_EVENTS;
-use super::super::ring::events::Event;
+use super::super::ring::{Event, INITIAL_EVENTS};
 use super::super::sched::{CpuAccounts, IrqTimes, Programs, TimesState};
 use super::super::tracker::ReadyTotal;
-use super::iterator::Oddities;
+use super::Oddities;
 use crate::{CollectError, SourceOptions};
 
 pub(crate) struct SwitchWatch {

@@ -4,8 +4,6 @@
 //! No thread is woken for an event. A snapshot empties the ring buffer; only when it is half full before that does a helper
 //! thread wake and empty it into memory, so that a storm or a long interval loses nothing.
 
-pub(crate) mod events;
-
 use std::convert::Infallible;
 use std::num::NonZeroUsize;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -17,12 +15,12 @@ use cpumon_model::empty_list;
 use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
-use self::events::{Event, GroupEvent};
-use super::lifecycle::groups::{ControlGroups, NewGroups};
+use super::groups::{ControlGroups, GroupEvent, NewGroups};
 use super::load;
-use super::records::{ExitEvent, LostExits, RingDrops};
+use super::records::{ExecEvent, ExitEvent, LostExits, RingDrops, ScriptEvent, TaskRecord, read_plain};
 use super::sched::{MappedArray, PROBE, Programs};
 use crate::CollectError;
+use crate::script::{ExecScript, ScriptCommand};
 use crate::source::platform::privileges;
 
 /// Ring buffer for each CPU, bytes; a short process takes 1,000, one of an interpreter 1,300. A power of two, as the kernel wants it.
@@ -39,6 +37,70 @@ pub(super) const INITIAL_EVENTS: usize = 256;
 
 /// How many newest events are searched for the ending that an exit replaces. Between the two lie some microseconds.
 const NEWEST: usize = 8;
+
+/// A record of the ring buffer, parsed.
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    Exit(ExitEvent),
+    Ending(ExitEvent),
+    /// How a thread stood at the cut after which it ended.
+    Cut(ExitEvent),
+    /// Boxed: it is twice as long as the others, and rarer.
+    Exec(Box<ExecEvent>, ExecScript),
+}
+
+const EVENT_EXIT: u32 = 1;
+const EVENT_EXEC: u32 = 2;
+const EVENT_ENDING: u32 = 3;
+const EVENT_CUT: u32 = 4;
+const EVENT_SCRIPT: u32 = 6;
+
+impl Event {
+    /// Reads a record of the ring buffer; `None` for one that makes no sense.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        match u32::from_ne_bytes(*bytes.first_chunk()?) {
+            EVENT_EXIT => read_plain(bytes).map(Self::Exit),
+            EVENT_EXEC => read_plain(bytes).map(|exec| Self::Exec(Box::new(exec), ExecScript::Unread)),
+            EVENT_SCRIPT => read_plain(bytes)
+                .map(|event: ScriptEvent| Self::Exec(Box::new(event.exec), script_of(&event))),
+            EVENT_ENDING => read_plain(bytes).map(Self::Ending),
+            EVENT_CUT => read_plain(bytes).map(Self::Cut),
+            _ => None,
+        }
+    }
+
+    /// The newest cut that was past when it happened.
+    pub(crate) fn cut_ns(&self) -> u64 {
+        match self {
+            Self::Exit(exit) | Self::Ending(exit) | Self::Cut(exit) => exit.cut_ns,
+            Self::Exec(exec, _) => exec.cut_ns,
+        }
+    }
+
+    /// Moves the event's time back to `boot_ns` if it is later.
+    pub(crate) fn not_after(&mut self, boot_ns: u64) {
+        let at_ns = match self {
+            Self::Exit(exit) | Self::Ending(exit) | Self::Cut(exit) => &mut exit.end_ns,
+            Self::Exec(exec, _) => &mut exec.at_ns,
+        };
+        *at_ns = boot_ns.min(*at_ns);
+    }
+
+    pub(crate) fn task_mut(&mut self) -> &mut TaskRecord {
+        match self {
+            Self::Exit(exit) | Self::Ending(exit) | Self::Cut(exit) => &mut exit.task,
+            Self::Exec(exec, _) => &mut exec.task,
+        }
+    }
+}
+
+/// Extracts the script from the arguments. The other arguments are dropped here.
+fn script_of(event: &ScriptEvent) -> ExecScript {
+    let executable = String::from_utf8_lossy(event.exec.name());
+    let cmdline = event.arguments.get(..event.bytes as usize).unwrap_or_default();
+    let comm = event.exec.task.comm();
+    ScriptCommand { executable: &executable, comm, cmdline, is_cut: event.is_cut != 0 }.at_exec()
+}
 
 /// Events that were taken out of the ring buffer for the next snapshot.
 #[derive(Default)]
@@ -275,10 +337,8 @@ fn help(ring: &Ring, ring_fd: BorrowedFd<'_>) -> Result<(), CollectError> {
 mod tests {
     use cpumon_model::Probes;
 
-    use super::super::records::TaskRecord;
     use super::super::sched::Setup;
     use super::*;
-    use crate::script::ExecScript;
     use crate::source::platform::eventually::eventually;
 
     fn setup(ring_bytes: u32) -> Setup {

@@ -1,6 +1,6 @@
 //! Each CPU's account: from `struct cpu` of the probe as of the cut it makes [`CpuSample`]s whose modes add up to the time between two
 //! cuts, to the ns. The kernel's own modes are sampled at the tick and do not add up; only the split of run time into user, nice and
-//! system is taken from there. Interrupts by line: the probe's table with the names of /proc/interrupts.
+//! system is taken from there. Its run queue ([`QueueTotals`]). Interrupts by line: the probe's table with the names of /proc/interrupts.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,6 @@ use std::sync::Arc;
 use cpumon_model::{CpuSample, CpuSched, CpuTimes, IrqSample, LOCAL_IRQ_FROM, Probes};
 
 use super::super::records::{CpuAccount, CpuEntry, IrqEntry};
-use super::queues::{QueueTotals, Shares};
 use super::{MappedArray, Programs};
 use crate::CollectError;
 use crate::parse::irq_name;
@@ -274,6 +273,95 @@ impl CpuTotals {
     }
 }
 
+/// The run queue of a CPU, integrated over time: the slices of threads, and the time that threads were ready. The sum over all CPUs
+/// is exact, for it is that of the threads. In which queue a thread waited is known only of the end of its wait, so each CPU gets a
+/// share of that time in proportion to the waits that ended and are open in its queue.
+#[derive(Copy, Clone, Debug, Default)]
+struct QueueTotals {
+    /// Waits that are open at the cut, and how many.
+    open_ns: u64,
+    open: u32,
+    /// Totals at the last cut.
+    busy_ns: u64,
+    waited_ns: u64,
+    weight: u64,
+    shown_ns: u64,
+}
+
+impl QueueTotals {
+    /// Begins a cut; call it before the threads are visited.
+    fn begin(&mut self) {
+        (self.open_ns, self.open) = (0, 0);
+    }
+
+    /// Counts a wait that is open at the cut.
+    fn open(&mut self, delay_ns: u64) {
+        self.open_ns = self.open_ns.saturating_add(delay_ns);
+        self.open += 1;
+    }
+
+    /// Threads that wait at the cut.
+    fn length(&self) -> u32 {
+        self.open
+    }
+
+    /// Brings it to the cut. `busy_ns`: all slices of threads; `ended_ns`: all waits that ended in it.
+    fn close(&mut self, busy_ns: u64, ended_ns: u64) {
+        let waited_ns = ended_ns.saturating_add(self.open_ns);
+        // Less than at the last cut: the thread of an open slice had left its CPU, which was idle since. The shown value stays.
+        let busy_ns = busy_ns.max(self.busy_ns);
+        self.shown_ns = self.shown_ns.saturating_add(busy_ns - self.busy_ns);
+        // Less than at the last cut: a thread was moved to another queue, with all that it had waited.
+        self.weight = waited_ns.saturating_sub(self.waited_ns);
+        (self.busy_ns, self.waited_ns) = (busy_ns, waited_ns);
+    }
+
+    fn weight(&self) -> u64 {
+        self.weight
+    }
+
+    /// Adds its share; returns all that is to be shown.
+    fn add(&mut self, ready_ns: u64) -> u64 {
+        self.shown_ns = self.shown_ns.saturating_add(ready_ns);
+        self.shown_ns
+    }
+}
+
+/// Divides a time among queues; the parts add up to it.
+struct Shares {
+    /// Rest of the time, of the weights, and of the queues.
+    left_ns: u64,
+    weight: u128,
+    queues: u64,
+}
+
+impl Shares {
+    fn new(ready_ns: u64, weights: impl Iterator<Item = u64>) -> Self {
+        let (mut weight, mut queues) = (0, 0);
+        for each in weights {
+            weight += u128::from(each);
+            queues += 1;
+        }
+        Self { left_ns: ready_ns, weight, queues }
+    }
+
+    /// The part of the next queue, which has this weight.
+    fn next(&mut self, weight: u64) -> u64 {
+        let part = match (self.weight, self.queues) {
+            (_, 0) => 0,
+            // No wait is known in any queue: each gets the same.
+            (0, queues) => self.left_ns / queues,
+            (all, _) => {
+                u64::try_from(u128::from(self.left_ns) * u128::from(weight) / all).unwrap_or(self.left_ns)
+            }
+        };
+        self.weight = self.weight.saturating_sub(weight.into());
+        self.queues = self.queues.saturating_sub(1);
+        self.left_ns -= part.min(self.left_ns);
+        part
+    }
+}
+
 /// Entries for lines; irqs.h: `IRQ_LINES`. The last is for all lines above.
 const LINES: usize = 1024;
 
@@ -338,61 +426,4 @@ impl IrqTimes {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn kept(first: &CpuAccount) -> CpuTotals {
-        CpuTotals { first_cut_ns: 1_000, first: *first, last: *first, ..CpuTotals::default() }
-    }
-
-    fn account(run: u64, idle: u64, irq: u64) -> CpuAccount {
-        CpuAccount { mode_ns: [run, idle, 0, irq, 0, 0, 0, 0], ..CpuAccount::default() }
-    }
-
-    #[test]
-    fn modes_add_up_to_the_time_between_cuts() {
-        let mut kept = kept(&account(100, 50, 5));
-        kept.last = account(700, 80, 15);
-        let sampled = CpuTimes { user_ns: 30, system_ns: 10, ..CpuTimes::default() };
-        kept.grow(1_700, &sampled, true);
-        let times = kept.times();
-        assert_eq!((times.user_ns, times.system_ns, times.idle_ns, times.irq_ns), (450, 150, 30, 10));
-        assert_eq!(times.total_ns() + kept.modes[CpuMode::Unknown as usize], 700);
-    }
-
-    #[test]
-    fn run_time_is_split_as_it_is_now_not_as_it_was_since_boot() {
-        let mut kept = kept(&account(0, 0, 0));
-        // An hour of niced and system time before the first cut.
-        kept.base = CpuTimes { nice_ns: 1_800, system_ns: 1_800, ..CpuTimes::default() };
-        kept.last = account(100, 0, 0);
-        kept.grow(
-            1_100,
-            &CpuTimes { user_ns: 75, nice_ns: 1_800, system_ns: 1_825, ..CpuTimes::default() },
-            true,
-        );
-        let times = kept.times();
-        assert_eq!((times.user_ns, times.nice_ns, times.system_ns), (75, 1_800, 1_825));
-    }
-
-    #[test]
-    fn a_span_that_turned_out_to_be_unknown_takes_nothing_back() {
-        let mut kept = kept(&account(0, 0, 0));
-        kept.last = account(600, 400, 0);
-        kept.grow(2_000, &CpuTimes::default(), true);
-        kept.last = account(100, 900, 0);
-        kept.grow(3_000, &CpuTimes::default(), true);
-        assert_eq!((kept.modes[0], kept.modes[1]), (600, 900));
-        assert_eq!(kept.modes[CpuMode::Unknown as usize], 500);
-    }
-
-    #[test]
-    fn without_events_of_interrupts_their_sampled_time_is_shown_out_of_the_run_time() {
-        let mut kept = kept(&account(0, 0, 0));
-        kept.last = account(600, 400, 0);
-        let sampled = CpuTimes { user_ns: 1, irq_ns: 10, softirq_ns: 90, ..CpuTimes::default() };
-        kept.grow(2_000, &sampled, false);
-        let times = kept.times();
-        assert_eq!((times.user_ns, times.irq_ns, times.softirq_ns, times.total_ns()), (500, 10, 90, 1_000));
-    }
-}
+mod tests;

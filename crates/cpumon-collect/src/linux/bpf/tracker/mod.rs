@@ -4,14 +4,14 @@
 use cpumon_model::{Counters, ProcessSample, Snapshot, ThreadSample, born_from_ns, empty_list};
 
 use super::super::procinfo::{About, InfoCache};
-use super::lifecycle::exits::Exits;
-use super::lifecycle::groups::ControlGroups;
-use super::lifecycle::renames::{ExecNames, Rename, Renames};
+use super::exits::Exits;
+use super::groups::ControlGroups;
 use super::pass::{PassRecords, RecordPlace};
 use super::records::{
     ENDED_LEADER, ExecEvent, ExitEvent, HIDDEN, KERNEL_THREAD, LostExits, STALE, TaskRecord,
 };
-use super::ring::events::Event;
+use super::renames::{ExecNames, Rename, Renames};
+use super::ring::Event;
 
 /// Passes for which a thread that is neither seen nor reported as ended is kept. It is on its way out: between leaving
 /// the task list and its last switch lie some microseconds, unless it is preempted there.

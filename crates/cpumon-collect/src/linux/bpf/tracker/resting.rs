@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use cpumon_model::Moment;
 
-use super::super::pass::iterator::{Oddities, Take};
+use super::super::pass::{Oddities, Take};
 use super::*;
 
 const SECOND: u64 = 1_000_000_000;

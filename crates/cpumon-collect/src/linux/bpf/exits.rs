@@ -9,12 +9,12 @@ use cpumon_model::{
 };
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use super::super::super::procinfo::{Exec, InfoCache};
-use super::super::records::task::whole_us;
-use super::super::records::{ExitEvent, KERNEL_THREAD, LostExits, TaskRecord, read_plain};
-use super::super::sched::Programs;
+use super::super::procinfo::{Exec, InfoCache};
 use super::groups::{ControlGroup, ControlGroups};
+use super::records::task::whole_us;
+use super::records::{ExitEvent, KERNEL_THREAD, LostExits, TaskRecord, read_plain};
 use super::renames::ExecNames;
+use super::sched::Programs;
 use crate::CollectError;
 use crate::script::ExecScript;
 

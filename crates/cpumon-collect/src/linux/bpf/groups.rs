@@ -8,13 +8,49 @@
 use std::collections::HashMap;
 use std::mem::take;
 
-use super::super::ring::events::GroupEvent;
+use super::records::{GroupHeader, read_plain};
 use crate::parse;
 
 /// Limit of the names that one round keeps, bytes.
 const MAX_BYTES: usize = 1 << 20;
 /// Memory of a name beside its text, with its entry in the map; approximate.
 const ENTRY_BYTES: usize = 100;
+
+const EVENT_GROUP: u32 = 5;
+
+/// A control group as the probes report it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GroupEvent {
+    /// Id of the group, with its hierarchy in the highest bits (records.h: `HIERARCHY_SHIFT`).
+    pub(crate) number: u64,
+    /// From the root of this process's namespace on, as /proc/PID/cgroup shows it.
+    pub(crate) path: Box<str>,
+}
+
+impl GroupEvent {
+    /// Reads a record of the ring buffer; `None` for one of another kind, or that makes no sense.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let header: GroupHeader =
+            read_plain(bytes).filter(|header: &GroupHeader| header.kind == EVENT_GROUP)?;
+        let names = bytes.get(size_of::<GroupHeader>()..)?.get(..usize::try_from(header.bytes).ok()?)?;
+        let mut path = String::with_capacity(names.len() + 1);
+        if let Some(names) = names.strip_suffix(&[0]) {
+            // The group itself comes first.
+            for name in names.rsplit(|&byte| byte == 0) {
+                if name.is_empty() || name.contains(&b'/') {
+                    return None;
+                }
+                path.push('/');
+                path.push_str(&String::from_utf8_lossy(name));
+            }
+        } else if names.is_empty() {
+            path.push('/');
+        } else {
+            return None;
+        }
+        Some(Self { number: header.number, path: path.into() })
+    }
+}
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ControlGroup {
@@ -90,6 +126,8 @@ impl ControlGroups {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn learn(groups: &mut ControlGroups, names: impl IntoIterator<Item = (u64, String)>) {
@@ -150,5 +188,52 @@ mod tests {
         assert_eq!(groups.end_pass(), 1);
         learn(&mut groups, [(1, "/a".to_owned()), (20_099, "/short".to_owned())]);
         assert_eq!(path(&groups, 20_099), Some("/short"));
+    }
+
+    fn event(kind: u32, length: usize, names: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(length).unwrap();
+        let mut bytes = [kind.to_ne_bytes(), length.to_ne_bytes()].concat();
+        bytes.extend(7_u64.to_ne_bytes());
+        bytes.extend(names);
+        bytes
+    }
+
+    fn parsed(names: &[u8]) -> Option<String> {
+        // The event is as long as an exit at least.
+        let padded = [names, &[b'x'; 300]].concat();
+        GroupEvent::parse(&event(EVENT_GROUP, names.len(), &padded)).map(|group| group.path.into())
+    }
+
+    #[test]
+    fn a_path_is_read_from_its_end() {
+        assert_eq!(parsed(b"").as_deref(), Some("/"));
+        assert_eq!(parsed(b"a\0").as_deref(), Some("/a"));
+        assert_eq!(parsed(b"x.scope\0b c\0a.slice\0").as_deref(), Some("/a.slice/b c/x.scope"));
+        assert_eq!(parsed(b"\x1b[2J\xff\0").as_deref(), Some("/\u{1b}[2J\u{fffd}"));
+        assert_eq!(parsed(b"a\nb\0").as_deref(), Some("/a\nb"));
+        let long = "y".repeat(255);
+        let deep = format!("{long}\0").repeat(16);
+        assert_eq!(parsed(deep.as_bytes()), Some(format!("/{long}").repeat(16)));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for names in [&b"a"[..], b"\0", b"a\0\0", b"\0a\0", b"a/b\0", b"..\0/\0"] {
+            assert_eq!(parsed(names), None, "{names:?}");
+        }
+        assert_eq!(GroupEvent::parse(&event(1, 2, b"a\0")), None, "another kind");
+        assert_eq!(GroupEvent::parse(&event(EVENT_GROUP, 3, b"a\0")), None, "cut");
+        assert_eq!(GroupEvent::parse(&event(EVENT_GROUP, usize::from(u16::MAX), b"")), None);
+        assert_eq!(GroupEvent::parse(b""), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_path_or_refused(length in 0_usize..40, names in prop::collection::vec(0_u8..4, 0..40)) {
+            if let Some(group) = GroupEvent::parse(&event(EVENT_GROUP, length, &names)) {
+                prop_assert!(group.path.starts_with('/') && group.path.len() <= length + 1);
+                prop_assert!(!group.path.contains('\0'));
+            }
+        }
     }
 }

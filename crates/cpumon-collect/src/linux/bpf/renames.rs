@@ -8,9 +8,9 @@
 
 use cpumon_model::{Comm, Counters, ProcessKey, ThreadKey, trim_list};
 
-use super::super::super::procinfo::Exec;
-use super::super::records::task::whole_us;
-use super::super::records::{EXEC_NAME_BYTES, ExecEvent, TAKEN_OVER, TaskRecord, ThreadTimes};
+use super::super::procinfo::Exec;
+use super::records::task::whole_us;
+use super::records::{EXEC_NAME_BYTES, ExecEvent, TAKEN_OVER, TaskRecord, ThreadTimes};
 use crate::script::ExecScript;
 
 #[derive(Copy, Clone, Debug)]
