@@ -7,7 +7,6 @@ mod cpustat;
 mod doctor;
 mod file;
 mod host;
-pub(crate) mod privileges;
 mod proc_ids;
 mod procfs;
 mod procinfo;
@@ -18,9 +17,8 @@ use cpumon_model::{PROCESSES_ARE_HIDDEN, Probes, SourceKind};
 pub use self::bpf::{ClockReader, TraceRecorder};
 pub use self::doctor::diagnose;
 pub use self::host::{host_info, now};
-pub use self::privileges::drop_capabilities;
 use self::proc_ids::ProcIds;
-pub use self::sandbox::{confine_calls, confine_files};
+pub use self::sandbox::{confine_calls, confine_files, drop_capabilities};
 use crate::{CollectError, Opened, SourceChoice, SourceOptions};
 
 /// The names of sources that can be asked for.

@@ -1,21 +1,28 @@
-//! The sandbox of a running process: a seccomp filter for all its threads, and a Landlock domain for the calling thread
-//! and those it starts. An attacker who takes over a parser gets only the rights that the parser needs. A kernel without
+//! The sandbox of a running process: a seccomp filter for all its threads, and a Landlock domain and no capabilities for the calling
+//! thread and those it starts. An attacker who takes over a parser gets only the rights that the parser needs. A kernel without
 //! one of them is no reason to end: the result is reported in words.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
+use cpumon_model::SourceKind;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
     RulesetStatus, Scope,
 };
 use libc::c_long;
+use rustix::io::Errno;
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, set_capabilities,
+    set_no_new_privs,
+};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
 
-use crate::{AllowedPaths, Calls};
+use super::host::{self, Version};
+use crate::{AllowedPaths, Calls, RetainedCapabilities};
 
 // The system calls of a process: a seccomp filter (seccomp(2)) that admits those of measuring, sending and storing, and
 // answers all others with `ENOSYS`: no program is started, no process is traced, nothing is mounted, no module is loaded.
@@ -316,132 +323,67 @@ fn restrict(allowed: &AllowedPaths) -> Result<RulesetStatus, landlock::RulesetEr
     Ok(ruleset.restrict_self()?.ruleset)
 }
 
-#[cfg(test)]
-mod tests {
-    use std::process::Command;
+// Capabilities are needed to load the probes; a thread that measures afterwards, for weeks, should be able to do nothing else. They
+// belong to threads. The thread that opens a source drops them right after, before it starts other threads, which inherit the rest;
+// threads that run already drop their own ([`drop_all`]).
 
-    use super::*;
+/// Names of the capabilities that may be kept, and their purpose.
+const KEPT: [(CapabilitySet, &str); 4] = [
+    (CapabilitySet::SYS_PTRACE, "CAP_SYS_PTRACE (names of other users' programs)"),
+    (CapabilitySet::DAC_OVERRIDE, "CAP_DAC_OVERRIDE (files in other users' directories)"),
+    (CapabilitySet::BPF, "CAP_BPF (the probes)"),
+    (CapabilitySet::PERFMON, "CAP_PERFMON (the probes)"),
+];
 
-    /// Set in the process that is sandboxed: a filter never comes off.
-    const SANDBOXED: &str = "CPUMON_TEST_SANDBOXED";
+/// First version in which loaded programs work on without `CAP_BPF` where unprivileged BPF is disabled (bpf(2);
+/// before, every command was refused).
+const BPF_OBJECTS_ARE_ENOUGH_SINCE: Version = Version::new(5, 19);
 
-    #[test]
-    fn a_sandboxed_process_measures_and_sends_and_does_nothing_else() {
-        if std::env::var_os(SANDBOXED).is_some() {
-            return in_the_sandbox();
-        }
-        let program = std::env::current_exe().unwrap();
-        let (_, module) = module_path!().split_once("::").unwrap();
-        let name = format!("{module}::a_sandboxed_process_measures_and_sends_and_does_nothing_else");
-        let sandboxed =
-            Command::new(program).args(["--exact", &name, "--test-threads=1"]).env(SANDBOXED, "1").output();
-        let sandboxed = sandboxed.unwrap();
-        // A name that no test has would succeed too.
-        let has_run = String::from_utf8_lossy(&sandboxed.stdout).contains("1 passed");
-        assert!(sandboxed.status.success() && has_run, "{sandboxed:?}");
+/// Gives up every capability of the calling thread, and of those it starts later, that is not needed once a source of this
+/// kind is open, and the way to get one back by running another program. Says in words which are left.
+///
+/// Errors: the kernel refuses (a seccomp filter).
+pub fn drop_capabilities(kind: SourceKind, keep: RetainedCapabilities) -> io::Result<String> {
+    let mut wanted = CapabilitySet::empty();
+    if keep.names {
+        wanted |= CapabilitySet::SYS_PTRACE;
     }
-
-    fn in_the_sandbox() {
-        let dir = tempfile::tempdir().unwrap();
-        let (held, file) = (dir.path().join("held"), dir.path().join("file"));
-        std::fs::write(&held, "x").unwrap();
-        let message = confine_calls(Calls::default()).unwrap();
-        assert!(message.starts_with("seccomp ("), "{message}");
-        assert_eq!(std::fs::read(&held).unwrap(), b"x");
-        assert!(std::fs::read_to_string("/proc/self/stat").is_ok());
-        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
-        assert_eq!(std::thread::spawn(|| 7).join().unwrap(), 7);
-        // A sender of broadcasts lists its interfaces again and again.
-        // SAFETY: the name is a C string that lives on.
-        #[expect(unsafe_code, reason = "if_nametoindex(3) has no safe name")]
-        let loopback = unsafe { libc::if_nametoindex(c"lo".as_ptr()) };
-        assert!(loopback > 0, "the number of an interface: {}", io::Error::last_os_error());
-        for (what, is_done) in [
-            ("making a file", std::fs::write(&file, "x").is_ok()),
-            ("changing a file", std::fs::OpenOptions::new().append(true).open(&held).is_ok()),
-            ("removing a file", std::fs::remove_file(&held).is_ok()),
-            ("running a program", Command::new("/bin/true").status().is_ok()),
-        ] {
-            assert!(!is_done, "{what}");
-        }
-        #[cfg(target_arch = "x86_64")]
-        assert_eq!(open_as_musl_does(&held), (true, false), "reading, writing");
-        let refused = |number: c_long, argument: c_long| {
-            // SAFETY: the filter refuses each of these before it reads more than the first argument.
-            #[expect(unsafe_code, reason = "calls that have no safe name")]
-            let result = unsafe { libc::syscall(number, argument, 0, 0, 0, 0) };
-            result == -1 && io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS)
-        };
-        for number in
-            [libc::SYS_ptrace, libc::SYS_mount, libc::SYS_bpf, libc::SYS_setns, libc::SYS_io_uring_setup]
-        {
-            assert!(refused(number, 0), "system call {number}");
-        }
-        assert!(refused(libc::SYS_socket, libc::AF_PACKET.into()), "raw sockets");
-        assert!(refused(libc::SYS_socket, libc::AF_UNIX.into()), "the sockets of service managers");
-        assert!(refused(libc::SYS_clone, 0), "processes");
-        assert!(refused(libc::SYS_kill, 1), "signals");
+    if keep.files {
+        wanted |= CapabilitySet::DAC_OVERRIDE;
     }
-
-    /// Whether a file can be opened for reading, and for writing.
-    #[cfg(target_arch = "x86_64")]
-    fn open_as_musl_does(path: &std::path::Path) -> (bool, bool) {
-        use std::os::unix::ffi::OsStrExt;
-        let path = std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap();
-        let opens = |flags: i32| {
-            // SAFETY: the path is a C string that lives on. The file stays open until the process ends.
-            #[expect(unsafe_code, reason = "open(2) by its old number has no safe name")]
-            let file = unsafe { libc::syscall(libc::SYS_open, path.as_ptr(), flags) };
-            file >= 0
-        };
-        (opens(libc::O_RDONLY), opens(libc::O_WRONLY))
+    if keep.probes {
+        wanted |= CapabilitySet::BPF | CapabilitySet::PERFMON;
     }
-
-    #[test]
-    fn a_thread_writes_only_where_it_may_and_so_do_those_it_starts() {
-        let (mine, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let (mine_path, other_path) = (mine.path().to_owned(), other.path().to_owned());
-        std::fs::write(other_path.join("secret"), "s").unwrap();
-        let tried = std::thread::spawn(move || {
-            let allowed = AllowedPaths { write: vec![mine_path.clone()], ..AllowedPaths::default() };
-            let message = confine_files(&allowed).unwrap();
-            let tries = move || {
-                (
-                    std::fs::write(mine_path.join("a"), "x").is_ok(),
-                    std::fs::rename(mine_path.join("a"), mine_path.join("b")).is_ok(),
-                    std::fs::write(other_path.join("a"), "x").is_ok(),
-                    std::fs::read(other_path.join("secret")).is_ok(),
-                    std::fs::read("/proc/self/status").is_ok(),
-                    Command::new("/bin/true").status().is_ok(),
-                    std::net::TcpListener::bind("127.0.0.1:0").is_ok(),
-                )
-            };
-            (message, std::thread::spawn(tries).join().unwrap())
-        });
-        let (message, tried) = tried.join().unwrap();
-        if message.starts_with("no Landlock") {
-            return super::super::skip::skip("needs a kernel with Landlock");
-        }
-        assert_eq!(tried, (true, true, false, false, true, false, false), "{message}");
-        assert!(std::fs::write(other.path().join("b"), "x").is_ok(), "others are free");
+    if kind == SourceKind::Bpf && host::running().is_none_or(|version| version < BPF_OBJECTS_ARE_ENOUGH_SINCE)
+    {
+        wanted |= CapabilitySet::BPF;
     }
+    let left = reduce_to(wanted)?;
+    let named: Vec<&str> =
+        KEPT.iter().filter(|(set, _)| left.contains(*set)).map(|(_, name)| *name).collect();
+    Ok(if named.is_empty() { "none".to_owned() } else { named.join(", ") })
+}
 
-    #[test]
-    fn a_thread_reads_neither_disks_nor_what_root_keeps_in_etc() {
-        let tried = std::thread::spawn(|| {
-            let message = confine_files(&AllowedPaths::default()).unwrap();
-            let reads = |path: &str| std::fs::File::open(path).is_ok();
-            (
-                message,
-                ["/etc/passwd", "/dev/null"].map(reads),
-                ["/etc/shadow", "/dev", "/run", "/root"].map(reads),
-            )
-        });
-        let (message, allowed, refused) = tried.join().unwrap();
-        if message.starts_with("no Landlock") {
-            return super::super::skip::skip("needs a kernel with Landlock");
-        }
-        assert_eq!((allowed, refused), ([true; 2], [false; 4]), "{message}");
+/// Gives up all capabilities of the calling thread, which needs none. A kernel that refuses is no reason to end.
+pub(crate) fn drop_all() {
+    if let Err(error) = reduce_to(CapabilitySet::empty()) {
+        log::debug!("a thread keeps its capabilities: {error}");
     }
 }
+
+fn reduce_to(wanted: CapabilitySet) -> Result<CapabilitySet, Errno> {
+    let left = capabilities(None)?.permitted & wanted;
+    // Otherwise a program with file capabilities could regain the dropped ones.
+    set_no_new_privs(true)?;
+    clear_ambient_capability_set()
+        // Kernels before 4.3 have no ambient set, so there is nothing to clear.
+        .or_else(|error| if error == Errno::INVAL { Ok(()) } else { Err(error) })?;
+    set_capabilities(
+        None,
+        CapabilitySets { effective: left, permitted: left, inheritable: CapabilitySet::empty() },
+    )?;
+    Ok(left)
+}
+
+#[cfg(test)]
+mod tests;

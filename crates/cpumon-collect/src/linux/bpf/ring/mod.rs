@@ -15,13 +15,13 @@ use cpumon_model::empty_list;
 use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
+use super::super::sandbox;
 use super::groups::{ControlGroups, GroupEvent, NewGroups};
 use super::load;
 use super::records::{ExecEvent, ExitEvent, LostExits, RingDrops, ScriptEvent, TaskRecord, read_plain};
 use super::sched::{MappedArray, PROBE, Programs};
 use crate::CollectError;
 use crate::script::{ExecScript, ScriptCommand};
-use crate::source::platform::privileges;
 
 /// Ring buffer for each CPU, bytes; a short process takes 1,000, one of an interpreter 1,300. A power of two, as the kernel wants it.
 const RING_BYTES_PER_CPU: usize = 1 << 19;
@@ -296,7 +296,7 @@ fn spawn_helper(ring: &Arc<Ring>) -> std::io::Result<JoinHandle<()>> {
     let (has_rights, gave_up) = std::sync::mpsc::channel::<Infallible>();
     let helper = std::thread::Builder::new().name("cpumon-ring".to_owned()).spawn(move || {
         // It inherits the capabilities of the thread that opened the source, and only reads mapped memory.
-        privileges::drop_all();
+        sandbox::drop_all();
         drop(has_rights);
         let ring_fd = lock(&ring.buffer).epoll_fd();
         #[expect(unsafe_code, reason = "libbpf hands out a number only")]
