@@ -5,7 +5,7 @@ use std::ops::{Index, IndexMut};
 use cpumon_model::TraceTask;
 
 use crate::slots::{Numbers, reserve_some};
-use crate::spans::ThreadState;
+use crate::spans::{CpuState, ThreadState};
 
 /// Threads that are followed. What further ones do is unknown.
 const MAX_THREADS: usize = 1 << 22;
@@ -27,6 +27,18 @@ pub(crate) struct TrackedCpu {
     pub(crate) is_seen: bool,
     /// A switch away from the idle task was seen.
     pub(crate) left_idle: bool,
+}
+
+impl TrackedCpu {
+    /// What the CPU does, as far as is known.
+    #[inline]
+    pub(crate) fn state(&self) -> CpuState {
+        match self.current {
+            None | Some(TraceTask::UNKNOWN) => CpuState::Unknown,
+            Some(TraceTask::IDLE) => CpuState::Idle,
+            Some(task) => CpuState::Run(task),
+        }
+    }
 }
 
 #[derive(Copy, Clone, Debug)]

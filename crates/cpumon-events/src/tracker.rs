@@ -260,15 +260,6 @@ impl<S: SpanSink> Tracker<S> {
         }
     }
 
-    /// What the CPU does, as far as is known.
-    fn state_of(&self, at: usize) -> CpuState {
-        match self.cpus[at].current {
-            None | Some(TraceTask::UNKNOWN) => CpuState::Unknown,
-            Some(TraceTask::IDLE) => CpuState::Idle,
-            Some(task) => CpuState::Run(task),
-        }
-    }
-
     fn interrupt(&mut self, number: u16, until_ns: u64, interrupt: Interrupt, ran_ns: u64) {
         let at = self.cpu(number);
         if at >= self.interrupts.len() {
@@ -294,7 +285,7 @@ impl<S: SpanSink> Tracker<S> {
     }
 
     fn hand_out_interrupts(&mut self, at: usize) {
-        let state = self.state_of(at);
+        let state = self.cpus[at].state();
         let slot = if let CpuState::Run(task) = state { self.threads.find(task) } else { None };
         let (cpu, until_ns) = (u16::try_from(at).unwrap_or(u16::MAX), self.cpus[at].at_ns);
         let sink = &mut self.sink;
@@ -307,7 +298,7 @@ impl<S: SpanSink> Tracker<S> {
         if !cpu.is_seen || (until_ns <= cpu.at_ns && !is_over) {
             return;
         }
-        let state = self.state_of(at);
+        let state = cpu.state();
         let cpu = &mut self.cpus[at];
         let number = u16::try_from(at).unwrap_or(u16::MAX);
         let until_ns = until_ns.max(cpu.at_ns);
