@@ -7,7 +7,7 @@
 //! 3. `/proc/stat` is read.
 //! 4. The ring buffer is emptied, and the pass is over: every thread that made its last switch before now has left an
 //!    event in it. Events after T wait for the next pass; a thread that ended after T has left its state at T.
-//! 5. The tracker puts both together: a thread in both ended in between and counts as ended; one in neither, though it
+//! 5. The merger puts both together: a thread in both ended in between and counts as ended; one in neither, though it
 //!    was in the last pass, is ending right now: it stays as it was until its event comes.
 //!
 //! The order matters: were the ring buffer emptied first, a thread that ends right after would be in neither for good
@@ -18,6 +18,7 @@ mod exits;
 mod groups;
 mod hidden;
 mod load;
+mod merge;
 mod pass;
 mod records;
 mod renames;
@@ -26,7 +27,6 @@ mod sched;
 #[cfg(test)]
 mod stack;
 mod trace;
-mod tracker;
 
 use std::path::Path;
 
@@ -41,12 +41,12 @@ pub use trace::TraceRecorder;
 
 use self::exits::SummedExits;
 use self::hidden::Hidden;
+use self::merge::PassMerger;
 use self::pass::watch::SwitchWatch;
 use self::pass::{Oddities, PassRecords, TaskIterator};
 use self::records::FIELDS;
 use self::ring::{Event, EventRing};
 use self::sched::{DelayAccounts, PassControl, ProbeCost, Programs, Setup};
-use self::tracker::Tracker;
 use super::cgroups::Cgroups;
 use super::cpustat::CpuStat;
 use super::give_memory_back;
@@ -132,7 +132,7 @@ pub(crate) struct BpfSource {
     own: OwnUsage,
     infos: InfoCache,
     cgroups: Cgroups,
-    tracker: Tracker,
+    merger: PassMerger,
     records: PassRecords,
     events: Vec<Event>,
     malformed: u64,
@@ -181,7 +181,7 @@ impl BpfSource {
             own: OwnUsage::open(),
             infos: InfoCache::open(options)?,
             cgroups: Cgroups::open(&options.proc_root, &options.fs_root),
-            tracker: Tracker::new(),
+            merger: PassMerger::new(),
             records: PassRecords::default(),
             events: Vec::with_capacity(ring::INITIAL_EVENTS),
             malformed: 0,
@@ -292,7 +292,7 @@ impl BpfSource {
             self.read_lost_cuts(into);
         }
         // Last, because it cannot be repeated: a pass that fails must not take events with it.
-        let malformed = self.ring.drain(&mut self.events, self.tracker.groups())?;
+        let malformed = self.ring.drain(&mut self.events, self.merger.groups())?;
         let lost = *lost.get_or_insert_with(|| self.read_lost(into));
         let end = host::now();
         if oddities.malformed == 0 {
@@ -303,7 +303,7 @@ impl BpfSource {
         into.health.malformed = self.malformed + malformed + self.cpus.malformed();
         if let Some(watch) = &mut self.watch {
             let records = self.records.records_mut();
-            watch.settle(cut, self.tracker.before(), records, &mut self.events, oddities, into);
+            watch.settle(cut, self.merger.before(), records, &mut self.events, oddities, into);
             // All counters are as of the cut; the distance of the two moments is the length of the pass.
             (into.begin, into.end) = (earlier(cut, end.mono_ns.saturating_sub(begin.mono_ns)), cut);
         } else {
@@ -315,7 +315,7 @@ impl BpfSource {
     fn read_all(&mut self, into: &mut Snapshot) -> Result<Oddities, CollectError> {
         // They have no cut: the nearer to its instant, the better.
         self.hidden.read();
-        let oddities = self.iterator.read(self.tracker.before(), self.hidden.threads(), &mut self.records)?;
+        let oddities = self.iterator.read(self.merger.before(), self.hidden.threads(), &mut self.records)?;
         self.cpus.read(&mut into.cpus)?;
         Ok(oddities)
     }
@@ -372,21 +372,21 @@ impl Source for BpfSource {
         into.sequence = self.sequence;
         let Observed { from_ns: observed_from_ns, lost, oddities } = self.observe(into)?;
         into.threads = left;
-        self.tracker.track(&mut self.records, &self.events, observed_from_ns, lost, &mut self.infos, into);
+        self.merger.merge(&mut self.records, &self.events, observed_from_ns, lost, &mut self.infos, into);
         self.infos.end_pass();
-        self.control.set_group_round(self.tracker.groups().end_pass());
-        self.summed.fill(self.tracker.before(), into);
+        self.control.set_group_round(self.merger.groups().end_pass());
+        self.summed.fill(self.merger.before(), into);
         if let Some(watch) = &mut self.watch {
-            watch.fill_queues(self.tracker.ready(), self.ring.drops(), into);
+            watch.fill_queues(self.merger.ready(), self.ring.drops(), into);
         }
         if let Some(delays) = &mut self.delays {
-            delays.read(observed_from_ns, self.tracker.before(), into)?;
+            delays.read(observed_from_ns, self.merger.before(), into)?;
         }
         into.health.permission_denied = self.infos.denied();
         self.hidden.complete(into);
         if oddities.malformed == 0 {
             // Every thread that an incomplete pass misses would seem to be hidden.
-            self.hidden.find_again(self.tracker.before(), observed_from_ns, oddities.shown, into);
+            self.hidden.find_again(self.merger.before(), observed_from_ns, oddities.shown, into);
         }
         self.cgroups.read(&mut self.infos, into);
         into.health.probes = self.programs.probes;

@@ -191,7 +191,7 @@ impl Hidden {
                 into.processes[at].ended_threads = *ended;
             }
         }
-        // The tracker counts exits by their events, and hidden threads send none.
+        // The merger counts exits by their events, and hidden threads send none.
         into.exited_total += &chosen.exited();
         let (denied, malformed) = chosen.refused();
         into.health.permission_denied += denied;

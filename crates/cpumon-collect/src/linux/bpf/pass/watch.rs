@@ -1,12 +1,12 @@
-//! A pass where the switches are watched: brings records, CPUs and events to the instant of the cut, so that the tracker need not know
+//! A pass where the switches are watched: brings records, CPUs and events to the instant of the cut, so that the merger need not know
 //! that a pass takes time.
 
 use cpumon_model::{Moment, Probes, Snapshot, ThreadKey, empty_list, trim_list};
 
+use super::super::merge::ReadyTotal;
 use super::super::records::{ENDED_LEADER, ExitEvent, HIDDEN, RingDrops, TaskRecord};
 use super::super::ring::{Event, INITIAL_EVENTS};
 use super::super::sched::{CpuAccounts, IrqTimes, Programs, TimesState};
-use super::super::tracker::ReadyTotal;
 use super::Oddities;
 use crate::{CollectError, SourceOptions};
 

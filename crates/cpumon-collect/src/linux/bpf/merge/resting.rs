@@ -150,7 +150,7 @@ fn plain(task: &TaskRecord) -> Vec<u8> {
 }
 
 struct Side {
-    tracker: Tracker,
+    merger: PassMerger,
     infos: InfoCache,
     records: PassRecords,
     snapshots: [Snapshot; 2],
@@ -161,7 +161,7 @@ impl Side {
     fn new() -> Self {
         let proc = tempfile::tempdir().unwrap();
         Self {
-            tracker: Tracker::new(),
+            merger: PassMerger::new(),
             infos: InfoCache::open_in(proc.path(), false),
             records: PassRecords::default(),
             snapshots: Default::default(),
@@ -170,12 +170,12 @@ impl Side {
     }
 
     fn take(&mut self, bytes: &[u8], hidden: &[TaskRecord]) {
-        let mut take = Take::new(self.tracker.before(), hidden, false, &mut self.records);
+        let mut take = Take::new(self.merger.before(), hidden, false, &mut self.records);
         take.all(bytes);
         assert_eq!(take.end(), Oddities::default());
     }
 
-    fn track(&mut self, pass: u64, events: &[Event]) -> &Snapshot {
+    fn merge(&mut self, pass: u64, events: &[Event]) -> &Snapshot {
         self.snapshots.swap(0, 1);
         let into = &mut self.snapshots[1];
         let left = std::mem::take(&mut into.threads);
@@ -183,7 +183,7 @@ impl Side {
         into.threads = left;
         let boot_ns = pass * SECOND;
         into.begin = Moment { mono_ns: boot_ns, boot_ns, wall_ns: 0 };
-        self.tracker.track(&mut self.records, events, boot_ns, LostExits::default(), &mut self.infos, into);
+        self.merger.merge(&mut self.records, events, boot_ns, LostExits::default(), &mut self.infos, into);
         self.infos.end_pass();
         into
     }
@@ -199,7 +199,7 @@ fn one_word_for_who_rests_makes_the_same_snapshots() {
             // A pass that fails half way.
             let bytes = host.send_pass(has_failed);
             let half = host.threads.len() / 2;
-            Take::new(words.tracker.before(), &host.hidden(), false, &mut words.records).all(&bytes);
+            Take::new(words.merger.before(), &host.hidden(), false, &mut words.records).all(&bytes);
             words.records.parts_mut().0.truncate(half);
             has_failed = true;
         }
@@ -213,8 +213,8 @@ fn one_word_for_who_rests_makes_the_same_snapshots() {
         let bytes: Vec<u8> =
             host.threads.iter().flat_map(|task| [head(2, task.tid), plain(task)].concat()).collect();
         full.take(&bytes, &[]);
-        let expected = full.track(host.pass, &events);
-        let seen = words.track(host.pass, &events);
+        let expected = full.merge(host.pass, &events);
+        let seen = words.merge(host.pass, &events);
         assert_eq!(seen.threads, expected.threads);
         assert_eq!(seen.processes, expected.processes);
         assert_eq!(seen.exits, expected.exits);

@@ -38,7 +38,7 @@ fn seconds() -> impl Strategy<Value = Vec<Vec<ThreadSecond>>> {
 }
 
 struct LossyHost {
-    tracker: Tracker,
+    merger: PassMerger,
     infos: InfoCache,
     last: Snapshot,
     second: u64,
@@ -64,7 +64,7 @@ impl LossyHost {
         let proc = tempfile::tempdir().unwrap();
         let infos = InfoCache::open_in(proc.path(), false);
         let mut host = Self {
-            tracker: Tracker::new(),
+            merger: PassMerger::new(),
             infos,
             last: Snapshot::default(),
             second: 1,
@@ -84,7 +84,7 @@ impl LossyHost {
         let mut into =
             Snapshot { is_complete: true, begin: moment, end: moment, fields, ..Snapshot::default() };
         let mut records = PassRecords::from(self.threads.clone());
-        self.tracker.track(&mut records, events, boot_ns, self.lost, &mut self.infos, &mut into);
+        self.merger.merge(&mut records, events, boot_ns, self.lost, &mut self.infos, &mut into);
         self.infos.end_pass();
         into
     }
@@ -166,7 +166,7 @@ proptest! {
             booked_ns += ledger.threads_ns + ledger.exited_ns;
             ran_ns += did.run.cast_signed();
             prop_assert!(booked_ns <= ran_ns, "{booked_ns} of {ran_ns}: {ledger:?}");
-            let ready = host.tracker.ready();
+            let ready = host.merger.ready();
             let rows_ns: i64 = interval.threads.iter().map(|row| row.delta.run_delay_ns).sum();
             prop_assert_eq!(ready.ns.cast_signed(), rows_ns + lost_ns, "as the rows have it");
             if did.is_known {

@@ -6,9 +6,9 @@ use super::super::records::TAKEN_OVER;
 use super::*;
 use crate::script::ExecScript;
 
-/// A tracker over an empty /proc, and the snapshots it made.
+/// A merger over an empty /proc, and the snapshots it made.
 struct Rig {
-    tracker: Tracker,
+    merger: PassMerger,
     infos: InfoCache,
     _proc: tempfile::TempDir,
     last: Snapshot,
@@ -59,7 +59,7 @@ impl Rig {
         let proc = tempfile::tempdir().unwrap();
         let infos = InfoCache::open_in(proc.path(), false);
         let mut rig =
-            Self { tracker: Tracker::new(), infos, _proc: proc, last: Snapshot::default(), pass: 2 };
+            Self { merger: PassMerger::new(), infos, _proc: proc, last: Snapshot::default(), pass: 2 };
         rig.last = rig.snapshot(records, &[], LostExits::default());
         rig
     }
@@ -73,7 +73,7 @@ impl Rig {
             fields: super::super::FIELDS,
             ..Snapshot::default()
         };
-        self.tracker.track(
+        self.merger.merge(
             &mut PassRecords::from(records.to_vec()),
             events,
             moment.boot_ns,
@@ -169,7 +169,7 @@ fn lost_exits_are_in_the_total_and_their_threads_gone_at_once() {
     assert_eq!((total.run_ns, total.user_ns, total.system_ns), (30_000_000, 10_000_000, 20_000_000));
     assert_eq!((snapshot.health.exits_lost, snapshot.health.tasks_vanished), (1, 1));
     // Whether that thread is the one that vanished is not certain.
-    assert_eq!(rig.tracker.ready(), ReadyTotal { ns: 7, unknown: 1 });
+    assert_eq!(rig.merger.ready(), ReadyTotal { ns: 7, unknown: 1 });
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn an_exec_by_another_thread_splits_it_in_two() {
     let end = rig.next(&[], &[ending(renamed(76)), exit(renamed(77), at(4) + 1, 0)]);
     assert_eq!(rows(&end), [(5, 2, Life::Ended, FINE)]);
     assert_eq!(rig.last.exited_total.run_ns, (12 + 77) * 1_000_000);
-    assert_eq!(rig.tracker.renames.len(), 0);
+    assert_eq!(rig.merger.renames.len(), 0);
 }
 
 #[test]
@@ -405,5 +405,5 @@ fn a_hidden_thread_ends_without_a_word_and_at_once() {
     assert_eq!(rig.live(), [3, 9]);
     let ended = (4, 0, Life::Ended, Flags::NO_FINAL_COUNTERS);
     assert_eq!(rows(&interval)[..2], [(3, 2, Life::Alive, FINE), ended]);
-    assert_eq!(rig.tracker.ready().unknown, 0, "no event was lost");
+    assert_eq!(rig.merger.ready().unknown, 0, "no event was lost");
 }

@@ -1,4 +1,4 @@
-//! The tracker makes a snapshot's threads, processes and exits from one pass's records and events. Both overlap in time;
+//! [`PassMerger`] makes a snapshot's threads, processes and exits from one pass's records and events. Both overlap in time;
 //! here each thread ends up in exactly one place. Pure but for the names of new processes.
 
 use cpumon_model::{Counters, ProcessSample, Snapshot, ThreadSample, born_from_ns, empty_list};
@@ -19,7 +19,7 @@ const MAX_MISSED: u16 = 2;
 
 /// State from pass to pass.
 #[derive(Default)]
-pub(crate) struct Tracker {
+pub(crate) struct PassMerger {
     /// The live threads of the last pass, settled, ascending by key.
     before: PassRecords,
     /// Threads that are on their way out: in no list any more, last switch not yet made.
@@ -52,7 +52,7 @@ pub(crate) struct ReadyTotal {
     pub(crate) unknown: u64,
 }
 
-impl Tracker {
+impl PassMerger {
     /// No thread is known yet. The lists of rare events have capacity from the start, so that a quiet pass allocates nothing.
     pub(crate) fn new() -> Self {
         let space = || Vec::with_capacity(64);
@@ -75,7 +75,7 @@ impl Tracker {
     /// Fills the lists, counts and health of `into`, whose threads may be those of the snapshot before the last one,
     /// without times: changed ones are written over. `records` comes back with those of the pass before, and is the
     /// buffer for the next. The iterator ran from `observed_from_ns` (since boot) on. `lost` is cumulative.
-    pub(crate) fn track(
+    pub(crate) fn merge(
         &mut self,
         records: &mut PassRecords,
         events: &[Event],
@@ -118,7 +118,7 @@ impl Tracker {
         self.exits.sort();
         self.ready = self.ready_of_exits(&lost);
         // `self.lost` is still that of the last pass: `count` replaces it below.
-        self.merge(records, lost.count != self.lost.count, into);
+        self.merge_threads(records, lost.count != self.lost.count, into);
         self.list_processes(records, infos, into);
         // After the processes are listed: an exit shares the name of its process.
         self.exited_rows += &self.exits.report(&self.names, &self.groups, infos, into);
@@ -215,7 +215,7 @@ impl Tracker {
     }
 
     /// Goes through this pass, the last one and the exits side by side, all ascending.
-    fn merge(&mut self, records: &mut PassRecords, has_lost: bool, into: &mut Snapshot) {
+    fn merge_threads(&mut self, records: &mut PassRecords, has_lost: bool, into: &mut Snapshot) {
         empty_list(&mut self.leaving);
         empty_list(&mut self.ended_leaders);
         into.threads.reserve(records.len().saturating_sub(into.threads.len()));
