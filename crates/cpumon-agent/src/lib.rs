@@ -12,7 +12,7 @@ mod connection;
 mod cpu_budget;
 pub mod doctor;
 mod encoding;
-mod enroll;
+mod enrol;
 mod error;
 mod flight;
 mod on_demand;
@@ -42,7 +42,7 @@ pub use cpumon_collect::{
     give_memory_back, now,
 };
 use cpumon_model::SourceKind;
-pub use enroll::{DiscoverArgs, EnrollArgs, enroll_here};
+pub use enrol::{DiscoverArgs, EnrollArgs, enroll_here};
 pub use error::{
     AgentError, ConnectionError, DataMissing, DiscoverError, EnrollError, FlagsError, FlightError,
 };

@@ -1,4 +1,4 @@
-//! [`EnrollArgs`]: `cpumon-agent enroll` and `cpumon enroll`. A device enrolls with the command that `cpumon token` printed, or
+//! [`EnrollArgs`]: `cpumon-agent enroll` and `cpumon enroll`. A device enrols with the command that `cpumon token` printed, or
 //! asks a receiver on the subnet, whose user accepts it. The result is an identity: keys in the state directory.
 //! [`DiscoverArgs`]: `discover`, the list of receivers on the subnet.
 
@@ -20,7 +20,7 @@ use crate::values::parse_receiver_address;
 /// Hexadecimal digits of a fingerprint.
 const KEY_DIGITS: usize = 32;
 
-/// The receiver to enroll with, and where to store the key.
+/// The receiver to enrol with, and where to store the key.
 #[derive(Args, Clone, Debug)]
 pub struct EnrollArgs {
     /// The receiver's address [default port: 3002]
