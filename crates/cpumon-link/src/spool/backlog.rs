@@ -6,9 +6,8 @@ use cpumon_wire::connection::MAX_MESSAGE_BYTES;
 use cpumon_wire::spool::{Entry, Gap, GapReason, Origin, Records, SegmentHeader, Step, push_gap};
 
 use super::segment::SpoolSegment;
-use super::state::SpoolPosition;
 use super::write::Spool;
-use super::{SpoolError, SpoolOptions};
+use super::{SpoolError, SpoolOptions, SpoolPosition};
 use crate::backlog::{Backlog, NumberedRecord};
 
 /// Bytes that are read from a segment at once, unless a record is longer.

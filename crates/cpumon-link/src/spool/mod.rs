@@ -4,21 +4,23 @@
 //! [`Spool`] writes: it numbers the snapshots it accepts, bounds its size, coalesces writes, and goes on when the disk is full
 //! or fails. [`SpoolReader`] reads a directory, also one that is being written. `cpumon_wire::spool` defines the bytes
 //! (docs/spool-format.md), docs/durability.md the guarantees. As a [`Backlog`](crate::Backlog), a spool deletes what a receiver
-//! has acknowledged.
+//! has acknowledged; the file `state` remembers that.
 
 mod backlog;
 mod open;
 mod read;
 mod segment;
-mod state;
 mod write;
 
-use std::io;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cpumon_wire::spool::GapReason;
+use cpumon_wire::connection::MAX_MESSAGE_BYTES;
+use cpumon_wire::spool::{Gap, GapReason, RECORD_HEADER_BYTES, STATE_BYTES, State};
 
 pub use self::read::{ReadReport, SpoolEvent, SpoolReader};
 pub use self::write::Spool;
@@ -122,4 +124,101 @@ pub enum SpoolError {
 
 fn failed(operation: &'static str, path: &Path) -> impl Fn(io::Error) -> SpoolError {
     move |error| SpoolError::Io { operation, path: path.into(), error }
+}
+
+/// Longest payload that fits a message of the connection, bytes.
+const MAX_SENT_BYTES: usize = MAX_MESSAGE_BYTES - RECORD_HEADER_BYTES - 64;
+
+/// What a receiver has stored, and where reading is.
+#[derive(Debug, Default)]
+struct SpoolProgress {
+    /// A connection empties this spool.
+    is_drained: bool,
+    /// Every snapshot up to this number is on a receiver's disk.
+    acked: u64,
+    /// The acknowledged number that the state file has.
+    noted: u64,
+    /// Start of the hole before the oldest segment; 0: there is none, or it begins with the spool.
+    dropped_begin_wall_ns: i64,
+    /// Why it is there; [`GapReason::Unknown`]: the spool had reached its size.
+    dropped_reason: GapReason,
+    /// That hole, as it was given out last and is not acknowledged yet.
+    given_hole: Option<Gap>,
+    positions: VecDeque<SpoolPosition>,
+}
+
+impl SpoolProgress {
+    /// Restores what the state file recorded.
+    fn of(state: Option<&State>) -> Self {
+        let Some(state) = state else { return Self::default() };
+        Self {
+            acked: state.acked,
+            noted: state.acked,
+            dropped_begin_wall_ns: state.dropped_begin_wall_ns,
+            dropped_reason: state.dropped_reason,
+            ..Self::default()
+        }
+    }
+}
+
+#[derive(Copy, Clone, Debug, Default)]
+struct SpoolPosition {
+    /// Number of the next record to give out.
+    cursor: u64,
+    /// Number of the first record in the segment.
+    segment: u64,
+    offset: u64,
+    /// When the last snapshot before it was made; 0: not known.
+    wall_ns: i64,
+    /// Something before it could not be read: only a full snapshot can follow.
+    is_broken: bool,
+}
+
+/// The file `state`: made once at full size, overwritten in place from then on, so that a full disk cannot refuse it. The open file, if there
+/// is one: on a disk that was full from the start there is none until space is freed.
+#[derive(Debug)]
+struct StateFile {
+    path: PathBuf,
+    file: Option<File>,
+    generation: u64,
+}
+
+impl StateFile {
+    /// Opens the file of the spool in `dir` and reads what it remembers.
+    fn open(dir: &Path) -> (Self, Option<State>) {
+        let path = dir.join("state");
+        let mut bytes = Vec::new();
+        let read = File::open(&path).and_then(|file| file.take(STATE_BYTES as u64).read_to_end(&mut bytes));
+        let state = read.ok().and_then(|_| State::decode(&bytes));
+        let generation = state.map_or(0, |state| state.generation);
+        (Self { path, file: None, generation }, state)
+    }
+
+    /// Writes the state; with `sync` it also survives a power cut.
+    fn put(&mut self, state: State, sync: bool) -> io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(open_state(&self.path)?),
+        };
+        // The slots take turns: a power cut inside this write leaves the other one sound.
+        let (at, slot) = State { generation: self.generation + 1, ..state }.slot();
+        file.seek(SeekFrom::Start(at))?;
+        file.write_all(&slot)?;
+        self.generation += 1;
+        if sync { file.sync_data() } else { Ok(()) }
+    }
+}
+
+/// Opens the file for writing, at its full size: its blocks are taken now.
+fn open_state(path: &Path) -> io::Result<File> {
+    let mut file = cpumon_files::open_to_write(path)?;
+    let length = file.metadata()?.len();
+    let missing = usize::try_from((STATE_BYTES as u64).saturating_sub(length)).unwrap_or(0);
+    if missing > 0 {
+        file.seek(SeekFrom::End(0))?;
+        // Written and not only extended: a sparse file would need blocks when the disk is full.
+        file.write_all(&vec![0; missing])?;
+        file.sync_all()?;
+    }
+    Ok(file)
 }

@@ -11,9 +11,8 @@ use cpumon_files::{LockError, LockFile};
 use cpumon_wire::spool::{Entry, Gap, GapReason, Origin, Records, SEGMENT_HEADER_BYTES, SegmentHeader, Step};
 
 use super::segment::{self, SegmentFile, SpoolSegment};
-use super::state::{SpoolProgress, StateFile};
 use super::write::Spool;
-use super::{SpoolError, SpoolOptions, SpoolStatus, failed};
+use super::{SpoolError, SpoolOptions, SpoolProgress, SpoolStatus, StateFile, failed};
 use crate::tls::random;
 
 impl Spool {

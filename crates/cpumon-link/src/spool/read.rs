@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use cpumon_wire::spool::{Entry, Gap, GapReason, Records, SegmentHeader, SnapshotRecord, Step};
 
 use super::segment::{self, SegmentFile};
-use super::state::StateFile;
-use super::{SpoolError, failed};
+use super::{SpoolError, StateFile, failed};
 
 #[derive(Clone, Debug)]
 pub enum SpoolEvent<'a> {

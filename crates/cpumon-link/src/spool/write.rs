@@ -11,8 +11,7 @@ use cpumon_wire::spool::{
 };
 
 use super::segment::{self, SpoolSegment, Syncer, Unwritten};
-use super::state::{MAX_SENT_BYTES, SpoolProgress, StateFile};
-use super::{Appended, SpoolOptions, SpoolStatus, SyncPolicy};
+use super::{Appended, MAX_SENT_BYTES, SpoolOptions, SpoolProgress, SpoolStatus, StateFile, SyncPolicy};
 
 /// A segment ends when it is this long, bytes; later if its full snapshot is a large part of it.
 const SEGMENT_BYTES: u64 = 1 << 20;
