@@ -133,8 +133,8 @@ fn is_space(one: char) -> bool {
 
 /// Length of a service's record (`ENUM_SERVICE_STATUS_PROCESSW`).
 pub const SERVICE_BYTES: usize = 56;
-const NAME: usize = 0x00;
-const PID: usize = 0x2c;
+const SERVICE_NAME: usize = 0x00;
+const SERVICE_PID: usize = 0x2c;
 /// Services of one process whose names are shown; of others their number.
 const MOST_NAMES: usize = 3;
 
@@ -160,8 +160,9 @@ impl Services {
         let records = count.checked_mul(SERVICE_BYTES).and_then(|length| bytes.get(..length));
         let (records, _) = records.ok_or(NtError::Services { count })?.as_chunks::<SERVICE_BYTES>();
         for (number, record) in records.iter().enumerate() {
-            let pid = u32_at(record, PID).unwrap_or(0);
-            let name = u64_at(record, NAME).and_then(|at| ended_text(bytes, at.checked_sub(address)?));
+            let pid = u32_at(record, SERVICE_PID).unwrap_or(0);
+            let name =
+                u64_at(record, SERVICE_NAME).and_then(|at| ended_text(bytes, at.checked_sub(address)?));
             let from = self.names.len();
             push_text(name.ok_or(NtError::ServiceName { number })?, &mut self.names);
             if pid != 0 {
@@ -336,7 +337,7 @@ mod tests {
             let mut record = [0; SERVICE_BYTES];
             record[..8].copy_from_slice(&at.to_le_bytes());
             record[8..16].copy_from_slice(&at.to_le_bytes());
-            record[PID..PID + 4].copy_from_slice(&pid.to_le_bytes());
+            record[SERVICE_PID..SERVICE_PID + 4].copy_from_slice(&pid.to_le_bytes());
             records.extend_from_slice(&record);
             names.extend(name.encode_utf16().chain([0]).flat_map(u16::to_le_bytes));
         }
