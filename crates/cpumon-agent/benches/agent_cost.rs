@@ -18,7 +18,7 @@ use cpumon_agent::{Agent, ConnectionSettings, RecordingSettings, SamplerOptions,
 use cpumon_collect::{SourceChoice, SourceOptions};
 use cpumon_link::Target;
 use cpumon_link::spool::{SpoolOptions, SyncPolicy};
-use cpumon_receiver::enrollment::Authority;
+use cpumon_receiver::enrolment::Authority;
 use cpumon_receiver::{Frontend, Plan, Receiver, TlsPlan};
 use cpumon_store::StoreOptions;
 use rustix::time::{ClockId, clock_gettime};
@@ -190,7 +190,7 @@ const UNACKED: &str = "unacked";
 fn stream(way: &str, dir: &Path) -> Outcome<ConnectionSettings> {
     let (address, state) = (env::var("BENCH_RECEIVER")?, dir.join("keys"));
     let token = Authority::open(Path::new(&env::var("BENCH_IDENTITY")?))?
-        .make_token(Duration::from_mins(1), &cpumon_receiver::enrollment::TokenScope::default())?;
+        .make_token(Duration::from_mins(1), &cpumon_receiver::enrolment::TokenScope::default())?;
     enroll_here(&address, &token, &state, (way == UNACKED).then_some(UNACKED))?;
     let spool = (way != "tls").then(|| log_settings(dir.join("spool")));
     Ok(ConnectionSettings { receivers: vec![address], state, spool, ask: Vec::new() })

@@ -21,7 +21,7 @@ use cpumon_wire::dns_sd::{
 use crate::ReceiverError;
 use crate::clock::mono_ns;
 use crate::counts::{MAX_SOURCES, SharedCounts};
-use crate::enrollment::Authority;
+use crate::enrolment::Authority;
 
 /// Limits of answers: to all senders together, and to one source.
 const ALL: Rate = Rate { amount: 20, seconds: 1, burst_ms: 2_000 };

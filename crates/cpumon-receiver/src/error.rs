@@ -9,7 +9,7 @@ use cpumon_link::LinkError;
 use cpumon_link::group::GroupError;
 use cpumon_store::StoreError;
 
-use crate::enrollment::EnrollmentError;
+use crate::enrolment::EnrolmentError;
 
 /// What a thread or a frontend ends with: their errors are of many types.
 pub type AnyError = Box<dyn std::error::Error + Send + Sync>;
@@ -35,7 +35,7 @@ pub enum ReceiverError {
     Discovery(#[source] LinkError),
     /// The identity or what belongs to it cannot be used.
     #[error(transparent)]
-    Enrollment(#[from] EnrollmentError),
+    Enrolment(#[from] EnrolmentError),
     /// A directory that the receiver writes cannot be made.
     #[error("cannot create {}; choose other places with --store FILE and --state DIR", path.display())]
     Directory { path: PathBuf, source: io::Error },

@@ -3,7 +3,7 @@
 //!
 //! # Overview
 //! [`Receiver`] runs everything by a [`Plan`]. [`demux`] makes intervals of datagrams, per host. `datagrams` is the thread that
-//! receives them, `connection` takes the records of enrolled devices over TLS. [`enrollment`] decides
+//! receives them, `connection` takes the records of enrolled devices over TLS. [`enrolment`] decides
 //! who is let in, [`discovery`] answers devices that search. `storing` hands intervals to the store and to the [`hub`].
 //!
 //! ```text
@@ -20,7 +20,7 @@ pub mod counts;
 mod datagrams;
 pub mod demux;
 pub mod discovery;
-pub mod enrollment;
+pub mod enrolment;
 mod error;
 #[cfg(test)]
 #[path = "../../../testing/eventually.rs"]

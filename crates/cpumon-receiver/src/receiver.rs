@@ -19,7 +19,7 @@ use cpumon_store::StoreOptions;
 use crate::connection::{DeviceListener, leave_address};
 use crate::datagrams::{self, KeyPlan, Receiving};
 use crate::demux::SourceRate;
-use crate::enrollment::Authority;
+use crate::enrolment::Authority;
 use crate::error::{AnyError, ReceiverError};
 use crate::hub::{Hub, HubOptions};
 use crate::measure::{self, open_recorders};

@@ -10,9 +10,7 @@ use cpumon_agent::EnrollArgs;
 use cpumon_link::local_ips;
 use cpumon_link::tls::{DEFAULT_TLS_PORT, fingerprint};
 use cpumon_model::{HostId, Trust, escape};
-use cpumon_receiver::enrollment::{
-    Authority, BoundHost, Decision, EnrolledHost, EnrollmentError, TokenScope,
-};
+use cpumon_receiver::enrolment::{Authority, BoundHost, Decision, EnrolledHost, EnrolmentError, TokenScope};
 
 use cpumon_store::{HostRecord, Reader};
 
@@ -65,7 +63,7 @@ pub fn token(args: &TokenArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
 fn scope_of(authority: &Authority, args: &TokenArgs) -> anyhow::Result<TokenScope> {
     let Some(wanted) = &args.host else { return Ok(TokenScope::default()) };
     let known = match authority.registry.named(wanted) {
-        Err(EnrollmentError::UnknownHost(_)) => None,
+        Err(EnrolmentError::UnknownHost(_)) => None,
         known => Some(known?),
     };
     if let Some(known) = known.as_ref().filter(|known| known.revoked_s > 0 && !args.again) {
@@ -143,7 +141,7 @@ fn name_as_enrolled<'a>(authority: &Authority, args: &'a RevokeArgs) -> Option<&
 pub fn revoke(args: &RevokeArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let authority = open_made(&args.place)?;
     let host = match authority.revoke(&args.host) {
-        Err(unknown @ EnrollmentError::UnknownHost(_)) => match name_as_enrolled(&authority, args) {
+        Err(unknown @ EnrolmentError::UnknownHost(_)) => match name_as_enrolled(&authority, args) {
             Some(name) => authority.revoke(name)?,
             None => return Err(unknown.into()),
         },

@@ -18,7 +18,7 @@ use super::server::{DeviceServer, DeviceTurn};
 use super::{CHECK_EVERY, End, bye};
 use crate::clock::mono_ns;
 use crate::counts::MAX_SOURCES;
-use crate::enrollment::{Decision, PendingRequest, REQUEST_WAITS, ShownRequest, key_of_request, named_host};
+use crate::enrolment::{Decision, PendingRequest, REQUEST_WAITS, ShownRequest, key_of_request, named_host};
 use crate::lock;
 
 /// Requests that wait at one time, in all and of one source.

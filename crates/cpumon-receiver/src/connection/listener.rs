@@ -18,7 +18,7 @@ use crate::ReceiverError;
 use crate::clock::mono_ns;
 use crate::counts::{MAX_SOURCES, SharedCounts};
 use crate::discovery::Responder;
-use crate::enrollment::{Authority, EnrollmentError};
+use crate::enrolment::{Authority, EnrolmentError};
 use crate::storing::Sink;
 
 const STACK_BYTES: usize = 1 << 20;
@@ -47,8 +47,8 @@ impl DeviceListener {
         discovery_name: Option<&str>,
         stop: &Arc<AtomicBool>,
     ) -> Result<Self, ReceiverError> {
-        let config = Arc::new(authority.server_config().map_err(EnrollmentError::from)?);
-        authority.requests.clear().map_err(EnrollmentError::from)?;
+        let config = Arc::new(authority.server_config().map_err(EnrolmentError::from)?);
+        authority.requests.clear().map_err(EnrolmentError::from)?;
         let bind = || {
             let listener = TcpListener::bind(address)?;
             // A client that goes between poll(2) and accept(2) would leave a blocking accept(2) waiting.

@@ -17,7 +17,7 @@ use cpumon_link::tls::TlsError;
 use cpumon_link::tls::pipe::Pipe;
 use cpumon_wire::connection::ByeReason;
 
-use crate::enrollment::EnrollmentError;
+use crate::enrolment::EnrolmentError;
 
 pub use self::listener::{DeviceListener, leave_address};
 pub use self::server::DeviceServer;
@@ -68,11 +68,11 @@ impl From<TlsError> for End {
     }
 }
 
-impl From<EnrollmentError> for End {
-    fn from(error: EnrollmentError) -> Self {
+impl From<EnrolmentError> for End {
+    fn from(error: EnrolmentError) -> Self {
         match error {
-            EnrollmentError::Tls(error) => error.into(),
-            EnrollmentError::TokenRefused(_) | EnrollmentError::WasRevoked => {
+            EnrolmentError::Tls(error) => error.into(),
+            EnrolmentError::TokenRefused(_) | EnrolmentError::WasRevoked => {
                 bye(ByeReason::Token, &error.to_string())
             }
             _ => bye(ByeReason::Protocol, &error.to_string()),

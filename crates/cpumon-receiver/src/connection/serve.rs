@@ -23,7 +23,7 @@ use super::server::{Counter, DeviceServer, DeviceTurn};
 use super::session::{DevicePeer, DeviceSession};
 use super::{AbortCheck, CHECK_EVERY, End, Refusal, bye, flush, refusal};
 use crate::clock::{mono_ns, wall_ns};
-use crate::enrollment::{EnrolledHost, EnrollmentError, named_host};
+use crate::enrolment::{EnrolledHost, EnrolmentError, named_host};
 
 /// Connections of devices at one time.
 const MAX_DEVICES: u64 = 1024;
@@ -106,7 +106,7 @@ impl DeviceServer {
         let der = match first {
             Ok(Ok(der)) => der,
             // Its request for a certificate cannot be read.
-            Ok(Err(EnrollmentError::Tls(error @ TlsError::Crypto { .. }))) => {
+            Ok(Err(EnrolmentError::Tls(error @ TlsError::Crypto { .. }))) => {
                 return Err(bye(ByeReason::Token, &error.to_string()));
             }
             Ok(Err(error)) => return Err(error.into()),

@@ -15,7 +15,7 @@ use cpumon_wire::spool::{Gap, GapReason};
 use rustls::ServerConfig;
 
 use crate::counts::{Refusals, SharedCounts};
-use crate::enrollment::Authority;
+use crate::enrolment::Authority;
 use crate::lock;
 use crate::storing::Sink;
 

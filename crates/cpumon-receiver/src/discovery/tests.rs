@@ -11,7 +11,7 @@ use cpumon_link::discovery::{Ignored, Search, SearchOptions, search};
 use cpumon_wire::dns_sd::{Instance, ReplyTo, answer, browse, read_query};
 
 use super::*;
-use crate::enrollment::Authority;
+use crate::enrolment::Authority;
 use crate::eventually::{PATIENCE, eventually};
 
 /// A receiver that answers on loopback.

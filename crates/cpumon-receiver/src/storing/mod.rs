@@ -19,7 +19,7 @@ use ring::digest;
 
 use self::store::Earlier;
 use self::time_line::TimeLines;
-use crate::enrollment::Authority;
+use crate::enrolment::Authority;
 use crate::hub::{Hub, is_undescribed};
 use crate::traces::Shelf;
 use crate::{clock, lock};

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cpumon_link::tls::fingerprint;
-use cpumon_receiver::enrollment::Authority;
+use cpumon_receiver::enrolment::Authority;
 use cpumon_wire::dns_sd::{Instance, PORT, ReplyTo, answer, read_query};
 
 use crate::netns::{Namespace, available};

@@ -11,7 +11,7 @@ use cpumon_model::{
     BootId, Counters, HostId, HostInfo, Interval, Moment, ProcessKey, ProcessSample, Snapshot, SourceKind,
     ThreadKey, ThreadSample,
 };
-use cpumon_receiver::enrollment::Authority;
+use cpumon_receiver::enrolment::Authority;
 use cpumon_store::{Query, Reader};
 use cpumon_wire::Datagrams;
 use cpumon_wire::spool::Origin;
@@ -56,7 +56,7 @@ impl Device {
         let (name, dir) = (format!("device-{number}"), dir.join(number.to_string()));
         let token = Authority::open(state)
             .unwrap()
-            .make_token(Duration::from_mins(1), &cpumon_receiver::enrollment::TokenScope::default())
+            .make_token(Duration::from_mins(1), &cpumon_receiver::enrolment::TokenScope::default())
             .unwrap();
         std::thread::sleep(BETWEEN_HANDSHAKES);
         enroll(&dir.join("keys"), address, &token, host.0, &name).unwrap();

@@ -12,7 +12,7 @@ use cpumon_model::{
     BootId, Counters, HostId, HostInfo, Interval, Moment, ProcessInfo, ProcessKey, ProcessSample, Snapshot,
     SourceKind, ThreadKey, ThreadSample,
 };
-use cpumon_receiver::enrollment::Authority;
+use cpumon_receiver::enrolment::Authority;
 use cpumon_wire::Datagrams;
 use cpumon_wire::v2::{Encoder, EncoderOptions};
 
@@ -153,7 +153,7 @@ fn in_2003() -> (i64, u64) {
 fn identity(dir: &Path, address: &str, state: &Path, device: &Device) -> DeviceIdentity {
     let token = Authority::open(state)
         .unwrap()
-        .make_token(Duration::from_mins(1), &cpumon_receiver::enrollment::TokenScope::default())
+        .make_token(Duration::from_mins(1), &cpumon_receiver::enrolment::TokenScope::default())
         .unwrap();
     // A receiver lets one address try ten times a second.
     std::thread::sleep(Duration::from_millis(120));

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use cpumon_link::tls::{Code, Transcript};
 
 use super::*;
-use crate::enrollment::{Decision, EnrollmentError, PendingRequest};
+use crate::enrolment::{Decision, EnrolmentError, PendingRequest};
 
 /// A device that asks on a thread of its own; the code that it shows.
 struct Asking {
@@ -54,7 +54,7 @@ fn a_device_gets_its_certificate_when_the_user_enters_its_code() {
     let refused = by_user.decide("nowhere", Decision::Reject).unwrap_err().to_string();
     assert!(refused.starts_with("nowhere: no waiting device has this code, name or id;"), "{refused}");
     assert!(
-        matches!(by_user.decide("device", Decision::Accept), Err(EnrollmentError::Tls(TlsError::Code(_)))),
+        matches!(by_user.decide("device", Decision::Accept), Err(EnrolmentError::Tls(TlsError::Code(_)))),
         "a name is no code"
     );
     by_user.decide(&code.to_string(), Decision::Accept).unwrap();
@@ -136,7 +136,7 @@ fn of_one_address_four_wait_and_without_requests_none_does() {
     eventually("four wait", || (running.authority.requests.list().unwrap().len() == 4).then_some(()));
     assert!(matches!(
         running.authority.decide("device", Decision::Reject),
-        Err(EnrollmentError::SeveralWait(_))
+        Err(EnrolmentError::SeveralWait(_))
     ));
     for request in running.authority.requests.list().unwrap() {
         running.authority.decide(&request.code.to_string(), Decision::Reject).unwrap();
@@ -186,7 +186,7 @@ fn a_code_lets_a_revoked_host_in_only_if_the_user_says_again() {
     let device = ask_receiver(&running);
     let code = device.code().to_string();
     waiting(&running);
-    assert!(matches!(running.authority.decide(&code, Decision::Accept), Err(EnrollmentError::WasRevoked)));
+    assert!(matches!(running.authority.decide(&code, Decision::Accept), Err(EnrolmentError::WasRevoked)));
     running.authority.decide(&code, Decision::AcceptAgain).unwrap();
     running.sends(device.thread.join().unwrap().unwrap());
 }

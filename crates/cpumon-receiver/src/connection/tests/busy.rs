@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicUsize;
 
 use super::*;
-use crate::enrollment::TokenScope;
+use crate::enrolment::TokenScope;
 
 /// What sessions did.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::clock::wall_s;
-use crate::enrollment::{BoundHost, DEVICE_VALID_FOR, EnrolledHost, EnrollmentError, TokenScope};
+use crate::enrolment::{BoundHost, DEVICE_VALID_FOR, EnrolledHost, EnrolmentError, TokenScope};
 
 const DAY_S: u64 = 86_400;
 
@@ -258,11 +258,11 @@ fn without_a_token_no_certificate_request_is_parsed() {
     let enroll =
         |secret: &[u8; 32]| running.authority.enroll(secret, HOST, "device", b"no request").unwrap_err();
     assert!(
-        matches!(enroll(&[0; 32]), EnrollmentError::TokenRefused(_)),
+        matches!(enroll(&[0; 32]), EnrolmentError::TokenRefused(_)),
         "it says what the token lacks, not the request"
     );
     let token = running.authority.make_token(Duration::from_mins(1), &TokenScope::default()).unwrap();
-    assert!(matches!(enroll(&token.secret), EnrollmentError::Tls(TlsError::Crypto { .. })));
+    assert!(matches!(enroll(&token.secret), EnrolmentError::Tls(TlsError::Crypto { .. })));
     // A request that is no good does not use the token up.
     let key = NewKey::make().unwrap();
     running.authority.enroll(&token.secret, HOST, "device", &key.request_der).unwrap();

@@ -33,7 +33,7 @@ use tempfile::TempDir;
 use super::server::DeviceMemory;
 use super::*;
 use crate::demux::Rejected;
-use crate::enrollment::{Authority, TokenScope};
+use crate::enrolment::{Authority, TokenScope};
 use crate::eventually::{PATIENCE, eventually};
 use crate::hub::{Hub, HubOptions};
 use crate::storing::Sink;

@@ -20,7 +20,7 @@ use cpumon_model::{
     BootId, Counters, HostId, HostInfo, Moment, ProcessKey, ProcessSample, Snapshot, SourceKind, ThreadKey,
     ThreadSample,
 };
-use cpumon_receiver::enrollment::Authority;
+use cpumon_receiver::enrolment::Authority;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::support::{KillOnDrop, clean, eventually};
@@ -162,7 +162,7 @@ impl Device {
         let host = HostId([number + 1; 16]);
         let token = Authority::open(state)
             .unwrap()
-            .make_token(Duration::from_mins(1), &cpumon_receiver::enrollment::TokenScope::default())
+            .make_token(Duration::from_mins(1), &cpumon_receiver::enrolment::TokenScope::default())
             .unwrap();
         enroll(&dir.join("keys"), receiver, &token, host.0, &format!("device-{number}")).unwrap();
         let (dir, receiver) = (dir.to_owned(), receiver.to_owned());

@@ -15,7 +15,7 @@ pub use self::registry::{DEVICE_VALID_FOR, EnrolledHost, Registry};
 /// An operation on tokens, requests or enrolled hosts that failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum EnrollmentError {
+pub enum EnrolmentError {
     /// A file, a key, a certificate or a code cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),

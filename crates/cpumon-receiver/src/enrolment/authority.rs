@@ -19,7 +19,7 @@ use rustls::pki_types::{CertificateDer, CertificateSigningRequestDer, PrivateKey
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
-use super::EnrollmentError;
+use super::EnrolmentError;
 use super::admission::{Decision, PendingRequest, Requests, TokenScope, Tokens, use_up};
 use super::registry::{DEVICE_VALID_FOR, EnrolledHost, Registry};
 use crate::clock::wall_s;
@@ -45,7 +45,7 @@ impl Authority {
     ///
     /// # Errors
     /// Files cannot be read or written, or are damaged.
-    pub fn open(dir: &Path) -> Result<Self, EnrollmentError> {
+    pub fn open(dir: &Path) -> Result<Self, EnrolmentError> {
         for dir in [dir, &dir.join("tokens"), &dir.join("hosts"), &dir.join("requests")] {
             files::make_dir(dir)?;
         }
@@ -82,12 +82,12 @@ impl Authority {
     /// # Errors
     /// No device waits like this, its host was revoked and the decision is not [`Decision::AcceptAgain`], or the device has gone
     /// meanwhile.
-    pub fn decide(&self, wanted: &str, decision: Decision) -> Result<PendingRequest, EnrollmentError> {
+    pub fn decide(&self, wanted: &str, decision: Decision) -> Result<PendingRequest, EnrolmentError> {
         let request = self.requests.find(wanted, decision)?;
         if decision == Decision::Accept
             && self.registry.find(request.host)?.is_some_and(|host| host.revoked_s > 0)
         {
-            return Err(EnrollmentError::WasRevoked);
+            return Err(EnrolmentError::WasRevoked);
         }
         self.requests.decide(&request, decision)?;
         // The receiver has acted, but the device may have gone in the same moment: only the registry proves
@@ -106,12 +106,12 @@ impl Authority {
     }
 
     /// Hash of the key that signs: the pin.
-    pub fn pin(&self) -> Result<[u8; 32], EnrollmentError> {
+    pub fn pin(&self) -> Result<[u8; 32], EnrolmentError> {
         Ok(key_hash(&self.certificate)?)
     }
 
     /// Refuses a host from now on, by name or id.
-    pub fn revoke(&self, name_or_id: &str) -> Result<EnrolledHost, EnrollmentError> {
+    pub fn revoke(&self, name_or_id: &str) -> Result<EnrolledHost, EnrolmentError> {
         let host = self.registry.revoke(name_or_id)?;
         self.audit.note(AuditEvent::Revoked, &this_user(), &named_host(host.host, &host.name), "");
         Ok(host)
@@ -121,7 +121,7 @@ impl Authority {
     ///
     /// # Errors
     /// It cannot be kept, or too many wait already.
-    pub fn make_token(&self, valid_for: Duration, scope: &TokenScope) -> Result<Token, EnrollmentError> {
+    pub fn make_token(&self, valid_for: Duration, scope: &TokenScope) -> Result<Token, EnrolmentError> {
         let token = Token { pin: self.pin()?, secret: self.tokens.make(valid_for, scope)? };
         let detail =
             format!("for {} s{}", valid_for.as_secs(), if scope.again { ", also if revoked" } else { "" });
@@ -140,7 +140,7 @@ impl Authority {
         host: [u8; 16],
         name: &str,
         request: &[u8],
-    ) -> Result<Vec<u8>, EnrollmentError> {
+    ) -> Result<Vec<u8>, EnrolmentError> {
         // A host that is revoked meanwhile stays revoked.
         let _lock = self.registry.lock()?;
         // First: without a token no stranger reaches the parser of requests or the key that signs.
@@ -220,7 +220,7 @@ impl Authority {
     ///
     /// # Errors
     /// The request is no good, or the host is not enrolled.
-    pub fn renew(&self, host: [u8; 16], used: [u8; 32], request: &[u8]) -> Result<Vec<u8>, EnrollmentError> {
+    pub fn renew(&self, host: [u8; 16], used: [u8; 32], request: &[u8]) -> Result<Vec<u8>, EnrolmentError> {
         let expires_s = self.validity_s().1;
         let (certificate, key) = self.sign(request, host, expires_s)?;
         let renewed = self.registry.update(host, |known| {
@@ -228,7 +228,7 @@ impl Authority {
             // Two keys at most: a renewal that was never used is replaced by the next one.
             is_let_in.then(|| EnrolledHost { keys: vec![used, key], expires_s, ..known })
         })?;
-        renewed.map(|_| certificate).ok_or(EnrollmentError::NotEnrolled)
+        renewed.map(|_| certificate).ok_or(EnrolmentError::NotEnrolled)
     }
 
     /// Signs a device's key until `ends_s`, s since the epoch; gives the certificate and the key's hash.
@@ -349,7 +349,7 @@ mod tests {
             authority.registry.put(&revoked).unwrap();
             drop(lock);
             let refused = again.join().unwrap();
-            assert!(matches!(refused, Err(EnrollmentError::WasRevoked)), "{refused:?}");
+            assert!(matches!(refused, Err(EnrolmentError::WasRevoked)), "{refused:?}");
         });
         assert_eq!(authority.registry.find(HOST).unwrap(), Some(revoked));
     }

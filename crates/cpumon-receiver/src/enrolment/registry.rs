@@ -10,7 +10,7 @@ use cpumon_files::LockFile;
 use cpumon_link::tls::TlsError;
 use cpumon_link::tls::files::{self, field, unhex};
 
-use super::EnrollmentError;
+use super::EnrolmentError;
 use crate::clock::wall_s;
 use crate::lock;
 
@@ -89,7 +89,7 @@ impl Registry {
     }
 
     /// Every host that was ever enrolled, revoked ones included.
-    pub fn hosts(&self) -> Result<Vec<EnrolledHost>, EnrollmentError> {
+    pub fn hosts(&self) -> Result<Vec<EnrolledHost>, EnrolmentError> {
         Ok(self.with(|cache| cache.hosts.clone())?)
     }
 
@@ -133,7 +133,7 @@ impl Registry {
     ///
     /// # Errors
     /// The files cannot be read: then no device is let in.
-    pub fn find_key(&self, key: &[u8; 32]) -> Result<Option<EnrolledHost>, EnrollmentError> {
+    pub fn find_key(&self, key: &[u8; 32]) -> Result<Option<EnrolledHost>, EnrolmentError> {
         let is_it = |host: &&EnrolledHost| host.revoked_s == 0 && host.keys.contains(key);
         Ok(self.with(|cache| cache.hosts.iter().find(is_it).cloned())?)
     }
@@ -144,12 +144,12 @@ impl Registry {
     }
 
     /// The ids of all hosts that were ever enrolled: no other sender may speak for them.
-    pub(crate) fn ids(&self) -> Result<Arc<HashSet<[u8; 16]>>, EnrollmentError> {
+    pub(crate) fn ids(&self) -> Result<Arc<HashSet<[u8; 16]>>, EnrolmentError> {
         Ok(self.with(|cache| Arc::clone(&cache.ids))?)
     }
 
     /// What is known of a host, by what the files say now.
-    pub fn find(&self, host: [u8; 16]) -> Result<Option<EnrolledHost>, EnrollmentError> {
+    pub fn find(&self, host: [u8; 16]) -> Result<Option<EnrolledHost>, EnrolmentError> {
         Ok(read_host(host, &self.dir.join(hex::encode(host)))?)
     }
 
@@ -175,7 +175,7 @@ impl Registry {
     }
 
     /// A device came with this key: keys before it are good no longer.
-    pub(crate) fn settle_key(&self, host: [u8; 16], key: &[u8; 32]) -> Result<(), EnrollmentError> {
+    pub(crate) fn settle_key(&self, host: [u8; 16], key: &[u8; 32]) -> Result<(), EnrolmentError> {
         let is_newer = |known: &EnrolledHost| known.keys.len() > 1 && known.keys.last() == Some(key);
         if !self.find_key(key)?.is_some_and(|known| is_newer(&known)) {
             return Ok(());
@@ -190,7 +190,7 @@ impl Registry {
     ///
     /// # Errors
     /// There is no such host, or several have the name.
-    pub fn named(&self, name_or_id: &str) -> Result<EnrolledHost, EnrollmentError> {
+    pub fn named(&self, name_or_id: &str) -> Result<EnrolledHost, EnrolmentError> {
         let hosts = self.hosts()?;
         let id: Option<[u8; 16]> = unhex(&name_or_id.replace('-', ""));
         let is_it = |host: &&EnrolledHost| match id {
@@ -199,20 +199,20 @@ impl Registry {
         };
         let mut found = hosts.iter().filter(is_it);
         let (Some(host), other) = (found.next(), found.next()) else {
-            return Err(EnrollmentError::UnknownHost(name_or_id.to_owned()));
+            return Err(EnrolmentError::UnknownHost(name_or_id.to_owned()));
         };
         if other.is_some() {
-            return Err(EnrollmentError::AmbiguousHost(name_or_id.to_owned()));
+            return Err(EnrolmentError::AmbiguousHost(name_or_id.to_owned()));
         }
         Ok(host.clone())
     }
 
     /// Refuses a host from now on, by name or id.
-    pub fn revoke(&self, name_or_id: &str) -> Result<EnrolledHost, EnrollmentError> {
+    pub fn revoke(&self, name_or_id: &str) -> Result<EnrolledHost, EnrolmentError> {
         let host = self.named(name_or_id)?;
         let revoked =
             self.update(host.host, |known| Some(EnrolledHost { revoked_s: wall_s().max(1), ..known }))?;
-        revoked.ok_or_else(|| EnrollmentError::UnknownHost(name_or_id.to_owned()))
+        revoked.ok_or_else(|| EnrolmentError::UnknownHost(name_or_id.to_owned()))
     }
 }
 

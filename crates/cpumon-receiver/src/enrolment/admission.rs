@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use cpumon_link::tls::files::{self, field, unhex};
 use cpumon_link::tls::{Code, TlsError, random};
 
-use super::EnrollmentError;
+use super::EnrolmentError;
 use super::registry::EnrolledHost;
 use crate::clock::wall_s;
 
 /// Most unused tokens at one time.
 const MAX_TOKENS: usize = 1000;
-const NOT_HERE: EnrollmentError = EnrollmentError::TokenRefused("is not known here or was used");
+const NOT_HERE: EnrolmentError = EnrolmentError::TokenRefused("is not known here or was used");
 
 /// Which hosts a token admits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl TokenScope {
 }
 
 /// Uses a token up that was found good. Of two that come at once only one succeeds.
-pub(super) fn use_up(token: &Path) -> Result<(), EnrollmentError> {
+pub(super) fn use_up(token: &Path) -> Result<(), EnrolmentError> {
     std::fs::remove_file(token).map_err(|_| NOT_HERE)
 }
 
@@ -62,9 +62,9 @@ pub(super) struct Tokens {
 
 impl Tokens {
     /// Makes a token that is good once, for this long; returns its secret, of which only a hash is stored.
-    pub(super) fn make(&self, valid_for: Duration, scope: &TokenScope) -> Result<[u8; 32], EnrollmentError> {
+    pub(super) fn make(&self, valid_for: Duration, scope: &TokenScope) -> Result<[u8; 32], EnrolmentError> {
         if self.count_valid()? >= MAX_TOKENS {
-            return Err(EnrollmentError::TooManyTokens(MAX_TOKENS));
+            return Err(EnrolmentError::TooManyTokens(MAX_TOKENS));
         }
         let secret = random()?;
         let bound = match &scope.host {
@@ -85,19 +85,19 @@ impl Tokens {
         host: [u8; 16],
         name: &str,
         known: Option<&EnrolledHost>,
-    ) -> Result<PathBuf, EnrollmentError> {
+    ) -> Result<PathBuf, EnrolmentError> {
         let path = self.path(secret);
         let token = StoredToken::read(&path)?.ok_or(NOT_HERE)?;
         if token.expires_s <= wall_s() {
             // If it stays, the next token that is made removes it.
             let _ = std::fs::remove_file(&path);
-            return Err(EnrollmentError::TokenRefused("has expired"));
+            return Err(EnrolmentError::TokenRefused("has expired"));
         }
         if !token.scope.includes(host, &name.escape_debug().to_string()) {
-            return Err(EnrollmentError::TokenRefused("is for another host"));
+            return Err(EnrolmentError::TokenRefused("is for another host"));
         }
         if known.is_some_and(|known| known.revoked_s > 0) && !token.scope.again {
-            return Err(EnrollmentError::WasRevoked);
+            return Err(EnrolmentError::WasRevoked);
         }
         Ok(path)
     }
@@ -179,9 +179,9 @@ pub enum Decision {
 }
 
 impl Decision {
-    pub(super) fn no_device(self, wanted: &str) -> EnrollmentError {
+    pub(super) fn no_device(self, wanted: &str) -> EnrolmentError {
         let by = if self == Self::Reject { "code, name or id" } else { "code" };
-        EnrollmentError::NoDeviceWaiting { wanted: wanted.chars().take(80).collect(), by }
+        EnrolmentError::NoDeviceWaiting { wanted: wanted.chars().take(80).collect(), by }
     }
 
     fn ending(self) -> &'static str {
@@ -232,7 +232,7 @@ pub struct Requests {
 
 impl Requests {
     /// Those that wait now, the oldest first. What a receiver that was killed left behind goes when its time is over.
-    pub fn list(&self) -> Result<Vec<PendingRequest>, EnrollmentError> {
+    pub fn list(&self) -> Result<Vec<PendingRequest>, EnrolmentError> {
         let mut all = Vec::new();
         for (id, path) in files::list_hex(&self.dir)? {
             let Some(bytes) = files::read(&path)? else { continue };
@@ -248,7 +248,7 @@ impl Requests {
     ///
     /// # Errors
     /// No device waits like this, or several do.
-    pub(super) fn find(&self, wanted: &str, decision: Decision) -> Result<PendingRequest, EnrollmentError> {
+    pub(super) fn find(&self, wanted: &str, decision: Decision) -> Result<PendingRequest, EnrolmentError> {
         let code = match (wanted.parse::<Code>(), decision) {
             (Err(error), Decision::Accept | Decision::AcceptAgain) => return Err(error.into()),
             (code, _) => code.ok(),
@@ -263,7 +263,7 @@ impl Requests {
             return Err(decision.no_device(wanted));
         };
         if other.is_some() {
-            return Err(EnrollmentError::SeveralWait(wanted.chars().take(80).collect()));
+            return Err(EnrolmentError::SeveralWait(wanted.chars().take(80).collect()));
         }
         Ok(request)
     }
@@ -272,13 +272,13 @@ impl Requests {
     ///
     /// # Errors
     /// It cannot be written, or no receiver is there to act.
-    pub(super) fn decide(&self, request: &PendingRequest, decision: Decision) -> Result<(), EnrollmentError> {
+    pub(super) fn decide(&self, request: &PendingRequest, decision: Decision) -> Result<(), EnrolmentError> {
         // The file's name is the decision. The receiver removes the request once it has acted.
         files::write(&self.path(request, decision.ending()), b"", true)?;
         let end = Instant::now() + Duration::from_secs(5);
         while self.path(request, "").exists() {
             if Instant::now() >= end {
-                return Err(EnrollmentError::NoReceiver);
+                return Err(EnrolmentError::NoReceiver);
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -343,14 +343,14 @@ mod tests {
         let make = |host, again| tokens.make(LONG, &TokenScope { host, again }).unwrap();
         let by_id = make(Some(BoundHost::Id([7; 16])), false);
         assert!(tokens.check(&by_id, [7; 16], "any", None).is_ok());
-        assert!(matches!(tokens.check(&by_id, [8; 16], "any", None), Err(EnrollmentError::TokenRefused(_))));
+        assert!(matches!(tokens.check(&by_id, [8; 16], "any", None), Err(EnrolmentError::TokenRefused(_))));
         let by_name = make(Some(BoundHost::Name("w\u{e4}b\n1".to_owned())), false);
         assert!(tokens.check(&by_name, [8; 16], "w\u{e4}b\n1", None).is_ok());
-        assert!(matches!(tokens.check(&by_name, [8; 16], "w", None), Err(EnrollmentError::TokenRefused(_))));
+        assert!(matches!(tokens.check(&by_name, [8; 16], "w", None), Err(EnrolmentError::TokenRefused(_))));
         let revoked = EnrolledHost { host: [7; 16], revoked_s: 5, ..EnrolledHost::default() };
         for refused in [&by_id, &make(None, false)] {
             let checked = tokens.check(refused, [7; 16], "any", Some(&revoked));
-            assert!(matches!(checked, Err(EnrollmentError::WasRevoked)), "{checked:?}");
+            assert!(matches!(checked, Err(EnrolmentError::WasRevoked)), "{checked:?}");
         }
         let again = make(Some(BoundHost::Id([7; 16])), true);
         use_up(&tokens.check(&again, [7; 16], "any", Some(&revoked)).unwrap()).unwrap();
