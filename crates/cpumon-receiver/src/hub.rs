@@ -34,7 +34,7 @@ const FORGET_AFTER_NS: i64 = 50_000_000_000;
 const FORGET_ABOVE_BYTES: usize = 4 << 20;
 
 /// What a user can do about a host without traces.
-const NO_SHELF: &str = "This receiver stores no traces: it needs a store, and --trace-bytes above 0.";
+const NO_TRACE_STORE: &str = "This receiver stores no traces: it needs a store, and --trace-bytes above 0.";
 const NOT_ENROLLED: &str = "Traces come from enrolled devices: `cpumon token` enrols one; its agent needs --flight-recorder 30s --flight-dir DIR.";
 
 #[derive(Copy, Clone, Debug)]
@@ -70,7 +70,7 @@ pub struct Hub {
     status: Statuses,
     /// `None`: no traces are taken.
     requests: Option<Arc<Requests>>,
-    /// Recorders of this machine, where there is a shelf for what they write.
+    /// Recorders of this machine, where a trace store takes what they write.
     own: Option<Arc<OwnTraces>>,
 }
 
@@ -453,7 +453,7 @@ impl Live for Hub {
         }
         let trust = lock(&self.inner).hosts.get(&host).map(|host| host.status.trust);
         let missing = match (trust, &self.requests) {
-            (Some(Trust::Local), _) | (_, None) => Some(NO_SHELF),
+            (Some(Trust::Local), _) | (_, None) => Some(NO_TRACE_STORE),
             (Some(Trust::Authenticated), Some(requests)) => requests.may_ask(host).err().map(AskError::how),
             _ => Some(NOT_ENROLLED),
         };

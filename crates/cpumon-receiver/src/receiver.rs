@@ -26,7 +26,7 @@ use crate::measure::{self, open_recorders};
 use crate::process::{Kept, directory_of};
 use crate::status::ReceiverState;
 use crate::storing::{Sink, StoreHandle, hosts_of_store, past_of_store};
-use crate::traces::{OwnTraces, Shelf, ShelfWork, TraceLimits};
+use crate::traces::{OwnTraces, TraceLimits, TraceStore, TraceStoreThread};
 
 /// What a receiver does, every default applied.
 #[derive(Clone, Debug, Default)]
@@ -159,18 +159,18 @@ impl Receiver {
     ) -> Result<(Self, Sink), ReceiverError> {
         let store = start_store(plan)?;
         let authority = plan.tls.as_ref().map(|tls| open_authority(tls, store.clone())).transpose()?;
-        let (shelf, shelf_work) = open_shelf(plan, own.clone())?.unzip();
-        let counts = shelf.as_ref().map(|shelf| Arc::clone(&shelf.counts));
+        let (traces, trace_thread) = open_trace_store(plan, own.clone())?.unzip();
+        let counts = traces.as_ref().map(|traces| Arc::clone(&traces.counts));
         let state = Arc::new(ReceiverState::new(udp, frontend.address, store.clone(), counts));
         let (path, for_status) = (plan.store.as_ref().map(|(path, _)| path.clone()), Arc::clone(&state));
         let stored = hosts_of_store(path.as_deref());
         let hub = Hub::new(plan.hub, past_of_store(path), Box::new(move || for_status.status()));
-        let requests = shelf.as_ref().map(|shelf| Arc::clone(&shelf.requests));
+        let requests = traces.as_ref().map(|traces| Arc::clone(&traces.requests));
         let hub = Arc::new(hub.with_stored(stored.clone()).with_traces(requests, own));
         let local = info.as_ref().map(|info| info.host);
         let mut sinks =
             Sink::new(Arc::clone(&hub), store.clone(), local, authority.clone()).with_names_of_tasks(&stored);
-        sinks.shelf = shelf;
+        sinks.traces = traces;
         let stop = Arc::<AtomicBool>::default();
         let connections = match (&plan.tls, authority) {
             (Some(tls), Some(authority)) => {
@@ -196,7 +196,7 @@ impl Receiver {
             pulse: Pulse::default(),
             receives_datagrams: false,
         };
-        if let Some(work) = shelf_work {
+        if let Some(work) = trace_thread {
             let stop = Arc::clone(&running.stop);
             running.spawn("traces", move || {
                 work.run(&stop);
@@ -326,12 +326,15 @@ fn open_authority(plan: &TlsPlan, store: Option<Arc<StoreHandle>>) -> Result<Arc
     }))
 }
 
-/// The shelf of traces, if there is anything that brings some.
-fn open_shelf(plan: &Plan, own: Option<Arc<OwnTraces>>) -> Result<Option<(Shelf, ShelfWork)>, ReceiverError> {
+/// The trace store, if there is anything that brings traces.
+fn open_trace_store(
+    plan: &Plan,
+    own: Option<Arc<OwnTraces>>,
+) -> Result<Option<(TraceStore, TraceStoreThread)>, ReceiverError> {
     let is_used = plan.tls.is_some() || plan.measure.is_some();
     let Some((path, options)) = plan.store.as_ref().filter(|_| is_used) else { return Ok(None) };
     let limits = TraceLimits { bytes: plan.trace_bytes, age: options.max_age };
-    Shelf::open(path, limits, own).map(Some)
+    TraceStore::open(path, limits, own).map(Some)
 }
 
 impl Drop for Receiver {

@@ -94,7 +94,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
     Ok(signals.outcome())
 }
 
-/// Files of the flight recorder that wait for the shelf, which takes them within a second.
+/// Files of the flight recorder that wait for the trace store, which takes them within a second.
 const MAX_FLIGHTS: u32 = 20;
 
 /// The flight recorder of this machine, if it is wanted; `probes` is the default of --probes.

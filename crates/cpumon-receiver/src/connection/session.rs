@@ -102,7 +102,7 @@ impl DeviceSession {
         // An agent in a container has this machine's id: its traces belong to the host that its intervals belong to.
         let host = sink.host_of_enrolled(peer.host, peer.address);
         let knows_requests = peer.version >= ATTACHMENT_VERSION;
-        let trace = sink.shelf.as_ref().map(|shelf| SentTrace::new(shelf.clone(), host, knows_requests));
+        let trace = sink.traces.as_ref().map(|traces| SentTrace::new(traces.clone(), host, knows_requests));
         Self {
             host: peer.host,
             address: peer.address,

@@ -21,7 +21,7 @@ use self::store::Earlier;
 use self::time_line::TimeLines;
 use crate::enrolment::Authority;
 use crate::hub::{Hub, is_undescribed};
-use crate::traces::Shelf;
+use crate::traces::TraceStore;
 use crate::{clock, lock};
 
 pub use self::store::{StoreHandle, hosts_of_store, past_of_store};
@@ -38,7 +38,7 @@ pub struct Sink {
     lines: Arc<TimeLines>,
     claims: Arc<Claims>,
     earlier: Arc<Earlier>,
-    pub(crate) shelf: Option<Shelf>,
+    pub(crate) traces: Option<TraceStore>,
 }
 
 impl Sink {
@@ -50,7 +50,7 @@ impl Sink {
         authority: Option<Arc<Authority>>,
     ) -> Self {
         let (encrypted, lines, claims) = (Arc::default(), Arc::default(), Arc::default());
-        Self { hub, store, local, authority, encrypted, lines, claims, earlier: Arc::default(), shelf: None }
+        Self { hub, store, local, authority, encrypted, lines, claims, earlier: Arc::default(), traces: None }
     }
 
     /// Takes names of tasks from the store until agents repeat them. `hosts`: those of the store.

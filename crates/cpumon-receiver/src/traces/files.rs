@@ -1,5 +1,5 @@
-//! The files of the shelf: `ID.trace` of what is stored, `HOST-HASH.part` of what is under way, one a host; and whether a file is a whole
-//! trace.
+//! The files of the trace store: `ID.trace` of what is stored, `HOST-HASH.part` of what is under way, one a host; and whether a file
+//! is a whole trace.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};

@@ -1,5 +1,6 @@
-//! What the shelf's thread is given to do ([`TraceJob`]) and how far it is ([`TraceSlot`]), how much it may store ([`TraceLimits`]), whose
-//! trace is deleted when there are too many ([`surplus`]), and what it did ([`SharedCounts`] for `cpumon status`).
+//! What the trace store's thread is given to do ([`TraceJob`]) and how far it is ([`TraceSlot`]), how much it may store
+//! ([`TraceLimits`]), whose trace is deleted when there are too many ([`surplus`]), and what it did ([`SharedCounts`] for
+//! `cpumon status`).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -32,7 +33,7 @@ pub(super) const OFFER_KIB: u64 = 1 << 10;
 const MAX_BYTES: u64 = 256 << 20;
 
 impl TraceLimits {
-    /// The longest trace: no more than a quarter of the shelf.
+    /// The longest trace: no more than a quarter of the trace store.
     pub(crate) fn longest(&self) -> u64 {
         MAX_BYTES.min(self.bytes / 4)
     }

@@ -1,6 +1,6 @@
-//! The shelf: context-switch traces that devices send beside their records, as files beside the store. Sessions hand over what arrives
-//! ([`SentTrace`], by the rules of docs/connection-format.md); a thread of its own writes, checks, numbers and deletes, so that no record
-//! waits for its disk.
+//! The trace store: context-switch traces that devices send beside their records, as files beside the store. Sessions hand over
+//! what arrives ([`SentTrace`], by the rules of docs/connection-format.md); a thread of its own writes, checks, numbers and deletes,
+//! so that no record waits for its disk.
 
 mod files;
 mod job;
@@ -34,34 +34,34 @@ const MAX_TRACES: usize = 2_000;
 /// Bytes of a trace that may be on the way: an eighth of the window for records (docs/connection-format.md).
 const WINDOW_BYTES: u64 = (1 << 20) / 8;
 
-/// The sending end of the shelf's thread. Cheap to clone.
+/// The sending end of the trace store's thread. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Shelf {
+pub struct TraceStore {
     jobs: Sender<TraceJob>,
     pub(crate) counts: Arc<SharedCounts<status::Traces>>,
     pub(crate) requests: Arc<Requests>,
 }
 
-pub(crate) struct ShelfWork {
+pub(crate) struct TraceStoreThread {
     storage: Storage,
     /// Takes in traces of this machine, if it is recorded.
     intake: Option<Intake>,
     jobs: Receiver<TraceJob>,
 }
 
-impl Shelf {
+impl TraceStore {
     /// Opens the directory beside the store, which a writer has opened before. `own`: what records this machine.
     pub(crate) fn open(
         store: &Path,
         limits: TraceLimits,
         own: Option<Arc<OwnTraces>>,
-    ) -> Result<(Self, ShelfWork), ReceiverError> {
+    ) -> Result<(Self, TraceStoreThread), ReceiverError> {
         let (jobs, receiver) = channel();
         let counts = status::Traces { max_bytes: limits.bytes, ..status::Traces::default() };
         let counts = Arc::new(SharedCounts::new(counts));
         let storage = Storage::open(store, limits, MAX_TRACES, Arc::clone(&counts))?;
-        let shelf = Self { jobs, counts, requests: Arc::default() };
-        Ok((shelf, ShelfWork { storage, intake: own.map(Intake::new), jobs: receiver }))
+        let traces = Self { jobs, counts, requests: Arc::default() };
+        Ok((traces, TraceStoreThread { storage, intake: own.map(Intake::new), jobs: receiver }))
     }
 
     /// A device offers a trace. What becomes of it is in the slot.
@@ -81,7 +81,7 @@ impl Shelf {
     }
 }
 
-impl ShelfWork {
+impl TraceStoreThread {
     /// Works until all senders are gone or `stop` is set.
     pub(crate) fn run(mut self, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
@@ -101,7 +101,7 @@ impl ShelfWork {
 /// The attachments of one connection. Dropping it ends the one under way; what has arrived of it stays for the next connection.
 #[derive(Debug)]
 pub(crate) struct SentTrace {
-    shelf: Shelf,
+    traces: TraceStore,
     /// The host for which the device's traces are stored.
     pub(crate) host: HostId,
     number: u32,
@@ -119,9 +119,9 @@ struct Current {
 }
 
 impl SentTrace {
-    pub(crate) fn new(shelf: Shelf, host: HostId, knows_requests: bool) -> Self {
-        shelf.requests.connected(host, knows_requests);
-        Self { shelf, host, number: 0, current: None }
+    pub(crate) fn new(traces: TraceStore, host: HostId, knows_requests: bool) -> Self {
+        traces.requests.connected(host, knows_requests);
+        Self { traces, host, number: 0, current: None }
     }
 
     pub(crate) fn offer(&mut self, number: u32, offered: OfferedTrace) -> Result<(), Refusal> {
@@ -135,7 +135,7 @@ impl SentTrace {
         self.abandon();
         self.number = number;
         let bytes = offered.bytes;
-        self.current = Some(Current { slot: self.shelf.offer(offered), bytes, next: 0, sent: None });
+        self.current = Some(Current { slot: self.traces.offer(offered), bytes, next: 0, sent: None });
         Ok(())
     }
 
@@ -157,17 +157,17 @@ impl SentTrace {
             return Err(wrong("more of an attachment than the window allows"));
         }
         current.next = end;
-        self.shelf.piece(&current.slot, offset, bytes);
+        self.traces.piece(&current.slot, offset, bytes);
         Ok(())
     }
 
     pub(crate) fn answered(&self, token: u64, answer: TraceAnswer) {
-        self.shelf.requests.answered(self.host, token, answer);
+        self.traces.requests.answered(self.host, token, answer);
     }
 
     /// Queues what is new. True: there may be more soon.
     pub(crate) fn work(&mut self, out: &mut Vec<u8>) -> bool {
-        if let Some(token) = self.shelf.requests.take(self.host) {
+        if let Some(token) = self.traces.requests.take(self.host) {
             Message::TakeTrace { token }.push(out);
         }
         let Some(current) = &mut self.current else { return false };
@@ -189,7 +189,7 @@ impl SentTrace {
 
     fn abandon(&mut self) {
         if let Some(current) = self.current.take() {
-            self.shelf.send(TraceJob::Abandon(current.slot));
+            self.traces.send(TraceJob::Abandon(current.slot));
         }
     }
 }
@@ -201,7 +201,7 @@ fn wrong(text: &str) -> Refusal {
 impl Drop for SentTrace {
     fn drop(&mut self) {
         self.abandon();
-        self.shelf.requests.disconnected(self.host);
+        self.traces.requests.disconnected(self.host);
     }
 }
 

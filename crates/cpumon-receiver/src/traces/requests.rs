@@ -1,6 +1,6 @@
 //! Traces that users ask for. [`Requests`]: of devices, for the last seconds; the session of the device carries request and answer.
 //! [`OwnTraces`]: of the receiver's own machine, by the flight recorder and by recordings on request. Its recorders write to a directory
-//! below the shelf, whose thread takes complete files from there ([`Intake`]).
+//! below the trace store, whose thread takes complete files from there ([`Intake`]).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -158,7 +158,7 @@ const REASON: &str = "recorded by a user";
 /// Between two tries to store a file that could not be stored.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Where the recorders of this machine write, below the shelf of a store.
+/// Where the recorders of this machine write: below the traces of `store`.
 pub fn own_traces_dir(store: &Path) -> PathBuf {
     traces_dir(store).join("own")
 }
@@ -174,7 +174,7 @@ enum RecordingOutcome {
     Failed(String),
 }
 
-/// The recorders of this machine, as frontends and the shelf's thread see them.
+/// The recorders of this machine, as frontends and the trace store's thread see them.
 #[derive(Debug)]
 pub(crate) struct OwnTraces {
     pub(crate) host: HostId,
@@ -184,7 +184,7 @@ pub(crate) struct OwnTraces {
     /// Requests to the flight recorder, and the time that it keeps.
     flight: Option<(Arc<TraceRequests>, Duration)>,
     outcome: Mutex<RecordingOutcome>,
-    /// Each recording makes others go once the shelf is full.
+    /// Each recording makes others go once the trace store is full.
     rate: Mutex<Bucket>,
 }
 
@@ -254,7 +254,7 @@ impl OwnTraces {
     }
 }
 
-/// Brings complete files to the shelf; runs on its thread.
+/// Brings complete files to the trace store; runs on its thread.
 pub(super) struct Intake {
     own: Arc<OwnTraces>,
     /// When to check the directory next by itself; what a former start left is there at once.

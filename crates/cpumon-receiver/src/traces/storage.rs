@@ -1,6 +1,6 @@
-//! [`Storage`]: the shelf's thread at work. A trace is stored in this order: its part is complete and on the disk, hash and content are right,
-//! it has its name, the table has its row; only then the device learns that it may delete its own. Whatever stops in between is deleted at
-//! the next start, and comes again.
+//! [`Storage`]: the trace store's thread at work. A trace is stored in this order: its part is complete and on the disk, hash and
+//! content are right, it has its name, the table has its row; only then the device learns that it may delete its own. Whatever stops
+//! in between is deleted at the next start, and comes again.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -314,7 +314,7 @@ impl Storage {
         self.index.max_cpu_count(host).map_err(|error| self.failed("check a trace", &error))
     }
 
-    /// Stores a trace that a recorder of this machine wrote. The file becomes one of the shelf; gives its number.
+    /// Stores a trace that a recorder of this machine wrote. The file moves into the trace store; gives its number.
     pub(super) fn take_in_own(&mut self, host: HostId, path: &Path, why: Why) -> Result<i64, Unstored> {
         let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
         let (bytes, mut file) = opened.map_err(|error| self.failed("open a trace", &error))?;

@@ -116,7 +116,7 @@ fn this_machine_is_recorded_on_request() {
 }
 
 #[test]
-fn the_receivers_flight_recorder_fills_its_own_shelf() {
+fn the_receivers_flight_recorder_fills_its_trace_store() {
     let receiver =
         Receiver::start(&["--flight-recorder", "2s", "--probes", "sched", "--flight-when", "delay>1us"]);
     let sources = receiver.sources();
@@ -136,7 +136,7 @@ fn the_receivers_flight_recorder_fills_its_own_shelf() {
 }
 
 #[test]
-fn a_receiver_without_a_shelf_says_so() {
+fn a_receiver_without_a_trace_store_says_so() {
     let receiver = Receiver::start(&["--trace-bytes", "0"]);
     let sources = receiver.sources();
     let how = sources["how"].as_str().unwrap();
