@@ -1,16 +1,22 @@
-//! Loads that benchmarks and tests measure against, bounded in count and time: many idle threads with a few active ones
-//! ([`threads`]), and a storm of short processes ([`storm`]). Out: one line of JSON with what was really done.
+//! Loads that benchmarks and tests measure against, bounded in count and time: many idle threads with a few active ones ([`threads`]),
+//! a storm of short processes ([`storm`]), one thread that works in a way that samplers get right or wrong ([`work`]), context switches at
+//! a steady rate ([`switches`]), and reading /proc the plain way ([`poll`]). Out: one line of JSON with what was really done.
 
+use std::fs::{self, File};
+use std::io::{Read, Write, pipe};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use clap::Args;
+use clap::{Args, ValueEnum};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::prctl;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use nix::time::{ClockId, clock_gettime};
+use nix::time::{ClockId, clock_getres, clock_gettime};
+use nix::unistd::Pid;
 
 /// Beyond this a machine of two CPUs does nothing else.
 const MOST_THREADS: u32 = 40_000;
@@ -123,16 +129,16 @@ pub fn storm(args: &StormArgs) -> Result<()> {
     ensure!(args.seconds <= 600, "--seconds is at most 600");
     ensure!(args.burn_min_us <= args.burn_max_us, "--burn-min-us is above --burn-max-us");
     let folder = std::env::temp_dir().join(format!("cpumon-storm-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let result = copy_child(&folder, &args.name).and_then(|child| blow(args, &child));
-    std::fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     result
 }
 
 /// A copy, not a link: the executable's own name is what monitors read.
 fn copy_child(folder: &Path, name: &str) -> Result<PathBuf> {
     let child = folder.join(name);
-    std::fs::copy(std::env::current_exe()?, &child)
+    fs::copy(std::env::current_exe()?, &child)
         .with_context(|| format!("cannot write {}", child.display()))?;
     Ok(child)
 }
@@ -180,4 +186,181 @@ pub fn burn(us: u32) -> Result<()> {
             return Ok(());
         }
     }
+}
+
+/// Of one thread, and of context switches.
+const MOST_WORK_SECONDS: u32 = 600;
+/// How long a nap and the work between two naps take.
+const NAP: Duration = Duration::from_micros(500);
+/// How far from a tick the dodger keeps: time to wake up late, and to fall asleep.
+const DODGE_BEFORE_NS: i64 = 500_000;
+const DODGE_AFTER_NS: i64 = 200_000;
+
+/// `xtask work`: one thread, one way of working.
+#[derive(Args)]
+pub struct WorkArgs {
+    /// How to work
+    #[arg(value_enum)]
+    way: WorkPattern,
+    /// Length, seconds
+    #[arg(long, default_value_t = 5)]
+    seconds: u32,
+}
+
+#[derive(Copy, Clone, ValueEnum)]
+enum WorkPattern {
+    /// In user mode without a pause
+    Spin,
+    /// In the kernel: reading zeros
+    Read,
+    /// 0.5 ms on, 0.5 ms off
+    Nap,
+    /// Between two clock ticks, never during one: what samples at the tick does not see it
+    Dodge,
+}
+
+/// Works until the time is over. The CPU time is what the kernel's exact clock measured.
+pub fn work(args: &WorkArgs) -> Result<()> {
+    ensure!(args.seconds <= MOST_WORK_SECONDS, "--seconds is at most {MOST_WORK_SECONDS}");
+    let until = Instant::now() + Duration::from_secs(args.seconds.into());
+    let name = match args.way {
+        WorkPattern::Spin => c"work-spin",
+        WorkPattern::Read => c"work-read",
+        WorkPattern::Nap => c"work-nap",
+        WorkPattern::Dodge => c"work-dodge",
+    };
+    prctl::set_name(name).context("cannot set the thread's name")?;
+    match args.way {
+        WorkPattern::Spin => burn_until(until),
+        WorkPattern::Read => read_zeros(until)?,
+        WorkPattern::Nap => nap(until),
+        WorkPattern::Dodge => dodge(until)?,
+    }
+    let used = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).context("clock_gettime")?;
+    println!("{{\"name\":{name:?},\"pid\":{},\"cpu_ns\":{}}}", std::process::id(), used.num_nanoseconds());
+    Ok(())
+}
+
+fn burn_until(end: Instant) {
+    while Instant::now() < end {
+        std::hint::spin_loop();
+    }
+}
+
+fn read_zeros(until: Instant) -> Result<()> {
+    let (mut zeros, mut buffer) = (File::open("/dev/zero")?, vec![0; 64 << 10]);
+    while Instant::now() < until {
+        zeros.read_exact(&mut buffer)?;
+    }
+    Ok(())
+}
+
+fn nap(until: Instant) {
+    while Instant::now() < until {
+        burn_until(Instant::now() + NAP);
+        thread::sleep(NAP);
+    }
+}
+
+/// The tick comes at whole multiples of its length on the monotonic clock; the coarse clock's resolution is that length.
+fn dodge(until: Instant) -> Result<()> {
+    let now_ns = || clock_gettime(ClockId::CLOCK_MONOTONIC).map(|time| time.num_nanoseconds());
+    let tick_ns =
+        clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).context("clock_getres")?.num_nanoseconds().max(1);
+    ensure!(tick_ns > 2 * (DODGE_BEFORE_NS + DODGE_AFTER_NS), "a tick of {tick_ns} ns is too short to dodge");
+    while Instant::now() < until {
+        let since_tick_ns = now_ns()? % tick_ns;
+        if since_tick_ns < DODGE_AFTER_NS || since_tick_ns > tick_ns - DODGE_BEFORE_NS {
+            let wait_ns = (tick_ns - since_tick_ns) % tick_ns + DODGE_AFTER_NS;
+            thread::sleep(Duration::from_nanos(wait_ns.unsigned_abs()));
+        }
+    }
+    Ok(())
+}
+
+const MOST_RATE: u32 = 200_000;
+/// A round trip between the two threads makes two switches.
+const SWITCHES_A_TRIP: u32 = 2;
+/// Round trips come in bursts of so many a second.
+const BURSTS_A_SECOND: u32 = 1_000;
+
+/// `xtask switches`: two threads on one CPU.
+#[derive(Args)]
+pub struct SwitchesArgs {
+    /// The CPU
+    #[arg(long)]
+    cpu: usize,
+    /// Context switches a second; a multiple of 2,000
+    #[arg(long, default_value_t = 40_000)]
+    rate: u32,
+    /// Length, seconds
+    #[arg(long, default_value_t = 5)]
+    seconds: u32,
+}
+
+/// Makes the switches and counts in the rest of the time: what it counts less beside a recorder is what the recorder costs.
+pub fn switches(args: &SwitchesArgs) -> Result<()> {
+    ensure!(args.seconds <= MOST_WORK_SECONDS, "--seconds is at most {MOST_WORK_SECONDS}");
+    ensure!(args.rate <= MOST_RATE, "--rate is at most {MOST_RATE}");
+    let trips = args.rate / SWITCHES_A_TRIP / BURSTS_A_SECOND;
+    ensure!(trips * SWITCHES_A_TRIP * BURSTS_A_SECOND == args.rate, "--rate is a multiple of 2,000");
+    let mut cpus = CpuSet::new();
+    cpus.set(args.cpu).context("--cpu")?;
+    sched_setaffinity(Pid::from_raw(0), &cpus).context("cannot stay on the CPU")?;
+    let (mut from_here, mut to_other) = pipe()?;
+    let (mut from_other, mut to_here) = pipe()?;
+    thread::spawn(move || {
+        let mut byte = [0];
+        while from_here.read_exact(&mut byte).is_ok() && to_here.write_all(&byte).is_ok() {}
+    });
+    let begin = Instant::now();
+    let (mut count, mut next, mut byte) = (0_u64, begin, [0]);
+    while begin.elapsed() < Duration::from_secs(args.seconds.into()) {
+        next += Duration::from_secs(1) / BURSTS_A_SECOND;
+        for _ in 0..trips {
+            to_other.write_all(&byte)?;
+            from_other.read_exact(&mut byte)?;
+        }
+        while Instant::now() < next {
+            count += 1;
+        }
+    }
+    println!("{{\"count\":{count}}}");
+    Ok(())
+}
+
+/// `xtask floor`: the plain loop.
+#[derive(Args)]
+pub struct FloorArgs {
+    /// How often, once a second
+    #[arg(long, default_value_t = 10)]
+    count: u32,
+}
+
+/// The floor that reading /proc cannot go below without tricks: opens, reads and closes `/proc/PID/task/TID/stat` of every thread once a
+/// second, `count` times. Benchmarks run it as a process beside the monitors, so that all are measured the same way.
+pub fn poll(args: &FloorArgs) -> Result<()> {
+    ensure!(args.count <= 3_600, "--count is at most 3600");
+    let begin = Instant::now();
+    let mut threads = 0;
+    for nth in 1..=args.count {
+        threads = one_pass();
+        thread::sleep((begin + Duration::from_secs(nth.into())).saturating_duration_since(Instant::now()));
+    }
+    println!("{{\"threads\":{threads},\"passes\":{}}}", args.count);
+    Ok(())
+}
+
+fn one_pass() -> u32 {
+    let mut buffer = [0_u8; 4096];
+    let mut threads = 0;
+    let is_number =
+        |entry: &fs::DirEntry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit);
+    for process in fs::read_dir("/proc").into_iter().flatten().flatten().filter(is_number) {
+        for task in fs::read_dir(process.path().join("task")).into_iter().flatten().flatten() {
+            let read = File::open(task.path().join("stat")).and_then(|mut file| file.read(&mut buffer));
+            threads += u32::from(read.is_ok());
+        }
+    }
+    threads
 }

@@ -4,14 +4,11 @@ mod churn;
 mod columns;
 mod cycles;
 mod direction;
-mod floor;
 mod load;
 mod parameters;
 mod repository;
 mod simulate;
-mod switches;
 mod words;
-mod work;
 
 use std::process::ExitCode;
 
@@ -39,7 +36,7 @@ enum Chore {
     /// Hold many idle threads and a few active ones
     Load(load::LoadArgs),
     /// Read every thread's /proc stat file once a second, the plain way
-    Floor(floor::FloorArgs),
+    Floor(load::FloorArgs),
     /// Send the frames of many made-up hosts to a receiver on loopback
     Simulate(simulate::SimulateArgs),
     /// Start short processes at a rate and report the CPU time that they used
@@ -49,9 +46,9 @@ enum Chore {
     /// Threads and processes that come, change, talk and go
     Churn(churn::ChurnArgs),
     /// One thread that works in one way, and reports its exact CPU time
-    Work(work::WorkArgs),
+    Work(load::WorkArgs),
     /// Context switches at a steady rate on one CPU, and counting in the rest of the time
-    Switches(switches::SwitchesArgs),
+    Switches(load::SwitchesArgs),
     /// Burn CPU time, µs (a child of the storm)
     #[command(hide = true)]
     Burn { us: u32 },
@@ -65,13 +62,13 @@ fn main() -> ExitCode {
         Chore::CheckWords(args) => words::check(&args),
         Chore::GenerateColumns(args) => columns::generate(&args),
         Chore::Load(args) => load::threads(&args),
-        Chore::Floor(args) => floor::poll(&args),
+        Chore::Floor(args) => load::poll(&args),
         Chore::Simulate(args) => simulate::simulate(&args),
         Chore::Storm(args) => load::storm(&args),
         Chore::Flood(args) => churn::flood(&args),
         Chore::Churn(args) => churn::churn(&args),
-        Chore::Work(args) => work::work(&args),
-        Chore::Switches(args) => switches::switches(&args),
+        Chore::Work(args) => load::work(&args),
+        Chore::Switches(args) => load::switches(&args),
         Chore::Burn { us } => load::burn(us),
     };
     match result {
