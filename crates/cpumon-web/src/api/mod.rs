@@ -7,7 +7,6 @@
 //! Answers for the page are made for a browser: rows are a [`Table`] (a list a column), tasks have text keys, single
 //! moments are text in ns, and `null` is no data, which is not zero.
 
-mod columns;
 mod fleet;
 mod history;
 mod snapshot;
@@ -16,13 +15,12 @@ mod table;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-pub use columns::{ColumnHelp, ColumnList};
 pub use fleet::{Fleet, FleetBase, FleetHistory, Limits, ReceiverHealth};
 pub(crate) use history::SumOptions;
 pub use history::{CompareJson, ProcessJson, ProcessLine, SumJson};
 pub(crate) use snapshot::thread_table;
 pub use snapshot::{Snapshot, SnapshotBase};
-pub use table::{Row, Table, TableColumn};
+pub use table::{ColumnHelp, ColumnList, Row, Table, TableColumn};
 
 /// An error, RFC 9457.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

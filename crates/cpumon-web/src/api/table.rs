@@ -1,10 +1,13 @@
 //! Tables for a browser as compact JSON, one list for each column. A host has thousands of rows of two dozen columns, and
 //! most rows are alike: a list a column is a third of the size of an object a row, and is parsed as fast.
+//!
+//! [`ColumnList`] has the model's [`COLUMNS`] as JSON: names, units, meanings, for clients of the API. The page has its headings and
+//! help from the generated `web/src/feed/columns.generated.ts`.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::HashMap;
 
-use cpumon_model::{Column, ColumnId, Value};
+use cpumon_model::{COLUMNS, Column, ColumnId, Fields, Kind, Tables, Value};
 use cpumon_query::fields::Field;
 use cpumon_query::json::Named;
 use serde::Serialize;
@@ -178,6 +181,68 @@ impl ToSchema for Table {
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
         schemas.push(("TableColumn".into(), TableColumn::schema()));
         TableColumn::schemas(schemas);
+    }
+}
+
+/// The tables in answers of the API, by their names there.
+const TABLES: [(Tables, &str); 4] = [
+    (Tables::PROCESS_INTERVAL, "processes"),
+    (Tables::THREAD_INTERVAL, "threads"),
+    (Tables::CPU_INTERVAL, "cpus"),
+    (Tables::HOST_INTERVAL, "host"),
+];
+
+/// Answer of `/api/v1/columns`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Columns)]
+pub struct ColumnList {
+    /// Every column, in order.
+    pub columns: Vec<ColumnHelp>,
+}
+
+/// One column.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct ColumnHelp {
+    /// Name in tables.
+    pub name: &'static str,
+    /// `integer`, `real` or `text`.
+    pub kind: &'static str,
+    /// Unit; empty for names, ids and counts.
+    pub unit: &'static str,
+    /// Meaning, one sentence.
+    pub help: &'static str,
+    /// The tables that have it: `processes`, `threads`, `cpus`, `host`.
+    pub tables: Vec<&'static str>,
+    /// What a source must measure for it to have data: names of `fields`.
+    pub needs: Vec<String>,
+}
+
+impl ColumnList {
+    /// Every column of the tables that the page shows.
+    pub fn all() -> Self {
+        let shown = |column: &&Column| TABLES.iter().any(|(table, _)| column.tables.contains(*table));
+        Self { columns: COLUMNS.iter().filter(shown).map(ColumnHelp::of).collect() }
+    }
+}
+
+impl ColumnHelp {
+    fn of(column: &Column) -> Self {
+        Self {
+            name: column.name,
+            kind: match column.kind {
+                Kind::Integer => "integer",
+                Kind::Real => "real",
+                Kind::Text => "text",
+            },
+            unit: column.unit,
+            help: column.help,
+            tables: TABLES
+                .iter()
+                .filter(|(table, _)| column.tables.contains(*table))
+                .map(|(_, name)| *name)
+                .collect(),
+            needs: Fields::iter_names(&column.needs).map(|(name, _)| name.to_owned()).collect(),
+        }
     }
 }
 
