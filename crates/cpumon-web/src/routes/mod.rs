@@ -1,5 +1,9 @@
 //! The routes for requests that passed the guard: JSON of [`crate::api`], live streams, the page. Each route
 //! is described where it is written; `/api/v1/openapi.json` is made from that.
+//!
+//! The description also refuses parameters that a route does not take ([`RouteParameters`]): a misspelled one would be ignored, and the
+//! answer would be to another question. It names the answers that no route gives itself ([`added`]: refusals of the guard, the login and
+//! this check) and how to log in, so that a program made from it knows all answers.
 #![expect(unused_qualifications, reason = "written by utoipa's macros")]
 
 mod charts;
@@ -9,7 +13,8 @@ mod charts_fleet_tests;
 mod charts_tests;
 #[cfg(test)]
 mod contract_tests;
-mod description;
+#[cfg(test)]
+mod description_tests;
 mod export;
 #[cfg(test)]
 mod export_tests;
@@ -36,27 +41,34 @@ mod traces_tests;
 #[cfg(test)]
 mod who_chart_tests;
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Router, middleware};
+use cpumon_model::escape;
 use cpumon_query::Live;
 use utoipa::OpenApi;
-use utoipa::openapi::OpenApi as Document;
+use utoipa::openapi::path::{Operation, Parameter, ParameterIn, PathItem};
+use utoipa::openapi::security::{
+    ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityRequirement, SecurityScheme,
+};
+use utoipa::openapi::{Content, OpenApi as Document, Ref, RefOr, ResponseBuilder, response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app::{App, SharedApp, WebOptions};
 use crate::guard::{self, Server};
-use crate::login::AddressKey;
+use crate::login::{AddressKey, OPEN};
 use crate::packed;
 use crate::problem::Problem;
 use crate::stream::body_of;
-use description::RouteParameters;
+use params::bad;
 
 pub use host::LONG_POLL;
 #[cfg(test)]
@@ -124,7 +136,7 @@ fn described() -> OpenApiRouter<SharedApp> {
 }
 
 pub fn openapi() -> Document {
-    description::added(described().split_for_parts().1)
+    added(described().split_for_parts().1)
 }
 
 /// The description of the API as indented JSON, for programs that make types from it. A line feed ends it.
@@ -141,11 +153,11 @@ pub fn router(live: Arc<dyn Live>, bound: SocketAddr, options: WebOptions) -> Ro
     let key = options.key.as_deref().map(|key| Arc::new(AddressKey::new(key, bound.port())));
     let app = Arc::new(App::new(live, options));
     let known = Arc::new(RouteParameters::new(&document));
-    let document = body_of(&description::added(document));
+    let document = body_of(&added(document));
     let describe = move || async move { ([(header::CONTENT_TYPE, "application/json")], document) };
     let mut routes = routes
         .route("/api/v1/openapi.json", get(describe))
-        .route_layer(middleware::from_fn_with_state(known, description::check));
+        .route_layer(middleware::from_fn_with_state(known, check_parameters));
     if is_far {
         routes = routes.route_layer(middleware::from_fn(packed::pack));
     }
@@ -180,4 +192,106 @@ async fn only_get() -> Problem {
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "Not with this method.").how(
         "This API is read-only: use GET; only a login, a request for a trace and a recording are a POST.",
     )
+}
+
+/// Characters shown of a name that came from outside.
+const MAX_SHOWN: usize = 40;
+/// Names at least this much alike (Jaro) may be meant.
+const ALIKE: f64 = 0.85;
+
+/// Names of the query's parameters, by a route's path as it is described.
+struct RouteParameters(HashMap<String, Vec<String>>);
+
+fn names_of(item: &PathItem) -> Vec<String> {
+    let operations = [&item.get, &item.post].into_iter().flatten();
+    let parameters = operations.filter_map(|operation| operation.parameters.as_ref()).flatten();
+    let name = |parameter: &RefOr<Parameter>| match parameter {
+        RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Query => Some(parameter.name.clone()),
+        _ => None,
+    };
+    parameters.filter_map(name).collect()
+}
+
+impl RouteParameters {
+    fn new(document: &Document) -> Self {
+        Self(document.paths.paths.iter().map(|(path, item)| (path.clone(), names_of(item))).collect())
+    }
+
+    /// The error in a query, read as the routes read it. A route without a description takes nothing.
+    fn refuses(&self, path: &str, query: &str) -> Option<Problem> {
+        let taken = self.0.get(path).map(Vec::as_slice).unwrap_or_default();
+        let mut names = form_urlencoded::parse(query.as_bytes()).map(|(name, _)| name);
+        names.find(|name| !taken.iter().any(|known| known == name)).map(|name| refusal(&name, taken))
+    }
+}
+
+fn refusal(name: &str, taken: &[String]) -> Problem {
+    // Cut first: the comparison costs the product of both lengths.
+    let name: String = name.chars().take(MAX_SHOWN).collect();
+    let alike = |known: &String| (strsim::jaro(&name, known), known.clone());
+    let nearest = taken.iter().map(alike).filter(|(alike, _)| *alike >= ALIKE);
+    let meant = nearest.max_by(|(a, _), (b, _)| a.total_cmp(b));
+    let meant = meant.map_or_else(String::new, |(_, known)| format!("Did you mean `{known}`? "));
+    let takes = if taken.is_empty() { "no parameters".to_owned() } else { taken.join(", ") };
+    bad(format!("There is no parameter `{}` here.", escape(&name)))
+        .how(format!("{meant}This route takes: {takes}."))
+}
+
+/// Passes requests with parameters that the route takes.
+async fn check_parameters(
+    State(known): State<Arc<RouteParameters>>,
+    path: MatchedPath,
+    request: Request,
+    next: Next,
+) -> Response {
+    match known.refuses(path.as_str(), request.uri().query().unwrap_or_default()) {
+        None => next.run(request).await,
+        Some(problem) => problem.into_response(),
+    }
+}
+
+/// Answers of every route.
+const OF_ALL: [(&str, &str); 4] = [
+    ("400", "A parameter that this route does not take."),
+    ("403", "Another site made this request."),
+    ("421", "The Host header does not name this server."),
+    ("500", "A fault of cpumon."),
+];
+/// Answers of routes that need a login, where one is required.
+const OF_CLOSED: [(&str, &str); 2] = [("401", "Not logged in."), ("429", "Too many wrong tokens.")];
+
+fn problem(text: &str) -> response::Response {
+    let schema = Ref::from_schema_name("Problem");
+    ResponseBuilder::new()
+        .description(text)
+        .content("application/problem+json", Content::new(Some(schema)))
+        .build()
+}
+
+fn add(operation: &mut Operation, refusals: &[(&str, &str)]) {
+    for (status, text) in refusals {
+        let responses = &mut operation.responses.responses;
+        responses.entry((*status).to_owned()).or_insert_with(|| problem(text).into());
+    }
+}
+
+/// Adds refusals and kinds of login to the document.
+fn added(mut document: Document) -> Document {
+    for (path, item) in &mut document.paths.paths {
+        for operation in [&mut item.get, &mut item.post].into_iter().flatten() {
+            add(operation, &OF_ALL);
+            if !OPEN.contains(&path.as_str()) {
+                add(operation, &OF_CLOSED);
+            }
+        }
+    }
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme("token", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
+    let cookie = ApiKey::Cookie(ApiKeyValue::new("__Host-cpumon"));
+    components.add_security_scheme("session", SecurityScheme::ApiKey(cookie));
+    // Only where a login is asked for.
+    let nothing = SecurityRequirement::default();
+    let [token, session] = ["token", "session"].map(|name| SecurityRequirement::new(name, [""; 0]));
+    document.security = Some(vec![nothing, token, session]);
+    document
 }
