@@ -2,7 +2,6 @@
 //! list, a tree or groups.
 
 mod arrange;
-mod filter;
 #[cfg(test)]
 mod props;
 mod sort;

@@ -6,7 +6,6 @@ mod grid;
 mod header;
 mod health;
 mod plot;
-mod report;
 mod windows;
 
 use ratatui::Frame;
@@ -14,7 +13,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 pub use self::health::{events_per_sec, losses_of_agent};
-pub use self::report::{report_head, report_notes};
+pub use self::windows::{report_head, report_notes};
 use crate::app::{App, Pane, Prompt, ScreenMode};
 use crate::cells::Cells;
 use crate::text::{clip, safe, width, wrap};
@@ -53,7 +52,7 @@ impl App {
         }
         // Below the status line, which may cover its last lines.
         if self.mode == ScreenMode::Report {
-            report::draw(self, frame);
+            windows::draw_report(self, frame);
         }
         if area.height > 1 {
             self.draw_status(Rect { y: area.bottom() - 1, height: 1, ..area }, frame);
