@@ -15,10 +15,9 @@ use cpumon_store::Reader;
 
 use crate::cli::{ChartArgs, ExportArgs, ExportPicture, file_of};
 use crate::client::ClientError;
-use crate::damage;
 use crate::exit::{Outcome, Usage, say};
 use crate::output::{ProgressLine, needs_file, stdout, to_file};
-use crate::past::explained;
+use crate::past::{explained, report_damage, report_damage_of, report_damage_of_receiver};
 use crate::paths::{explain, state_dir};
 use crate::report::filter_of;
 use crate::when;
@@ -78,7 +77,7 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
     let mut bar = ProgressLine::new(path.is_some() || !io::stdout().is_terminal());
     let written = if let Some(client) = args.past.client()? {
         let report = written(path, |out| client.export(&query, out));
-        report.map(|report| damage::report_of_receiver(&client, judge(query.kind, &report)))
+        report.map(|report| report_damage_of_receiver(&client, judge(query.kind, &report)))
     } else {
         let reader = Reader::open(&args.past.store.path()).map_err(explain)?;
         let detail = format!("host {}", query.host.as_deref().unwrap_or("any"));
@@ -93,7 +92,7 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
             })
         });
         bar.clear();
-        report.map(|report| damage::report(&reader, judge(query.kind, &report)))
+        report.map(|report| report_damage(&reader, judge(query.kind, &report)))
     };
     match written {
         // The reader closed the output (`cpumon export … | head`).
@@ -202,7 +201,7 @@ fn chart(args: &ChartArgs) -> anyhow::Result<Outcome> {
         }
         None => io::stdout().lock().write_all(&bytes).context("cannot write the picture")?,
     }
-    let outcome = damage::report_of(&history.damage(), &store, Outcome::Done);
+    let outcome = report_damage_of(&history.damage(), &store, Outcome::Done);
     let Some(empty) = &chart.empty else { return Ok(outcome) };
     let empty = in_lower_case(empty);
     say(&format!("{empty}; `cpumon hosts --store FILE` lists its hosts and times"));

@@ -9,7 +9,6 @@ mod access;
 mod accuracy;
 pub mod cli;
 pub mod client;
-mod damage;
 mod doctor;
 mod enrolment;
 pub mod exit;

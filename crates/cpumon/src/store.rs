@@ -19,9 +19,8 @@ use serde_json::{Value, json};
 
 use crate::cli::{ForgetArgs, HostsArgs, OutputFormat, SqlArgs, StoreCheckArgs};
 use crate::client::Client;
-use crate::damage;
 use crate::exit::{Outcome, Signals, Usage};
-use crate::past::explained;
+use crate::past::{explained, hole_line, host_names, report_damage_of};
 use crate::paths::{explain, state_dir, store_for_reading};
 use crate::table::{write_document, write_json, write_rows};
 use crate::when;
@@ -33,7 +32,7 @@ pub(crate) fn sql(args: &SqlArgs, out: &mut dyn Write) -> anyhow::Result<Outcome
     let session = Sql::open(&args.store.path()).map_err(explain)?;
     match cpumon_export::sql(&session, &args.query, args.format.get().file(), out) {
         Err(error) if !error.is_broken_pipe() => Err(error.into()),
-        _ => Ok(damage::report_of(&session.damage(), session.path(), Outcome::Done)),
+        _ => Ok(report_damage_of(&session.damage(), session.path(), Outcome::Done)),
     }
 }
 
@@ -49,7 +48,7 @@ pub(crate) fn check(args: &StoreCheckArgs, out: &mut dyn Write) -> anyhow::Resul
     }
     let report = checked?;
     // The copy can be read where the list of hosts of the original cannot.
-    let names = damage::names(args.salvage.as_deref().unwrap_or(&args.file));
+    let names = host_names(args.salvage.as_deref().unwrap_or(&args.file));
     match args.format.get() {
         OutputFormat::Table => {
             write_report(&report, &args.file, &names, out).context("cannot write the report")?;
@@ -82,7 +81,7 @@ fn write_report(
         writeln!(out, "file       {}", escape(line))?;
     }
     for hole in report.damage.holes.iter().take(SHOWN) {
-        writeln!(out, "hole       {}", damage::line(hole, names))?;
+        writeln!(out, "hole       {}", hole_line(hole, names))?;
     }
     let more = report.damage.more + report.damage.holes.len().saturating_sub(SHOWN) as u64;
     if more > 0 {
