@@ -1,11 +1,9 @@
 //! The sources of data for the screens: this machine ([`LocalFeed`]), a receiver elsewhere ([`RemoteFeed`]), this process's own
 //! receiver ([`HubFeed`]), a store ([`StoreFeed`]), a recording or a context-switch trace ([`ReplayFeed`]).
 
-mod hub;
 mod local;
-mod remote;
-mod replay;
-mod store;
+mod receiver;
+mod recorded;
 
 use std::collections::VecDeque;
 use std::fmt::Display;
@@ -20,11 +18,9 @@ use cpumon_tui::{FeedError, TimeWords};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-pub use hub::HubFeed;
 pub use local::LocalFeed;
-pub use remote::RemoteFeed;
-pub use replay::{ReplayFeed, TraceFeedError};
-pub use store::StoreFeed;
+pub use receiver::{HubFeed, RemoteFeed};
+pub use recorded::{ReplayFeed, StoreFeed, TraceFeedError};
 
 use crate::when;
 
