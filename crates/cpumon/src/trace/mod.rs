@@ -1,19 +1,17 @@
 //! `cpumon trace`: records context switches, reports where the time went in a recording, shows it in the browser and on the screens,
 //! and exports it for other programs. The reports share this file's code: opening the trace, its range, and the format of values.
 
-mod path;
 mod record;
 mod report;
 mod stored;
 mod view;
 mod waits;
 
-pub(crate) use path::path;
 pub(crate) use record::record;
 pub(crate) use report::report;
 pub(crate) use stored::{get, list, take};
 pub(crate) use view::{export, top, view};
-pub(crate) use waits::{delays, histogram, wakers};
+pub(crate) use waits::{delays, histogram, path, wakers};
 
 use std::io::{self, BufReader, Write};
 use std::path::Path;
