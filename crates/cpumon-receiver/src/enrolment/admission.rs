@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use cpumon_link::tls::files::{self, field, unhex};
 use cpumon_link::tls::{Code, TlsError, random};
 
-use super::EnrolmentError;
-use super::registry::EnrolledHost;
+use super::{EnrolledHost, EnrolmentError};
 use crate::clock::wall_s;
 
 /// Most unused tokens at one time.

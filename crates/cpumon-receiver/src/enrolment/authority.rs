@@ -19,9 +19,8 @@ use rustls::pki_types::{CertificateDer, CertificateSigningRequestDer, PrivateKey
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
-use super::EnrolmentError;
 use super::admission::{Decision, PendingRequest, Requests, TokenScope, Tokens, use_up};
-use super::registry::{DEVICE_VALID_FOR, EnrolledHost, Registry};
+use super::{DEVICE_VALID_FOR, EnrolledHost, EnrolmentError, Registry};
 use crate::clock::wall_s;
 
 /// Asks whether this machine's clock can be right; `None`: it can.

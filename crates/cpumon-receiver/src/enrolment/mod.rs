@@ -1,16 +1,27 @@
 //! Who is let in: the receiver's identity and the certificates that it signs, enrolled hosts, and devices that ask with a token or without.
+//!
+//! [`Registry`]: the enrolled hosts, a file each, and whether a key is let in. The files are read again when they change, so that a host
+//! revoked by another process is refused at once.
 
 mod admission;
 mod authority;
-mod registry;
 
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
+
+use cpumon_files::LockFile;
 use cpumon_link::tls::TlsError;
+use cpumon_link::tls::files::{self, field, unhex};
+
+use crate::clock::wall_s;
+use crate::lock;
 
 pub(crate) use self::admission::ShownRequest;
 pub use self::admission::{BoundHost, Decision, PendingRequest, REQUEST_WAITS, Requests, TokenScope};
 pub use self::authority::Authority;
 pub(crate) use self::authority::{key_of_request, named_host};
-pub use self::registry::{DEVICE_VALID_FOR, EnrolledHost, Registry};
 
 /// An operation on tokens, requests or enrolled hosts that failed.
 #[derive(Debug, thiserror::Error)]
@@ -46,4 +57,236 @@ pub enum EnrolmentError {
     UnknownHost(String),
     #[error("{0}: several enrolled hosts have this name; give the id (`cpumon hosts enrolled` lists them)")]
     AmbiguousHost(String),
+}
+
+/// How long a device's certificate is good, on the receiver's clock. It is renewed when a third of this is left.
+pub const DEVICE_VALID_FOR: Duration = Duration::from_hours(365 * 24);
+/// The directory is checked for changes after this long.
+const CHECK_EVERY: Duration = Duration::from_millis(500);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EnrolledHost {
+    /// Id of the machine, which its records must name.
+    pub host: [u8; 16],
+    /// Its name when it was enrolled.
+    pub name: String,
+    /// Hashes of its public keys: the one in use, and a newer one that was signed but not used yet.
+    pub keys: Vec<[u8; 32]>,
+    /// When it was enrolled, s since the epoch.
+    pub enrolled_s: u64,
+    /// When its certificate expires, s since the UNIX epoch.
+    pub expires_s: u64,
+    /// When it was revoked, s since the UNIX epoch; 0: never.
+    pub revoked_s: u64,
+}
+
+impl EnrolledHost {
+    fn text(&self) -> String {
+        let keys: Vec<String> = self.keys.iter().map(hex::encode).collect();
+        format!(
+            "name: {}\nkeys: {}\nenrolled: {}\nexpires: {}\nrevoked: {}\n",
+            self.name,
+            keys.join(" "),
+            self.enrolled_s,
+            self.expires_s,
+            self.revoked_s
+        )
+    }
+
+    fn parse(host: [u8; 16], text: &str) -> Option<Self> {
+        Some(Self {
+            host,
+            name: field(text, "name")?.to_owned(),
+            keys: field(text, "keys")?.split(' ').map(unhex).collect::<Option<_>>()?,
+            enrolled_s: field(text, "enrolled")?.parse().ok()?,
+            expires_s: field(text, "expires")?.parse().ok()?,
+            revoked_s: field(text, "revoked")?.parse().ok()?,
+        })
+    }
+
+    /// A third of its certificate's time or less is left by this machine's clock.
+    fn is_nearly_over(&self) -> bool {
+        self.expires_s.saturating_sub(wall_s()) < DEVICE_VALID_FOR.as_secs() / 3
+    }
+}
+
+/// The enrolled hosts in one directory, with a cache that is checked twice a second.
+#[derive(Debug)]
+pub struct Registry {
+    dir: PathBuf,
+    cache: Mutex<Cache>,
+}
+
+#[derive(Debug, Default)]
+struct Cache {
+    hosts: Vec<EnrolledHost>,
+    /// Ids of the same hosts.
+    ids: Arc<HashSet<[u8; 16]>>,
+    modified: Option<SystemTime>,
+    checked: Option<Instant>,
+}
+
+impl Registry {
+    fn open(dir: &Path) -> Result<Self, TlsError> {
+        let registry = Self { dir: dir.to_owned(), cache: Mutex::default() };
+        registry.with(|_| ())?;
+        Ok(registry)
+    }
+
+    /// Every host that was ever enrolled, revoked ones included.
+    pub fn hosts(&self) -> Result<Vec<EnrolledHost>, EnrolmentError> {
+        Ok(self.with(|cache| cache.hosts.clone())?)
+    }
+
+    fn with<T>(&self, read: impl FnOnce(&Cache) -> T) -> Result<T, TlsError> {
+        let mut cache = lock(&self.cache);
+        if cache.checked.is_none_or(|checked| checked.elapsed() >= CHECK_EVERY) {
+            let modified = std::fs::metadata(&self.dir).and_then(|meta| meta.modified());
+            let modified = modified.map_err(files::failed("read", &self.dir))?;
+            // Times of files are coarser than these checks: a change right after one may leave the time as it was. So a
+            // directory that changed just now is read a second time.
+            let is_settled = modified.elapsed().is_ok_and(|age| age > CHECK_EVERY * 2);
+            if cache.modified != Some(modified) || !is_settled {
+                cache.hosts = self.load()?;
+                cache.ids = Arc::new(cache.hosts.iter().map(|host| host.host).collect());
+                cache.modified = Some(modified);
+            }
+            cache.checked = Some(Instant::now());
+        }
+        Ok(read(&cache))
+    }
+
+    fn load(&self) -> Result<Vec<EnrolledHost>, TlsError> {
+        let mut hosts = Vec::new();
+        // A file that is being written has a temporary name, which is no host id.
+        for (host, path) in files::list_hex(&self.dir)? {
+            // None: it was removed since the directory was listed.
+            hosts.extend(read_host(host, &path)?);
+        }
+        hosts.sort_by(|a, b| (&a.name, a.host).cmp(&(&b.name, b.host)));
+        Ok(hosts)
+    }
+
+    pub(crate) fn put(&self, host: &EnrolledHost) -> Result<(), TlsError> {
+        files::write(&self.dir.join(hex::encode(host.host)), host.text().as_bytes(), false)?;
+        // So that this process sees its own change at once.
+        lock(&self.cache).checked = None;
+        Ok(())
+    }
+
+    /// The host with this key, if it is let in.
+    ///
+    /// # Errors
+    /// The files cannot be read: then no device is let in.
+    pub fn find_key(&self, key: &[u8; 32]) -> Result<Option<EnrolledHost>, EnrolmentError> {
+        let is_it = |host: &&EnrolledHost| host.revoked_s == 0 && host.keys.contains(key);
+        Ok(self.with(|cache| cache.hosts.iter().find(is_it).cloned())?)
+    }
+
+    /// Whether a key is let in by what the files say now.
+    fn has_key_now(&self, key: &[u8; 32]) -> Result<bool, TlsError> {
+        Ok(self.load()?.iter().any(|host| host.revoked_s == 0 && host.keys.contains(key)))
+    }
+
+    /// The ids of all hosts that were ever enrolled: no other sender may speak for them.
+    pub(crate) fn ids(&self) -> Result<Arc<HashSet<[u8; 16]>>, EnrolmentError> {
+        Ok(self.with(|cache| Arc::clone(&cache.ids))?)
+    }
+
+    /// What is known of a host, by what the files say now.
+    pub fn find(&self, host: [u8; 16]) -> Result<Option<EnrolledHost>, EnrolmentError> {
+        Ok(read_host(host, &self.dir.join(hex::encode(host)))?)
+    }
+
+    /// Held while an entry is read and changed: of two processes that do so at once, one waits for the other.
+    fn lock(&self) -> Result<LockFile, TlsError> {
+        let path = self.dir.join("lock");
+        LockFile::wait(&path).map_err(|error| files::failed("lock", &path)(std::io::Error::other(error)))
+    }
+
+    /// Changes a host's entry as it is in its file now, under the lock. `None` from `change`, or no such host: nothing is written.
+    fn update(
+        &self,
+        host: [u8; 16],
+        change: impl FnOnce(EnrolledHost) -> Option<EnrolledHost>,
+    ) -> Result<Option<EnrolledHost>, TlsError> {
+        let _lock = self.lock()?;
+        let known = self.load()?.into_iter().find(|known| known.host == host);
+        let changed = known.and_then(change);
+        if let Some(changed) = &changed {
+            self.put(changed)?;
+        }
+        Ok(changed)
+    }
+
+    /// A device came with this key: keys before it are good no longer.
+    pub(crate) fn settle_key(&self, host: [u8; 16], key: &[u8; 32]) -> Result<(), EnrolmentError> {
+        let is_newer = |known: &EnrolledHost| known.keys.len() > 1 && known.keys.last() == Some(key);
+        if !self.find_key(key)?.is_some_and(|known| is_newer(&known)) {
+            return Ok(());
+        }
+        let settled =
+            |known: EnrolledHost| is_newer(&known).then(|| EnrolledHost { keys: vec![*key], ..known });
+        self.update(host, settled)?;
+        Ok(())
+    }
+
+    /// The host with this name or id. A text that is an id is no name: a device could be enrolled under another one's id.
+    ///
+    /// # Errors
+    /// There is no such host, or several have the name.
+    pub fn named(&self, name_or_id: &str) -> Result<EnrolledHost, EnrolmentError> {
+        let hosts = self.hosts()?;
+        let id: Option<[u8; 16]> = unhex(&name_or_id.replace('-', ""));
+        let is_it = |host: &&EnrolledHost| match id {
+            Some(id) => host.host == id,
+            None => host.name == name_or_id,
+        };
+        let mut found = hosts.iter().filter(is_it);
+        let (Some(host), other) = (found.next(), found.next()) else {
+            return Err(EnrolmentError::UnknownHost(name_or_id.to_owned()));
+        };
+        if other.is_some() {
+            return Err(EnrolmentError::AmbiguousHost(name_or_id.to_owned()));
+        }
+        Ok(host.clone())
+    }
+
+    /// Refuses a host from now on, by name or id.
+    pub fn revoke(&self, name_or_id: &str) -> Result<EnrolledHost, EnrolmentError> {
+        let host = self.named(name_or_id)?;
+        let revoked =
+            self.update(host.host, |known| Some(EnrolledHost { revoked_s: wall_s().max(1), ..known }))?;
+        revoked.ok_or_else(|| EnrolmentError::UnknownHost(name_or_id.to_owned()))
+    }
+}
+
+fn read_host(host: [u8; 16], path: &Path) -> Result<Option<EnrolledHost>, TlsError> {
+    let Some(bytes) = files::read(path)? else { return Ok(None) };
+    let damaged = || TlsError::Damaged { path: path.to_owned(), reason: "a line is missing".to_owned() };
+    EnrolledHost::parse(host, &String::from_utf8_lossy(&bytes)).map(Some).ok_or_else(damaged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_enrolled_under_the_id_of_another_one_does_not_hide_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let registry = Registry::open(dir.path()).unwrap();
+        let id = hex::encode([7; 16]);
+        for (host, name) in [([7; 16], "web"), ([8; 16], id.as_str())] {
+            let host = EnrolledHost {
+                host,
+                name: name.to_owned(),
+                keys: vec![host.repeat(2).try_into().unwrap()],
+                ..EnrolledHost::default()
+            };
+            registry.put(&host).unwrap();
+        }
+        assert_eq!(registry.named(&id).unwrap().host, [7; 16]);
+        assert!(registry.revoke(&id).unwrap().revoked_s > 0);
+        assert_eq!(registry.find([8; 16]).unwrap().unwrap().revoked_s, 0);
+    }
 }
