@@ -1,10 +1,9 @@
-//! The receiver's side of connections with enrolled devices (TLS), and how one ends. `listener` accepts them, within the limits of
-//! `server`; `serve` is the thread of one connection, `consent` its wait for a user who lets the device in. `session` takes the
-//! records of a device to the hub and the store, `channel` by `channel`.
+//! The receiver's side of connections with enrolled devices (TLS), and how one ends. `serve` accepts them, within the limits of `server`,
+//! each on a thread; `consent` is the wait for a user who lets a device in. `session` takes the records of a device to the hub and the
+//! store, `channel` by `channel`.
 
 mod channel;
 mod consent;
-mod listener;
 mod serve;
 mod server;
 mod session;
@@ -19,7 +18,7 @@ use cpumon_wire::connection::ByeReason;
 
 use crate::enrolment::EnrolmentError;
 
-pub use self::listener::{DeviceListener, leave_address};
+pub use self::serve::{DeviceListener, leave_address};
 pub use self::server::DeviceServer;
 
 /// Why a device's connection is ended: for the program, and for people.
