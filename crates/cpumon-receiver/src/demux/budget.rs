@@ -11,6 +11,14 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Most sources with an allowance of their own at one time; those beyond share one allowance.
 const MAX_SOURCES: usize = 8_192;
+/// A host that gave out an interval keeps its place for so long when nothing comes from it, ns.
+pub(super) const KEEPS_PLACE_NS: u64 = 10_000_000_000;
+/// A place is searched for at most this often, ns: it takes a walk over the whole table.
+pub(super) const MAKE_SPACE_EVERY_NS: u64 = 1_000_000;
+/// Hosts that are silent give back what they hold after this time, ns.
+pub(super) const RELEASE_AFTER_NS: u64 = 30_000_000_000;
+/// A flush gives out snapshots of about so many bytes; the next one goes on. The thread that flushes receives datagrams, too.
+pub(super) const FLUSH_BYTES: usize = 8 << 20;
 /// A source may send what it may in so many ms at once: a receiver that was stopped takes in what waited in its socket.
 const BURST_MS: u64 = 2_000;
 

@@ -7,9 +7,11 @@ use std::net::{IpAddr, SocketAddr};
 use cpumon_model::{HostId, HostInfo, HostStatus, Interval, Moment, SourceKind, Trust};
 use cpumon_wire::v1::{Assembler, AssemblerLimits, Datagram};
 
-use super::budget::{Arrival, Charge, DemuxOptions, IntervalOutput, SourceBudget, count_datagram};
-use super::host_table::{FLUSH_BYTES, KEEPS_PLACE_NS, MAKE_SPACE_EVERY_NS, RELEASE_AFTER_NS};
-use super::rejects::Rejected;
+use super::budget::{
+    Arrival, Charge, DemuxOptions, FLUSH_BYTES, IntervalOutput, KEEPS_PLACE_NS, MAKE_SPACE_EVERY_NS,
+    RELEASE_AFTER_NS, SourceBudget, count_datagram,
+};
+use crate::counts::Rejected;
 
 #[derive(Debug, Default)]
 pub(super) struct V1Table {

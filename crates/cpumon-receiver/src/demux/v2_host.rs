@@ -14,8 +14,8 @@ use cpumon_wire::{DecodeError, Reason};
 use super::budget::{Arrival, Charge, count_datagram};
 use super::gather::{Added, Fragments, Gather, Space, Work};
 use super::known::{KnownSnapshot, ListTurn};
-use super::rejects::Rejected;
 use super::sparse::keep_whole_delays;
+use crate::counts::Rejected;
 
 /// Snapshots that may come in at the same time.
 const MAX_PENDING: usize = 3;
