@@ -18,11 +18,11 @@ use cpumon_link::receiving::UdpReceiver;
 use cpumon_query::status;
 use cpumon_wire::encrypted::GroupKey;
 
+use crate::ReceiverError;
 use crate::demux::{Demux, DemuxOptions, RejectKind, SourceRate};
 use crate::process::HeapWatch;
 use crate::status::ReceiverState;
 use crate::storing::Sink;
-use crate::{ReceiverError, clock};
 
 /// How long one wait for datagrams lasts: an incomplete set is checked again after it.
 const WAIT: Duration = Duration::from_millis(100);
@@ -91,7 +91,7 @@ pub fn run(
         let mut received = None;
         receiver.recv_batch(WAIT, &mut |datagram, from| {
             // The clocks are read once a batch: it is taken from the kernel in one call.
-            let now = *received.get_or_insert_with(clock::now);
+            let now = *received.get_or_insert_with(cpumon_agent::now);
             // A rejected datagram is counted by the demux, with its sender and the reason.
             let _ = demux.accept(datagram, from, now, &mut |status, interval| {
                 sink.take_received(status, interval);
@@ -99,7 +99,7 @@ pub fn run(
         })?;
         // Also while nothing arrives: the last snapshot of a host that went silent is given out, too.
         if Instant::now() >= next_flush {
-            demux.flush(clock::now(), &mut |status, interval| sink.take_received(status, interval));
+            demux.flush(cpumon_agent::now(), &mut |status, interval| sink.take_received(status, interval));
             next_flush = Instant::now() + FLUSH_EVERY;
         }
         group_keys.work(&mut demux);

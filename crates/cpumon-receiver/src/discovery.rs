@@ -18,10 +18,9 @@ use cpumon_wire::dns_sd::{
     Instance, MAX_ADDRESSES, PORT, ReplyTo, announcement, answer, goodbye, read_query,
 };
 
-use crate::ReceiverError;
-use crate::clock::mono_ns;
 use crate::counts::{MAX_SOURCES, SharedCounts};
 use crate::enrolment::Authority;
+use crate::{ReceiverError, mono_ns};
 
 /// Limits of answers: to all senders together, and to one source.
 const ALL: Rate = Rate { amount: 20, seconds: 1, burst_ms: 2_000 };

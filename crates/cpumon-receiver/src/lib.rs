@@ -14,7 +14,6 @@
 
 #![allow(missing_docs, reason = "an inner crate: names that say everything have no doc")]
 
-mod clock;
 mod connection;
 pub mod counts;
 mod datagrams;
@@ -44,4 +43,18 @@ pub use traces::{AskError, Requests, TraceLimits, own_traces_dir};
 /// What a thread that panicked left locked is used all the same: at worst a count is wrong.
 fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Now on this machine's wall clock, ns since the UNIX epoch.
+fn wall_ns() -> i64 {
+    cpumon_agent::now().wall_ns
+}
+
+/// Now on this machine's wall clock, s since the UNIX epoch.
+fn wall_s() -> u64 {
+    u64::try_from(wall_ns() / 1_000_000_000).unwrap_or(0)
+}
+
+fn mono_ns() -> u64 {
+    cpumon_agent::now().mono_ns
 }

@@ -14,7 +14,7 @@ use cpumon_store::traces_dir;
 use crate::process::HeapWatch;
 use crate::storing::Sink;
 use crate::traces::{OwnTraces, TraceLimits, own_traces_dir};
-use crate::{ReceiverError, clock};
+use crate::{ReceiverError, wall_ns};
 
 const NO_BPF: &str = "Recording this machine needs BPF: run the receiver as root, or see `cpumon doctor`.";
 
@@ -33,7 +33,7 @@ pub fn run(mut sampler: Sampler, sink: &Sink, mut flight: Option<Flight>, stop: 
             Ok(Some(step)) => {
                 last_error.clear();
                 status.last = step.snapshot.end;
-                status.received_wall_ns = clock::wall_ns();
+                status.received_wall_ns = wall_ns();
                 status.thread_count = step.snapshot.thread_count;
                 status.process_count = step.snapshot.process_count;
                 status.loss = LossCounts { snapshots: status.loss.snapshots + 1, ..status.loss };

@@ -5,10 +5,10 @@ use std::sync::{Arc, OnceLock};
 
 use cpumon_query::status;
 
-use crate::clock;
 use crate::connection::DeviceServer;
 use crate::counts::SharedCounts;
 use crate::storing::StoreHandle;
+use crate::wall_ns;
 
 pub struct ReceiverState {
     started_wall_ns: i64,
@@ -30,7 +30,7 @@ impl ReceiverState {
         traces: Option<Arc<SharedCounts<status::Traces>>>,
     ) -> Self {
         let (connections, receiver) = (OnceLock::new(), SharedCounts::default());
-        Self { started_wall_ns: clock::wall_ns(), udp, http, connections, store, traces, receiver }
+        Self { started_wall_ns: wall_ns(), udp, http, connections, store, traces, receiver }
     }
 
     /// The address of the TLS listener, if there is one.
@@ -50,7 +50,7 @@ impl ReceiverState {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             started_wall_ns: self.started_wall_ns,
-            now_wall_ns: clock::wall_ns(),
+            now_wall_ns: wall_ns(),
             udp: self.udp.iter().map(ToString::to_string).collect(),
             http: self.http.to_string(),
             receiver: self.receiver.status(),

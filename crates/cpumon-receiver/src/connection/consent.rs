@@ -16,10 +16,9 @@ use cpumon_wire::connection::{ByeReason, MAX_SMALL_MESSAGE_BYTES, Message};
 
 use super::server::{DeviceServer, DeviceTurn};
 use super::{CHECK_EVERY, End, bye};
-use crate::clock::mono_ns;
 use crate::counts::MAX_SOURCES;
 use crate::enrolment::{Decision, PendingRequest, REQUEST_WAITS, ShownRequest, key_of_request, named_host};
-use crate::lock;
+use crate::{lock, mono_ns};
 
 /// Requests that wait at one time, in all and of one source.
 const MAX_WAITING: usize = 32;

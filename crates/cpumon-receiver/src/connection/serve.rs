@@ -27,12 +27,11 @@ use super::consent::{Applicant, new_tries};
 use super::server::{Counter, DeviceServer, DeviceTurn, DeviceTurns};
 use super::session::{DevicePeer, DeviceSession};
 use super::{AbortCheck, CHECK_EVERY, End, Refusal, bye, flush, refusal};
-use crate::ReceiverError;
-use crate::clock::{mono_ns, wall_ns};
 use crate::counts::{MAX_SOURCES, SharedCounts};
 use crate::discovery::Responder;
 use crate::enrolment::{Authority, EnrolledHost, EnrolmentError, named_host};
 use crate::storing::Sink;
+use crate::{ReceiverError, mono_ns, wall_ns};
 
 const STACK_BYTES: usize = 1 << 20;
 const HANDSHAKE_TIME: Duration = Duration::from_secs(5);

@@ -18,7 +18,7 @@ use super::{AbortCheck, End, Refusal, bye, refusal};
 use crate::demux::{MemoryLimits, Rejected};
 use crate::storing::Sink;
 use crate::traces::{OfferedTrace, SentTrace};
-use crate::{clock, lock};
+use crate::{lock, mono_ns};
 
 /// Channels that a device may have open, and those of them whose records may come packed: the past and the present. An older one
 /// gives way.
@@ -129,7 +129,7 @@ impl DeviceSession {
         let new = received - std::mem::replace(&mut self.received_bytes, received);
         if new > 0 {
             self.received_at = Instant::now();
-            self.bucket.spend(new, clock::mono_ns());
+            self.bucket.spend(new, mono_ns());
         }
         new
     }
@@ -202,7 +202,7 @@ impl DeviceSession {
             // What was not put is never committed.
             if is_taken { put } else { u64::MAX }
         };
-        let taken = channel.take(record, clock::now(), watch, &mut out);
+        let taken = channel.take(record, cpumon_agent::now(), watch, &mut out);
         if taken.as_ref().is_err_and(|refusal| refusal.reason == ByeReason::Protocol) {
             memory.loss.rejected += 1;
         }
@@ -282,7 +282,7 @@ impl DeviceSession {
         }
         let cost = unpacked.map_err(|error| bye(ByeReason::Protocol, &error.to_string()))?;
         // The bytes on the wire are counted already; the rest is what unpacking costs beyond them.
-        self.bucket.spend(cost.saturating_sub(packed.len() as u64), clock::mono_ns());
+        self.bucket.spend(cost.saturating_sub(packed.len() as u64), mono_ns());
         let taken = self.record(channel, &record, watch);
         // A full snapshot comes seldom.
         record.clear();

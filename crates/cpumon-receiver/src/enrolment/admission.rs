@@ -8,7 +8,7 @@ use cpumon_link::tls::files::{self, field, unhex};
 use cpumon_link::tls::{Code, TlsError, random};
 
 use super::{EnrolledHost, EnrolmentError};
-use crate::clock::wall_s;
+use crate::wall_s;
 
 /// Most unused tokens at one time.
 const MAX_TOKENS: usize = 1000;

@@ -21,7 +21,7 @@ use rustls::{RootCertStore, ServerConfig};
 
 use super::admission::{Decision, PendingRequest, Requests, TokenScope, Tokens, use_up};
 use super::{DEVICE_VALID_FOR, EnrolledHost, EnrolmentError, Registry};
-use crate::clock::wall_s;
+use crate::wall_s;
 
 /// Asks whether this machine's clock can be right; `None`: it can.
 type AskForDoubt = Box<dyn Fn() -> Option<ClockDoubt> + Send + Sync>;

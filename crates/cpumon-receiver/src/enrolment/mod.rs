@@ -15,8 +15,7 @@ use cpumon_files::LockFile;
 use cpumon_link::tls::TlsError;
 use cpumon_link::tls::files::{self, field, unhex};
 
-use crate::clock::wall_s;
-use crate::lock;
+use crate::{lock, wall_s};
 
 pub(crate) use self::admission::ShownRequest;
 pub use self::admission::{BoundHost, Decision, PendingRequest, REQUEST_WAITS, Requests, TokenScope};

@@ -22,7 +22,7 @@ use self::time_line::TimeLines;
 use crate::enrolment::Authority;
 use crate::hub::{Hub, is_undescribed};
 use crate::traces::TraceStore;
-use crate::{clock, lock};
+use crate::{lock, wall_ns};
 
 pub use self::store::{StoreHandle, hosts_of_store, past_of_store};
 
@@ -183,7 +183,7 @@ impl Sink {
 
     /// Gives back what silent hosts that are not authenticated have in memory.
     pub fn forget_silent(&self) {
-        self.hub.forget_silent(clock::wall_ns());
+        self.hub.forget_silent(wall_ns());
     }
 
     /// What the recent past of all hosts takes, bytes.
@@ -252,7 +252,7 @@ impl Claims {
     /// Turns a host that came by datagram into the one that its address claims to be. False, and counted: there are enough of those.
     fn take(&self, status: &mut HostStatus, interval: &mut Interval) -> bool {
         claim(status, interval);
-        let is_taken = self.place(interval.host, clock::now().mono_ns);
+        let is_taken = self.place(interval.host, cpumon_agent::now().mono_ns);
         self.refused.fetch_add(u64::from(!is_taken), Ordering::Relaxed);
         is_taken
     }

@@ -19,7 +19,7 @@ use cpumon_query::{DamageReport, HostRecord, Seek, seek, status};
 use cpumon_store::{QueueOptions, Reader, StoreOptions, StoreState, WriterHandle, WriterThread};
 
 use crate::hub::Past;
-use crate::{ReceiverError, clock, lock};
+use crate::{ReceiverError, lock, mono_ns};
 
 /// The store's writer thread and a reader for what was kept before this start.
 #[derive(Debug)]
@@ -154,7 +154,7 @@ impl Tasks {
 impl Earlier {
     /// Reads the names of a store and of its hosts.
     pub(super) fn read(path: &Path, hosts: &[HostRecord]) -> Self {
-        let now = clock::now();
+        let now = cpumon_agent::now();
         let oldest_ns = now.wall_ns.saturating_sub(NEWEST_NS);
         let mut recent: Vec<&HostRecord> =
             hosts.iter().filter(|host| host.last_wall_ns.is_some_and(|last| last >= oldest_ns)).collect();
@@ -171,7 +171,7 @@ impl Earlier {
         if all.is_empty() {
             return;
         }
-        if clock::mono_ns() > self.needed_until_mono_ns {
+        if mono_ns() > self.needed_until_mono_ns {
             *all = HashMap::new();
             return;
         }
@@ -237,7 +237,7 @@ mod tests {
     const BOOT: BootId = BootId([8; 16]);
 
     fn interval(boot: BootId, name: &str, comm: &str) -> Interval {
-        let now = clock::now();
+        let now = cpumon_agent::now();
         let key = ProcessKey { pid: 5, start_ns: 9 };
         let info = Arc::new(ProcessInfo { name: name.into(), ..ProcessInfo::default() });
         let parent_pid = if name.is_empty() { 0 } else { 3 };

@@ -17,8 +17,7 @@ use cpumon_wire::connection::TraceAnswer;
 
 use super::job::RECORDINGS;
 use super::storage::{Storage, Unstored};
-use crate::clock::mono_ns;
-use crate::lock;
+use crate::{lock, mono_ns};
 
 /// How long a user waits for the answer of the device.
 const ANSWER_LIMIT: Duration = Duration::from_secs(4);

@@ -24,9 +24,8 @@ use super::files::{
 use super::job::{
     BROUGHT, KeptTrace, OFFER_KIB, OfferedTrace, TraceJob, TraceLimits, TraceSlot, bytes_of, surplus,
 };
-use crate::ReceiverError;
-use crate::clock::{mono_ns, wall_ns};
 use crate::counts::SharedCounts;
+use crate::{ReceiverError, mono_ns, wall_ns};
 
 const MAX_TRANSFERS: usize = 8;
 /// A transfer has a minute and so many bytes a second, then another host has its turn.

@@ -170,7 +170,7 @@ fn a_trace_is_stored_once_with_what_it_says() {
 #[test]
 fn a_trace_of_the_future_has_the_time_of_its_receipt() {
     let test = TestTraceStore::start(1 << 20);
-    let now = crate::clock::wall_ns();
+    let now = crate::wall_ns();
     let hour_ns = 3_600_000_000_000;
     for wall_ns in [i64::MAX, i64::MAX - 1_500_000_000, now + 25 * hour_ns, now + 23 * hour_ns] {
         let began = Moment { wall_ns, ..BEGAN };

@@ -1,8 +1,8 @@
 //! Who gets in and who does not: tokens, certificates, keys.
 
 use super::*;
-use crate::clock::wall_s;
 use crate::enrolment::{BoundHost, DEVICE_VALID_FOR, EnrolledHost, EnrolmentError, TokenScope};
+use crate::wall_s;
 
 const DAY_S: u64 = 86_400;
 
