@@ -15,8 +15,8 @@ use serde::Deserialize;
 
 use crate::cli::{AuditArgs, KeyAction, KeyArgs, LoginTokenAction, LoginTokenArgs, OutputFormat};
 use crate::exit::{Outcome, say};
+use crate::output::write_texts;
 use crate::paths::{key_file, state_dir, store_for_writing};
-use crate::table::write_texts;
 use crate::when;
 
 /// Path of a file beside the default store.

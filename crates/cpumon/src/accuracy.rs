@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::cli::{AccuracyArgs, OutputFormat};
 use crate::exit::{Outcome, Signals};
-use crate::table::{paragraph, terminal_columns, write_columns, write_json, write_rows};
+use crate::output::{paragraph, terminal_columns, write_columns, write_json, write_rows};
 
 /// Time between two readings: short enough to read each thread off its CPU near the start and near the end.
 const PAUSE: Duration = Duration::from_millis(100);

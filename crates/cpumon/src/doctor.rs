@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::cli::{DoctorArgs, OutputFormat};
 use crate::exit::Outcome;
-use crate::table::{terminal_columns, write_json, write_texts};
+use crate::output::{terminal_columns, write_json, write_texts};
 
 pub fn doctor(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let options = DoctorOptions {

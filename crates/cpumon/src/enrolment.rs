@@ -18,8 +18,8 @@ use crate::cli::{
     AcceptArgs, DiscoverCommandArgs, EnrolledArgs, OutputFormat, RejectArgs, RevokeArgs, StateArgs, TokenArgs,
 };
 use crate::exit::{Outcome, say};
+use crate::output::write_texts;
 use crate::paths::{state_dir, store_for_writing};
-use crate::table::write_texts;
 use crate::when;
 
 fn open(args: &StateArgs) -> anyhow::Result<Authority> {

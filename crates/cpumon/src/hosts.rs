@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::cli::{HostsArgs, OutputFormat};
 use crate::client::Client;
 use crate::exit::{Outcome, Usage, say};
-use crate::table::{terminal_columns, write_columns, write_json};
+use crate::output::{terminal_columns, write_columns, write_json};
 use crate::when;
 
 pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {

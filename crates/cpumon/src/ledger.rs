@@ -18,8 +18,8 @@ use cpumon_query::{QueryError, Shown};
 use crate::cli::LedgerArgs;
 use crate::exit::{Outcome, Signals, Usage, say};
 use crate::known_hosts::KnownHosts;
+use crate::output::{Table, paragraph, terminal_columns};
 use crate::past::{Past, explained};
-use crate::table::{Table, paragraph, terminal_columns};
 use crate::when;
 
 pub fn ledger(args: &LedgerArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {

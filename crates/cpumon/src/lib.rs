@@ -28,7 +28,6 @@ mod serve;
 mod serving;
 mod status;
 mod store;
-mod table;
 mod top;
 mod trace;
 pub mod units;

@@ -14,8 +14,8 @@ use cpumon_tui::{report_head, report_notes};
 
 use crate::cli::{FindArgs, GapsArgs, OutputFormat, ReportArgs};
 use crate::exit::{Outcome, Usage};
+use crate::output::{paragraph, terminal_columns, write_rows};
 use crate::past::{Past, answered};
-use crate::table::{paragraph, terminal_columns, write_rows};
 use crate::when;
 
 /// The filter of `--filter` and `--within`.

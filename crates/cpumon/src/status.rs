@@ -13,7 +13,7 @@ use crate::cli::{OutputFormat, StatusArgs};
 use crate::client::Client;
 use crate::exit::{Outcome, Usage};
 use crate::hosts::{show_kinds, write_hosts};
-use crate::table::{Table, terminal_columns, write_document};
+use crate::output::{Table, terminal_columns, write_document};
 use crate::units::show_bytes;
 
 pub fn status(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {

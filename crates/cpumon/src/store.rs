@@ -20,9 +20,9 @@ use serde_json::{Value, json};
 use crate::cli::{ForgetArgs, HostsArgs, OutputFormat, SqlArgs, StoreCheckArgs};
 use crate::client::Client;
 use crate::exit::{Outcome, Signals, Usage};
+use crate::output::{write_document, write_json, write_rows};
 use crate::past::{explained, hole_line, host_names, report_damage_of};
 use crate::paths::{explain, state_dir, store_for_reading};
-use crate::table::{write_document, write_json, write_rows};
 use crate::when;
 
 pub(crate) fn sql(args: &SqlArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {

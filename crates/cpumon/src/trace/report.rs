@@ -18,7 +18,7 @@ use super::{
 };
 use crate::cli::{OutputFormat, TraceReportArgs};
 use crate::exit::Outcome;
-use crate::table::{paragraph, terminal_columns, write_columns, write_rows};
+use crate::output::{paragraph, terminal_columns, write_columns, write_rows};
 
 /// Blocks of a line in a table; a block covers several intervals, if there are more.
 const BLOCKS: u32 = 60;

@@ -14,9 +14,8 @@ use crate::cli::{TraceGetArgs, TraceListArgs, TraceTakeArgs, file_of};
 use crate::client::Client;
 use crate::exit::{Outcome, Usage, say};
 use crate::known_hosts::KnownHosts;
-use crate::output::{needs_file, to_file_or};
+use crate::output::{needs_file, to_file_or, write_texts};
 use crate::past::{Past, explained};
-use crate::table::write_texts;
 use crate::when;
 
 pub(crate) fn list(args: &TraceListArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {

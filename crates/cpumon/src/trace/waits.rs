@@ -20,7 +20,7 @@ use super::{
 };
 use crate::cli::{OutputFormat, TraceDelaysArgs, TraceHistogramArgs, TracePathArgs, TraceWakersArgs};
 use crate::exit::{Outcome, Usage, say};
-use crate::table::{paragraph, terminal_columns, write_columns, write_rows};
+use crate::output::{paragraph, terminal_columns, write_columns, write_rows};
 
 /// Culprits of a wait or a step in a table.
 const SHOWN_CULPRITS: usize = 3;
