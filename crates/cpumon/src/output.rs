@@ -67,9 +67,11 @@ impl CommandOutput {
                 out.flush().context("cannot write to standard output")?;
                 Ok(outcome)
             }
-            Self::File { file, path, is_written } => {
+            Self::File { mut file, path, is_written } => {
                 let completed = done.and_then(|outcome| {
                     if is_written || outcome == Outcome::Done {
+                        // Here, so that an error names the path once.
+                        file.file.flush().context("cannot write the file")?;
                         file.finish()?;
                     }
                     Ok(outcome)

@@ -215,6 +215,11 @@ fn a_full_disk_under_the_output_is_reported_as_that() {
         let is_plain = error.contains("cannot write") && error.contains("output: No space left on device");
         assert!(ended.status.code() == Some(1) && is_plain, "{words:?}: {error}");
     }
+    // The path of a file that is written is named once.
+    let ended = cpumon().args(["hosts", "-o", "/dev/full", "--store"]).arg(&path).output().unwrap();
+    let error = text(&ended.stderr);
+    let is_plain = error.contains("cannot write /dev/full: cannot write the file: No space left on device");
+    assert!(ended.status.code() == Some(1) && is_plain, "{error}");
 }
 
 #[test]
