@@ -40,57 +40,6 @@ pub struct TimelineLimits {
     pub from_ns: u64,
 }
 
-/// Time of idle CPUs while threads waited behind others, ns.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "json", derive(serde::Serialize, utoipa::ToSchema), schema(as = TraceOverload))]
-pub struct Overload {
-    /// Time in which any CPU was idle while any thread waited behind another.
-    pub wall_ns: u64,
-    /// The same, by idle CPU.
-    pub cpu_ns: u64,
-    /// Work that could have run: the smaller of idle CPUs and waiting threads, times time.
-    pub thread_ns: u64,
-}
-
-/// Sums up to some times.
-#[derive(Debug, Default)]
-struct OverloadSums(Vec<(u64, Overload)>);
-
-/// Who a thread is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ThreadNames<'t> {
-    /// Its number in the trace.
-    pub task: TraceTask,
-    /// Thread id and start; `None`: the trace does not name it.
-    pub thread: Option<ThreadKey>,
-    /// Process id and start.
-    pub process: Option<ProcessKey>,
-    /// Name of the thread. Hostile.
-    pub comm: Cow<'t, str>,
-    /// Name of the executable, which its threads share. Hostile.
-    pub program: Cow<'t, str>,
-    /// It works for the kernel only.
-    pub is_kernel: bool,
-}
-
-/// Who a thread is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[cfg_attr(feature = "json", derive(serde::Serialize, utoipa::ToSchema))]
-pub struct TraceThread {
-    /// Its number; −1: unknown, −2: a thread that is not followed, −3: none, the CPU was idle.
-    pub thread: i64,
-    /// Thread id; null: the trace does not say.
-    pub tid: Option<u32>,
-    /// Process id.
-    pub pid: Option<u32>,
-    /// Name. Hostile.
-    pub name: Box<str>,
-    /// Name of its program. Hostile.
-    pub program: Box<str>,
-    /// It works for the kernel only.
-    pub is_kernel: bool,
-}
-
 /// A trace in memory. Times are ns since its begin.
 #[derive(Debug, Default)]
 pub struct Timeline {
@@ -187,4 +136,55 @@ impl Timeline {
             is_kernel: names.is_some_and(|names| names.is_kernel),
         }
     }
+}
+
+/// Time of idle CPUs while threads waited behind others, ns.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Serialize, utoipa::ToSchema), schema(as = TraceOverload))]
+pub struct Overload {
+    /// Time in which any CPU was idle while any thread waited behind another.
+    pub wall_ns: u64,
+    /// The same, by idle CPU.
+    pub cpu_ns: u64,
+    /// Work that could have run: the smaller of idle CPUs and waiting threads, times time.
+    pub thread_ns: u64,
+}
+
+/// Sums up to some times.
+#[derive(Debug, Default)]
+struct OverloadSums(Vec<(u64, Overload)>);
+
+/// Who a thread is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadNames<'t> {
+    /// Its number in the trace.
+    pub task: TraceTask,
+    /// Thread id and start; `None`: the trace does not name it.
+    pub thread: Option<ThreadKey>,
+    /// Process id and start.
+    pub process: Option<ProcessKey>,
+    /// Name of the thread. Hostile.
+    pub comm: Cow<'t, str>,
+    /// Name of the executable, which its threads share. Hostile.
+    pub program: Cow<'t, str>,
+    /// It works for the kernel only.
+    pub is_kernel: bool,
+}
+
+/// Who a thread is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "json", derive(serde::Serialize, utoipa::ToSchema))]
+pub struct TraceThread {
+    /// Its number; −1: unknown, −2: a thread that is not followed, −3: none, the CPU was idle.
+    pub thread: i64,
+    /// Thread id; null: the trace does not say.
+    pub tid: Option<u32>,
+    /// Process id.
+    pub pid: Option<u32>,
+    /// Name. Hostile.
+    pub name: Box<str>,
+    /// Name of its program. Hostile.
+    pub program: Box<str>,
+    /// It works for the kernel only.
+    pub is_kernel: bool,
 }
