@@ -1,6 +1,6 @@
-//! [`EnrollArgs`]: `cpumon-agent enroll` and `cpumon enroll`. A device enrols with the command that `cpumon token` printed, or
-//! asks a receiver on the subnet, whose user accepts it. The result is an identity: keys in the state directory.
-//! [`DiscoverArgs`]: `discover`, the list of receivers on the subnet.
+//! The commands that bring a device to a receiver. `enroll` ([`EnrollArgs`]) takes the command that `cpumon token` printed, or asks a
+//! receiver on the subnet, whose user accepts the device; the result is an identity, keys in the state directory. `discover`
+//! ([`DiscoverArgs`]) lists the receivers on the subnet.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, IsTerminal, Write};

@@ -1,5 +1,5 @@
-//! The flight recorder: the last seconds of all context switches stay in memory, and are written to a directory when a rule is met,
-//! SIGUSR1 comes or a receiver asks for it. It records in a thread of its own.
+//! The flight recorder keeps the last seconds of all context switches in memory, and writes them to a directory when a rule is met, SIGUSR1
+//! arrives or a receiver asks. It records in a thread of its own. [`FlightArgs`] are its options on the command line.
 
 mod ring;
 mod rule;

@@ -1,4 +1,5 @@
-//! unix: signals, the service manager of `sd_notify(3)`, directories by the XDG rules.
+//! The agent on Unix: it handles signals, reports its state to the service manager by `sd_notify(3)`, keeps its files in the directories of
+//! the XDG rules, and reads the local time that v1 datagrams carry.
 
 mod manager;
 

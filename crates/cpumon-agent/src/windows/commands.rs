@@ -1,5 +1,5 @@
-//! [`ServiceCommand`]: `cpumon-agent service …` installs, starts, stops and removes the agent as a service of Windows, and is that service;
-//! `cpumon-agent accuracy`.
+//! The commands that the agent has on Windows only. `cpumon-agent service …` installs, starts, stops and removes the agent as a service,
+//! and the service itself runs here; `cpumon-agent accuracy` compares clocks.
 
 use std::error::Error;
 use std::ffi::{OsStr, OsString};

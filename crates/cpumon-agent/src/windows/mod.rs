@@ -1,4 +1,5 @@
-//! Windows: Ctrl-C, the service control manager, the event log, `%ProgramData%\cpumon`.
+//! The agent on Windows: it handles Ctrl-C, reports its state to the service control manager and the event log, keeps its files in
+//! `%ProgramData%\cpumon`, and reads the local time that v1 datagrams carry.
 
 mod accuracy;
 mod commands;

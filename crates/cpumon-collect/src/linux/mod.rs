@@ -1,5 +1,5 @@
-//! Linux: opens a source over /proc or, where permitted, BPF, and describes the host.
-//! The parts that both sources share: clocks, /proc/stat, process names, the user/system split, own usage.
+//! Linux: opens a source over BPF where it is permitted, else over /proc, and explains the choice. Both sources share the files beside this
+//! one: clocks, /proc/stat, control groups, process names and users.
 
 mod bpf;
 mod cgroups;

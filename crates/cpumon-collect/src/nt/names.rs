@@ -1,6 +1,8 @@
-//! What a process is called beside its executable. [`ThreadNames`]: the names that programs give their threads. Reading one takes three
-//! calls of the system, so each is read when its thread is first seen and then more and more rarely, and no pass reads more than a fixed
-//! number. [`Services`]: which services each process is, for `svchost.exe` says nothing. The command line, without its secrets.
+//! Names of processes and threads beside the name of the executable: [`ThreadNames`] has those that programs give their threads,
+//! [`Services`] the services that run in each `svchost.exe`, and [`scrubbed_command_line`] a command line without its secrets.
+//!
+//! The name of a thread takes three system calls, so each is read when its thread is first seen and then more and more rarely, and no pass
+//! reads more than a fixed number.
 
 use std::collections::HashMap;
 use std::fmt::Write;

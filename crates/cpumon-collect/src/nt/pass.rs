@@ -1,5 +1,5 @@
-//! [`Passes`]: rows of processes and threads, from whichever call of Windows, into a [`Snapshot`]. It caches the
-//! descriptions of processes, so that a pass in which nothing begins or ends allocates nothing.
+//! [`Passes`] makes a [`Snapshot`] of rows of processes and threads, from whichever call of Windows, and accounts for run time that no row
+//! has. It caches the descriptions of processes, so that a pass in which nothing begins or ends allocates nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;

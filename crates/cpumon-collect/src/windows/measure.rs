@@ -1,5 +1,5 @@
-//! [`WindowsSource`]: makes complete snapshots, by one call of the kernel or thread by thread. [`read_cycles`]: a pass over all processes
-//! with their cycles.
+//! [`WindowsSource`] makes complete snapshots, by one call of the kernel or thread by thread. [`read_cycles`] makes a pass over all
+//! processes with their CPU cycles, for the comparison of clocks.
 
 use std::io;
 

@@ -1,5 +1,5 @@
-//! Windows: one call of the kernel for all processes and threads (`nt`), or the documented lists with one call for each
-//! thread (`toolhelp`). Both make the same rows; counters that neither measures are no data.
+//! Windows: one call of the kernel lists all processes and threads (source `nt`), or the documented lists do, with one call for each thread
+//! (source `toolhelp`). Both make the same rows; counters that neither measures are no data.
 
 use cpumon_model::{HostInfo, Probes, SourceKind};
 

@@ -1,6 +1,8 @@
-//! The files of control groups. [`Mounts`]: where their hierarchies are mounted. [`Dir`]: one control group, its limit and the files that
-//! stay open. Formats: Documentation/admin-guide/cgroup-v2.rst (`cpu.max`, `cpu.stat`), scheduler/sched-bwc.rst (`cpu.cfs_quota_us`, v1's
-//! `cpu.stat`), accounting/psi.rst (`cpu.pressure`).
+//! The files of control groups: [`Mounts`] finds where their hierarchies are mounted, and [`Dir`] reads the limit and the counters of one
+//! group, whose files stay open.
+//!
+//! Formats: Documentation/admin-guide/cgroup-v2.rst (`cpu.max`, `cpu.stat`), scheduler/sched-bwc.rst (`cpu.cfs_quota_us`, v1's `cpu.stat`),
+//! accounting/psi.rst (`cpu.pressure`).
 
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;

@@ -1,6 +1,6 @@
-//! The sandbox of a running process: a seccomp filter for all its threads, and a Landlock domain and no capabilities for the calling
-//! thread and those it starts. An attacker who takes over a parser gets only the rights that the parser needs. A kernel without
-//! one of them is no reason to end: the result is reported in words.
+//! The sandbox of a running process: a seccomp filter for all its threads, and for the calling thread and those it starts a Landlock domain
+//! and fewer capabilities. An attacker who takes over a parser gets only the rights that the parser needs. A kernel without one of them is
+//! no reason to end: the result is reported in words.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,8 +1,8 @@
-//! [`TaskIterator`] reads one [`TaskRecord`] for each thread of the host. One pass over all threads inside the kernel costs a twentieth of
-//! reading a file for each.
+//! One pass over all threads of the host, inside the kernel: [`TaskIterator`] reads one [`TaskRecord`] for each thread, at a twentieth of
+//! the cost of reading a file for each.
 //!
-//! [`PassRecords`]: the records of one pass, and for how many passes each has been unchanged at its index. Most threads are idle; one that
-//! stays at the same index for some passes has its record and its sample there already, and neither is written or read again.
+//! [`PassRecords`] has the records of one pass, and for how many passes each has been unchanged at its index. Most threads are idle: one
+//! that stays at the same index for some passes has its record and its sample there already, and neither is written or read again.
 
 pub(crate) mod watch;
 

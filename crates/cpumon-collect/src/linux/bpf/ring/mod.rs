@@ -1,8 +1,8 @@
-//! Empties the probe's ring buffer into [`Event`]s, in the order in which they happened, and [`LostExits`]. A thread that ends between
-//! two snapshots leaves its final counters here.
+//! The probe's ring buffer, emptied into [`Event`]s in the order in which they happened; among them the final counters of each thread that
+//! ends between two snapshots. [`EventRing`] is the buffer, and counts the exits that did not fit into it.
 //!
-//! No thread is woken for an event. A snapshot empties the ring buffer; only when it is half full before that does a helper
-//! thread wake and empty it into memory, so that a storm or a long interval loses nothing.
+//! No thread is woken for an event. A snapshot empties the ring buffer; only when it is half full before that does a helper thread wake and
+//! empty it into memory, so that a storm or a long interval loses nothing.
 
 use std::convert::Infallible;
 use std::num::NonZeroUsize;

@@ -1,6 +1,9 @@
-//! Each CPU's account: from `struct cpu` of the probe as of the cut it makes [`CpuSample`]s whose modes add up to the time between two
-//! cuts, to the ns. The kernel's own modes are sampled at the tick and do not add up; only the split of run time into user, nice and
-//! system is taken from there. Its run queue ([`QueueTotals`]). Interrupts by line: the probe's table with the names of /proc/interrupts.
+//! The accounts of each CPU, from `struct cpu` of the probe as of the cut. [`CpuAccounts`] makes [`CpuSample`]s, whose modes add up to the
+//! time between two cuts, to the ns. The kernel's own modes are sampled at the tick and do not add up; only the split of run time into
+//! user, nice and system is taken from there.
+//!
+//! The run queue of a CPU ([`QueueTotals`]) is read with its modes. [`IrqTimes`] has the interrupts by line: times from the probe's table,
+//! names from /proc/interrupts.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};

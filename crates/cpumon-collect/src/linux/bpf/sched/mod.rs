@@ -126,9 +126,8 @@ impl PassControl {
     }
 }
 
-// [`MappedArray`]: an array map of the probe, mapped into memory, with its entries as plain values. A snapshot must read them
-// without a system call or an allocation.
-
+/// An array map of the probe, mapped into memory, with its entries as plain values. A snapshot must read them without a system call or an
+/// allocation.
 pub(crate) struct MappedArray<T> {
     first: NonNull<T>,
     count: usize,
