@@ -1,6 +1,6 @@
-//! What sums per minute and hour are made of. The writer adds intervals up with it, the reader names the same buckets. Sums are added
-//! to rows that exist already: the SQL for that is here too, with functions for values that `+` cannot add. Behind it is how rows of sums are
-//! read: those of hosts (`host_minute`, `host_hour`), and what those of tasks have in common.
+//! Sums per minute and hour: their buckets, their columns, and how they are written and read. The writer adds intervals to rows that exist
+//! already; the SQL for that is here, with functions for values that `+` cannot add. [`HostSums`] are the rows of hosts (`host_minute`,
+//! `host_hour`), [`SumRow`] and [`TaskSum`] the columns that sums of tasks have in common.
 
 use std::ops::AddAssign;
 

@@ -31,7 +31,7 @@ const MOST_OF_A_WALK: usize = MOST_OF_A_CHUNK + (128 << 20);
 /// What reading something may take that is refused: most of it is the plain section.
 const MOST_OF_A_REFUSAL: usize = 24 << 20;
 
-/// As `zip`, but for any length.
+/// As [`zip`](super::zip), but for any length.
 fn zipped(plain: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     varint::write(&mut out, plain.len() as u64);

@@ -1,8 +1,8 @@
-//! Bytes of the store: packed samples of one interval ([`blob`]), chunks ([`chunk`]), what is known of a host ([`host`]), scheduler events
-//! of tasks ([`sched`]), lists of tasks ([`lists`]). Rows have integer ids here; keys and names are in tables. The layouts are documented in
+//! The layouts of the store's blobs: packed samples of one interval ([`blob`]), chunks ([`chunk`]), a host's data ([`host`]), scheduler
+//! events of tasks ([`sched`]), lists of tasks ([`lists`]). Rows have integer ids here; keys and names are in tables. Layouts:
 //! docs/store.md.
 //!
-//! Here is what they share: the rows, the limits of what a blob may become, and zstd around a section.
+//! This file has what they share: the rows, the limits of a decoded blob, and zstd around a section.
 
 pub(crate) mod blob;
 pub(crate) mod chunk;

@@ -1,5 +1,5 @@
-//! Groups the rows of a legacy file into sets, one interval for each device and time in that order: the original stored loose rows. The
-//! rows of an interval are sorted; the order in which they came is kept beside them.
+//! Groups the rows of a legacy file into sets, one for each device and time, because the original stored loose rows. Each set becomes an
+//! interval with sorted rows; [`SetOrder`] keeps the order in which they came.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -1,5 +1,5 @@
-//! The writer thread: what the rest of the program holds of it (the thread itself, and handles that put intervals into its queue), and
-//! what it does. It takes intervals from the queue, puts them, commits twice a second, and does maintenance between commits.
+//! The writer thread. [`WriterThread`] owns it, and [`WriterHandle`]s put intervals into its queue. It takes intervals from the queue,
+//! stores them, commits twice a second, and does maintenance between commits.
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError};

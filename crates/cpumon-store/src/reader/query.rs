@@ -1,4 +1,5 @@
-//! [`Query`]: which intervals of a host to read, in which range of time, how deep, and of which processes. And what comes back.
+//! [`Query`] selects the intervals of a host that are read: in which range of time, with which detail ([`What`]), and of which processes.
+//! [`HostRecord`] and [`BootSpan`] describe the hosts and boots that a store has.
 
 use cpumon_model::{BootId, HostId, HostInfo, HostStatus, Moment, ProcessInfo, ProcessKey, Trust};
 

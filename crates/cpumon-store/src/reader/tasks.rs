@@ -1,6 +1,6 @@
-//! Processes and threads that were ever stored, listed without reading a sample; when a process began on the wall clock; and which
-//! processes were idle at a moment. Samples have no rows of those: who was there is read from the list of processes before the moment, and
-//! from the rows between the two.
+//! Lists processes and threads that were ever stored without reading a sample, finds when a process began on the wall clock, and which
+//! processes were idle at a moment. Idle processes have no samples: they are found by the list of processes before the moment and the rows
+//! between the two.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! What time it is for whatever is deleted by age. In: this machine's clocks ([`now`]), what the store remembers, and what devices on other machines
-//! say. Out: a time that deleting may go by. Why: a clock that was set wrong (a forged answer of NTP, an empty battery, a restored virtual
-//! machine) must not delete a store; nothing brings that back.
+//! The clock by which old data is deleted. In: this machine's clocks ([`now`]), the times that the store remembers, and those that other
+//! devices report. Out: a time that is safe to delete by. Why: a clock that was set wrong (a forged answer of NTP, an empty battery, a
+//! restored virtual machine) must not delete a store; nothing brings that back.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

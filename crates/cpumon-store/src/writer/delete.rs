@@ -1,5 +1,5 @@
-//! The deletion of rows, with all that hangs on them: of chunks, of sums, of hosts, of the names of unauthenticated hosts. A call deletes no
-//! more than fits into one transaction, so that storing never waits long for it.
+//! Deletes rows with all that depends on them: chunks, sums, hosts, the names of unauthenticated hosts. A call deletes no more than fits
+//! into one transaction, so that storing never waits long for it.
 
 use rusqlite::{Connection, Result as Sql, Row, params};
 

@@ -1,6 +1,6 @@
-//! Puts intervals into table `interval`: metadata in ordinary columns, the active rows as one packed blob with row ids in
-//! place of keys. What belongs to an interval is written in its transaction: how its boot's clock was corrected (`clock_piece`), how
-//! far the recording that it is read from was read (`counter`), and once in a while a list of all processes there are (`process_list`).
+//! Puts intervals into table `interval`: metadata in ordinary columns, the active rows as one packed blob with row ids in place of keys.
+//! The transaction of an interval also writes the correction of its boot's clock (`clock_piece`), the position in the recording that it
+//! comes from (`counter`), and now and then a list of all processes (`process_list`).
 
 use std::sync::LazyLock;
 

@@ -1,6 +1,8 @@
-//! Which rows of an interval are stored: those of tasks to which something happened. A copy of them in reused memory, because what waits in
-//! the queue takes the memory of active rows, not of every thread of a host; and the blob that they are packed into, with row ids in place of
-//! keys. Rows are grouped by process so that a thread need not name its own. Each is read once and nothing is sorted: both lists come in order.
+//! The active rows of an interval, those of tasks to which something happened: only they are stored. [`ActiveCopy`] copies them into reused
+//! memory, because an interval that waits in the queue takes the memory of active rows, not of every thread of a host.
+//!
+//! [`IntervalPacker`] packs them into a blob, with row ids in place of keys. Rows are grouped by process so that a thread need not name its
+//! own. Each is read once and nothing is sorted: both lists come in order.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The writer's connection, the transaction that is open on it, and the lock that makes it the only one. The parts of the writer take a
-//! [`Transaction`], so none of them can write outside of one.
+//! The writer's connection with its options ([`StoreOptions`]), the transaction that is open on it, and the lock that makes it the only
+//! one. The parts of the writer take a [`Transaction`], so none of them can write outside of one.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
