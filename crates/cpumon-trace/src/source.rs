@@ -1,5 +1,5 @@
-//! Where the events of a trace come from: [`TraceSource`], one trait for the reader of our own files and all importers, so that every
-//! analysis takes any of them; and [`Ending`], how the reading ended and what the trace lacks.
+//! [`TraceSource`] gives the events of a trace: one trait for the reader of our own files and all importers, so that every analysis takes
+//! any of them. [`Ending`] says how the reading ended and what the trace lacks.
 
 use cpumon_events::{SpanSink, Tracker};
 use cpumon_model::SchedEvent;

@@ -1,12 +1,11 @@
-//! The pivot: one row for each interval, one column for each process name.
+//! The pivot: one row for each interval, one column for each process name. It is written in two passes over each host: the first finds the
+//! columns, the second writes the cells.
 //!
-//! Writes a pivot in two passes over each host: the first finds the columns, the second writes the cells.
+//! Memory: the columns, the processes alive, and a [`PivotBuffer`] that makes the second pass possible without reading the store again. A
+//! host that does not fit into the buffer is read twice, so memory is bounded for any range.
 //!
-//! Memory: the columns, the processes alive, and a [`PivotBuffer`] that makes the second pass possible without reading the store
-//! again. A host that does not fit into the buffer is read twice, so memory is bounded for any range.
-//!
-//! The store has no row for a process that did nothing. So that *idle* is 0 and *not there* is empty, the first pass notes which
-//! processes were alive before their first row, and the second pass follows births and ends.
+//! The store has no row for a process that did nothing. So that *idle* is 0 and *not there* is empty, the first pass notes which processes
+//! were alive before their first row, and the second pass follows births and ends.
 
 mod columns;
 #[cfg(test)]

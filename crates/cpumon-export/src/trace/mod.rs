@@ -1,4 +1,4 @@
-//! Traces as files of other programs: rows of slices, one for each time that a thread was in one state; and Perfetto.
+//! Traces as files of other programs: as rows of slices, one for each time that a thread was in one state, and in the format of Perfetto.
 //!
 //! A trace is read twice: names may come after the events of a task, and both formats have them in front.
 

@@ -1,5 +1,5 @@
-//! How long threads were in a state at a time: a histogram for each, and the longest single waits for a CPU: when, of whom, and
-//! behind whom.
+//! How long threads stay in a state: a histogram for each ([`Durations`]), and the longest single waits for a CPU ([`LongWait`]) with the
+//! thread and those that it waited behind.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};

@@ -1,6 +1,6 @@
-//! All states of all threads in a range, held in memory, so that an analysis can go back in time; and the critical path that this finds:
-//! from a moment of a thread back, through what it did, what it waited behind, and who woke it. While it was blocked, the path goes on
-//! with its waker. So each ns of the path is one step, and the steps add up to its length.
+//! All states of all threads in a range, held in memory ([`TraceHistory`]), so that an analysis can go back in time. It finds the critical
+//! path to a moment of a thread: what the thread did, what it waited behind, and, while it was blocked, the path of its waker. Each ns of
+//! the path is in one step, and the steps add up to its length.
 
 use std::collections::{HashMap, VecDeque};
 

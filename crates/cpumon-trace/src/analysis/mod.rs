@@ -1,6 +1,8 @@
-//! What the spans of a trace add up to: a file for each question. Here is what all of them share: one pass over the events of a trace
-//! through the tracker into an analysis, the memory that an analysis may take beside a place for each thread, and what threads and CPUs
-//! add up to, in a report of a range as in a window of a timeline.
+//! Analyses of the spans of a trace, a file for each question.
+//!
+//! This file has what they share: one pass over the events of a trace through the tracker into an analysis ([`track`]), the memory that an
+//! analysis may take beside a place for each thread ([`Memory`]), and the sums of threads and CPUs ([`ThreadTotals`], [`CpuAccount`]),
+//! which a window of a timeline has too.
 
 pub(crate) mod durations;
 pub(crate) mod history;

@@ -1,5 +1,5 @@
-//! The report of a trace or of a range of it: the sums of all CPUs, which are the ledger of the trace, and of all threads, in one pass; and its
-//! rows: threads, or their sums by process, program or container.
+//! The report of a trace or of a range of it. [`Report`] has the sums of all CPUs, which are the ledger of the trace, and of all threads,
+//! from one pass; [`Groups`] has its rows: threads, or their sums by process, program or container.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;

@@ -1,6 +1,7 @@
-//! Trace files: bytes and nothing else. docs/trace-format.md has the layout. Here is what readers of all formats share: why a file cannot be
-//! read, and what reading one may cost, by its length. A recording needs far less, however it was packed; a small file that was made for it
-//! could take gigabytes and hours.
+//! Trace files: their bytes, by the layout in docs/trace-format.md.
+//!
+//! This file has what readers of all formats share: the errors of reading, and a limit of its cost by the length of the file. A recording
+//! needs far less, however it was packed; a small file that was made for it could take gigabytes and hours.
 
 mod columns;
 pub(crate) mod events;

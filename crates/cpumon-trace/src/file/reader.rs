@@ -1,6 +1,5 @@
-//! Reads a trace file from its start to its end, once, also while it is being written; and [`summarise`]: whether a file is a whole trace,
-//! and what it has, from its headers and checksums alone. For that nothing is unpacked, so it costs hardly more than to read the file,
-//! whatever is inside.
+//! Reads a trace file from its start to its end, once, also while it is being written. [`summarise`] checks whether a file is a whole
+//! trace, and what it has, by headers and checksums alone: nothing is unpacked, so it costs hardly more than reading the file.
 
 use std::io::Read;
 

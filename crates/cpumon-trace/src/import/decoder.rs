@@ -1,5 +1,5 @@
-//! What a decoder of a foreign format gives: events with thread ids, which the kernel uses again, unlike our task numbers. And reading no
-//! more of a file than a limit.
+//! The interface of decoders of foreign formats. They give [`RawEvent`]s with thread ids, which the kernel uses again, unlike our task
+//! numbers, and read no more of a file than a limit.
 
 use std::io::Read;
 

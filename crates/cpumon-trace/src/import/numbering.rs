@@ -1,5 +1,5 @@
-//! Numbers for threads: the kernel uses a thread id again, so each life of one gets a number of its own, and a name. And the length of
-//! interrupts: recorders mark where one begins and where it ends; a trace has it as one event, at its end.
+//! Numbers threads and completes interrupts. The kernel uses a thread id again, so each life of one gets a number of its own, and a name.
+//! Recorders mark where an interrupt begins and where it ends; a trace has it as one event, at its end.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,8 @@
-//! What a window adds up to: each thread, for the list beside the picture; an area of some CPUs or of some threads; and the time *idle
-//! while overloaded*: CPUs that had nothing to do while threads waited behind others that ran.
+//! Sums of a window of a timeline: each thread, for the list beside the picture; the area of some CPUs or of some threads; and the time
+//! *idle while overloaded*, in which CPUs had nothing to do while threads waited behind others that ran.
 //!
-//! A CPU is idle while overloaded if it runs nothing and no thread waits for it: one that was just woken there does not count as work that was left.
+//! A CPU is idle while overloaded if it runs nothing and no thread waits for it: one that was just woken there does not count as work that
+//! was left.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;

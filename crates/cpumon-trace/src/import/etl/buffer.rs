@@ -1,9 +1,8 @@
-//! The buffers of a file. What a buffer has: its header; the headers of its events, six layouts that say differently when the event was, and
-//! of which kind it is; and the first event of a file, which says how its clock counts, and since when. And an [`Index`]: where the buffers
-//! are, in the order of their first events, and between which of them events are missing.
+//! The buffers of an `.etl` file: their headers, the headers of their events in six layouts, and the first event of the file, which defines
+//! its clock. [`Index`] has their places in the order of their first events, and between which of them events are missing.
 //!
-//! A session writes the buffers of all CPUs as they become full or are flushed, and a circular file begins in the middle; buffers of
-//! two sessions may be merged into one file. So the headers and the first event of each are read in advance.
+//! A session writes the buffers of all CPUs as they become full or are flushed, and a circular file begins in the middle; buffers of two
+//! sessions may be merged into one file. So the headers and the first event of each are read in advance.
 
 use std::io::{Read, Seek, SeekFrom};
 

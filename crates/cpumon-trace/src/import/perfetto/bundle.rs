@@ -1,6 +1,5 @@
-//! What packets say of the scheduler. `FtraceEventBundle`: what a CPU did, as single events and as columns; `CompactSched`, the columns:
-//! switches and wakeups as packed numbers, with names by their place in a table; `ProcessTree`: which thread is of which process, and
-//! their names.
+//! Decodes the packets about the scheduler. `FtraceEventBundle` has the events of a CPU, singly or as columns (`CompactSched`): switches
+//! and wakeups as packed numbers, with names by their place in a table. `ProcessTree` has the names of threads and their processes.
 
 use cpumon_events::name;
 use cpumon_model::varint::take as take_varint;

@@ -1,4 +1,4 @@
-//! The packets of a trace, one after the other, compressed ones too; and the fields of a protobuf message, one by one.
+//! Reads the packets of a trace one after the other, compressed ones too ([`Packets`]), and the fields of a protobuf message ([`fields`]).
 
 use std::io::Read;
 

@@ -1,5 +1,5 @@
-//! What is in front of the events of a `trace.dat`: descriptions of tracepoints, names of threads, and options, which say where its buffers
-//! and, in version 7, its sections are. Sections of version 7 may be compressed: two sizes, then the data.
+//! The head of a `trace.dat`: descriptions of tracepoints, names of threads, and options, which say where its buffers and, in version 7,
+//! its sections are. Sections of version 7 may be compressed: two sizes, then the data.
 
 use std::io::{Read, Seek, SeekFrom};
 
