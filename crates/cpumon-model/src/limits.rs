@@ -1,7 +1,7 @@
-//! What senders may use of a receiver: datagrams, handshakes, discovery, requests, logins, connections.
+//! Limits of what senders may use of a receiver: datagrams, handshakes, discovery, requests, logins, connections.
 //!
-//! Limits count by [`Source`] in tables of bounded size. They read no clock: who asks gives the time. They count what input becomes, not its
-//! bytes on the wire, and all of them count the memory of rows as it is counted here.
+//! Limits count by [`Source`] in tables of bounded size, and read no clock: the caller gives the time. They charge the memory that an input
+//! needs when it is decoded, not its bytes on the wire; the sizes of rows are here, so that all limits count the same.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

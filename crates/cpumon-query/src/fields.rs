@@ -1,5 +1,5 @@
-//! [`Field`]: a column of a kind of row. One list of them says what a row is in a table for people, CSV, JSON lines, JSON and Parquet. And
-//! how values read in tables for people.
+//! [`Field`] describes one column of a kind of row. A list of fields defines the row for tables, CSV, JSON lines, JSON and Parquet; the
+//! functions below format the values that people read.
 
 use std::borrow::Cow;
 

@@ -1,3 +1,5 @@
+//! Cells of stored columns: no data is not zero, and each table of columns is complete.
+
 use std::collections::HashSet;
 use std::sync::Arc;
 

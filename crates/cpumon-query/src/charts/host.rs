@@ -1,4 +1,4 @@
-//! A host over time: CPU modes, who used the CPUs, and run queue; and each CPU by mode, a bar each.
+//! Charts of one host over time: its CPU modes, the groups that used its CPUs, its run queue, and each CPU by mode.
 
 use cpumon_model::{CpuTimes, Terms, with_separators};
 

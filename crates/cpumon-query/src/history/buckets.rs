@@ -1,6 +1,6 @@
-//! [`Buckets`]: evenly spaced points over a range. Intervals are split between points by time; a point without data has no
-//! value. [`Presence`]: in which points a task, or any process of a name, was there. Without it a task that had not begun yet, or had
-//! ended, would be drawn as one that is idle.
+//! Evenly spaced points over a range ([`Buckets`]). Intervals are split between points by time; a point without data has no value.
+//! [`Presence`] notes the points in which a task, or any process of a name, was alive: without it a task that had not begun yet, or had
+//! ended, would be drawn as idle.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! [`IntervalSum`]: intervals of a host added up into one. Sums are exact. And a range of time as if it were one interval: what each process
-//! did in it, and each CPU by mode. Only intervals have single CPUs, sums of a minute do not.
+//! A range of time as if it were one interval. [`IntervalSum`] adds the intervals of a host up, exactly; [`sum`] gives the work of each
+//! process in a range, [`cpus`] the modes of each CPU. Only intervals have single CPUs, sums of a minute do not.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;

@@ -1,5 +1,5 @@
-//! [`LineSums`]: one line of [`Lines`](super::Lines) while it is added up, of the task of a [`Selection`]; and when that task began and
-//! ended. Sums have neither, and leave out a process that ran in one interval only: then the minute of its last row is read.
+//! One line of [`Lines`](super::Lines): [`LineSums`] adds up the spans of the task of a [`Selection`], and [`Lives`] finds when that task
+//! began and ended. Sums have neither, and leave out a process that ran in one interval only: then the minute of its last row is read.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Columns of a report, and of what was found.
+//! Columns of a [`Report`], and of the rows that `cpumon find` shows ([`Found`]).
 
 use cpumon_model::{Throttle, WaitReason, escape, with_separators};
 

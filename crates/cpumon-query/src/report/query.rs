@@ -1,5 +1,5 @@
-//! [`ReportQuery`]: which report to make, from words of a command line or a URL; and [`GroupBy`], the groups of processes that
-//! reports, pivots and comparisons have.
+//! [`ReportQuery`] describes a report, from the words of a command line or a URL. [`GroupBy`] has the groups of processes that pivots and
+//! comparisons take, [`ReportBy`] those of a report.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,5 @@
-//! [`Tally`]: the groups of a range of one host while they are added up. In: rows of spans, intervals or sums of some. Each goes to its
-//! groups, and what a group adds up of it is up to its [`Sums`]: the figures of a report, the points of a matrix, the columns of a line.
+//! [`Tally`] adds the rows of a range of one host up by group. In: rows of spans, intervals or sums. A [`Sums`] decides what a group adds
+//! up: the figures of a report, the points of a matrix, the columns of a line.
 //!
 //! [`GroupFinder`] finds the group of a row. Rows of one description are always in the same groups, unless groups are single tasks, so
 //! their names are made and looked up once and not for each row.
