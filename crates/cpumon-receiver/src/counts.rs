@@ -1,6 +1,6 @@
-//! [`SharedCounts`]: what several threads count and frontends see. [`Rejected`]: why a datagram was refused; [`RejectCounts`]: how often for
-//! which kind of reason, in numbers of a fixed size. [`Refusals`]: what was refused, by its source, in a bounded table, so that a flood is
-//! shown by its sources and costs a fixed amount of memory.
+//! Counts that several threads write and frontends read ([`SharedCounts`]), and the reasons of refusals. [`RejectCounts`] counts refused
+//! datagrams by their reason ([`Rejected`]), in numbers of a fixed size; [`Refusals`] keeps what was refused by its source, in a bounded
+//! table, so that a flood is shown by its sources and costs a fixed amount of memory.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;

@@ -1,8 +1,8 @@
-//! The receiving thread: datagrams become intervals for the [`Sink`] and counts for the [`ReceiverState`]. It waits for nothing but
-//! the network.
+//! The receiving thread turns datagrams into intervals for the [`Sink`] and counts for the [`ReceiverState`]. It waits for nothing but the
+//! network.
 //!
-//! [`GroupKeys`] opens what is encrypted. In: the key file, checked each second. Out: a demux that opens and refuses as it should; a file
-//! that remembers what was taken, so that a recording of yesterday is refused today.
+//! [`GroupKeys`] decides which datagrams can be read. In: the key file, checked each second. Out: the keys of the demux, and a file that
+//! remembers which datagrams were taken, so that one recorded yesterday is refused today.
 
 use std::io;
 use std::path::PathBuf;

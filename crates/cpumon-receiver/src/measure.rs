@@ -1,5 +1,5 @@
-//! This machine, without bytes in between: the measuring thread, from a [`Sampler`] to the [`Sink`], and the threads that record its context
-//! switches ([`open_recorders`]), started while the receiver has the rights to.
+//! Measures the receiver's own machine, without bytes in between: [`run`] is the measuring thread, from a [`Sampler`] to the [`Sink`], and
+//! [`open_recorders`] starts the threads that record context switches, while the receiver still has the rights to.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,8 +1,7 @@
-//! Messages of a secure connection. In: messages. Out: bytes, and the way back. The records
-//! inside are those of [`crate::spool`], byte for byte, or packed ([`crate::packed`]). Layout: docs/connection-format.md. Sockets and TLS are the link's.
+//! Messages of a secure connection, and their bytes. The records inside are those of [`crate::spool`], byte for byte, or packed
+//! ([`crate::packed`]). Layout: docs/connection-format.md. Sockets and TLS are the link's.
 //!
-//! A message is a length, a type and a body. Types that are not known here are skipped; a body may be longer than what is
-//! known of it.
+//! A message is a length, a type and a body. Unknown types are skipped, and a body may be longer than its known fields.
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
-//! Windows: one system call a datagram, interfaces by `GetAdaptersAddresses`. The way out of an interface is an option of the socket here,
-//! which is set before such a datagram. There is no receiver on Windows, so nothing here receives from devices.
+//! The network calls of Windows: one system call sends a datagram, `GetAdaptersAddresses` lists the interfaces. The interface that a
+//! datagram leaves by is an option of the socket here, which is set before such a datagram. There is no receiver on Windows, so nothing
+//! here receives from devices.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};

@@ -1,6 +1,6 @@
-//! [`DeviceServer`]: what all connections share, and what strangers and devices may cost. Every table is bounded, and everything that
-//! is refused is counted. [`DeviceTurns`]: the connections of one device are served one after another. [`DeviceMemory`]: what is remembered of
-//! a host over all its connections, so that a new one counts and shows nothing twice.
+//! State that all connections with devices share ([`DeviceServer`]), and limits of what strangers and devices may cost: every table is
+//! bounded, and every refusal is counted. [`DeviceTurns`] serves the connections of one device one after another; [`DeviceMemory`]
+//! remembers a host over all its connections, so that a new one counts and shows nothing twice.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};

@@ -1,5 +1,6 @@
-//! What sources of datagrams may use: the choices ([`DemuxOptions`]), and what each has used ([`SourceBudget`]): datagrams and bytes
-//! a second, memory, and CPU time. Limits count what datagrams become: a row of four bytes takes some 200 bytes of memory.
+//! Limits of the sources of datagrams: [`DemuxOptions`] sets them, and [`SourceBudget`] and `CpuTime` count what each source has used:
+//! datagrams and bytes a second, memory, and CPU time. Limits count what datagrams become: a row of four bytes takes some 200 bytes of
+//! memory.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -242,7 +243,7 @@ pub(super) fn bytes_of<T>(list: &Vec<T>) -> usize {
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// What all of them may take: the rest is for hosts that encrypt, and for the kernel's buffer, which must be emptied in time.
+/// CPU time of all sources together: the rest is for hosts that encrypt, and for the kernel's buffer, which must be emptied in time.
 const ALL: Rate = Rate { amount: SECOND_NS * 3 / 4, seconds: 1, burst_ms: 400 };
 /// Below this total, sources are not limited individually.
 const PLENTY: Rate = Rate { amount: SECOND_NS / 2, seconds: 1, burst_ms: 400 };

@@ -1,8 +1,8 @@
-//! [`Demux`]: datagrams of many senders become intervals of many hosts. Loss, order, restarts and limits are
-//! handled in this one place, so that nothing behind it ever sees a datagram.
+//! [`Demux`] turns the datagrams of many senders into intervals of many hosts. Loss, order, restarts and limits are handled in this one
+//! place, so that nothing behind it ever sees a datagram.
 //!
-//! `HostTable`: the v2 hosts of one kind of trust, bounded in number and in memory. Plain and encrypted hosts have a table each, so
-//! that senders without a key take no place from those with one.
+//! `HostTable` has the v2 hosts of one kind of trust, bounded in number and in memory. Plain and encrypted hosts have a table each, so that
+//! senders without a key take no place from those with one.
 
 mod budget;
 mod gather;

@@ -1,7 +1,8 @@
-//! Who is let in: the receiver's identity and the certificates that it signs, enrolled hosts, and devices that ask with a token or without.
+//! Enrolment: the receiver's identity and the certificates that it signs, the enrolled hosts, and devices that ask for admission with a
+//! token or without.
 //!
-//! [`Registry`]: the enrolled hosts, a file each, and whether a key is let in. The files are read again when they change, so that a host
-//! revoked by another process is refused at once.
+//! [`Registry`] has the enrolled hosts, a file each, and decides whether a key is let in. The files are read again when they change, so
+//! that a host revoked by another process is refused at once.
 
 mod admission;
 mod authority;

@@ -1,8 +1,8 @@
-//! [`Sink`]: takes intervals of the receiving and the measuring threads to the store's queue and to the hub without waiting, each at its
+//! [`Sink`] takes the intervals of the receiving and the measuring threads to the store's queue and to the hub without waiting, each at its
 //! place on the receiver's time line.
 //!
-//! [`Claims`] are senders that use the id of a host that they are not: this machine's, or an enrolled one's. Agents in containers do so in
-//! good faith, because they share the machine's id; others may do so on purpose. Each becomes a host of its own.
+//! [`Claims`] has the senders that use the id of another host: this machine's, or an enrolled one's. Agents in containers do so in good
+//! faith, because they share the machine's id; others may do so on purpose. Each becomes a host of its own.
 
 mod store;
 mod time_line;

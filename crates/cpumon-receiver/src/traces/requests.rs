@@ -1,5 +1,5 @@
-//! Traces that users ask for. [`Requests`]: of devices, for the last seconds; the session of the device carries request and answer.
-//! [`OwnTraces`]: of the receiver's own machine, by the flight recorder and by recordings on request. Its recorders write to a directory
+//! Traces that users ask for. [`Requests`] are for the last seconds of devices; the session of the device carries request and answer.
+//! [`OwnTraces`] are of the receiver's own machine, by the flight recorder and by recordings on request: its recorders write to a directory
 //! below the trace store, whose thread takes complete files from there ([`Intake`]).
 
 use std::collections::HashMap;

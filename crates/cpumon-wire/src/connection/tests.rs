@@ -1,3 +1,5 @@
+//! Every message comes back from its bytes, and damaged, cut or unknown ones are refused or skipped.
+
 use super::*;
 
 fn every_message() -> Vec<Message<'static>> {
