@@ -1,8 +1,8 @@
-//! The output of a command. Where it goes: a file that is there when it is complete, or standard output. Text of other machines may hold
-//! escape sequences, which a terminal would obey: there they are shown as escapes. A file or a pipe gets the exact bytes.
+//! The output of a command: a file, which appears when it is complete, or standard output. Text of other machines may hold escape
+//! sequences, which a terminal would obey: there they are shown as escapes. A file or a pipe gets the exact bytes.
 //!
-//! What it is: rows as a table of the columns that fit (on a narrow terminal the less important ones are left out, and long names are cut)
-//! or in a format for programs, JSON documents, and paragraphs.
+//! Commands write rows, JSON documents and paragraphs. Rows are a table of the columns that fit, or are in a format for programs; on a
+//! narrow terminal the less important columns are left out, and long names are cut.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};

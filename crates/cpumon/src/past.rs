@@ -1,5 +1,5 @@
-//! [`Past`]: the source of answers about the past: the store of `--store`, or the receiver of `--url`. What it could not read is on
-//! standard error, a line a hole: the rest was written, so the command did not fail.
+//! [`Past`] answers questions about the past: the store of `--store`, or the receiver of `--url`. Data that could not be read is reported
+//! on standard error, one line for each hole; the rest was written, so the command does not fail.
 
 use std::collections::HashMap;
 use std::io::{self, Write};

@@ -1,5 +1,5 @@
-//! The grid's rows as data: [`RowList`] has light rows in the order of the screen, which point into an interval's lists; an interval as a
-//! list, a tree or groups.
+//! The grid's rows as data. [`RowList`] is an interval as a list, a tree or groups: light rows in the order of the screen, which point into
+//! the interval's lists.
 
 mod arrange;
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Windows over the screen: the report, the help (every key, the letters of the CPU modes, the columns), the lists of hosts and of users.
-//! Commands print the sentences of the report too.
+//! Windows over the screen: the report, the help with every key, the letters of the CPU modes and the columns, and the lists of hosts and
+//! of users. Commands print the sentences of the report too.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Hosts of a receiver, live and past: [`HubFeed`] of this process's own, [`RemoteFeed`] of one elsewhere, over HTTP.
+//! Feeds of a receiver's hosts, live and past: [`HubFeed`] asks this process's own receiver, [`RemoteFeed`] one elsewhere, over HTTP.
 
 use std::fmt::Write;
 use std::path::PathBuf;

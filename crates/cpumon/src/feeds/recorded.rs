@@ -1,4 +1,4 @@
-//! What was recorded before: [`StoreFeed`] shows a store, any host at any moment, the newest interval first, and new intervals as they are
+//! Feeds of recorded data. [`StoreFeed`] shows a store, any host at any moment, the newest interval first, and new intervals as they are
 //! written; [`ReplayFeed`] replays a recording or a context-switch trace.
 
 use std::ops::Range;

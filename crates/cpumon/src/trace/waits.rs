@@ -1,6 +1,5 @@
-//! Waits of a trace. `cpumon trace delays`: the longest single waits for a CPU. `cpumon trace histogram`: how long waits
-//! and slices are. `cpumon trace wakers`: which threads wake which. `cpumon trace path`: the waits of a thread before a moment, and the
-//! threads it waited for.
+//! Reports on the waits of a trace. `cpumon trace delays` lists the longest single waits for a CPU, `histogram` shows how long waits and
+//! slices are, `wakers` which threads wake which, and `path` the waits of a thread before a moment, with the threads that it waited for.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
