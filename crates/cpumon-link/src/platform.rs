@@ -1,5 +1,5 @@
-//! Picks the operating system's part of this crate: the only file here that may (docs/adr/0023-platform-files.md). [`wait`] is the same on
-//! all systems.
+//! Picks the operating system's part of this crate: the only file here that may (docs/adr/0023-platform-files.md). [`wait`] waits for
+//! sockets, in the same way on all systems.
 
 #[cfg(unix)]
 #[path = "unix/mod.rs"]

@@ -1,4 +1,4 @@
-//! Who the tasks of a trace are.
+//! Names of the tasks of a trace: threads, their processes and programs, in bounded memory.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! Traces of a host: which are stored, the files themselves, a request to a device for one, and a recording of the receiver's own machine:
-//! start, progress, stop.
+//! Routes for the traces of a host: they list stored traces, send their files, ask a device for one, and start, follow and stop a recording
+//! of the receiver's own machine.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -1,5 +1,5 @@
-//! Names of programs and of their scripts, from the files of one process in /proc, with a count of refused files. The
-//! result is not yet shared. [`UserNames`]: names of users.
+//! Reads the names of programs and of their scripts from the files of one process in /proc, and counts refused files; the cache shares the
+//! result. [`UserNames`] has the names of users.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
