@@ -35,6 +35,8 @@ const EACH_NS: i64 = 300;
 const DEVIATION_NS: i64 = 40_000;
 /// From where a wakeup begins to where the thread is in a queue (measured: 2 to 7 µs on average).
 const WAKEUP_NS: i64 = 10_000;
+/// What this thread does not read in time waits here: a busy machine lets it run for a tenth of the time.
+const BUFFER_BYTES: u32 = 64 << 20;
 /// Where a hypervisor pauses this machine between two readings, one recording is off; a wrong account is off in all.
 const ATTEMPTS: usize = 5;
 /// Begin of the names of the threads of the load.
@@ -150,6 +152,8 @@ struct Both {
     began: Moment,
     interval: Interval,
     trace: Vec<u8>,
+    /// Events that the trace lacks, because this thread had no CPU for too long.
+    lost: u64,
 }
 
 /// `None`: this test has to be skipped.
@@ -174,7 +178,8 @@ fn measure() -> Option<Both> {
         TraceItem::Identity(identity) => writer.identity(&identity),
         TraceItem::Group(group) => writer.group(&group),
     };
-    let mut recorder = TraceRecorder::open(TraceRecorderOptions::default()).unwrap();
+    let options = TraceRecorderOptions { buffer_bytes: BUFFER_BYTES, ..TraceRecorderOptions::default() };
+    let mut recorder = TraceRecorder::open(options).unwrap();
     let mut snapshots = [Snapshot::default(), Snapshot::default()];
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -192,10 +197,11 @@ fn measure() -> Option<Both> {
         std::thread::sleep(Duration::from_millis(50));
     });
     recorder.stop(&mut write).unwrap();
-    assert_eq!((recorder.lost(), recorder.malformed()), (0, 0));
+    assert_eq!(recorder.malformed(), 0);
+    let lost = recorder.lost();
     let end_ns = now().mono_ns;
-    let (trace, _) = writer.finish(end_ns, 0).unwrap();
-    Some(Both { began, interval: Interval::between(&snapshots[0], &snapshots[1]), trace })
+    let (trace, _) = writer.finish(end_ns, lost).unwrap();
+    Some(Both { began, interval: Interval::between(&snapshots[0], &snapshots[1]), trace, lost })
 }
 
 impl Both {
@@ -393,6 +399,10 @@ fn live_accounts_and_a_trace_of_the_same_span_agree_on_each_thread() {
     let mut failed = Vec::new();
     for _ in 0..ATTEMPTS {
         let Some(both) = measure() else { return };
+        if both.lost > 0 {
+            failed.push(format!("{} events were lost", both.lost));
+            continue;
+        }
         let (report, rows) = both.report();
         check_ledger(&both, &report, &rows);
         check_replayed(&both, &rows);
