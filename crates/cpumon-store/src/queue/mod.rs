@@ -133,8 +133,9 @@ struct QueueState {
     lost: LostByHost,
     status: StoreStatus,
     is_stopping: bool,
-    /// Someone waits for a commit of all that waits.
-    flush_wanted: bool,
+    /// How often a commit of all that waits was asked for, and how many of these requests are done.
+    flushes_asked: u64,
+    flushes_done: u64,
     /// The writer thread has ended: nothing is taken any more.
     has_ended: bool,
 }
@@ -164,6 +165,11 @@ impl QueueState {
         let taken = self.trusted.take(BATCH, batch);
         let left = BATCH.less(taken).or_at_least(BATCH.part(STRANGERS_PART_OF_BATCH));
         self.strangers.take(left, batch);
+    }
+
+    /// The requests for a flush that a commit of all that was taken so far answers: none while something waits, and none that comes later.
+    fn answered_flushes(&self) -> u64 {
+        if self.is_empty() { self.flushes_asked } else { self.flushes_done }
     }
 
     /// Gives the memory of handled intervals, which are empty, back.
@@ -304,7 +310,7 @@ impl WriterQueue {
     fn wait(&self, timeout: Duration) -> MutexGuard<'_, QueueState> {
         let guard = self.lock();
         let waited = self.filled.wait_timeout_while(guard, timeout, |inner| {
-            inner.is_empty() && !inner.is_stopping && !inner.flush_wanted
+            inner.is_empty() && !inner.is_stopping && inner.flushes_asked == inner.flushes_done
         });
         waited.unwrap_or_else(PoisonError::into_inner).0
     }

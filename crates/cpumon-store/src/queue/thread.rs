@@ -127,9 +127,10 @@ impl WriterHandle {
         let deadline = Instant::now() + timeout;
         let mut inner = self.queue.lock();
         // Under the same lock as the wait below: the writer cannot end the batch in between, unnoticed.
-        inner.flush_wanted = true;
+        inner.flushes_asked += 1;
+        let own = inner.flushes_asked;
         self.queue.wake();
-        while inner.flush_wanted && !inner.has_ended {
+        while inner.flushes_done < own && !inner.has_ended {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
@@ -206,7 +207,8 @@ impl Worker {
             let mut inner = self.queue.wait(self.next_commit.saturating_duration_since(now));
             inner.take(&mut batch);
             let is_last = inner.is_stopping && inner.is_empty();
-            let is_flush = inner.flush_wanted && inner.is_empty();
+            let flushes = inner.answered_flushes();
+            let is_flush = flushes > inner.flushes_done;
             drop(inner);
             for entry in &mut batch {
                 self.handle(entry);
@@ -215,7 +217,7 @@ impl Worker {
             // Handled outside of the lock: receiving waits for it.
             self.queue.lock().recycle(&mut batch);
             if is_last || is_flush || Instant::now() >= self.next_commit {
-                self.end_batch(is_last);
+                self.end_batch(is_last, flushes);
             }
             if is_last {
                 return;
@@ -268,8 +270,8 @@ impl Worker {
         put.map(Some)
     }
 
-    /// Ends the transaction, does some maintenance, and wakes those who wait for a flush.
-    fn end_batch(&mut self, is_last: bool) {
+    /// Ends the transaction, does some maintenance, and wakes those who wait for one of these flushes.
+    fn end_batch(&mut self, is_last: bool, flushes: u64) {
         self.next_commit = Instant::now() + self.options.commit_every;
         let lost = std::mem::take(&mut self.queue.lock().lost);
         // Before the commit, which records them as gaps.
@@ -289,7 +291,7 @@ impl Worker {
             }
         }
         let mut inner = self.queue.lock();
-        inner.flush_wanted = false;
+        inner.flushes_done = flushes;
         drop(inner);
         self.queue.batch_ended.notify_all();
     }
@@ -379,7 +381,7 @@ mod tests {
         }
         assert_eq!(worker.next_commit, batch[0].received + Duration::from_mins(1));
         assert_eq!(worker.open.intervals, 3);
-        worker.end_batch(false);
+        worker.end_batch(false, 0);
         assert!(worker.next_commit > batch[2].received + Duration::from_mins(1), "nothing is open");
     }
 
@@ -399,6 +401,41 @@ mod tests {
         // A flood leaves a long queue behind: with a commit, which waits for the disk, for each batch of it, trusted hosts would wait.
         worker.handle(&batch[0]);
         assert_eq!((worker.next_commit, worker.open.intervals), (before, 1));
+    }
+
+    #[test]
+    fn a_flush_waits_for_what_came_while_a_batch_was_handled() {
+        let dir = tempfile::tempdir().unwrap();
+        let writer = Writer::open(&dir.path().join("s.sqlite"), &StoreOptions::default()).unwrap();
+        let options = QueueOptions::default();
+        let queue = Arc::new(WriterQueue::new(&options));
+        let mut worker = Worker::new(writer, Arc::clone(&queue), options);
+        let take = |batch: &mut Vec<QueueEntry>| {
+            let mut inner = queue.lock();
+            inner.take(batch);
+            inner.answered_flushes()
+        };
+        let mut batch = Vec::new();
+        put(&queue, Trust::Local, &Interval { sequence: 1, ..Interval::default() });
+        let flushes = take(&mut batch);
+        let handle = WriterHandle { queue: Arc::clone(&queue) };
+        let flusher = std::thread::spawn(move || {
+            put(&handle.queue, Trust::Local, &Interval { sequence: 2, ..Interval::default() });
+            handle.flush(Duration::from_mins(1))
+        });
+        while queue.lock().flushes_asked == 0 {
+            std::thread::yield_now();
+        }
+        // The commit is due by time, with the first interval alone.
+        worker.handle(&batch[0]);
+        worker.end_batch(false, flushes);
+        assert_eq!(queue.lock().flushes_done, 0, "the second interval waits");
+        batch.clear();
+        let flushes = take(&mut batch);
+        worker.handle(&batch[0]);
+        worker.end_batch(false, flushes);
+        assert!(flusher.join().unwrap());
+        assert_eq!(queue.status().stored_intervals, 2);
     }
 
     fn put(queue: &WriterQueue, trust: Trust, interval: &Interval) {
