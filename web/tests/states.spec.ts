@@ -46,6 +46,8 @@ async function open(page: Page, receiver: Receiver, path: string, query = ''): P
 async function settled(page: Page): Promise<void> {
   await expect(page.locator('main').locator('canvas, table, [role=treegrid], code').first()).toBeVisible();
   await expect(page.locator('[data-state=loading]')).toHaveCount(0);
+  // The rows of an older question are dimmed until the answer comes.
+  await expect(page.locator('main [aria-busy=true]')).toHaveCount(0);
 }
 
 /** What the receiver says to those it knows under another name. */

@@ -59,6 +59,8 @@ export class LatestAnswer<T> {
     $effect.pre(() => {
       const request = question();
       last = request ?? last;
+      // From the change on, not only from the request: what is shown answers an older question.
+      untrack(() => (this.busy = request !== null || (this.controller !== null && askedMs.has(this.controller))));
       if (!request) return;
       if (delayMs === 0) {
         void untrack(() => this.ask(request));
