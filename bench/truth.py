@@ -4,6 +4,7 @@ have produced. `make truth` writes it into docs/lab/results.md; SECONDS=n makes 
 import contextlib
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -118,12 +119,20 @@ def count(store, table, condition):
 
 @contextlib.contextmanager
 def folder():
-    """Where the store is; STORE=DIR keeps it, to query what was found."""
+    """Where the store is; STORE=DIR keeps it whatever is found."""
     if "STORE" in os.environ:
         yield pathlib.Path(os.environ["STORE"])
     else:
         with m.folder() as temporary:
             yield temporary
+
+
+def keep(store):
+    """The store of a run that found something, for queries."""
+    kept = m.ROOT / "target/truth.db"
+    if "STORE" not in os.environ:
+        shutil.copy(store, kept)
+        print(f"truth: the store with these rows is {kept}", file=sys.stderr)
 
 
 def chapter():
@@ -132,6 +141,8 @@ def chapter():
         total = {table: count(store, table, "1") for table in sorted({table for _, table, _ in CHECKS})}
         found = [(name, table, count(store, table, condition)) for name, table, condition in CHECKS]
         unknown = sql(store, "SELECT count(*) AS rows FROM host_interval WHERE run_queue_mean IS NULL")[0]["rows"]
+        if any(rows for _, _, rows in found):
+            keep(store)
         lost = sql(store, "SELECT max(exits_lost) AS exits, max(ring_drops) AS drops FROM host_interval")[0]
     out = ["## Figures that cannot be", "",
            f"`make truth`: {SECONDS} s in rounds of {ROUND} s beside `xtask churn`: a storm of 390 processes a second; 200 sleepers beside 4 burners; 11,000 "
