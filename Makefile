@@ -1,5 +1,5 @@
 # The commands that must always hold. `make` alone lists them.
-.PHONY: help run page test flaky chaos outage flood bench bench-trace soak truth agent agents agent-windows install clean screenshots
+.PHONY: help run page test flaky chaos outage flood bench bench-against bench-trace soak truth agent agents agent-windows install clean screenshots
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,11 @@ bench-trace: ## measure only traces: recorders beside perf and trace-cmd, flight
 	@scripts/install-deps.sh bench
 	@scripts/build-page.sh
 	@PARTS="$(PARTS)" scripts/bench.sh --section trace
+
+bench-against: ## an older revision beside this one, in pairs: questions, receiver, agent (REV=v0.2.0 ROUNDS=n); prints ratios
+	@scripts/install-deps.sh bench
+	@scripts/build-page.sh
+	@scripts/bench.sh --against $(or $(REV),HEAD~1)
 
 soak: ## ten minutes of churn beside the agent: does anything grow? Writes its section of docs/lab/results.md (SECONDS=n)
 	@scripts/install-deps.sh bench
