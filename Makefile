@@ -48,7 +48,7 @@ bench-trace: ## measure only traces: recorders beside perf and trace-cmd, flight
 	@scripts/build-page.sh
 	@PARTS="$(PARTS)" scripts/bench.sh --section trace
 
-bench-against: ## an older revision beside this one, in pairs: questions, receiver, agent (REV=v0.2.0 ROUNDS=n); prints ratios
+bench-against: ## an older revision beside this one, in pairs: questions, receiver, agent (REV=HEAD~20 ROUNDS=n); prints ratios
 	@scripts/install-deps.sh bench
 	@scripts/build-page.sh
 	@scripts/bench.sh --against $(or $(REV),HEAD~1)

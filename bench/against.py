@@ -1,4 +1,4 @@
-"""What a change costs: an older revision beside this one, in pairs. `make bench-against REV=v0.2.0` builds REV below target/against and
+"""What a change costs: an older revision beside this one, in pairs. `make bench-against REV=HEAD~20` builds REV below target/against and
 prints ratios new to old; nothing is written, because REV is anything. ROUNDS=n pairs a figure, medians are printed."""
 
 import os
@@ -33,6 +33,9 @@ def use(root):
 
 def build(revision):
     """REV in a work tree of its own, with the page as it is here: no figure below is the page's."""
+    # Here, because HEAD~1 is another commit in that work tree.
+    parse = ["git", "rev-parse", "--verify", f"{revision}^{{commit}}"]
+    revision = subprocess.run(parse, cwd=m.ROOT, check=True, capture_output=True, text=True).stdout.strip()
     if not OTHER.exists():
         subprocess.run(["git", "worktree", "add", "--force", "--detach", OTHER, revision], cwd=m.ROOT, check=True)
     subprocess.run(["git", "checkout", "--quiet", "--detach", revision], cwd=OTHER, check=True)
@@ -134,7 +137,8 @@ def main(revision):
         threads = m.thread_count()
         for name, watching in (("BPF, everything on", m.EVERYTHING), ("procfs", ["--source", "procfs"])):
             pairs(f"agent, {threads:,} threads, {name}", lambda root, watching=watching: agent(root, threads, watching))
-    pairs("watched by the agent", slowdown)
+    if m.have("perf"):
+        pairs("watched by the agent", slowdown)
 
 
 if __name__ == "__main__":
