@@ -35,7 +35,7 @@ const EACH_NS: i64 = 300;
 const DEVIATION_NS: i64 = 40_000;
 /// From where a wakeup begins to where the thread is in a queue (measured: 2 to 7 µs on average).
 const WAKEUP_NS: i64 = 10_000;
-/// What this thread does not read in time waits here: a busy machine lets it run for a tenth of the time.
+/// Eight times the default: beside other tests the thread that reads may have no CPU for a while.
 const BUFFER_BYTES: u32 = 64 << 20;
 /// Where a hypervisor pauses this machine between two readings, one recording is off; a wrong account is off in all.
 const ATTEMPTS: usize = 5;
