@@ -245,7 +245,7 @@ fn measure_agent(way: &str, source: &str, seconds: usize) -> Outcome<()> {
         let (wire, disk) = totals
             .connection
             .as_ref()
-            .map_or((0, 0), |one| (one.uplink.wire_bytes, one.uplink.written_bytes));
+            .map_or((0, 0), |one| (one.uplink.wire_bytes, one.uplink.backlog.written_bytes));
         (totals.sent.bytes + wire, totals.recording.as_ref().map_or(0, |log| log.spool.bytes) + disk)
     };
     let (before, bytes_before) = (cpu_time(), bytes(&agent));
@@ -273,7 +273,10 @@ fn measure_agent(way: &str, source: &str, seconds: usize) -> Outcome<()> {
         totals.health.own_rss_bytes as f64 / 1e6,
         totals.sent.errors
             + totals.recording.as_ref().map_or(0, |log| log.spool.lost)
-            + totals.connection.as_ref().map_or(0, |stream| stream.uplink.lost + stream.uplink.failures)
+            + totals
+                .connection
+                .as_ref()
+                .map_or(0, |stream| stream.uplink.backlog.lost + stream.uplink.failures)
             + totals.health.exits_lost
             + totals.health.intervals_skipped,
     );

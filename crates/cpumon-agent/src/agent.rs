@@ -272,10 +272,10 @@ impl Agent {
             self.encoding.encode(info, &step, &mut self.datagrams)?;
             if let Some(pace) = self.settings.pace {
                 // Each step has another number of datagrams, so the pause is fitted each time.
-                sender.set_pace(Some(fitting_pace(pace, self.datagrams.len(), self.settings.interval())));
+                sender.pace = Some(fitting_pace(pace, self.datagrams.len(), self.settings.interval()));
             }
             sender.send_batch(self.datagrams.as_slice());
-            self.totals.sent = *sender.stats();
+            self.totals.sent = sender.stats;
         }
         if let Some(connection) = &mut self.connection {
             self.totals.connection = Some(connection.send(info, &step).map_err(AgentError::StartConnection)?);

@@ -42,7 +42,7 @@ impl ConnectionTotals {
     /// Snapshots that would be lost if the agent ended now.
     pub(crate) fn unsafe_now(&self) -> u64 {
         // A spool survives this process: the next run sends it.
-        self.uplink.lost + if self.is_on_disk { 0 } else { self.uplink.waiting }
+        self.uplink.backlog.lost + if self.is_on_disk { 0 } else { self.uplink.backlog.waiting }
     }
 
     /// The changes since `then` as text. Written bytes are also given per day, because flash memory wears out.
@@ -50,23 +50,23 @@ impl ConnectionTotals {
         let (now, before) = (&self.uplink, &then.uplink);
         let mut line = format!(
             "{} snapshots acknowledged, {:.1} kB over TLS",
-            now.acked.saturating_sub(before.acked),
+            now.backlog.acked.saturating_sub(before.backlog.acked),
             now.wire_bytes.saturating_sub(before.wire_bytes) as f64 / 1e3
         );
         if now.connected_to.is_none() {
             line.push_str("; NO RECEIVER");
         }
         // Writing to a String cannot fail.
-        if now.waiting > 2 {
-            let _ = write!(line, "; {} waiting", now.waiting);
+        if now.backlog.waiting > 2 {
+            let _ = write!(line, "; {} waiting", now.backlog.waiting);
         }
         if self.is_on_disk {
-            let written = now.written_bytes.saturating_sub(before.written_bytes) as f64;
+            let written = now.backlog.written_bytes.saturating_sub(before.backlog.written_bytes) as f64;
             let a_day = written * DAY.as_secs_f64() / length.as_secs_f64().max(1e-9);
             let _ = write!(line, "; wrote {:.1} kB ({:.1} MB a day)", written / 1e3, a_day / 1e6);
         }
         for (count, before, what) in [
-            (now.lost, before.lost, "lost, the backlog is full"),
+            (now.backlog.lost, before.backlog.lost, "lost, the backlog is full"),
             (now.failures, before.failures, "connections failed or broke"),
             (now.ignored_answers, before.ignored_answers, "answers to searches ignored"),
             (self.misfits, then.misfits, "texts or rows did not fit into frames"),
@@ -260,7 +260,7 @@ fn open_spool(
         interval,
     };
     let spool = Spool::open_backlog(&options, Origin { host: info.host, boot: info.boot })?;
-    let waiting = Backlog::waiting(&spool).0;
+    let waiting = spool.counts().waiting;
     if waiting > 0 {
         log::info!("{waiting} snapshots of an earlier run wait in {}", settings.dir.display());
     }
@@ -269,13 +269,15 @@ fn open_spool(
 
 #[cfg(test)]
 mod tests {
+    use cpumon_link::BacklogCounts;
+
     use super::*;
 
     #[test]
     fn the_line_lists_only_problems_that_occurred() {
         let good = UplinkStatus {
             connected_to: Some("10.0.0.9".to_owned()),
-            acked: 60,
+            backlog: BacklogCounts { acked: 60, ..Default::default() },
             wire_bytes: 12_300,
             ..Default::default()
         };
@@ -290,14 +292,16 @@ mod tests {
             then.line(&ConnectionTotals::default(), minute),
             "60 snapshots acknowledged, 12.3 kB over TLS"
         );
-        let bad = UplinkStatus { connected_to: None, waiting: 9, lost: 3, failures: 2, ..good.clone() };
+        let backlog = BacklogCounts { waiting: 9, lost: 3, ..good.backlog };
+        let bad = UplinkStatus { connected_to: None, backlog, failures: 2, ..good.clone() };
         let bad = totals(&bad, false);
         assert_eq!(
             bad.line(&then, minute),
             "0 snapshots acknowledged, 0.0 kB over TLS; NO RECEIVER; 9 waiting; 3 lost, the backlog is full; \
              2 connections failed or broke"
         );
-        let on_disk = totals(&UplinkStatus { written_bytes: 5_000, waiting: 7, ..good }, true);
+        let backlog = BacklogCounts { written_bytes: 5_000, waiting: 7, ..good.backlog };
+        let on_disk = totals(&UplinkStatus { backlog, ..good }, true);
         assert_eq!(
             on_disk.line(&then, minute),
             "0 snapshots acknowledged, 0.0 kB over TLS; 7 waiting; wrote 5.0 kB (7.2 MB a day)"

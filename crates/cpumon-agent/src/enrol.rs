@@ -92,7 +92,7 @@ impl EnrollArgs {
             &mut |code| self.key.is_some() || agrees(code),
         )
         .map_err(EnrollError::Enroll)?;
-        let (address, path) = identity.place();
+        let (address, path) = (&identity.address, &identity.path);
         Ok(format!(
             "enrolled with {shown} at {address} as {name}; the key is in {}\nnow run: cpumon-agent --to enrolled",
             path.display()
@@ -132,7 +132,7 @@ pub fn enroll_here(
     let identity = enroll(state, address, token, info.host.0, name).map_err(EnrollError::Enroll)?;
     Ok(format!(
         "enrolled with {address} as {name}; the key is in {}\nnow run: cpumon-agent --to tls://{address}",
-        identity.place().1.display()
+        identity.path.display()
     ))
 }
 

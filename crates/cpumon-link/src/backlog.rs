@@ -15,6 +15,21 @@ const FULL_EVERY: u64 = 64;
 /// A record as it was read: its number and its bytes.
 pub type NumberedRecord = (u64, Vec<u8>);
 
+/// What a backlog holds, and what became of the rest since the start.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct BacklogCounts {
+    /// Snapshots that no receiver has acknowledged yet.
+    pub waiting: u64,
+    /// Bytes that are held.
+    pub waiting_bytes: u64,
+    /// Snapshots that were lost in the backlog, and reported as gaps.
+    pub lost: u64,
+    /// Everything up to this number is on a receiver's disk; 0: nothing is.
+    pub acked: u64,
+    /// Bytes written to disk.
+    pub written_bytes: u64,
+}
+
 /// Snapshots that wait for a receiver. Numbers begin with 1 and only grow; those of snapshots that were lost are never used
 /// again.
 pub trait Backlog: Send {
@@ -22,8 +37,6 @@ pub trait Backlog: Send {
     fn id(&self) -> [u8; 16];
     /// The number that the next snapshot will get.
     fn next(&self) -> u64;
-    /// Everything up to this number is on a receiver's disk; 0: nothing is.
-    fn acked(&self) -> u64;
     /// Whether the next snapshot must be a full one.
     fn wants_full(&self) -> bool;
     /// Takes a snapshot and returns its number. A snapshot that does not fit becomes a counted gap.
@@ -34,12 +47,7 @@ pub trait Backlog: Send {
     fn read(&mut self, cursor: &mut u64, max_bytes: usize, out: &mut Vec<NumberedRecord>);
     /// A receiver has stored everything up to this number, so it may be deleted.
     fn ack(&mut self, number: u64);
-    /// Snapshots that are not acknowledged, and the bytes held.
-    fn waiting(&self) -> (u64, u64);
-    /// Snapshots lost in this backlog since the start.
-    fn lost(&self) -> u64;
-    /// Bytes written to disk since the start.
-    fn written_bytes(&self) -> u64;
+    fn counts(&self) -> BacklogCounts;
 }
 
 struct HeldSnapshot {
@@ -137,10 +145,6 @@ impl Backlog for RamBacklog {
         self.next
     }
 
-    fn acked(&self) -> u64 {
-        self.acked
-    }
-
     fn wants_full(&self) -> bool {
         self.held.is_empty() || self.next >= self.last_full + FULL_EVERY
     }
@@ -211,17 +215,11 @@ impl Backlog for RamBacklog {
         }
     }
 
-    fn waiting(&self) -> (u64, u64) {
-        let lost = self.hole.map_or(0, |hole| hole.count());
-        ((self.next - 1).saturating_sub(self.acked).saturating_sub(lost), self.bytes as u64)
-    }
-
-    fn lost(&self) -> u64 {
-        self.lost
-    }
-
-    fn written_bytes(&self) -> u64 {
-        0
+    fn counts(&self) -> BacklogCounts {
+        let Self { acked, lost, .. } = *self;
+        let missing = self.hole.map_or(0, |hole| hole.count());
+        let waiting = (self.next - 1).saturating_sub(acked).saturating_sub(missing);
+        BacklogCounts { waiting, waiting_bytes: self.bytes as u64, lost, acked, written_bytes: 0 }
     }
 }
 
@@ -265,16 +263,16 @@ mod tests {
     fn reading_begins_at_a_full_snapshot_and_acks_free_memory() {
         let mut backlog = RamBacklog::new([1; 16], 1 << 20);
         append(&mut backlog, 130);
-        assert_eq!((backlog.start(), backlog.waiting().0), (1, 130));
+        assert_eq!((backlog.start(), backlog.counts().waiting), (1, 130));
         backlog.ack(70);
         assert_eq!(backlog.start(), 65, "the newest full one up to what is acknowledged");
         assert_eq!(entries(&mut backlog, 65)[0], "65F");
-        let bytes = backlog.waiting().1;
+        let bytes = backlog.counts().waiting_bytes;
         backlog.ack(129);
-        assert!(backlog.waiting().1 < bytes && backlog.waiting().0 == 1);
+        assert!(backlog.counts().waiting_bytes < bytes && backlog.counts().waiting == 1);
         assert_eq!(from_start(&mut backlog), ["129F", "130"]);
         backlog.ack(u64::MAX);
-        assert_eq!(backlog.acked(), 130, "an acknowledgement cannot exceed the newest number");
+        assert_eq!(backlog.counts().acked, 130, "an acknowledgement cannot exceed the newest number");
     }
 
     #[test]
@@ -283,7 +281,7 @@ mod tests {
         append(&mut backlog, 200);
         let read = from_start(&mut backlog);
         assert_eq!(&read[..2], ["gap 1-128", "129F"]);
-        assert_eq!((backlog.lost(), backlog.waiting().0), (128, 72));
+        assert_eq!((backlog.counts().lost, backlog.counts().waiting), (128, 72));
         assert_eq!(entries(&mut backlog, 100)[0], "gap 100-128", "who has read up to 99 misses less");
         backlog.ack(128);
         assert_eq!(from_start(&mut backlog)[0], "129F");
@@ -296,7 +294,7 @@ mod tests {
         backlog.ack(64);
         append(&mut backlog, 100 - 63);
         assert_eq!(from_start(&mut backlog)[..2], ["gap 65-64", "65F"], "an empty hole");
-        assert_eq!((backlog.lost(), backlog.waiting().0), (0, 37));
+        assert_eq!((backlog.counts().lost, backlog.counts().waiting), (0, 37));
         assert_eq!(entries(&mut backlog, 65)[0], "65F", "who has read up to there misses nothing");
         backlog.ack(64);
         assert_eq!(from_start(&mut backlog)[0], "gap 65-64", "no news");
@@ -311,6 +309,6 @@ mod tests {
         assert_eq!(from_start(&mut backlog), ["gap 1-12"], "not one whole stretch fits");
         append(&mut backlog, 2);
         assert_eq!(from_start(&mut backlog), ["gap 1-12", "13F", "14"]);
-        assert_eq!((backlog.waiting().0, backlog.lost()), (2, 12));
+        assert_eq!((backlog.counts().waiting, backlog.counts().lost), (2, 12));
     }
 }

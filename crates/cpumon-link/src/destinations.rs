@@ -5,9 +5,11 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::time::{Duration, Instant};
 
+use rustix::fd::BorrowedFd;
+
 use crate::Target;
 use crate::interfaces::InterfaceAddress;
-use crate::platform::{ControlMessages, KernelAddress, interface_addresses};
+use crate::platform::{ControlMessages, KernelAddress, Outgoing, interface_addresses, send};
 use crate::target::Resolver;
 
 /// Lists the addresses of this machine's interfaces, loopback and link-local ones included.
@@ -18,9 +20,43 @@ pub fn local_ips() -> io::Result<Vec<IpAddr>> {
 }
 
 /// Interval at which the interfaces are read again.
-const REFRESH_EVERY: Duration = Duration::from_secs(10);
+const READ_EVERY: Duration = Duration::from_secs(10);
 /// Shortest interval between two reads, after a send error that suggests that an interface changed.
-const REFRESH_AGAIN: Duration = Duration::from_secs(1);
+const READ_AGAIN: Duration = Duration::from_secs(1);
+
+/// The addresses of all interfaces, read again every ten seconds.
+pub struct InterfaceList {
+    pub addresses: Vec<InterfaceAddress>,
+    /// As they were at the read before.
+    pub before: Vec<InterfaceAddress>,
+    next_read: Instant,
+    last_read: Instant,
+}
+
+impl InterfaceList {
+    /// Nothing is read yet.
+    pub fn new(now: Instant) -> Self {
+        Self { addresses: Vec::new(), before: Vec::new(), next_read: now, last_read: now }
+    }
+
+    /// Reads them again soon: sending failed as if they had changed.
+    pub fn suspect(&mut self) {
+        // Bounded by the last read: an interface that stays down must not cause a read for each batch.
+        self.next_read = self.next_read.min(self.last_read + READ_AGAIN);
+    }
+
+    /// Reads them if it is time. True: they were read.
+    pub fn refresh(&mut self, now: Instant) -> io::Result<bool> {
+        if now < self.next_read {
+            return Ok(false);
+        }
+        (self.last_read, self.next_read) = (now, now + READ_EVERY);
+        // Where they cannot be read, those that are known stay.
+        interface_addresses(&mut self.before)?;
+        std::mem::swap(&mut self.addresses, &mut self.before);
+        Ok(true)
+    }
+}
 
 #[derive(Clone)]
 pub struct Destination {
@@ -34,10 +70,7 @@ pub struct Destinations {
     /// One for each name among the targets, in their order.
     resolvers: Vec<Resolver>,
     names: Vec<Option<SocketAddr>>,
-    interfaces: Vec<InterfaceAddress>,
-    fresh: Vec<InterfaceAddress>,
-    next_refresh: Instant,
-    last_refresh: Instant,
+    pub interfaces: InterfaceList,
     is_expanded: bool,
     pub v4: Vec<Destination>,
     pub v6: Vec<Destination>,
@@ -58,10 +91,7 @@ impl Destinations {
             targets: targets.to_vec(),
             names: vec![None; resolvers.len()],
             resolvers,
-            interfaces: Vec::new(),
-            fresh: Vec::new(),
-            next_refresh: now,
-            last_refresh: now,
+            interfaces: InterfaceList::new(now),
             is_expanded: false,
             v4: Vec::new(),
             v6: Vec::new(),
@@ -75,12 +105,6 @@ impl Destinations {
         self.resolvers.iter_mut().for_each(|resolver| resolver.wait(timeout));
     }
 
-    /// Reads the interfaces again soon: sending failed as if they had changed.
-    pub fn suspect(&mut self) {
-        // Bounded by the last read: an interface that stays down must not cause a read for each batch.
-        self.next_refresh = self.next_refresh.min(self.last_refresh + REFRESH_AGAIN);
-    }
-
     /// Brings the destinations up to date. True if they changed.
     pub fn refresh(&mut self, now: Instant) -> io::Result<bool> {
         // The first call expands even if nothing changed since `new`.
@@ -89,14 +113,9 @@ impl Destinations {
             let address = resolver.address(now);
             has_changed |= std::mem::replace(known, address) != address;
         }
-        if now >= self.next_refresh {
-            (self.last_refresh, self.next_refresh) = (now, now + REFRESH_EVERY);
-            // Single addresses take the routing table's way, so reading the interfaces would be for nothing.
-            if self.targets.iter().any(Target::needs_interfaces) {
-                interface_addresses(&mut self.fresh)?;
-                has_changed |= self.fresh != self.interfaces;
-                std::mem::swap(&mut self.fresh, &mut self.interfaces);
-            }
+        // Single addresses take the routing table's way, so reading the interfaces would be for nothing.
+        if self.targets.iter().any(Target::needs_interfaces) && self.interfaces.refresh(now)? {
+            has_changed |= self.interfaces.addresses != self.interfaces.before;
         }
         if has_changed {
             self.expand();
@@ -130,12 +149,13 @@ impl Destinations {
                         let to = SocketAddr::new(from.broadcast_address(interfaces)?.into(), *port);
                         Some(Destination::through(from, to, None))
                     };
-                    self.interfaces.iter().filter_map(to).for_each(add);
+                    self.interfaces.addresses.iter().filter_map(to).for_each(add);
                 }
                 Target::Multicast { group, port, ttl, interfaces } => {
                     // An interface with several addresses is listed once for each, one after the other.
                     let mut last_index = 0;
-                    for from in self.interfaces.iter().filter(|from| from.can_multicast(*group, interfaces)) {
+                    let can_multicast = |from: &&InterfaceAddress| from.can_multicast(*group, interfaces);
+                    for from in self.interfaces.addresses.iter().filter(can_multicast) {
                         if from.index != std::mem::replace(&mut last_index, from.index) {
                             add(Destination::through(from, SocketAddr::new(*group, *port), Some(*ttl)));
                         }
@@ -172,6 +192,12 @@ impl Destination {
             address: shown.into(),
             control: ControlMessages::from_interface(from.index, source, ttl),
         }
+    }
+
+    /// Sends one datagram there, without waiting.
+    pub fn send(&self, socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<()> {
+        let one = |_| Outgoing { bytes, to: &self.address, control: &self.control };
+        send(socket, 1, one).map(|_| ())
     }
 
     /// The same address out of the same interface: a second address in one subnet must not double the traffic.
@@ -214,7 +240,7 @@ mod tests {
     #[test]
     fn nothing_changes_without_a_cause() {
         let mut destinations = expanded(&["127.0.0.1:5"]);
-        assert!(!destinations.refresh(Instant::now() + REFRESH_EVERY * 2).unwrap());
+        assert!(!destinations.refresh(Instant::now() + READ_EVERY * 2).unwrap());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fd::AsFd;
 
 use crate::destinations::{Destination, Destinations};
-use crate::platform::{self, Outgoing, send};
+use crate::platform;
 use crate::tls::random;
 use crate::{LinkError, Target};
 
@@ -148,8 +148,7 @@ fn open(destinations: &Destinations) -> Result<Vec<(UdpSocket, &[Destination])>,
 
 fn ask(socket: &UdpSocket, to: &[Destination], query: &[u8]) {
     for to in to {
-        let one = |_| Outgoing { bytes: query, to: &to.address, control: &to.control };
-        if let Err(error) = send(socket.as_fd(), 1, one) {
+        if let Err(error) = to.send(socket.as_fd(), query) {
             log::debug!("cannot ask {}: {error}", to.shown);
         }
     }

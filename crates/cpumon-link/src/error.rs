@@ -3,8 +3,6 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use crate::ParseTargetError;
-
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
@@ -38,11 +36,6 @@ pub enum LinkError {
     Interfaces(io::Error),
     #[error("cannot wait for datagrams: {0}")]
     Wait(io::Error),
-    /// Receiving failed for good.
-    #[error("cannot receive on {address}: {error}")]
-    Receive { address: SocketAddr, error: io::Error },
-    #[error(transparent)]
-    Target(#[from] ParseTargetError),
 }
 
 fn bind_hint(error: &io::Error) -> &'static str {

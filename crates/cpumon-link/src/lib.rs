@@ -41,7 +41,7 @@ pub mod spool;
 mod target;
 pub mod tls;
 
-pub use backlog::{Backlog, NumberedRecord, RamBacklog};
+pub use backlog::{Backlog, BacklogCounts, NumberedRecord, RamBacklog};
 pub use destinations::local_ips;
 pub use error::LinkError;
 pub use platform::receiving;

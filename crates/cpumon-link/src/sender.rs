@@ -33,8 +33,9 @@ pub struct UdpSender {
     v4: Option<Socket>,
     v6: Option<Socket>,
     destinations: Destinations,
-    pace: Option<Duration>,
-    stats: SendStats,
+    /// Pause after each datagram.
+    pub pace: Option<Duration>,
+    pub stats: SendStats,
 }
 
 impl UdpSender {
@@ -74,14 +75,6 @@ impl UdpSender {
         }
     }
 
-    pub fn set_pace(&mut self, pace: Option<Duration>) {
-        self.pace = pace;
-    }
-
-    pub fn stats(&self) -> &SendStats {
-        &self.stats
-    }
-
     /// The addresses that each datagram goes to now; empty while no interface is up and no name is known.
     pub fn destinations(&self) -> impl Iterator<Item = SocketAddr> {
         self.destinations.v4.iter().chain(&self.destinations.v6).map(|destination| destination.shown)
@@ -102,7 +95,7 @@ impl UdpSender {
     fn send_unpaced<D: AsRef<[u8]>>(&mut self, datagrams: &[D], patience: &mut Duration) {
         let unreachable = self.destinations.unreachable * datagrams.len() as u64;
         if unreachable > 0 {
-            self.destinations.suspect();
+            self.destinations.interfaces.suspect();
             if self.stats.count_errors(NETWORK_UNREACHABLE, unreachable) {
                 log::warn!("a target has no address now: no interface is up");
             }
@@ -121,7 +114,7 @@ impl UdpSender {
             }
         }
         if is_suspect {
-            self.destinations.suspect();
+            self.destinations.interfaces.suspect();
         }
     }
 }

@@ -133,7 +133,7 @@ fn publish(
         bytes: totals.bytes,
         kernel_dropped: receiver.kernel_drops(),
         rejected: totals.rejected + sink.refused_claims(),
-        receive_errors: receiver.receive_errors(),
+        receive_errors: receiver.receive_errors,
         rejected_by: demux.refusals.status(),
         rejected_for,
         opened: totals.opened,

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use cpumon_link::LinkError;
 use cpumon_link::discovery::GROUPS;
 use cpumon_link::receiving::{GroupSender, ReceiverOptions, UdpReceiver};
 use cpumon_link::tls::fingerprint;
-use cpumon_link::{LinkError, local_ips};
 use cpumon_model::limits::{Limiter, Overflow, Rate};
 use cpumon_query::status;
 use cpumon_wire::dns_sd::{
@@ -29,8 +29,6 @@ const OF_SOURCE: Rate = Rate { amount: 2, seconds: 1, burst_ms: 3_000 };
 const BUFFER_BYTES: usize = 256 << 10;
 /// How often it checks whether to stop.
 const STOP_CHECK: Duration = Duration::from_millis(250);
-/// How often this machine's addresses are read.
-const READ_ADDRESSES_EVERY: Duration = Duration::from_secs(10);
 /// A record is multicast at most once a second, and announced twice (RFC 6762, sections 6 and 8.3).
 const MULTICAST_PAUSE: Duration = Duration::from_secs(1);
 const ANNOUNCEMENTS: u32 = 2;
@@ -43,9 +41,6 @@ pub struct Responder {
     /// Where the receiver accepts TLS connections.
     tls: SocketAddr,
     limiter: Limiter,
-    /// Addresses of this machine.
-    own: Vec<IpAddr>,
-    read_addresses_at: Instant,
     announcements_left: u32,
     multicast_at: Instant,
     /// Counts since the start, shared with the running thread.
@@ -84,8 +79,6 @@ impl Responder {
             instance: Instance { name: name.to_owned(), pin, addresses: Vec::new() },
             tls,
             limiter: Limiter::new(ALL, OF_SOURCE, MAX_SOURCES, Overflow::Share),
-            own: Vec::new(),
-            read_addresses_at: now,
             announcements_left: ANNOUNCEMENTS,
             multicast_at: now,
             stats: Arc::new(SharedCounts::new(counts)),
@@ -164,18 +157,12 @@ impl Responder {
             self.instance.addresses.push(self.tls);
             return;
         }
-        if Instant::now() >= self.read_addresses_at {
-            self.read_addresses_at = Instant::now() + READ_ADDRESSES_EVERY;
-            match local_ips() {
-                Ok(own) => self.own = own,
-                Err(error) => log::warn!("cannot list the network interfaces: {error}"),
-            }
-        }
         // [::] accepts IPv4 too.
         let is_accepted = |ip: &IpAddr| self.tls.is_ipv6() || ip.is_ipv4();
         // Without the asker's own zone a link-local address is useless, and an address record has no zone.
         let is_link_local = |ip: &IpAddr| matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
-        let others = self.own.iter().copied().filter(|ip| !ip.is_loopback() && !is_link_local(ip));
+        let own = self.groups.local_ips();
+        let others = own.filter(|ip| !ip.is_loopback() && !is_link_local(ip));
         let nearest = asker.and_then(towards);
         for ip in nearest.into_iter().chain(others).filter(is_accepted) {
             let address = SocketAddr::new(ip, self.tls.port());

@@ -8,7 +8,7 @@ use cpumon_wire::spool::{Entry, Gap, GapReason, Origin, Records, SegmentHeader, 
 use super::segment::SpoolSegment;
 use super::write::Spool;
 use super::{SpoolError, SpoolOptions, SpoolPosition};
-use crate::backlog::{Backlog, NumberedRecord};
+use crate::backlog::{Backlog, BacklogCounts, NumberedRecord};
 
 /// Bytes that are read from a segment at once, unless a record is longer.
 const PIECE_BYTES: u64 = 64 << 10;
@@ -283,10 +283,6 @@ impl Backlog for Spool {
         self.next
     }
 
-    fn acked(&self) -> u64 {
-        self.progress.acked
-    }
-
     fn wants_full(&self) -> bool {
         Self::wants_full(self)
     }
@@ -324,16 +320,14 @@ impl Backlog for Spool {
         self.forget_acked();
     }
 
-    fn waiting(&self) -> (u64, u64) {
-        let open = (self.next - 1).saturating_sub(self.progress.acked);
-        (open.saturating_sub(self.missing()), self.status.bytes)
-    }
-
-    fn lost(&self) -> u64 {
-        self.status.lost + self.status.dropped
-    }
-
-    fn written_bytes(&self) -> u64 {
-        self.status.written_bytes
+    fn counts(&self) -> BacklogCounts {
+        let (acked, status) = (self.progress.acked, &self.status);
+        BacklogCounts {
+            waiting: (self.next - 1).saturating_sub(acked).saturating_sub(self.missing()),
+            waiting_bytes: status.bytes,
+            lost: status.lost + status.dropped,
+            acked,
+            written_bytes: status.written_bytes,
+        }
     }
 }

@@ -112,8 +112,8 @@ impl SpoolReader {
                 return Ok(walk.report);
             }
         }
-        // The caller's request to stop does not matter at the end.
-        let _ = walk.end();
+        // What was skipped at the end is a gap, too. The caller's request to stop does not matter then.
+        let _ = walk.missing_up_to(walk.skipped.saturating_add(1), walk.skipped_wall_ns);
         Ok(walk.report)
     }
 }
@@ -249,10 +249,5 @@ impl SegmentWalk<'_> {
         self.last_wall_ns = gap.end_wall_ns;
         self.report.missing += gap.count();
         (self.out)(SpoolEvent::Gap(gap))
-    }
-
-    /// Reports what was skipped at the end as a gap.
-    fn end(&mut self) -> ControlFlow<()> {
-        self.missing_up_to(self.skipped.saturating_add(1), self.skipped_wall_ns)
     }
 }

@@ -51,9 +51,11 @@ impl Signed {
 /// The key and certificate that a receiver issued to this device, in a file of mode 0600.
 #[derive(Clone)]
 pub struct DeviceIdentity {
-    path: PathBuf,
-    address: String,
-    pin: [u8; 32],
+    pub path: PathBuf,
+    /// Where the receiver was when it enrolled this device.
+    pub address: String,
+    /// Hash of the receiver's key.
+    pub pin: [u8; 32],
     /// Key and certificate that are in use.
     used: Signed,
     /// A renewed pair, which takes over once the receiver has accepted it.
@@ -124,10 +126,6 @@ impl DeviceIdentity {
             return Err(TlsError::NotEnrolled { address: "any receiver".to_owned(), dir: dir.to_owned() });
         }
         Ok(all)
-    }
-
-    pub fn pin(&self) -> [u8; 32] {
-        self.pin
     }
 
     fn load_all(dir: &Path) -> Result<Vec<Self>, TlsError> {
@@ -238,11 +236,6 @@ impl DeviceIdentity {
             pinned_builder(self.pin)?.with_client_auth_cert(vec![signed.certificate.clone()], key)?;
         config.alpn_protocols = vec![cpumon_wire::connection::ALPN_SNAPSHOTS.to_vec()];
         Ok(config)
-    }
-
-    /// Where the receiver was when it enrolled this device, and the file.
-    pub fn place(&self) -> (&str, &Path) {
-        (&self.address, &self.path)
     }
 }
 

@@ -86,7 +86,7 @@ impl Pipe {
         }
         self.write()?;
         // Whole messages that came before the end, such as the reason for it, are read first.
-        if self.has_ended && !self.has_message_bytes() {
+        if self.has_ended && self.inbox.len() <= self.taken + 4 {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }
         Ok(())
@@ -141,10 +141,6 @@ impl Pipe {
             self.tls.writer().write_all(&self.outbox[..count])?;
             self.outbox.drain(..count);
         }
-    }
-
-    fn has_message_bytes(&self) -> bool {
-        self.inbox.len() > self.taken + 4
     }
 
     /// The next whole message, if there is one; no longer than `most`.

@@ -64,7 +64,7 @@ impl Channels {
         window_bytes: u32,
         out: &mut Vec<u8>,
     ) -> (Self, bool) {
-        let waiting = backlog.next().saturating_sub(1).saturating_sub(backlog.acked());
+        let waiting = backlog.next().saturating_sub(1).saturating_sub(backlog.counts().acked);
         let mut channels = Self {
             // At least 1: with 0 not even one live record would go.
             window: usize::try_from(window_bytes).unwrap_or(usize::MAX).max(1),

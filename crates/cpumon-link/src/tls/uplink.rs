@@ -67,22 +67,13 @@ impl Uplink {
     pub fn status(&self) -> UplinkStatus {
         // One lock after the other: no thread ever holds both, so they cannot block one another.
         let status = self.shared.status().clone();
-        let backlog = self.shared.backlog();
-        let (waiting, waiting_bytes) = backlog.waiting();
-        UplinkStatus {
-            waiting,
-            waiting_bytes,
-            lost: backlog.lost(),
-            acked: backlog.acked(),
-            written_bytes: backlog.written_bytes(),
-            ..status
-        }
+        UplinkStatus { backlog: self.shared.backlog().counts(), ..status }
     }
 
     /// Waits until every snapshot is acknowledged; false if that took longer than `timeout`.
     pub fn drain(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
-        while self.shared.backlog().waiting().0 > 0 {
+        while self.shared.backlog().counts().waiting > 0 {
             if Instant::now() >= deadline {
                 return false;
             }

@@ -3,22 +3,20 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::event::{PollFd, PollFlags};
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
-use super::sys::{self, DatagramSlots, Outgoing};
-use crate::destinations::Destinations;
+use super::sys::{self, DatagramSlots};
+use crate::destinations::{Destination, Destinations, InterfaceList};
 use crate::discovery::groups;
 use crate::interfaces::InterfaceAddress;
 use crate::platform::wait;
 use crate::{DEFAULT_PORT, LinkError};
 
-/// Interval at which the interfaces are read again, to join the groups on those that came up.
-const REFRESH_EVERY: Duration = Duration::from_secs(10);
 /// No datagram is longer than this (`u16::MAX` less a UDP header), so none is ever cut.
 const SLOT_BYTES: usize = 1 << 16;
 
@@ -55,7 +53,8 @@ pub struct UdpReceiver {
     sockets: Vec<Listening>,
     slots: Box<DatagramSlots>,
     groups: JoinedGroups,
-    receive_errors: u64,
+    /// Errors that the sockets reported instead of a datagram.
+    pub receive_errors: u64,
 }
 
 struct Listening {
@@ -72,9 +71,7 @@ struct Listening {
 struct JoinedGroups {
     wanted: Vec<IpAddr>,
     on: Vec<String>,
-    interfaces: Vec<InterfaceAddress>,
-    fresh: Vec<InterfaceAddress>,
-    next_refresh: Instant,
+    interfaces: InterfaceList,
 }
 
 impl UdpReceiver {
@@ -86,19 +83,15 @@ impl UdpReceiver {
         if options.listen.is_empty() {
             return Err(LinkError::NothingToListenOn);
         }
-        let mut sockets = Vec::with_capacity(options.listen.len());
-        for &address in &options.listen {
-            sockets.push(Listening::bind(address, options.receive_buffer_bytes)?);
-        }
+        let bind = |address: &SocketAddr| Listening::bind(*address, options.receive_buffer_bytes);
+        let sockets: Vec<_> = options.listen.iter().map(bind).collect::<Result<_, _>>()?;
         for &group in &options.multicast {
             check_group(group, &sockets)?;
         }
         let groups = JoinedGroups {
             wanted: options.multicast.clone(),
             on: options.interfaces.clone(),
-            interfaces: Vec::new(),
-            fresh: Vec::new(),
-            next_refresh: Instant::now(),
+            interfaces: InterfaceList::new(Instant::now()),
         };
         let mut receiver =
             Self { sockets, slots: Box::new(DatagramSlots::new(SLOT_BYTES)), groups, receive_errors: 0 };
@@ -161,15 +154,14 @@ impl UdpReceiver {
 
     /// Answers a sender, from the first socket of his address family, without waiting.
     pub fn send_to(&self, datagram: &[u8], to: SocketAddr) -> io::Result<()> {
-        let of_family = |listening: &&Listening| listening.address.is_ipv4() == to.is_ipv4();
-        let socket = self.sockets.iter().find(of_family).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let socket = self.socket_for(to).ok_or(io::ErrorKind::AddrNotAvailable)?;
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        socket.socket.send_to_with_flags(datagram, &to.into(), flags).map(|_| ())
+        socket.send_to_with_flags(datagram, &to.into(), flags).map(|_| ())
     }
 
-    fn socket_of(&self, is_ipv4: bool) -> Option<BorrowedFd<'_>> {
-        let of_family = |listening: &&Listening| listening.address.is_ipv4() == is_ipv4;
-        self.sockets.iter().find(of_family).map(|listening| listening.socket.as_fd())
+    fn socket_for(&self, to: SocketAddr) -> Option<&Socket> {
+        let is_it = |listening: &&Listening| listening.address.is_ipv4() == to.is_ipv4();
+        self.sockets.iter().find(is_it).map(|listening| &listening.socket)
     }
 
     /// Datagrams that the kernel dropped at these sockets since they were bound, because the receive buffer was full.
@@ -182,11 +174,6 @@ impl UdpReceiver {
             }
         }
         self.sockets.iter().map(|listening| listening.drops).sum()
-    }
-
-    /// Errors that the sockets reported instead of a datagram.
-    pub fn receive_errors(&self) -> u64 {
-        self.receive_errors
     }
 
     /// The addresses listened on, with the ports that the system chose where 0 was asked for.
@@ -227,7 +214,10 @@ impl Listening {
             socket.set_only_v6(true).map_err(option("IPV6_V6ONLY"))?;
         }
         setsockopt(&socket, sockopt::RxqOvfl, &1).map_err(|error| option("SO_RXQ_OVFL")(error.into()))?;
-        grow_buffer(&socket, buffer_bytes).map_err(option("SO_RCVBUF"))?;
+        // SO_RCVBUFFORCE is not bound to `net.core.rmem_max`, but needs a privilege; else as much as is allowed.
+        setsockopt(&socket, sockopt::RcvBufForce, &buffer_bytes)
+            .or_else(|_| socket.set_recv_buffer_size(buffer_bytes))
+            .map_err(option("SO_RCVBUF"))?;
         let reuse = || socket.set_reuse_address(true).map_err(option("SO_REUSEADDR"));
         // Bind without SO_REUSEADDR first: only then does EADDRINUSE reveal that another program has the address. Set it
         // afterwards, so that others may share the address with us.
@@ -257,11 +247,6 @@ impl Listening {
     }
 }
 
-/// `SO_RCVBUFFORCE` is not bound to `net.core.rmem_max`, but needs a privilege; else as much as is allowed.
-fn grow_buffer(socket: &Socket, bytes: usize) -> io::Result<()> {
-    setsockopt(socket, sockopt::RcvBufForce, &bytes).or_else(|_| socket.set_recv_buffer_size(bytes))
-}
-
 fn check_group(group: IpAddr, sockets: &[Listening]) -> Result<(), LinkError> {
     if !group.is_multicast() {
         return Err(LinkError::NotMulticast { group });
@@ -276,21 +261,16 @@ fn check_group(group: IpAddr, sockets: &[Listening]) -> Result<(), LinkError> {
 impl JoinedGroups {
     /// Joins every group on every interface that is new since the last refresh.
     fn refresh(&mut self, sockets: &[Listening]) -> Result<(), LinkError> {
-        if self.wanted.is_empty() {
+        let Self { wanted, on, interfaces } = self;
+        if wanted.is_empty() || !interfaces.refresh(Instant::now()).map_err(LinkError::Interfaces)? {
             return Ok(());
         }
-        let now = Instant::now();
-        if now < self.next_refresh {
-            return Ok(());
-        }
-        self.next_refresh = now + REFRESH_EVERY;
-        sys::interface_addresses(&mut self.fresh).map_err(LinkError::Interfaces)?;
-        for &group in &self.wanted {
+        for &group in &*wanted {
             // An interface that was removed has lost its memberships, so one that is back counts as new.
             let new = |interface: &&InterfaceAddress| {
-                interface.can_multicast(group, &self.on) && !self.interfaces.contains(interface)
+                interface.can_multicast(group, on) && !interfaces.before.contains(interface)
             };
-            for interface in self.fresh.iter().filter(new) {
+            for interface in interfaces.addresses.iter().filter(new) {
                 let family = |listening: &&Listening| listening.address.is_ipv4() == group.is_ipv4();
                 for listening in sockets.iter().filter(family) {
                     if let Err(error) = listening.join(group, interface.index) {
@@ -300,7 +280,6 @@ impl JoinedGroups {
                 }
             }
         }
-        std::mem::swap(&mut self.fresh, &mut self.interfaces);
         Ok(())
     }
 }
@@ -317,23 +296,27 @@ impl GroupSender {
         Self { destinations: Destinations::new(&groups(&[]), now) }
     }
 
-    /// Sends one datagram on each interface. Returns on how many it was sent.
-    pub fn send(&mut self, from: &UdpReceiver, datagram: &[u8]) -> usize {
+    fn refresh(&mut self) {
         if let Err(error) = self.destinations.refresh(Instant::now()) {
             log::warn!("cannot list the network interfaces: {error}");
         }
+    }
+
+    /// The addresses of this machine, loopback and link-local ones included.
+    pub fn local_ips(&mut self) -> impl Iterator<Item = IpAddr> {
+        self.refresh();
+        self.destinations.interfaces.addresses.iter().map(|one| one.address)
+    }
+
+    /// Sends one datagram on each interface. Returns on how many it was sent.
+    pub fn send(&mut self, from: &UdpReceiver, datagram: &[u8]) -> usize {
+        self.refresh();
         let all = self.destinations.v4.iter().chain(&self.destinations.v6);
-        all.filter(|to| {
-            let Some(socket) = from.socket_of(to.shown.is_ipv4()) else { return false };
-            let one = |_| Outgoing { bytes: datagram, to: &to.address, control: &to.control };
-            match sys::send(socket, 1, one) {
-                Ok(_) => true,
-                Err(error) => {
-                    log::debug!("cannot announce on {}: {error}", to.shown);
-                    false
-                }
-            }
-        })
-        .count()
+        let is_sent = |to: &&Destination| {
+            let sent = from.socket_for(to.shown).map(|socket| to.send(socket.as_fd(), datagram));
+            let logged = |error: &io::Error| log::debug!("cannot announce on {}: {error}", to.shown);
+            sent.is_some_and(|sent| sent.inspect_err(logged).is_ok())
+        };
+        all.filter(is_sent).count()
     }
 }

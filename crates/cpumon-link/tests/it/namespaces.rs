@@ -45,7 +45,7 @@ fn a_broadcast_reaches_every_receiver_on_the_subnet() {
     let (device, server) = device_and_server("bc");
     let mut receivers = [listen_in(&server, "0.0.0.0:3001", &[]), listen_in(&server, "0.0.0.0:3001", &[])];
     let sender = send_in(&device, Target::broadcast(3001), &[b"hello", b"data"]);
-    assert_eq!((sender.stats().datagrams, sender.stats().errors), (2, 0));
+    assert_eq!((sender.stats.datagrams, sender.stats.errors), (2, 0));
     for receiver in &mut receivers {
         let received = receive(receiver, 2);
         assert_eq!(payloads(&received), [&b"data"[..], b"hello"]);
@@ -97,7 +97,7 @@ fn a_named_interface_is_the_only_one() {
     assert_eq!(received[0].1.ip(), IpAddr::from([10, 77, 2, 1]));
     let sender = send_in(&device, Target::broadcast(3001).on_interfaces(&["lo".into()]), &[b"x"]);
     assert_eq!(sender.destinations().map(|to| to.to_string()).collect::<Vec<_>>(), ["127.255.255.255:3001"]);
-    assert_eq!(sender.stats().errors, 0);
+    assert_eq!(sender.stats.errors, 0);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn multicast_reaches_those_who_joined() {
     ] {
         let mut joined = [listen_in(&server, listen, &[group]), listen_in(&server, listen, &[group])];
         let sender = send_in(&device, to.parse().unwrap(), &[b"group"]);
-        assert_eq!((sender.stats().datagrams, sender.stats().errors), (1, 0), "{to}");
+        assert_eq!((sender.stats.datagrams, sender.stats.errors), (1, 0), "{to}");
         for receiver in &mut joined {
             assert_eq!(payloads(&receive(receiver, 1)), [b"group"], "{to}");
         }
@@ -129,12 +129,12 @@ fn a_network_that_comes_back_is_used_again() {
     let mut receiver = listen_in(&server, "0.0.0.0:3001", &[]);
     device.ip("link set veth0 down");
     let mut sender = send_in(&device, Target::broadcast(3001), &[b"lost", b"lost"]);
-    assert_eq!((sender.stats().datagrams, sender.stats().errors), (0, 2));
+    assert_eq!((sender.stats.datagrams, sender.stats.errors), (0, 2));
     assert_eq!(sender.destinations().count(), 0);
     device.ip("link set veth0 up");
     // A sender that found nothing reads the interfaces again after a second, not after ten.
     std::thread::sleep(Duration::from_millis(1100));
     device.run(|| sender.send_batch(&[b"back"]));
     assert_eq!(payloads(&receive(&mut receiver, 1)), [b"back"]);
-    assert_eq!(sender.stats().destination_changes, 1);
+    assert_eq!(sender.stats.destination_changes, 1);
 }

@@ -74,11 +74,11 @@ fn what_a_receiver_has_is_neither_written_nor_kept() {
         spool.ack(number);
     }
     let status = spool.status().clone();
-    assert_eq!((status.written_bytes, spool.waiting().0, spool.lost()), (0, 0, 0));
+    assert_eq!((status.written_bytes, spool.counts().waiting, spool.counts().lost), (0, 0, 0));
     assert!(status.bytes < 2 << 20, "{status:?}");
     assert_eq!(all(&mut spool).last().unwrap(), "3000");
     drop(spool);
-    assert_eq!(open(dir.path(), 8 << 20, HOUR).waiting().0, 0, "known after the end too");
+    assert_eq!(open(dir.path(), 8 << 20, HOUR).counts().waiting, 0, "known after the end too");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn what_was_not_written_before_a_kill_is_no_hole() {
     spool.ack(990);
     let copy = killed(dir.path());
     let mut spool = open(copy.path(), 64 << 20, SyncPolicy::Always);
-    assert_eq!((spool.acked(), Backlog::next(&spool)), (990, 1001));
+    assert_eq!((spool.counts().acked, Backlog::next(&spool)), (990, 1001));
     append_many(&mut spool, 5, 1000);
     let read = all(&mut spool);
     assert!(!read.iter().any(|word| word.starts_with("gap")) && read.last().unwrap() == "1005", "{read:?}");
@@ -142,7 +142,7 @@ fn what_was_dropped_unsent_is_one_hole_that_survives_a_restart() {
     assert!(gap.starts_with("gap 31-") && gap.contains(" 300.."), "the hole begins where 30 was made: {gap}");
     assert!(rest[0].ends_with('F') && rest.last().unwrap() == "540", "{:?}", &rest[..2]);
     let missing = 540 - rest.len() as u64 - 30;
-    assert_eq!((spool.lost(), spool.waiting().0), (missing, rest.len() as u64));
+    assert_eq!((spool.counts().lost, spool.counts().waiting), (missing, rest.len() as u64));
     let copy = killed(dir.path());
     let mut spool = open(copy.path(), 256 << 10, SyncPolicy::Always);
     assert_eq!(&all(&mut spool)[0], gap, "the same hole, so that it is stored once");
@@ -170,7 +170,7 @@ fn what_is_dropped_after_a_hole_is_acknowledged_is_another_hole() {
             spool = open(copy.path(), 256 << 10, SyncPolicy::Always);
         }
         // Which may be older than what was acknowledged before a kill.
-        let noted = Backlog::acked(&spool);
+        let noted = spool.counts().acked;
         append_many(&mut spool, 500, 1000);
         let begin_ns = if noted == 30 { 300 } else { 10 * noted.max(last + 1) };
         let gap = all(&mut spool).swap_remove(0);
@@ -280,7 +280,7 @@ fn dropping_what_the_next_one_is_compared_with_is_a_hole_too() {
     while spool.start() == 1 {
         append_many(&mut spool, 1, 500);
     }
-    assert_eq!((spool.lost(), spool.status().dropped), (0, 0), "nothing unsent was dropped");
+    assert_eq!((spool.counts().lost, spool.status().dropped), (0, 0), "nothing unsent was dropped");
     let reported = |spool: &mut Spool| all(spool)[..2].to_vec();
     let (first, begin) = (last + 1, 10 * last);
     let expected = [format!("gap {first}-{last} {begin}..{}", 10 * first), format!("{first}F")];
@@ -314,5 +314,5 @@ fn a_snapshot_that_no_message_can_carry_is_a_hole() {
     append(&mut spool, 5 << 20, true);
     append_many(&mut spool, 2, 100);
     assert_eq!(all(&mut spool), ["1F", "2", "gap 3-3 20..40", "4F", "5"]);
-    assert_eq!((spool.lost(), spool.waiting().0), (1, 5));
+    assert_eq!((spool.counts().lost, spool.counts().waiting), (1, 5));
 }

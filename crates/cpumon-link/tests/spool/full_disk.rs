@@ -41,7 +41,7 @@ fn fill(dir: &std::path::Path, count: u64) -> (Spool, u64) {
     spool.ack(20);
     append_many(&mut spool, count - 20, 1000);
     assert!(spool.status().trouble.is_some(), "{:?}", spool.status());
-    assert_eq!(spool.lost(), 0, "it waits in memory");
+    assert_eq!(spool.counts().lost, 0, "it waits in memory");
     let on_disk = count - spool.status().waiting;
     (spool, on_disk)
 }
@@ -63,7 +63,7 @@ fn at_the_end_the_oldest_makes_space_for_the_newest_and_the_hole_says_why() {
     assert_eq!(snapshots, (last + 1..=73).collect::<Vec<u64>>());
     assert!(last < 60, "what fits is there: {last}");
     spool.ack(73);
-    assert_eq!((spool.waiting().0, all(&mut spool).1.len()), (0, 0));
+    assert_eq!((spool.counts().waiting, all(&mut spool).1.len()), (0, 0));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn what_a_receiver_has_makes_space_on_a_full_disk() {
         append_many(&mut spool, 1, 1000);
         spool.ack(number - 5);
     }
-    assert_eq!((spool.lost(), spool.waiting().0), (0, 5));
+    assert_eq!((spool.counts().lost, spool.counts().waiting), (0, 5));
     let copy = killed(dir.path());
     let mut next = open(copy.path(), LARGE, SyncPolicy::Always);
     append_many(&mut next, 1, 1000);
@@ -128,7 +128,7 @@ fn without_memory_for_what_a_full_disk_does_not_take_the_oldest_goes() {
     let (first, last, begin, _, reason) = gaps[0];
     assert_eq!((gaps.len(), first, begin, reason), (1, 21, 200, GapReason::NoSpace));
     assert_eq!(snapshots, (last + 1..=320).collect::<Vec<u64>>());
-    assert_eq!((spool.lost(), spool.waiting().0), (last - 20, 320 - last));
+    assert_eq!((spool.counts().lost, spool.counts().waiting), (last - 20, 320 - last));
     assert!(last < 260, "disk and memory are used: {last}");
 }
 
@@ -160,7 +160,7 @@ fn a_hole_directly_behind_an_acknowledged_one_has_a_reason_of_its_own() {
     let mut spool = open(dir.path(), 256 << 10, SyncPolicy::Always);
     append_many(&mut spool, 20, 1000);
     spool.ack(20);
-    while spool.lost() == 0 {
+    while spool.counts().lost == 0 {
         append_many(&mut spool, 1, 1000);
     }
     let (_, gaps) = all(&mut spool);

@@ -177,7 +177,7 @@ fn run(dir: &Path, course: Course) -> BTreeSet<&'static str> {
         .filter(|number| !receiver.is_in_hole(*number))
         .collect();
     assert!(missing.is_empty(), "seed {seed}: {missing:?} of {}", Backlog::next(&spool));
-    assert_eq!(spool.waiting().0, 0, "seed {seed}");
+    assert_eq!(spool.counts().waiting, 0, "seed {seed}");
     receiver.holes.keys().map(|hole| hole.1.words()).collect()
 }
 

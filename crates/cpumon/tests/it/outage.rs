@@ -50,7 +50,7 @@ fn after_an_outage_everything_is_stored_beside_the_present() {
     let (mut due, mut ages, mut shown_after) = (Instant::now(), Vec::new(), None);
     while devices
         .iter()
-        .any(|device| device.status().is_backfilling || device.status().acked < u64::from(seconds))
+        .any(|device| device.status().is_backfilling || device.status().backlog.acked < u64::from(seconds))
     {
         assert!(back.elapsed() < LIMIT, "the past is not there yet");
         if Instant::now() >= due {

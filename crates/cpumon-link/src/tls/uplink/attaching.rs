@@ -48,20 +48,21 @@ struct Current {
     path: PathBuf,
     file: File,
     bytes: u64,
+    /// All zero until it is hashed.
+    hash: [u8; 32],
     stage: Stage,
 }
 
 enum Stage {
     /// Being hashed; the number counts the bytes hashed so far.
     Hashing(Box<Sha256>, u64),
-    /// With this hash, on this connection or not yet.
-    Hashed([u8; 32], AttachmentProgress),
-}
-
-enum AttachmentProgress {
-    Waiting,
+    /// To be offered on this connection.
+    Hashed,
     Offered,
-    Taking { sent: u64, received: u64 },
+    Taking {
+        sent: u64,
+        received: u64,
+    },
 }
 
 impl Attaching {
@@ -84,8 +85,10 @@ impl Attaching {
         let window = u64::from(window_bytes) / WINDOW_SHARE;
         self.pace = Pace { number: 0, window, next_piece: Instant::now() };
         (self.next_scan, self.rest_until) = (Instant::now(), Instant::now());
-        if let Some(Current { stage: Stage::Hashed(_, progress), .. }) = &mut self.current {
-            *progress = AttachmentProgress::Waiting;
+        if let Some(Current { stage: stage @ (Stage::Offered | Stage::Taking { .. }), .. }) =
+            &mut self.current
+        {
+            *stage = Stage::Hashed;
         }
     }
 
@@ -119,7 +122,7 @@ impl Attaching {
     fn open(&mut self, path: PathBuf) -> Option<Current> {
         match File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file))) {
             Ok((bytes, file)) => {
-                Some(Current { path, file, bytes, stage: Stage::Hashing(Box::default(), 0) })
+                Some(Current { path, file, bytes, hash: [0; 32], stage: Stage::Hashing(Box::default(), 0) })
             }
             Err(error) => {
                 log::warn!("cannot send {}: {error}", path.display());
@@ -133,7 +136,7 @@ impl Attaching {
     /// what it has of one file only.
     fn postpone(&mut self, current: Current) {
         let received = match current.stage {
-            Stage::Hashed(_, AttachmentProgress::Taking { received, .. }) => received,
+            Stage::Taking { received, .. } => received,
             _ => 0,
         };
         let before = self.broken_off.take().filter(|(path, _)| *path == current.path);
@@ -147,16 +150,12 @@ impl Attaching {
     pub(super) fn answered(&mut self, number: u32, state: AttachmentState, received: u64, text: &str) {
         // Of another number: it is about a file that was given up.
         let Some(current) = self.current.as_mut().filter(|_| number == self.pace.number) else { return };
-        let Stage::Hashed(_, progress) = &mut current.stage else { return };
         match state {
-            AttachmentState::Taking if received <= current.bytes => match progress {
-                AttachmentProgress::Taking { sent, received: known } => {
-                    *known = (*known).max(received.min(*sent));
-                }
-                AttachmentProgress::Offered => {
-                    *progress = AttachmentProgress::Taking { sent: received, received };
-                }
-                AttachmentProgress::Waiting => {}
+            _ if matches!(current.stage, Stage::Hashing(..)) => {}
+            AttachmentState::Taking if received <= current.bytes => match &mut current.stage {
+                Stage::Taking { sent, received: known } => *known = (*known).max(received.min(*sent)),
+                Stage::Offered => current.stage = Stage::Taking { sent: received, received },
+                _ => {}
             },
             AttachmentState::Stored => {
                 let Some(current) = self.current.take() else { return };
@@ -195,20 +194,21 @@ impl Current {
                 *at += count as u64;
                 if count == 0 || *at >= self.bytes {
                     self.bytes = *at;
-                    self.stage = Stage::Hashed(std::mem::take(hash).finish(), AttachmentProgress::Waiting);
+                    self.hash = std::mem::take(hash).finish();
+                    self.stage = Stage::Hashed;
                 }
                 Ok(Duration::ZERO)
             }
-            Stage::Hashed(hash, progress @ AttachmentProgress::Waiting) => {
+            Stage::Hashed => {
                 pace.number += 1;
                 let why = Attachments::why(&self.path);
-                let (hash, bytes, wall_ns) = (*hash, self.bytes, why.wall_ns);
+                let (hash, bytes, wall_ns) = (self.hash, self.bytes, why.wall_ns);
                 Message::Offer { number: pace.number, hash, bytes, wall_ns, reason: &why.reason }.push(out);
-                *progress = AttachmentProgress::Offered;
+                self.stage = Stage::Offered;
                 Ok(RESCAN_EVERY)
             }
-            Stage::Hashed(_, AttachmentProgress::Offered) => Ok(RESCAN_EVERY),
-            Stage::Hashed(_, AttachmentProgress::Taking { sent, received }) => {
+            Stage::Offered => Ok(RESCAN_EVERY),
+            Stage::Taking { sent, received } => {
                 let left = self.bytes - *sent;
                 let space = pace.window.saturating_sub(*sent - *received);
                 // Records wait for no more than one piece.

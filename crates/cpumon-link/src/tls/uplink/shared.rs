@@ -10,7 +10,7 @@ use cpumon_wire::connection::{BootReport, ClockReport, Message};
 
 use crate::Target;
 use crate::attachments::TraceRequests;
-use crate::backlog::Backlog;
+use crate::backlog::{Backlog, BacklogCounts};
 use crate::tls::DeviceIdentity;
 
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub struct Receiver {
 impl From<DeviceIdentity> for Receiver {
     /// Uses the address that the receiver had when it enrolled this device.
     fn from(identity: DeviceIdentity) -> Self {
-        Self { address: identity.place().0.to_owned(), identity }
+        Self { address: identity.address.clone(), identity }
     }
 }
 
@@ -68,14 +68,7 @@ pub struct UplinkStatus {
     pub records: u64,
     /// Bytes on the wire, with what TLS adds and without TCP.
     pub wire_bytes: u64,
-    /// Snapshots that no receiver has acknowledged yet.
-    pub waiting: u64,
-    pub waiting_bytes: u64,
-    /// Snapshots that were lost in the backlog, and reported as gaps.
-    pub lost: u64,
-    /// Number of the last snapshot that is on a receiver's disk.
-    pub acked: u64,
-    pub written_bytes: u64,
+    pub backlog: BacklogCounts,
     /// Records of the past are being sent beside live ones.
     pub is_backfilling: bool,
     /// Files that a receiver has stored ([`attachments`](crate::attachments)).

@@ -137,7 +137,7 @@ impl Worker {
         }
         for (receiver, candidates) in self.options.receivers.iter().zip(&mut self.candidates) {
             // Another key would be refused by TLS, so its answers are not worth an attempt.
-            let wanted = Some(receiver.identity.pin());
+            let wanted = Some(receiver.identity.pin);
             let options = SearchOptions { to: self.options.ask.clone(), wanted, wait: SEARCH_WAIT };
             let shared = &self.shared;
             let search = match search(&options, &|| shared.is_stopping()) {

@@ -128,22 +128,22 @@ fn a_new_key_replaces_the_old_one_without_a_break() {
     known.expires_s = 1;
     registry.put(&known).unwrap();
     let address = running.address.to_string();
-    let before = std::fs::read(old.place().1).unwrap();
+    let before = std::fs::read(&old.path).unwrap();
     let uplink = uplink(&address, old.clone(), ram());
     append(&uplink, 2);
     eventually("the certificate is renewed", || (running.server.status().renewed > 0).then_some(()));
     assert!(uplink.drain(PATIENCE));
     assert_eq!(registry.hosts().unwrap()[0].keys.len(), 2, "the old one is good until the new one is used");
-    let renewed = old.place().1.with_extension("renewed");
+    let renewed = old.path.with_extension("renewed");
     eventually("the device has kept it", || renewed.exists().then_some(()));
-    assert_eq!(std::fs::read(old.place().1).unwrap(), before, "beside the one that was taken");
+    assert_eq!(std::fs::read(&old.path).unwrap(), before, "beside the one that was taken");
     drop(uplink);
     let new = DeviceIdentity::find(device.path(), &address).unwrap();
     let uplink = self::uplink(&address, new, ram());
     append(&uplink, 1);
     assert!(uplink.drain(PATIENCE));
     assert_eq!(registry.hosts().unwrap()[0].keys.len(), 1);
-    assert!(!renewed.exists() && std::fs::read(old.place().1).unwrap() != before, "in its place");
+    assert!(!renewed.exists() && std::fs::read(&old.path).unwrap() != before, "in its place");
     let refused = running.server.status().refused_devices;
     let stale = self::uplink(&address, old, ram());
     running.count(|stats| stats.refused_devices, refused + 1);
@@ -155,13 +155,13 @@ fn a_new_key_replaces_the_old_one_without_a_break() {
 fn a_device_keeps_the_key_that_let_it_in_until_the_new_one_does() {
     let (running, device) = (TestReceiver::start(), tempfile::tempdir().unwrap());
     let identity = running.enroll(&device).unwrap();
-    let (address, path) = (running.address.to_string(), identity.place().1.to_owned());
+    let (address, path) = (running.address.to_string(), identity.path.clone());
     // As a renewal leaves it: a certificate that is past its time.
     let kept = std::fs::read(&path).unwrap();
     let key = NewKey::make().unwrap();
     let ended_s = wall_s() - 2 * DAY_S;
     let (certificate, _) = running.authority.sign(&key.request_der, HOST, ended_s).unwrap();
-    DeviceIdentity::create(device.path(), &address, identity.pin(), key, &certificate).unwrap();
+    DeviceIdentity::create(device.path(), &address, identity.pin, key, &certificate).unwrap();
     std::fs::rename(&path, path.with_extension("renewed")).unwrap();
     std::fs::write(&path, &kept).unwrap();
     let uplink = uplink(&address, DeviceIdentity::find(device.path(), &address).unwrap(), ram());

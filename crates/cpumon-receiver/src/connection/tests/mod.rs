@@ -252,14 +252,14 @@ fn what_is_appended_arrives_and_is_acknowledged() {
     let mode = |path: &std::path::Path| {
         std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(path).unwrap()) & 0o777
     };
-    assert_eq!(mode(identity.place().1), 0o600);
+    assert_eq!(mode(&identity.path), 0o600);
     assert_eq!(mode(&running.dir.path().join("receiver.identity")), 0o600);
     let uplink = uplink(&running.address.to_string(), identity, ram());
     append(&uplink, 3);
     assert!(uplink.drain(PATIENCE));
     assert_eq!(running.got.numbers(), [1, 2, 3]);
     let status = uplink.status();
-    assert_eq!((status.acked, status.waiting, status.failures), (3, 0, 0));
+    assert_eq!((status.backlog.acked, status.backlog.waiting, status.failures), (3, 0, 0));
     assert_eq!(running.server.status().devices, 1);
 }
 

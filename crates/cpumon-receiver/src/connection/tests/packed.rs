@@ -100,7 +100,7 @@ fn records_go_packed_and_arrive_as_they_were_also_behind_a_cut() {
     got.sort_unstable();
     got.dedup();
     assert_eq!(got, (65..=101).collect::<Vec<_>>());
-    assert_eq!(uplink.status().lost, 0);
+    assert_eq!(uplink.status().backlog.lost, 0);
 }
 
 #[test]

@@ -223,7 +223,7 @@ fn devices_on_tls_lose_nothing_while_garbage_floods_in() {
     }
     for device in &devices {
         let status = device.status();
-        assert_eq!((status.lost, status.failures), (0, 0), "{}: {status:?}", device.name);
+        assert_eq!((status.backlog.lost, status.failures), (0, 0), "{}: {status:?}", device.name);
     }
     let seconds = took_ms.load(Ordering::Relaxed) as f64 / 1e3;
     println!(
