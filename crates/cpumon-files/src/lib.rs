@@ -1,5 +1,5 @@
 //! Files that belong to cpumon alone: mode 0600 in directories of mode 0700, on Windows with rights for their owner, SYSTEM and
-//! administrators only; lock files and the audit log.
+//! administrators only; lock files, the audit log, and threads that write.
 //!
 //! Root writes stores and recordings also into directories where other users may create files. A link or file that
 //! another user left under our name must not be written to: every file that is opened for writing here is checked first.
@@ -7,6 +7,7 @@
 mod audit;
 mod lock;
 mod platform;
+mod thread;
 
 use std::io;
 use std::path::Path;
@@ -14,10 +15,11 @@ use std::path::Path;
 pub use audit::{AuditEvent, AuditLog};
 pub use lock::{LockError, LockFile};
 pub use platform::{
-    Owner, check_to_write, create_dir, create_dir_for, create_new, create_own_dir,
+    Owner, check_to_write, create_dir, create_dir_for, create_new, create_own_dir, directory_of,
     give_to_owner_of_directory, is_privileged, keep_mode, let_others_read, open_private, open_special,
     open_to_write, readable_by_others, resolve, sync_dir, this_user,
 };
+pub use thread::DiskThread;
 
 /// Creates an empty private file, and says whether it did. Whatever has this name already stays as it is.
 ///

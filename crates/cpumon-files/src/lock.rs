@@ -48,7 +48,8 @@ impl LockFile {
         // Where a lock keeps others from reading, this file may have been locked until now.
         check(&mut file).map_err(failed("read the lock file"))?;
         // Only for the message of a second process: on a full disk the lock holds without it.
-        let written = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| write_pid(&mut file));
+        let emptied = file.set_len(0).and_then(|()| file.rewind());
+        let written = emptied.and_then(|()| writeln!(file, "{}", std::process::id()));
         if let Err(error) = written {
             log::debug!("cannot write the process id in {}: {error}", path.display());
         }
@@ -99,10 +100,6 @@ fn check(file: &mut File) -> io::Result<()> {
 
 fn failed(operation: &'static str) -> impl Fn(io::Error) -> LockError {
     move |error| LockError::Io { operation, error }
-}
-
-fn write_pid(file: &mut File) -> io::Result<()> {
-    writeln!(file, "{}", std::process::id())
 }
 
 fn holder(file: &mut File) -> String {

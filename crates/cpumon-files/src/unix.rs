@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use crate::platform::directory_of;
+
 const FILE_MODE: u32 = 0o600;
 const DIR_MODE: u32 = 0o700;
 /// Mode of files that are not secret.
@@ -308,10 +310,6 @@ fn is_us_or_root(owner: u32) -> bool {
 
 fn foreign(owner: u32) -> io::Error {
     io::Error::other(format!("it belongs to user {owner}"))
-}
-
-fn directory_of(path: &Path) -> &Path {
-    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]

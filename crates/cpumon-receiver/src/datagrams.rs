@@ -4,25 +4,24 @@
 //! [`GroupKeys`] decides which datagrams can be read. In: the key file, checked each second. Out: the keys of the demux, and a file that
 //! remembers which datagrams were taken, so that one recorded yesterday is refused today.
 
-use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::thread::JoinHandle;
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use cpumon_agent::Pulse;
+use cpumon_files::DiskThread;
 use cpumon_link::LinkError;
 use cpumon_link::group::{GroupError, read_keys, read_memory, write_memory};
 use cpumon_link::receiving::UdpReceiver;
 use cpumon_query::status;
 use cpumon_wire::encrypted::GroupKey;
 
-use crate::ReceiverError;
 use crate::demux::{Demux, DemuxOptions, RejectKind, SourceRate};
 use crate::process::HeapWatch;
 use crate::status::ReceiverState;
 use crate::storing::Sink;
+use crate::{ReceiverError, wall_ns};
 
 /// How long one wait for datagrams lasts: an incomplete set is checked again after it.
 const WAIT: Duration = Duration::from_millis(100);
@@ -57,13 +56,13 @@ impl Receiving {
 
     /// Which datagrams are taken, in words.
     pub fn describe(&self) -> String {
-        let keys: Vec<String> = self.demux.decryptor.key_ids().map(|id| id.to_string()).collect();
         let open = match self.group_keys.allowed() {
             (true, true) => "hosts that report there are unauthenticated unless they encrypt",
             (true, false) => "v1 is taken, v2 only if it is encrypted",
             (false, true) => "plain v2 is taken too, v1 is refused",
             (false, false) => "what is not encrypted is refused (--allow-plain, --allow-v1)",
         };
+        let keys = self.key_ids();
         match keys.is_empty() {
             true if self.group_keys.allowed() == (true, true) => {
                 "hosts that report there are unauthenticated".to_owned()
@@ -72,80 +71,80 @@ impl Receiving {
             false => format!("decrypting with group key {}; {open}", keys.join(", ")),
         }
     }
-}
 
-pub fn run(
-    receiving: Receiving,
-    sink: &Sink,
-    state: &ReceiverState,
-    pulse: &Pulse,
-    stop: &AtomicBool,
-) -> Result<(), LinkError> {
-    let Receiving { mut receiver, mut demux, mut group_keys } = receiving;
-    // From the memory file: a restart must not open these hosts to plain datagrams.
-    demux.decryptor.hosts().for_each(|host| sink.note_encrypted(host));
-    let (mut next_publish, mut next_flush) = (Instant::now(), Instant::now());
-    let mut heap = HeapWatch::new(Instant::now());
-    while !stop.load(Ordering::Relaxed) {
-        pulse.beat(HANGS);
-        let mut received = None;
-        receiver.recv_batch(WAIT, &mut |datagram, from| {
-            // The clocks are read once a batch: it is taken from the kernel in one call.
-            let now = *received.get_or_insert_with(cpumon_agent::now);
-            // A rejected datagram is counted by the demux, with its sender and the reason.
-            let _ = demux.accept(datagram, from, now, &mut |status, interval| {
-                sink.take_received(status, interval);
-            });
-        })?;
-        // Also while nothing arrives: the last snapshot of a host that went silent is given out, too.
-        if Instant::now() >= next_flush {
-            demux.flush(cpumon_agent::now(), &mut |status, interval| sink.take_received(status, interval));
-            next_flush = Instant::now() + FLUSH_EVERY;
-        }
-        group_keys.work(&mut demux);
-        if Instant::now() >= next_publish {
-            publish(&mut receiver, &demux, &group_keys, sink, state);
-            sink.forget_silent();
-            heap.note(demux.held_bytes() + sink.bytes_in_memory());
-            next_publish = Instant::now() + PUBLISH_EVERY;
-        }
+    fn key_ids(&self) -> Vec<String> {
+        self.demux.decryptor.key_ids().map(|id| id.to_string()).collect()
     }
-    publish(&mut receiver, &demux, &group_keys, sink, state);
-    group_keys.finish(&demux);
-    Ok(())
-}
 
-fn publish(
-    receiver: &mut UdpReceiver,
-    demux: &Demux,
-    group_keys: &GroupKeys,
-    sink: &Sink,
-    state: &ReceiverState,
-) {
-    let (accepts_v1, accepts_plain) = group_keys.allowed();
-    let totals = demux.totals();
-    let mut rejected_for = totals.rejected_by_kind.status();
-    if sink.refused_claims() > 0 {
-        *rejected_for.entry(RejectKind::Host.name().to_owned()).or_default() += sink.refused_claims();
+    /// Receives until `stop` is set.
+    pub fn run(
+        mut self,
+        sink: &Sink,
+        state: &ReceiverState,
+        pulse: &Pulse,
+        stop: &AtomicBool,
+    ) -> Result<(), LinkError> {
+        // From the memory file: a restart must not open these hosts to plain datagrams.
+        self.demux.decryptor.hosts().for_each(|host| sink.note_encrypted(host));
+        let (mut next_publish, mut next_flush) = (Instant::now(), Instant::now());
+        let mut heap = HeapWatch::new(Instant::now());
+        while !stop.load(Ordering::Relaxed) {
+            pulse.beat(HANGS);
+            let Self { receiver, demux, group_keys } = &mut self;
+            let mut received = None;
+            receiver.recv_batch(WAIT, &mut |datagram, from| {
+                // The clocks are read once a batch: it is taken from the kernel in one call.
+                let now = *received.get_or_insert_with(cpumon_agent::now);
+                // A rejected datagram is counted by the demux, with its sender and the reason.
+                let _ = demux.accept(datagram, from, now, &mut |status, interval| {
+                    sink.take_received(status, interval);
+                });
+            })?;
+            // Also while nothing arrives: the last snapshot of a host that went silent is given out, too.
+            if Instant::now() >= next_flush {
+                demux
+                    .flush(cpumon_agent::now(), &mut |status, interval| sink.take_received(status, interval));
+                next_flush = Instant::now() + FLUSH_EVERY;
+            }
+            group_keys.work(demux);
+            if Instant::now() >= next_publish {
+                self.publish(sink, state);
+                sink.hub.forget_silent(wall_ns());
+                heap.note(self.demux.held_bytes() + sink.hub.bytes());
+                next_publish = Instant::now() + PUBLISH_EVERY;
+            }
+        }
+        self.publish(sink, state);
+        self.group_keys.finish(&self.demux);
+        Ok(())
     }
-    let counters = status::Receiver {
-        datagrams: totals.datagrams,
-        bytes: totals.bytes,
-        kernel_dropped: receiver.kernel_drops(),
-        rejected: totals.rejected + sink.refused_claims(),
-        receive_errors: receiver.receive_errors,
-        rejected_by: demux.refusals.status(),
-        rejected_for,
-        opened: totals.opened,
-        keys: demux.decryptor.key_ids().map(|id| id.to_string()).collect(),
-        accepts_plain,
-        accepts_v1,
-        intervals: totals.intervals,
-        changed_names: totals.changed_names,
-        tables: demux.tables(),
-    };
-    state.receiver.note(|shown| *shown = counters);
-    sink.note_all(demux.hosts());
+
+    fn publish(&mut self, sink: &Sink, state: &ReceiverState) {
+        let (accepts_v1, accepts_plain) = self.group_keys.allowed();
+        let (totals, refused_claims) = (self.demux.totals(), sink.refused_claims());
+        let mut rejected_for = totals.rejected_by_kind.status();
+        if refused_claims > 0 {
+            *rejected_for.entry(RejectKind::Host.name().to_owned()).or_default() += refused_claims;
+        }
+        let counters = status::Receiver {
+            datagrams: totals.datagrams,
+            bytes: totals.bytes,
+            kernel_dropped: self.receiver.kernel_drops(),
+            rejected: totals.rejected + refused_claims,
+            receive_errors: self.receiver.receive_errors,
+            rejected_by: self.demux.refusals.status(),
+            rejected_for,
+            opened: totals.opened,
+            keys: self.key_ids(),
+            accepts_plain,
+            accepts_v1,
+            intervals: totals.intervals,
+            changed_names: totals.changed_names,
+            tables: self.demux.tables(),
+        };
+        state.receiver.note(|shown| *shown = counters);
+        sink.note_all(self.demux.hosts());
+    }
 }
 
 /// How often files are checked and written.
@@ -176,7 +175,8 @@ pub struct GroupKeys {
     has_failed: bool,
     next_check: Instant,
     written: u64,
-    writer: Option<MemoryWriter>,
+    /// Receiving waits for no disk.
+    writer: Option<DiskThread<String>>,
 }
 
 impl GroupKeys {
@@ -266,29 +266,8 @@ impl GroupKeys {
     /// Hands a text to the writer; false: it is busy, or there is none.
     fn put(&mut self, text: String) -> bool {
         if self.writer.is_none() {
-            let started = MemoryWriter::start(self.plan.memory.clone());
-            self.writer = started
-                .inspect_err(|error| log::warn!("cannot start the thread that remembers datagrams: {error}"))
-                .ok();
-        }
-        self.writer.as_ref().is_some_and(|writer| writer.put(text))
-    }
-}
-
-/// Writes on a thread of its own: receiving waits for no disk.
-#[derive(Debug)]
-struct MemoryWriter {
-    texts: Option<SyncSender<String>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl MemoryWriter {
-    fn start(path: PathBuf) -> io::Result<Self> {
-        // One text may wait, because each one contains those before it.
-        let (texts, to_write) = sync_channel::<String>(1);
-        let write = move || {
-            let mut has_failed = false;
-            for text in to_write {
+            let (path, mut has_failed) = (self.plan.memory.clone(), false);
+            let write = move |text: String| {
                 let failed = write_memory(&path, &text);
                 if let Err(error) = &failed
                     && !has_failed
@@ -296,26 +275,14 @@ impl MemoryWriter {
                     log::warn!("{error}: what was received before may be sent again to the next receiver");
                 }
                 has_failed = failed.is_err();
-            }
-        };
-        let thread = std::thread::Builder::new().name("key memory".to_owned()).spawn(write);
-        Ok(Self { texts: Some(texts), thread: Some(thread?) })
-    }
-
-    fn put(&self, text: String) -> bool {
-        self.texts.as_ref().is_some_and(|texts| !matches!(texts.try_send(text), Err(TrySendError::Full(_))))
-    }
-}
-
-impl Drop for MemoryWriter {
-    fn drop(&mut self) {
-        // This ends the thread after its last text. Joined before, it would wait for ever.
-        self.texts = None;
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            log::error!("the thread that remembers datagrams panicked");
+            };
+            // One text may wait, because each one contains those before it.
+            let thread = Builder::new().name("key memory".to_owned());
+            self.writer = DiskThread::start(thread, "remembers datagrams", 1, write)
+                .inspect_err(|error| log::warn!("cannot start the thread that remembers datagrams: {error}"))
+                .ok();
         }
+        self.writer.as_ref().is_some_and(|writer| writer.try_put(text))
     }
 }
 

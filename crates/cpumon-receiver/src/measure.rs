@@ -44,7 +44,7 @@ pub fn run(mut sampler: Sampler, sink: &Sink, mut flight: Option<Flight>, stop: 
                         flight.check(step.interval);
                     }
                 }
-                heap.note(size_of_val(&*step.interval.threads) + sink.bytes_in_memory());
+                heap.note(size_of_val(&*step.interval.threads) + sink.hub.bytes());
             }
             Err(error) => {
                 let text = error.to_string();

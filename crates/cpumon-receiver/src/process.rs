@@ -2,11 +2,11 @@
 //! root (docs/adr/0019-receiver-user.md). [`HeapWatch`] gives memory back to the system, after a crowd and once a minute: the C library
 //! keeps what was freed between pieces that are in use.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use cpumon_agent::give_memory_back;
-use cpumon_files::{Owner, create_dir_for};
+use cpumon_files::{Owner, create_dir_for, directory_of};
 use rustix::process::{Gid, Uid};
 use rustix::thread::{
     capabilities, set_capabilities, set_keep_capabilities, set_thread_groups, set_thread_res_gid,
@@ -35,7 +35,7 @@ pub(crate) struct Kept {
 
 impl Kept {
     pub(crate) fn directories(&self) -> Vec<PathBuf> {
-        let store = self.store.as_deref().map(directory_of);
+        let store = self.store.as_deref().map(|path| directory_of(path).to_owned());
         store.into_iter().chain(self.state.clone()).chain(self.memory.clone()).collect()
     }
 
@@ -106,13 +106,6 @@ fn become_user(owner: Owner) -> std::io::Result<()> {
     set_thread_res_gid(gid, gid, gid)?;
     set_thread_res_uid(uid, uid, uid)?;
     Ok(set_capabilities(None, had)?)
-}
-
-pub(crate) fn directory_of(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
-        _ => PathBuf::from("."),
-    }
 }
 
 /// User and group of the service in the lines of passwd(5).

@@ -11,19 +11,20 @@ use cpumon_agent::{
     AllowedPaths, Calls, FlightSettings, Pulse, RetainedCapabilities, Sampler, SamplerOptions,
     give_large_lists_back, give_up_calls, give_up_rights, in_domain,
 };
+use cpumon_files::directory_of;
 use cpumon_link::DEFAULT_PORT;
 use cpumon_link::receiving::{ReceiverOptions, UdpReceiver};
 use cpumon_model::{HostInfo, SourceKind};
 use cpumon_store::StoreOptions;
 
 use crate::connection::{DeviceListener, leave_address};
-use crate::datagrams::{self, KeyPlan, Receiving};
+use crate::datagrams::{KeyPlan, Receiving};
 use crate::demux::SourceRate;
 use crate::enrolment::Authority;
 use crate::error::{AnyError, ReceiverError};
 use crate::hub::{Hub, HubOptions};
 use crate::measure::{self, open_recorders};
-use crate::process::{Kept, directory_of};
+use crate::process::Kept;
 use crate::status::ReceiverState;
 use crate::storing::{Sink, StoreHandle, hosts_of_store, past_of_store};
 use crate::traces::{OwnTraces, TraceLimits, TraceStore, TraceStoreThread};
@@ -218,7 +219,7 @@ impl Receiver {
         let (stop, state) = (Arc::clone(&self.stop), Arc::clone(&self.state));
         self.receives_datagrams = receiver.is_some();
         if let Some(receiver) = receiver {
-            self.spawn("receive", move || Ok(datagrams::run(receiver, &for_udp, &state, &pulse, &stop)?))?;
+            self.spawn("receive", move || Ok(receiver.run(&for_udp, &state, &pulse, &stop)?))?;
         }
         if let Some(mut connections) = connections {
             if let Some(mut responder) = connections.responder.take() {
@@ -298,7 +299,8 @@ fn kept_by(plan: &Plan) -> Kept {
 
 /// The directories that this receiver writes, and those that it reads again.
 fn allowed_paths(plan: &Plan, kept: &Kept, reads: &[PathBuf]) -> AllowedPaths {
-    let read = plan.group_keys.keys.iter().map(|path| directory_of(path)).chain(reads.iter().cloned());
+    let read =
+        plan.group_keys.keys.iter().map(|path| directory_of(path).to_owned()).chain(reads.iter().cloned());
     AllowedPaths {
         resolves: false,
         read: read.collect(),

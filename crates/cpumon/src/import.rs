@@ -54,9 +54,8 @@ pub fn import(args: &ImportArgs) -> Result<Outcome> {
 
 /// Opens a store without limits: imported data is old, and must not be deleted because of its age.
 fn open_writer(path: &Path) -> Result<Writer> {
-    if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-        cpumon_files::create_dir(dir).with_context(|| format!("cannot create {}", dir.display()))?;
-    }
+    let dir = cpumon_files::directory_of(path);
+    cpumon_files::create_dir(dir).with_context(|| format!("cannot create {}", dir.display()))?;
     let options =
         StoreOptions { max_age: None, minute_max_age: None, max_bytes: None, ..StoreOptions::default() };
     Writer::open(path, &options).context("cannot open the store")

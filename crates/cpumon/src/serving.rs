@@ -3,12 +3,12 @@
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::anyhow;
 use cpumon_agent::SamplerOptions;
+use cpumon_files::directory_of;
 use cpumon_model::{Probes, escape};
 use cpumon_query::traces::{StoredTraces, TIMELINE_BYTES, Timelines};
 use cpumon_receiver::{Frontend, Plan, Receiver};
@@ -119,7 +119,8 @@ impl Serving {
         let web = WebOptions { store, timelines, ..web };
         let (scheme, access) = (if web.tls.is_some() { "https" } else { "http" }, login_lines(&web));
         // The login file is replaced as a whole, so the sandbox must allow its directory, not the file.
-        let reads = web.login.iter().map(|path| directory_of(path)).chain(web.web_dir.clone()).collect();
+        let reads =
+            web.login.iter().map(|path| directory_of(path).to_owned()).chain(web.web_dir.clone()).collect();
         let server = HttpServer::bind(http, web).map_err(|error| anyhow!("{error}{}", bind_hint(&error)))?;
         // The server's thread consumes it, so the parts that are used later are taken out before.
         let (address, shutdown) = (server.local_addr(), server.shutdown());
@@ -187,13 +188,6 @@ impl Serving {
     /// Stops every thread, writes the queue to the store, and returns the first error.
     pub fn finish(self) -> anyhow::Result<()> {
         Ok(self.receiver.finish()?)
-    }
-}
-
-fn directory_of(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
-        _ => PathBuf::from("."),
     }
 }
 

@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use self::security::{Access, Descriptor, Sid};
+use crate::platform::directory_of;
 
 /// The owner of a new file follows from the directory's access list; nothing is given away here.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -231,10 +232,6 @@ fn check_kind(file: &File) -> io::Result<()> {
 
 fn foreign(owner: &Sid) -> io::Error {
     io::Error::other(format!("it belongs to user {owner}"))
-}
-
-fn directory_of(path: &Path) -> &Path {
-    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]

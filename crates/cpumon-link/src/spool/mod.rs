@@ -65,14 +65,6 @@ impl SpoolOptions {
     }
 }
 
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Appended {
-    /// It is in the spool: on the disk, or in memory until the next write.
-    Stored,
-    /// It is lost and counted; a hole precedes the next one that is stored.
-    Lost(GapReason),
-}
-
 /// Counts of a spool since it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpoolStatus {

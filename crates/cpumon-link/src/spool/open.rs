@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use cpumon_files::{LockError, LockFile};
@@ -67,7 +68,8 @@ impl Spool {
             state,
             syncer: None,
             is_closing: false,
-            sync_errors: 0,
+            sync_errors: Arc::default(),
+            noticed_errors: 0,
             progress: SpoolProgress::of(known.as_ref()),
             status: SpoolStatus {
                 damaged_segments: found.damaged_segments,

@@ -1,13 +1,9 @@
 //! [`SpoolSegment`]: one segment of a spool that is written, first in memory, then in a file. What a full disk refuses stays in
-//! memory until there is space. With it the names of the files, and the thread that syncs them ([`Syncer`]).
+//! memory until there is space. With it the names of the files.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread::JoinHandle;
 use std::time::Instant;
 
 use cpumon_wire::spool::{Entry, Records, SegmentHeader, Step};
@@ -15,7 +11,7 @@ use cpumon_wire::spool::{Entry, Records, SegmentHeader, Step};
 use super::{SpoolError, failed};
 
 /// A file of records, and the records that are not in it yet.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct SpoolSegment {
     pub(super) path: PathBuf,
     /// Number of the segment's first record.
@@ -50,19 +46,7 @@ pub(super) struct Written {
 impl SpoolSegment {
     /// A segment and how many bytes of it are in its file; at 0 there is no file.
     pub(super) fn new(path: PathBuf, first: u64, written: u64) -> Self {
-        Self {
-            path,
-            first,
-            written,
-            pending: Vec::new(),
-            pending_snapshots: 0,
-            snapshots: 0,
-            full_bytes: 0,
-            begin_wall_ns: 0,
-            fulls: Vec::new(),
-            last: 0,
-            file: None,
-        }
+        Self { path, first, written, ..Self::default() }
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -259,62 +243,6 @@ pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
     file.take(MAX_SEGMENT_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-const STACK_BYTES: usize = 64 << 10;
-/// Files that may wait. One more makes the writer wait: the disk is that slow.
-const MAX_WAITING: usize = 4;
-
-/// Calls fdatasync(2) on a thread of its own, because a slow flash must not delay the next snapshot. Dropping it waits for the files that were handed over.
-#[derive(Debug)]
-pub(super) struct Syncer {
-    files: Option<SyncSender<File>>,
-    errors: Arc<AtomicU64>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Syncer {
-    pub(super) fn start() -> io::Result<Self> {
-        let (send, receive) = sync_channel::<File>(MAX_WAITING);
-        let errors = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&errors);
-        let work = move || {
-            for file in receive {
-                if let Err(error) = file.sync_data()
-                    && counted.fetch_add(1, Ordering::Relaxed) == 0
-                {
-                    log::warn!("cannot sync the spool to its disk: {error}");
-                }
-            }
-        };
-        let thread =
-            std::thread::Builder::new().name("spool-sync".to_owned()).stack_size(STACK_BYTES).spawn(work)?;
-        Ok(Self { files: Some(send), errors, thread: Some(thread) })
-    }
-
-    /// Queues a file for the thread that syncs.
-    pub(super) fn sync(&self, file: File) {
-        if let Some(files) = &self.files {
-            // It fails only if the thread is gone, which it is not before this is dropped.
-            let _ = files.send(file);
-        }
-    }
-
-    pub(super) fn errors(&self) -> u64 {
-        self.errors.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for Syncer {
-    fn drop(&mut self) {
-        // This ends the thread's loop after the files that wait; joined before, it would wait for ever.
-        drop(self.files.take());
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            log::error!("the thread that syncs the log panicked");
-        }
-    }
 }
 
 /// A snapshot that is accepted but in memory only: how long it has waited, and the hole that it becomes if the disk never takes it.

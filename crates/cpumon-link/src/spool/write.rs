@@ -2,16 +2,21 @@
 //! must go on when the disk fails.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
+use cpumon_files::DiskThread;
 use cpumon_wire::spool::{
     Gap, GapReason, MAX_PAYLOAD_BYTES, Origin, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader,
     State, push_gap, push_snapshot,
 };
 
-use super::segment::{self, SpoolSegment, Syncer, Unwritten};
-use super::{Appended, MAX_SENT_BYTES, SpoolOptions, SpoolProgress, SpoolStatus, StateFile, SyncPolicy};
+use super::segment::{self, SpoolSegment, Unwritten};
+use super::{MAX_SENT_BYTES, SpoolOptions, SpoolProgress, SpoolStatus, StateFile, SyncPolicy};
 
 /// A segment ends when it is this long, bytes; later if its full snapshot is a large part of it.
 const SEGMENT_BYTES: u64 = 1 << 20;
@@ -21,6 +26,9 @@ const SEGMENT_SNAPSHOTS: u64 = 600;
 const MAX_WAITING_BYTES: u64 = 4 << 20;
 /// What a record may need beside its payload: its head, a hole before it, a segment's header.
 const OVERHEAD_BYTES: u64 = (2 * RECORD_HEADER_BYTES + 32 + SEGMENT_HEADER_BYTES) as u64;
+const SYNCER_STACK_BYTES: usize = 64 << 10;
+/// Files that may wait for a sync. One more makes the writer wait: the disk is that slow.
+const MAX_WAITING_FILES: usize = 4;
 
 /// Writes a spool. Dropping it writes the pending snapshots.
 #[derive(Debug)]
@@ -41,9 +49,12 @@ pub struct Spool {
     /// The oldest first.
     pub(super) unwritten: VecDeque<Unwritten>,
     pub(super) state: StateFile,
-    pub(super) syncer: Option<Syncer>,
+    /// Calls fdatasync(2): a slow flash must not delay the next snapshot.
+    pub(super) syncer: Option<DiskThread<File>>,
     pub(super) is_closing: bool,
-    pub(super) sync_errors: u64,
+    /// Its errors, and how many of them were noticed.
+    pub(super) sync_errors: Arc<AtomicU64>,
+    pub(super) noticed_errors: u64,
     pub(super) progress: SpoolProgress,
     pub(super) status: SpoolStatus,
     pub(super) hosts: Vec<[u8; 16]>,
@@ -56,21 +67,25 @@ impl Spool {
         !self.is_open || self.lost.is_some()
     }
 
-    /// Takes a snapshot: its frames, when it was made, and whether it is full.
-    pub fn append(&mut self, wall_ns: i64, is_full: bool, frames: &[impl AsRef<[u8]>]) -> Appended {
+    /// Takes a snapshot: its frames, when it was made, and whether it is full. It is in the spool then: on the disk, or in memory until the
+    /// next write.
+    ///
+    /// # Errors
+    /// It is lost and counted; a hole precedes the next one that is stored.
+    pub fn append(
+        &mut self,
+        wall_ns: i64,
+        is_full: bool,
+        frames: &[impl AsRef<[u8]>],
+    ) -> Result<(), GapReason> {
         if self.begin_wall_ns == 0 {
             self.begin_wall_ns = wall_ns;
         }
-        let appended = match self.take(wall_ns, is_full, frames) {
-            Ok(()) => {
-                self.status.stored += 1;
-                Appended::Stored
-            }
-            Err(reason) => {
-                self.lose(wall_ns, reason);
-                Appended::Lost(reason)
-            }
-        };
+        let appended = self.take(wall_ns, is_full, frames);
+        match appended {
+            Ok(()) => self.status.stored += 1,
+            Err(reason) => self.lose(wall_ns, reason),
+        }
         let is_due = match self.options.sync {
             SyncPolicy::Always => true,
             // What would be due before the next snapshot is written now: it must not wait longer than
@@ -297,7 +312,7 @@ impl Spool {
         let done = match (&self.syncer, segment.file()) {
             (_, None) => Ok(()),
             // A descriptor of its own, because the segment may end and close the file before the sync.
-            (Some(syncer), Some(file)) => file.try_clone().map(|file| syncer.sync(file)),
+            (Some(syncer), Some(file)) => file.try_clone().map(|file| syncer.put(file)),
             (None, Some(file)) => file.sync_data(),
         };
         // fdatasync(2) of a new file does not store its name: that is in the directory (fsync(2)).
@@ -305,8 +320,8 @@ impl Spool {
         if !(is_last && self.is_open) {
             segment.end();
         }
-        let errors = self.syncer.as_ref().map_or(0, Syncer::errors);
-        let has_failed = errors > std::mem::replace(&mut self.sync_errors, errors);
+        let errors = self.syncer.as_ref().map_or(0, |_| self.sync_errors.load(Ordering::Relaxed));
+        let has_failed = errors > std::mem::replace(&mut self.noticed_errors, errors);
         if let Err(error) = done {
             self.trouble(&error, "sync the log");
             self.is_open = false;
@@ -322,7 +337,16 @@ impl Spool {
         if self.is_closing || self.syncer.is_some() || !matches!(self.options.sync, SyncPolicy::Every(_)) {
             return;
         }
-        match Syncer::start() {
+        let errors = Arc::clone(&self.sync_errors);
+        let sync = move |file: File| {
+            if let Err(error) = file.sync_data()
+                && errors.fetch_add(1, Ordering::Relaxed) == 0
+            {
+                log::warn!("cannot sync the spool to its disk: {error}");
+            }
+        };
+        let thread = Builder::new().name("spool-sync".to_owned()).stack_size(SYNCER_STACK_BYTES);
+        match DiskThread::start(thread, "syncs the log", MAX_WAITING_FILES, sync) {
             Ok(syncer) => self.syncer = Some(syncer),
             Err(error) => self.trouble(&error, "start the thread that syncs the log"),
         }
@@ -362,15 +386,6 @@ impl Spool {
         self.status.segments = self.segments.len() as u64;
         self.status.bytes = self.segments.iter().map(SpoolSegment::bytes).sum();
         self.status.waiting = self.segments.iter().map(|segment| segment.pending_snapshots).sum();
-    }
-
-    /// How long what was accepted may stay in memory; `None`: until the end.
-    pub fn longest_wait(&self) -> Option<Duration> {
-        match self.options.sync {
-            SyncPolicy::Always => Some(Duration::ZERO),
-            SyncPolicy::Every(every) => Some(every),
-            SyncPolicy::AtEnd => None,
-        }
     }
 
     /// The oldest segment is about to be dropped: from where on snapshots are missing, and why, must be known after a restart too.

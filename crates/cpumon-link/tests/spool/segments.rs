@@ -4,9 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use cpumon_link::spool::{
-    Appended, ReadReport, Spool, SpoolError, SpoolEvent, SpoolOptions, SpoolReader, SyncPolicy,
-};
+use cpumon_link::spool::{ReadReport, Spool, SpoolError, SpoolEvent, SpoolOptions, SpoolReader, SyncPolicy};
 use cpumon_model::{BootId, HostId};
 use cpumon_wire::spool::{Gap, GapReason, Origin};
 use proptest::prelude::*;
@@ -69,7 +67,7 @@ pub fn append(spool: &mut Spool, numbers: std::ops::RangeInclusive<u64>, bytes: 
     for number in numbers {
         let is_full = spool.wants_full();
         let (wall_ns, frame) = frame(number, if is_full { bytes * 10 } else { bytes });
-        lost += u64::from(spool.append(wall_ns, is_full, &[frame]) != Appended::Stored);
+        lost += u64::from(spool.append(wall_ns, is_full, &[frame]).is_err());
     }
     lost
 }
@@ -204,7 +202,7 @@ fn a_snapshot_that_fits_nowhere_is_lost_and_the_next_one_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     let mut spool = Spool::open(&options(dir.path(), 100_000, SyncPolicy::Always), ORIGIN).unwrap();
     append(&mut spool, 1..=3, 100);
-    assert_eq!(spool.append(4_000, false, &[vec![0; 120_000]]), Appended::Lost(GapReason::NoSpace));
+    assert_eq!(spool.append(4_000, false, &[vec![0; 120_000]]), Err(GapReason::NoSpace));
     assert!(spool.wants_full());
     append(&mut spool, 5..=6, 100);
     assert_eq!(spool.close().lost, 1);

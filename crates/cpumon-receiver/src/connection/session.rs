@@ -136,7 +136,7 @@ impl DeviceSession {
 
     /// How far the device's wall clock is ahead of the time line of its intervals, ns.
     fn shift_ns(&self) -> i64 {
-        self.sink.shift_ns(self.host).unwrap_or_else(|| lock(&self.memory).shift_ns())
+        self.sink.lines.shift_ns(self.host).unwrap_or_else(|| lock(&self.memory).shift_ns())
     }
 
     /// Takes one record in, of the channel at this place.

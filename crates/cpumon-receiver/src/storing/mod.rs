@@ -21,21 +21,21 @@ use self::store::Earlier;
 use self::time_line::TimeLines;
 use crate::enrolment::Authority;
 use crate::hub::{Hub, is_undescribed};
+use crate::lock;
 use crate::traces::TraceStore;
-use crate::{lock, wall_ns};
 
 pub use self::store::{StoreHandle, hosts_of_store, past_of_store};
 
 /// Takes intervals to the store and the hub. Clones share everything.
 #[derive(Clone)]
 pub struct Sink {
-    hub: Arc<Hub>,
+    pub(crate) hub: Arc<Hub>,
     store: Option<Arc<StoreHandle>>,
     local: Option<HostId>,
     authority: Option<Arc<Authority>>,
     /// Hosts that encrypt: plain datagrams do not speak for them. As many as the demux knows.
     encrypted: Arc<Mutex<HashSet<HostId>>>,
-    lines: Arc<TimeLines>,
+    pub(crate) lines: Arc<TimeLines>,
     claims: Arc<Claims>,
     earlier: Arc<Earlier>,
     pub(crate) traces: Option<TraceStore>,
@@ -63,11 +63,6 @@ impl Sink {
     pub fn host_of_enrolled(&self, host: HostId, from: SocketAddr) -> HostId {
         let is_claim = self.local == Some(host);
         if is_claim { claimed_id(host, Some(from.ip().to_canonical()), Trust::Authenticated) } else { host }
-    }
-
-    /// How far the last interval of an enrolled host was moved, ns; `None`: it is not known here.
-    pub fn shift_ns(&self, host: HostId) -> Option<i64> {
-        self.lines.shift_ns(host)
     }
 
     /// Notes that encrypted datagrams speak for this host.
@@ -179,16 +174,6 @@ impl Sink {
     /// Intervals by datagram that were refused, because more hosts than allowed claimed the id of another one.
     pub fn refused_claims(&self) -> u64 {
         self.claims.refused.load(Ordering::Relaxed)
-    }
-
-    /// Gives back what silent hosts that are not authenticated have in memory.
-    pub fn forget_silent(&self) {
-        self.hub.forget_silent(wall_ns());
-    }
-
-    /// What the recent past of all hosts takes, bytes.
-    pub fn bytes_in_memory(&self) -> usize {
-        self.hub.bytes()
     }
 
     /// Updates what is known about hosts that came by datagram.

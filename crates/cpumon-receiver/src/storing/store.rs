@@ -34,10 +34,9 @@ pub struct StoreHandle {
 impl StoreHandle {
     /// Opens the store, making its directory if need be, and starts its writer thread.
     pub fn start(path: &Path, options: &StoreOptions) -> Result<Self, ReceiverError> {
-        if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-            cpumon_files::create_dir(dir)
-                .map_err(|source| ReceiverError::Directory { path: dir.to_owned(), source })?;
-        }
+        let dir = cpumon_files::directory_of(path);
+        cpumon_files::create_dir(dir)
+            .map_err(|source| ReceiverError::Directory { path: dir.to_owned(), source })?;
         let queue = QueueOptions::default();
         let thread = WriterThread::spawn(path, options, &queue).map_err(ReceiverError::Store)?;
         Ok(Self {

@@ -170,8 +170,7 @@ impl WriterSession {
 fn file_of(path: &Path) -> Result<PathBuf> {
     let file = cpumon_files::resolve(path).at("write", path)?;
     let Some(name) = file.file_name() else { return Ok(file) };
-    let directory = file.parent().filter(|directory| !directory.as_os_str().is_empty());
-    let directory = directory.unwrap_or(Path::new(".")).canonicalize().at("open the directory of", path)?;
+    let directory = cpumon_files::directory_of(&file).canonicalize().at("open the directory of", path)?;
     Ok(directory.join(name))
 }
 

@@ -171,7 +171,7 @@ impl TokenFile {
 
 /// Writes a file all at once, readable by its owner only (tempfile makes it so).
 pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = cpumon_files::directory_of(path);
     cpumon_files::create_dir(dir)?;
     let mut file = tempfile::NamedTempFile::new_in(dir)?;
     cpumon_files::give_to_owner_of_directory(file.as_file(), file.path());

@@ -181,7 +181,7 @@ pub fn write_log_of(
     snapshots: u64,
     max_bytes: u64,
 ) {
-    use cpumon_link::spool::{Appended, Spool, SpoolOptions, SyncPolicy};
+    use cpumon_link::spool::{Spool, SpoolOptions, SyncPolicy};
     use cpumon_model::{HostInfo, Interval};
     use cpumon_wire::spool::Origin;
     use cpumon_wire::v2::{Encoder, EncoderOptions};
@@ -206,7 +206,7 @@ pub fn write_log_of(
         }
         let is_full = encoder.is_next_full();
         encoder.encode(&info, &now, &Interval::between(&before, &now), &mut frames);
-        assert_eq!(spool.append(now.end.wall_ns, is_full, frames.as_slice()), Appended::Stored);
+        assert_eq!(spool.append(now.end.wall_ns, is_full, frames.as_slice()), Ok(()));
         std::mem::swap(&mut before, &mut now);
     }
 }
