@@ -4,6 +4,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cpumon_wire::connection::Message;
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, ClientConfig, ClientConnection, InvalidMessage};
 
@@ -22,17 +23,10 @@ pub fn connect(address: &str, config: ClientConfig) -> Result<Pipe, TlsError> {
     let failed = |error| TlsError::Connect { address: address.to_owned(), error };
     let deadline = Instant::now() + LIMIT;
     let mut last = std::io::Error::from(std::io::ErrorKind::AddrNotAvailable);
-    let mut socket = None;
-    for address in address.to_socket_addrs().map_err(failed)? {
+    let socket = address.to_socket_addrs().map_err(failed)?.find_map(|address| {
         // Half of the limit for each, so that one silent address does not use up all of it.
-        match TcpStream::connect_timeout(&address, LIMIT / 2) {
-            Ok(connected) => {
-                socket = Some(connected);
-                break;
-            }
-            Err(error) => last = error,
-        }
-    }
+        TcpStream::connect_timeout(&address, LIMIT / 2).map_err(|error| last = error).ok()
+    });
     let socket = socket.ok_or(last).map_err(failed)?;
     let name = ServerName::try_from(RECEIVER_NAME).map_err(TlsError::crypto("name the receiver"))?;
     let tls = ClientConnection::new(Arc::new(config), name)?;
@@ -60,7 +54,7 @@ pub fn shake_hands(pipe: &mut Pipe, deadline: Instant) -> Result<(), TlsError> {
     Ok(())
 }
 
-/// Waits for a message of at most `most` bytes from which `take` makes something.
+/// Waits for a message of at most `most` bytes from which `take` makes something; `None` is one of an unknown type.
 ///
 /// # Errors
 /// The connection breaks, `take` fails, or `deadline` has passed.
@@ -68,11 +62,11 @@ pub fn await_message<T>(
     pipe: &mut Pipe,
     deadline: Instant,
     most: usize,
-    mut take: impl FnMut(&[u8]) -> Result<Option<T>, TlsError>,
+    mut take: impl FnMut(Option<Message<'_>>) -> Result<Option<T>, TlsError>,
 ) -> Result<T, TlsError> {
     loop {
-        while let Some(message) = pipe.next_message(most)? {
-            if let Some(taken) = take(message)? {
+        while let Some(bytes) = pipe.next_message(most)? {
+            if let Some(taken) = take(Message::decode(bytes)?)? {
                 return Ok(taken);
             }
         }

@@ -106,13 +106,11 @@ fn open(address: &str, pin: [u8; 32]) -> Result<Pipe, TlsError> {
 
 fn reach(addresses: &[String], pin: [u8; 32]) -> Result<(&str, Pipe), TlsError> {
     let mut last = TlsError::Protocol("the receiver says no address");
-    for address in addresses {
-        match open(address, pin) {
-            Ok(pipe) => return Ok((address, pipe)),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
+    let reached = addresses.iter().find_map(|address| {
+        let opened = open(address, pin).map_err(|error| last = error);
+        Some((address.as_str(), opened.ok()?))
+    });
+    reached.ok_or(last)
 }
 
 const UNEXPECTED: &str = "the receiver says something else than expected";
@@ -124,12 +122,10 @@ fn answer<T>(
     other: &'static str,
     take: impl Fn(Message<'_>) -> Option<T>,
 ) -> Result<T, TlsError> {
-    await_message(pipe, Instant::now() + limit, MAX_SMALL_MESSAGE_BYTES, |bytes| {
-        match Message::decode(bytes)? {
-            Some(Message::Bye { reason, text }) => Err(TlsError::Bye { reason, text: text.to_owned() }),
-            Some(message) => take(message).map(Some).ok_or(TlsError::Protocol(other)),
-            None => Ok(None),
-        }
+    await_message(pipe, Instant::now() + limit, MAX_SMALL_MESSAGE_BYTES, |message| match message {
+        Some(Message::Bye { reason, text }) => Err(TlsError::Bye { reason, text: text.to_owned() }),
+        Some(message) => take(message).map(Some).ok_or(TlsError::Protocol(other)),
+        None => Ok(None),
     })
 }
 

@@ -13,7 +13,7 @@ use cpumon_wire::packed::Unpacker;
 use cpumon_wire::spool::{Entry, Gap, GapReason, SnapshotRecord, decode_record};
 use cpumon_wire::v2::host_of;
 
-use super::{AbortCheck, Refusal, refusal};
+use super::{AbortCheck, End, bye};
 use crate::demux::{Demux, DemuxOptions, MemoryLimits, Rejected};
 use crate::lock;
 
@@ -82,7 +82,7 @@ impl RecordChannel {
         at: Moment,
         watch: AbortCheck<'_>,
         out: &mut dyn FnMut(RecordOutcome<'_>) -> u64,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), End> {
         // A record that ends no interval counts as committed with those before it.
         let mut put = self.taken.back().map_or(0, |taken| taken.0);
         let mut out = |outcome: RecordOutcome<'_>| put = put.max(out(outcome));
@@ -102,7 +102,7 @@ impl RecordChannel {
         at: Moment,
         watch: AbortCheck<'_>,
         out: &mut dyn FnMut(RecordOutcome<'_>),
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), End> {
         let SnapshotRecord { number, wall_ns, .. } = *snapshot;
         let gap = |reason| Gap {
             first: number,
@@ -129,7 +129,7 @@ impl RecordChannel {
                 return Err(damaged());
             }
             if host_of(frame).is_some_and(|named| named != self.host) {
-                return Err(refusal(ByeReason::Protocol, "a record speaks for another host"));
+                return Err(bye(ByeReason::Protocol, "a record speaks for another host"));
             }
             let taken = self.demux.accept(frame, self.from, at, &mut |status, interval| {
                 out(RecordOutcome::Interval(status, interval));
@@ -143,7 +143,7 @@ impl RecordChannel {
         Ok(())
     }
 
-    fn take_gap(&mut self, gap: Gap, out: &mut dyn FnMut(RecordOutcome<'_>)) -> Result<(), Refusal> {
+    fn take_gap(&mut self, gap: Gap, out: &mut dyn FnMut(RecordOutcome<'_>)) -> Result<(), End> {
         if gap.reason == GapReason::Damaged || gap.first > self.last.saturating_add(1) {
             self.forget_base();
         }
@@ -167,9 +167,9 @@ impl RecordChannel {
         }
     }
 
-    fn advance(&mut self, number: u64) -> Result<(), Refusal> {
+    fn advance(&mut self, number: u64) -> Result<(), End> {
         if number <= self.last {
-            return Err(refusal(ByeReason::Protocol, "a record's number is not above the one before"));
+            return Err(bye(ByeReason::Protocol, "a record's number is not above the one before"));
         }
         self.last = number;
         Ok(())
@@ -203,9 +203,9 @@ impl RecordChannel {
     }
 }
 
-fn damaged() -> Refusal {
+fn damaged() -> End {
     // Although TLS brought it whole.
-    refusal(ByeReason::Protocol, "a record is damaged")
+    bye(ByeReason::Protocol, "a record is damaged")
 }
 
 fn demux(plain: MemoryLimits) -> Demux {

@@ -101,11 +101,10 @@ impl DeviceServer {
         let receiver_nonce = random()?;
         Message::Challenge { nonce: receiver_nonce }.push(&mut pipe.outbox);
         pipe.pump(false)?;
-        let device_nonce =
-            await_message(pipe, deadline, MAX_SMALL_MESSAGE_BYTES, |bytes| match Message::decode(bytes)? {
-                Some(Message::Reveal { nonce }) => Ok(Some(nonce)),
-                _ => Err(TlsError::Protocol("expected a nonce")),
-            })?;
+        let device_nonce = await_message(pipe, deadline, MAX_SMALL_MESSAGE_BYTES, |message| match message {
+            Some(Message::Reveal { nonce }) => Ok(Some(nonce)),
+            _ => Err(TlsError::Protocol("expected a nonce")),
+        })?;
         let pin = self.authority.pin()?;
         let transcript = Transcript { device: key, pin, host: applicant.host, name: &applicant.name };
         // The device fixed its nonce before it saw ours. Otherwise it could search for one that gives a wanted code.

@@ -21,33 +21,22 @@ use crate::enrolment::EnrolmentError;
 pub use self::serve::{DeviceListener, leave_address};
 pub use self::server::DeviceServer;
 
-/// Why a device's connection is ended: for the program, and for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    pub reason: ByeReason,
-    pub text: String,
-}
-
 /// Polled during long work; an error aborts the work and closes the connection: the receiver stops, the device was revoked, or it has
 /// connected again.
-type AbortCheck<'a> = &'a mut dyn FnMut() -> Result<(), Refusal>;
+type AbortCheck<'a> = &'a mut dyn FnMut() -> Result<(), End>;
 
 /// How often an idle thread checks whether it is to end, or its device was revoked.
 const CHECK_EVERY: Duration = Duration::from_millis(250);
 /// How long sending the last message may take.
 const GOODBYE: Duration = Duration::from_millis(250);
 
-enum End {
+/// Why a device's connection ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
     /// The device closed it, or the network did.
     Gone,
-    /// This side ended it.
-    Bye(Refusal),
-}
-
-impl From<Refusal> for End {
-    fn from(refusal: Refusal) -> Self {
-        Self::Bye(refusal)
-    }
+    /// This side ends it: why, for the program and for people.
+    Bye(ByeReason, String),
 }
 
 impl From<TlsError> for End {
@@ -79,12 +68,8 @@ impl From<EnrolmentError> for End {
     }
 }
 
-fn bye(reason: ByeReason, text: &str) -> End {
-    End::Bye(refusal(reason, text))
-}
-
-pub fn refusal(reason: ByeReason, text: &str) -> Refusal {
-    Refusal { reason, text: text.to_owned() }
+pub fn bye(reason: ByeReason, text: &str) -> End {
+    End::Bye(reason, text.to_owned())
 }
 
 /// Sends what there is, as far as the other side takes it in a moment.

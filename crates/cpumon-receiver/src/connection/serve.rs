@@ -26,7 +26,7 @@ use rustls::ServerConnection;
 use super::consent::{Applicant, new_tries};
 use super::server::{Counter, DeviceServer, DeviceTurn, DeviceTurns};
 use super::session::{DevicePeer, DeviceSession};
-use super::{AbortCheck, CHECK_EVERY, End, Refusal, bye, flush, refusal};
+use super::{AbortCheck, CHECK_EVERY, End, bye, flush};
 use crate::counts::{MAX_SOURCES, SharedCounts};
 use crate::discovery::Responder;
 use crate::enrolment::{Authority, EnrolledHost, EnrolmentError, named_host};
@@ -82,6 +82,7 @@ impl DeviceListener {
             discovery: responder.as_ref().map(|one| Arc::clone(&one.stats)),
             refusals: Mutex::default(),
             strangers: Places::default(),
+            devices: Places::default(),
             turns: DeviceTurns::default(),
             hosts: Mutex::default(),
             waiting: Places::default(),
@@ -179,7 +180,7 @@ pub fn leave_address(state: &Path, address: SocketAddr) {
 }
 
 /// Connections of devices at one time.
-const MAX_DEVICES: u64 = 1024;
+const MAX_DEVICES: usize = 1024;
 /// A connection that is silent for so long is closed.
 const SILENCE: Duration = Duration::from_secs(30);
 /// Bytes of records of one device that may be under way.
@@ -209,7 +210,7 @@ impl DeviceServer {
                 self.enroll(&mut pipe, source, stranger, deadline).map_err(|end| (end, refused_tokens))
             }
             Some(ALPN_SNAPSHOTS) => match self.greet(&mut pipe, address, deadline) {
-                Ok(peer) => {
+                Ok((peer, _place)) => {
                     // From here on it counts as a device, and its place among the strangers is free.
                     drop(stranger);
                     self.attend(&mut pipe, &peer).map_err(|end| (end, protocol_errors))
@@ -218,7 +219,7 @@ impl DeviceServer {
             },
             _ => Err((bye(ByeReason::Protocol, "it names no protocol that is spoken here"), protocol_errors)),
         };
-        if let Err((End::Bye(Refusal { reason, text }), counter)) = end {
+        if let Err((End::Bye(reason, text), counter)) = end {
             let counter: Counter = match reason {
                 ByeReason::NotLetIn => |counts| &mut counts.requests_refused,
                 // One that was let in and then revoked has sent nothing wrong.
@@ -240,22 +241,21 @@ impl DeviceServer {
     /// A device with a token, or one that asks the user.
     fn enroll(&self, pipe: &mut Pipe, source: IpAddr, stranger: Place, deadline: Instant) -> Result<(), End> {
         // Inside: the certificate for a token, or why there is none.
-        let first =
-            await_message(pipe, deadline, MAX_SMALL_MESSAGE_BYTES, |bytes| match Message::decode(bytes)? {
-                Some(Message::Enrol { secret, host, name, request }) => {
-                    let enrolled = self.authority.enroll(&secret, host, name, request);
-                    if enrolled.is_ok() {
-                        let (source, subject) = (source.to_string(), named_host(host, name));
-                        self.authority.audit.note(AuditEvent::Enrolled, &source, &subject, "by token");
-                    }
-                    Ok(Some(Ok(enrolled)))
+        let first = await_message(pipe, deadline, MAX_SMALL_MESSAGE_BYTES, |message| match message {
+            Some(Message::Enrol { secret, host, name, request }) => {
+                let enrolled = self.authority.enroll(&secret, host, name, request);
+                if enrolled.is_ok() {
+                    let (source, subject) = (source.to_string(), named_host(host, name));
+                    self.authority.audit.note(AuditEvent::Enrolled, &source, &subject, "by token");
                 }
-                Some(Message::Ask { commitment, host, name, request }) => {
-                    let (name, request) = (name.to_owned(), request.to_vec());
-                    Ok(Some(Err(Applicant { commitment, host, name, request })))
-                }
-                _ => Err(TlsError::Protocol("expected a token")),
-            })?;
+                Ok(Some(Ok(enrolled)))
+            }
+            Some(Message::Ask { commitment, host, name, request }) => {
+                let (name, request) = (name.to_owned(), request.to_vec());
+                Ok(Some(Err(Applicant { commitment, host, name, request })))
+            }
+            _ => Err(TlsError::Protocol("expected a token")),
+        })?;
         let der = match first {
             Ok(Ok(der)) => der,
             // Its request for a certificate cannot be read.
@@ -272,7 +272,12 @@ impl DeviceServer {
     }
 
     /// Who is it, and is it still let in?
-    fn greet(&self, pipe: &mut Pipe, address: SocketAddr, deadline: Instant) -> Result<DevicePeer, End> {
+    fn greet(
+        &self,
+        pipe: &mut Pipe,
+        address: SocketAddr,
+        deadline: Instant,
+    ) -> Result<(DevicePeer, Place), End> {
         let no_certificate = || bye(ByeReason::Protocol, "it shows no certificate");
         let certificate =
             pipe.tls.peer_certificates().and_then(|chain| chain.first()).ok_or_else(no_certificate)?;
@@ -280,8 +285,8 @@ impl DeviceServer {
         // TLS proves that the certificate is signed here, and that the device has its key. Whether it was
         // revoked since is in the registry.
         let known = self.enrolled(&key)?;
-        let (version, host, agent) = await_message(pipe, deadline, MAX_SMALL_MESSAGE_BYTES, |bytes| {
-            let Some(Message::Hello { version, host, agent, .. }) = Message::decode(bytes)? else {
+        let (version, host, agent) = await_message(pipe, deadline, MAX_SMALL_MESSAGE_BYTES, |message| {
+            let Some(Message::Hello { version, host, agent, .. }) = message else {
                 return Err(TlsError::Protocol("expected a hello"));
             };
             Ok(Some((version, host, agent.to_owned())))
@@ -290,10 +295,8 @@ impl DeviceServer {
         if host != known.host {
             return Err(bye(ByeReason::Protocol, "it says that it is another host than the one enrolled"));
         }
-        // Devices that pass this at one moment may exceed the limit by a few: it only bounds memory.
-        if self.counts.note(|counts| counts.devices) >= MAX_DEVICES {
-            return Err(bye(ByeReason::Busy, "too many devices are connected"));
-        }
+        let place = self.devices.enter(address.ip(), usize::MAX, MAX_DEVICES);
+        let place = place.ok_or_else(|| bye(ByeReason::Busy, "too many devices are connected"))?;
         // If it came with its new certificate, the renewal arrived and the old key is good no longer.
         if let Err(error) = self.authority.registry.settle_key(host, &key) {
             log::warn!("cannot forget the old key of {}: {error}", known.name);
@@ -302,31 +305,20 @@ impl DeviceServer {
         Message::Welcome { version, window_bytes: WINDOW_BYTES, is_renewal_due }.push(&mut pipe.outbox);
         let name = cpumon_model::escape(&known.name);
         log::info!("{name} is connected from {address} ({agent})");
-        Ok(DevicePeer { host: HostId(host), key, is_renewal_asked: is_renewal_due, address, version })
+        let host = HostId(host);
+        Ok((DevicePeer { host, key, is_renewal_asked: is_renewal_due, address, version }, place))
     }
 
-    fn enrolled(&self, key: &[u8; 32]) -> Result<EnrolledHost, Refusal> {
+    fn enrolled(&self, key: &[u8; 32]) -> Result<EnrolledHost, End> {
         // Not `Revoked` on an error: the device may well be enrolled.
         let known = self.authority.registry.find_key(key).map_err(|error| {
             log::warn!("cannot read who is enrolled, so no device is let in: {error}");
-            refusal(ByeReason::Busy, "the receiver cannot read who is enrolled")
+            bye(ByeReason::Busy, "the receiver cannot read who is enrolled")
         })?;
-        known.ok_or_else(|| {
-            refusal(ByeReason::Revoked, "this device was revoked, or enrolled again elsewhere")
-        })
+        known.ok_or_else(|| bye(ByeReason::Revoked, "this device was revoked, or enrolled again elsewhere"))
     }
 
     fn attend(&self, pipe: &mut Pipe, peer: &DevicePeer) -> Result<(), End> {
-        /// Counts a connected device until it is dropped.
-        struct Connected<'a>(&'a DeviceServer);
-        impl Drop for Connected<'_> {
-            fn drop(&mut self) {
-                self.0.counts.note(|counts| counts.devices -= 1);
-            }
-        }
-        self.counts.note(|counts| counts.devices += 1);
-        // A guard, because `?` leaves this function in several places.
-        let _connected = Connected(self);
         let mut turn = self.turns.begin(peer.host.0);
         let mut next_check = Instant::now();
         // Also within long work: a device must not hold a thread past its revocation, or past the receiver's end.
@@ -357,18 +349,18 @@ impl DeviceServer {
     }
 
     /// Refuses to continue if the receiver stops or the device was replaced or revoked.
-    fn check(&self, peer: &DevicePeer, turn: &DeviceTurn<'_>) -> Result<(), Refusal> {
+    fn check(&self, peer: &DevicePeer, turn: &DeviceTurn<'_>) -> Result<(), End> {
         if self.stop.load(Ordering::Relaxed) {
-            return Err(refusal(ByeReason::Stopping, "it stops"));
+            return Err(bye(ByeReason::Stopping, "it stops"));
         }
         // A device that lost its network comes back before this side notices: the later connection is the living one.
         if turn.is_replaced() {
-            return Err(refusal(ByeReason::Replaced, "this device has connected again"));
+            return Err(bye(ByeReason::Replaced, "this device has connected again"));
         }
         let known = self.enrolled(&peer.key)?;
         // Only a welcome can ask for it, and a connection may last longer than the certificate.
         if !peer.is_renewal_asked && self.authority.is_renewal_due(&known) {
-            return Err(refusal(ByeReason::Resume, "its certificate is to be renewed"));
+            return Err(bye(ByeReason::Resume, "its certificate is to be renewed"));
         }
         Ok(())
     }
@@ -408,8 +400,12 @@ impl DeviceServer {
                 Some(Message::Offer { number, hash, bytes, wall_ns, reason }) => {
                     session.offer(number, hash, bytes, wall_ns, reason)?;
                 }
-                Some(Message::Piece { number, offset, bytes }) => session.piece(number, offset, bytes)?,
-                Some(Message::TraceAnswer { token, answer }) => session.trace_answer(token, answer),
+                Some(Message::Piece { number, offset, bytes }) => {
+                    session.trace.as_mut().map_or(Ok(()), |trace| trace.piece(number, offset, bytes))?;
+                }
+                Some(Message::TraceAnswer { token, answer }) => {
+                    session.trace.iter().for_each(|trace| trace.answered(token, answer));
+                }
                 // Types of later versions are skipped (docs/connection-format.md).
                 _ => {}
             }

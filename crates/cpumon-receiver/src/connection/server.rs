@@ -36,7 +36,9 @@ pub struct DeviceServer {
     /// `None`: this receiver does not answer devices that search.
     pub discovery: Option<Arc<SharedCounts<status::Discovery>>>,
     pub(super) refusals: Mutex<Refusals<String>>,
+    /// Connections that have not shown a certificate yet, and those of devices.
     pub(super) strangers: Places,
+    pub(super) devices: Places,
     pub(super) turns: DeviceTurns,
     /// It outlives the connections of a host, so that nothing is shown or counted twice after a cut. Enrolment bounds the map.
     pub(super) hosts: Mutex<HashMap<HostId, Arc<Mutex<DeviceMemory>>>>,
@@ -62,6 +64,7 @@ impl DeviceServer {
     pub fn status(&self) -> status::Connections {
         status::Connections {
             address: self.address.to_string(),
+            devices: self.devices.count() as u64,
             requests_waiting: self.waiting.count() as u64,
             discovery: self.discovery.as_ref().map(|counts| counts.status()),
             refused_by: lock(&self.refusals).status(),

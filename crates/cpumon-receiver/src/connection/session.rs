@@ -8,13 +8,11 @@ use std::time::{Duration, Instant};
 use cpumon_model::limits::{Bucket, Rate};
 use cpumon_model::{BootId, ClockEstimate, ClockExchange, ClockWatch, HostId, HostStatus, Trust};
 use cpumon_store::ReceiptRequest;
-use cpumon_wire::connection::{
-    ATTACHMENT_VERSION, ByeReason, ChannelKind, ClockReport, Message, TraceAnswer,
-};
+use cpumon_wire::connection::{ATTACHMENT_VERSION, ByeReason, ChannelKind, ClockReport, Message};
 
 use super::channel::{Receipts, RecordChannel, RecordOutcome};
 use super::server::DeviceMemory;
-use super::{AbortCheck, End, Refusal, bye, refusal};
+use super::{AbortCheck, End, bye};
 use crate::demux::{MemoryLimits, Rejected};
 use crate::storing::Sink;
 use crate::traces::{OfferedTrace, SentTrace};
@@ -64,7 +62,7 @@ pub(super) struct DeviceSession {
     watch: ClockWatch,
     estimate: Option<(BootId, ClockEstimate)>,
     /// `None`: this receiver stores no traces.
-    trace: Option<SentTrace>,
+    pub(super) trace: Option<SentTrace>,
     refused: UnusableSnapshots,
     pub(super) bucket: Bucket,
     /// Bytes that came so far, and when the last did.
@@ -140,7 +138,7 @@ impl DeviceSession {
     }
 
     /// Takes one record in, of the channel at this place.
-    fn take(&mut self, at: usize, record: &[u8], watch: AbortCheck<'_>) -> Result<(), Refusal> {
+    fn take(&mut self, at: usize, record: &[u8], watch: AbortCheck<'_>) -> Result<(), End> {
         // One limit for all channels of the device, whatever it sends on which.
         let held: usize = self.channels.iter().map(RecordChannel::held).sum();
         let Some(channel) = self.channels.get_mut(at) else { return Ok(()) };
@@ -203,14 +201,14 @@ impl DeviceSession {
             if is_taken { put } else { u64::MAX }
         };
         let taken = channel.take(record, cpumon_agent::now(), watch, &mut out);
-        if taken.as_ref().is_err_and(|refusal| refusal.reason == ByeReason::Protocol) {
+        if matches!(taken, Err(End::Bye(ByeReason::Protocol, _))) {
             memory.loss.rejected += 1;
         }
         taken
     }
 
     /// Takes records of the past in, as long as the store has space and there is time.
-    fn catch_up(&mut self, watch: AbortCheck<'_>) -> Result<(), Refusal> {
+    fn catch_up(&mut self, watch: AbortCheck<'_>) -> Result<(), End> {
         let end = Instant::now() + WORK_TIME;
         for at in 0..self.channels.len() {
             // Live data of all devices go through the same queue, so the past fills at most half of it.
@@ -225,10 +223,10 @@ impl DeviceSession {
         Ok(())
     }
 
-    pub(super) fn begin(&mut self, channel: u32, kind: ChannelKind) -> Result<(), Refusal> {
+    pub(super) fn begin(&mut self, channel: u32, kind: ChannelKind) -> Result<(), End> {
         // Numbers only grow, so that one can be recognised as used even after its channel gave way.
         if self.channels.last().is_some_and(|last| last.id >= channel) {
-            return Err(refusal(ByeReason::Protocol, "a channel begins a second time"));
+            return Err(bye(ByeReason::Protocol, "a channel begins a second time"));
         }
         if self.channels.len() >= MAX_CHANNELS {
             self.channels.remove(0);
@@ -240,14 +238,9 @@ impl DeviceSession {
         Ok(())
     }
 
-    pub(super) fn record(
-        &mut self,
-        channel: u32,
-        record: &[u8],
-        watch: AbortCheck<'_>,
-    ) -> Result<(), Refusal> {
+    pub(super) fn record(&mut self, channel: u32, record: &[u8], watch: AbortCheck<'_>) -> Result<(), End> {
         let Some(at) = self.channels.iter().position(|known| known.id == channel) else {
-            return Err(refusal(ByeReason::Protocol, "a record of no channel"));
+            return Err(bye(ByeReason::Protocol, "a record of no channel"));
         };
         let channel = &mut self.channels[at];
         #[cfg(test)]
@@ -258,7 +251,7 @@ impl DeviceSession {
         // Off the window only when it is taken in; who sends more all the same does not fill this memory.
         if channel.waiting.iter().map(Vec::len).sum::<usize>() >= MAX_WAITING_BYTES {
             let text = "more records of the past than the window allows";
-            return Err(refusal(ByeReason::Protocol, text));
+            return Err(bye(ByeReason::Protocol, text));
         }
         channel.waiting.push_back(record.to_vec());
         Ok(())
@@ -277,8 +270,8 @@ impl DeviceSession {
         };
         let mut record = std::mem::take(&mut self.record);
         let unpacked = unpacker.unpack_while(packed, &mut record, &mut goes_on);
-        if let Some(refusal) = ended {
-            return Err(refusal.into());
+        if let Some(end) = ended {
+            return Err(end);
         }
         let cost = unpacked.map_err(|error| bye(ByeReason::Protocol, &error.to_string()))?;
         // The bytes on the wire are counted already; the rest is what unpacking costs beyond them.
@@ -288,7 +281,7 @@ impl DeviceSession {
         record.clear();
         record.shrink_to(KEPT_BYTES);
         self.record = record;
-        Ok(taken?)
+        taken
     }
 
     /// The device compared its clock with this receiver's, which was `wall_ns` when the report came.
@@ -318,22 +311,12 @@ impl DeviceSession {
         bytes: u64,
         wall_ns: i64,
         reason: &str,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), End> {
         let shift_ns = self.shift_ns();
         let Some(trace) = &mut self.trace else { return Ok(()) };
         let wall_ns = wall_ns.saturating_sub(shift_ns);
         let (host, reason) = (trace.host, reason.to_owned());
         trace.offer(number, OfferedTrace { host, hash, bytes, wall_ns, shift_ns, reason })
-    }
-
-    pub(super) fn piece(&mut self, number: u32, offset: u64, bytes: &[u8]) -> Result<(), Refusal> {
-        self.trace.as_mut().map_or(Ok(()), |trace| trace.piece(number, offset, bytes))
-    }
-
-    pub(super) fn trace_answer(&mut self, token: u64, answer: TraceAnswer) {
-        if let Some(trace) = &self.trace {
-            trace.answered(token, answer);
-        }
     }
 
     /// Snapshots that could not be used since the last call: how many, and why the last one.
@@ -343,7 +326,7 @@ impl DeviceSession {
     }
 
     /// Takes in what waits, and acknowledges. Called often. True: there is more, call again soon.
-    pub(super) fn work(&mut self, answers: &mut Vec<u8>, watch: AbortCheck<'_>) -> Result<bool, Refusal> {
+    pub(super) fn work(&mut self, answers: &mut Vec<u8>, watch: AbortCheck<'_>) -> Result<bool, End> {
         self.catch_up(watch)?;
         let is_sending = self.trace.as_mut().is_some_and(|trace| trace.work(answers));
         let stored = self.receipts.stored();
@@ -358,7 +341,7 @@ impl DeviceSession {
         // After the end the device begins from what is acknowledged: that is how the unstored records come again.
         if self.unstored_since.is_some_and(|since| since.elapsed() >= RETRY_AFTER) && self.sink.is_storing() {
             let text = "the store takes records again: send what is not acknowledged";
-            return Err(refusal(ByeReason::Resume, text));
+            return Err(bye(ByeReason::Resume, text));
         }
         Ok(is_sending || self.channels.iter().any(RecordChannel::is_waiting))
     }
@@ -393,7 +376,8 @@ mod tests {
             let (mut session, mut record) = (session(), sound.clone());
             record[at] ^= 0x10;
             session.begin(1, ChannelKind::Live).unwrap();
-            assert_eq!(session.record(1, &record, &mut || Ok(())).unwrap_err().reason, ByeReason::Protocol);
+            let end = session.record(1, &record, &mut || Ok(())).unwrap_err();
+            assert!(matches!(end, End::Bye(ByeReason::Protocol, _)));
             assert_eq!(session.memory.lock().unwrap().loss.rejected, 1);
         }
         let mut session = session();
@@ -434,7 +418,7 @@ mod tests {
         assert!(push_snapshot(&mut record, 7, 1, true, &vec![b"no frame".as_slice(); 50]));
         let (mut session, mut asked) = (session(), 0);
         session.begin(1, ChannelKind::Live).unwrap();
-        let stopping = Refusal { reason: ByeReason::Stopping, text: String::new() };
+        let stopping = bye(ByeReason::Stopping, "");
         let mut watch = || {
             asked += 1;
             if asked < 5 { Ok(()) } else { Err(stopping.clone()) }
@@ -453,7 +437,7 @@ mod tests {
             bytes += record.len();
             session.record(1, &record, &mut || Ok(())).err()
         });
-        assert_eq!(refused.unwrap().reason, ByeReason::Protocol);
+        assert!(matches!(refused.unwrap(), End::Bye(ByeReason::Protocol, _)));
         assert!((MAX_WAITING_BYTES..MAX_WAITING_BYTES + 30_000).contains(&bytes));
     }
 }

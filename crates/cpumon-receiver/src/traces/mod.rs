@@ -21,7 +21,7 @@ use self::job::{SlotState, TraceJob, TraceSlot};
 use self::requests::Intake;
 use self::storage::Storage;
 use crate::ReceiverError;
-use crate::connection::{Refusal, refusal};
+use crate::connection::{End, bye};
 use crate::counts::SharedCounts;
 
 pub(crate) use self::job::OfferedTrace;
@@ -124,7 +124,7 @@ impl SentTrace {
         Self { traces, host, number: 0, current: None }
     }
 
-    pub(crate) fn offer(&mut self, number: u32, offered: OfferedTrace) -> Result<(), Refusal> {
+    pub(crate) fn offer(&mut self, number: u32, offered: OfferedTrace) -> Result<(), End> {
         if number <= self.number {
             return Err(wrong("the number of an attachment comes again"));
         }
@@ -139,7 +139,7 @@ impl SentTrace {
         Ok(())
     }
 
-    pub(crate) fn piece(&mut self, number: u32, offset: u64, bytes: &[u8]) -> Result<(), Refusal> {
+    pub(crate) fn piece(&mut self, number: u32, offset: u64, bytes: &[u8]) -> Result<(), End> {
         // Sent before the device knew that the attachment is not taken any more.
         let Some(current) = self.current.as_mut().filter(|_| number == self.number) else { return Ok(()) };
         if current.sent.is_none() {
@@ -194,8 +194,8 @@ impl SentTrace {
     }
 }
 
-fn wrong(text: &str) -> Refusal {
-    refusal(ByeReason::Protocol, text)
+fn wrong(text: &str) -> End {
+    bye(ByeReason::Protocol, text)
 }
 
 impl Drop for SentTrace {

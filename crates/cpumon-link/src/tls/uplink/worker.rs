@@ -226,15 +226,14 @@ impl Worker {
         let (host, agent) = (self.options.host, self.options.agent.as_str());
         Message::Hello { version: self.most, host, spool, agent }.push(&mut pipe.outbox);
         pipe.pump(true)?;
-        await_message(pipe, Instant::now() + WELCOME_LIMIT, MAX_SMALL_MESSAGE_BYTES, |bytes| {
-            match Message::decode(bytes)? {
-                Some(Message::Welcome { version, window_bytes, is_renewal_due }) => {
-                    Ok(Some((version, window_bytes, is_renewal_due)))
-                }
-                Some(Message::Bye { reason, text }) => Err(TlsError::Bye { reason, text: text.to_owned() }),
-                // Messages of other types may come first; the time limit still holds.
-                _ => Ok(None),
+        let end = Instant::now() + WELCOME_LIMIT;
+        await_message(pipe, end, MAX_SMALL_MESSAGE_BYTES, |message| match message {
+            Some(Message::Welcome { version, window_bytes, is_renewal_due }) => {
+                Ok(Some((version, window_bytes, is_renewal_due)))
             }
+            Some(Message::Bye { reason, text }) => Err(TlsError::Bye { reason, text: text.to_owned() }),
+            // Messages of other types may come first; the time limit still holds.
+            _ => Ok(None),
         })
     }
 
@@ -246,19 +245,17 @@ impl Worker {
             if talk.clock.has_reported() {
                 let mut backlog = self.shared.backlog();
                 let last_full = self.shared.last_full.load(Ordering::Relaxed);
-                let before = talk.channels.records;
                 talk.channels.fill(&mut **backlog, last_full, &mut talk.pipe.outbox);
-                counted.0 = talk.channels.records - before;
             }
             let next_piece = self.attach(talk);
             talk.pipe.pump(true)?;
             self.take_messages(talk)?;
             {
                 let mut status = self.shared.status();
-                status.records += counted.0;
+                status.records += talk.channels.records - counted.0;
                 status.wire_bytes += talk.pipe.wire_bytes - counted.1;
+                counted = (talk.channels.records, talk.pipe.wire_bytes);
                 status.is_backfilling = talk.channels.is_backfilling();
-                counted.1 = talk.pipe.wire_bytes;
                 if let Some(attaching) = &self.attaching {
                     status.attachments_stored = attaching.stored;
                     status.attachments_refused = attaching.refused;

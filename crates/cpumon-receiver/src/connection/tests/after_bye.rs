@@ -17,8 +17,8 @@ fn welcome(listener: &TcpListener, authority: &Authority) -> Pipe {
     let mut pipe = Pipe::new(listener.accept().unwrap().0, tls.into()).unwrap();
     let end = Instant::now() + PATIENCE;
     shake_hands(&mut pipe, end).unwrap();
-    await_message(&mut pipe, end, MAX_SMALL_MESSAGE_BYTES, |bytes| {
-        Ok(matches!(Message::decode(bytes)?, Some(Message::Hello { .. })).then_some(()))
+    await_message(&mut pipe, end, MAX_SMALL_MESSAGE_BYTES, |message| {
+        Ok(matches!(message, Some(Message::Hello { .. })).then_some(()))
     })
     .unwrap();
     Message::Welcome { version: VERSION, window_bytes: 1 << 20, is_renewal_due: false }
@@ -30,10 +30,7 @@ fn welcome(listener: &TcpListener, authority: &Authority) -> Pipe {
 /// Waits for one message.
 fn find<T>(pipe: &mut Pipe, wanted: impl Fn(&Message<'_>) -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
-    await_message(pipe, end, MAX_MESSAGE_BYTES, |bytes| {
-        Ok(Message::decode(bytes)?.as_ref().and_then(&wanted))
-    })
-    .unwrap()
+    await_message(pipe, end, MAX_MESSAGE_BYTES, |message| Ok(message.as_ref().and_then(&wanted))).unwrap()
 }
 
 fn offered(pipe: &mut Pipe) -> (u32, [u8; 32]) {

@@ -116,8 +116,8 @@ fn a_nonce_other_than_the_one_it_was_bound_to_is_refused() {
     Message::Reveal { nonce: [9; 32] }.push(&mut pipe.outbox);
     pipe.pump(true).unwrap();
     let end = Instant::now() + PATIENCE;
-    let reason = await_message(&mut pipe, end, MAX_SMALL_MESSAGE_BYTES, |bytes| {
-        Ok(match Message::decode(bytes)? {
+    let reason = await_message(&mut pipe, end, MAX_SMALL_MESSAGE_BYTES, |message| {
+        Ok(match message {
             Some(Message::Bye { reason, .. }) => Some(reason),
             _ => None,
         })

@@ -15,12 +15,13 @@ pub(super) struct Busy {
 
 impl Busy {
     /// Works on a record until the session is to end.
-    pub(super) fn work(&self, watch: AbortCheck<'_>) -> Result<(), Refusal> {
+    pub(super) fn work(&self, watch: AbortCheck<'_>) -> Result<(), End> {
         let now = self.working.fetch_add(1, Ordering::SeqCst) + 1;
         self.most_working.fetch_max(now, Ordering::SeqCst);
         let ended = eventually("the work is ended", || watch().err());
         self.working.fetch_sub(1, Ordering::SeqCst);
-        self.ended.lock().unwrap().push(ended.reason);
+        let End::Bye(reason, _) = ended else { panic!("this side ends it") };
+        self.ended.lock().unwrap().push(reason);
         Err(ended)
     }
 }

@@ -55,7 +55,7 @@ impl Observed {
         kind: ChannelKind,
         record: &[u8],
         watch: AbortCheck<'_>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), End> {
         let observed = Arc::clone(&memory.lock().unwrap().observed);
         if let Some(Entry::Snapshot(snapshot)) = decode_record(record) {
             observed.records.lock().unwrap().push((snapshot.number, kind));
@@ -331,11 +331,9 @@ fn the_next_receiver_of_the_list_takes_over() {
 }
 
 pub(super) fn goodbye(pipe: &mut Pipe) -> ByeReason {
-    await_message(pipe, Instant::now() + PATIENCE, MAX_SMALL_MESSAGE_BYTES, |bytes| {
-        match Message::decode(bytes)? {
-            Some(Message::Bye { reason, .. }) => Ok(Some(reason)),
-            _ => Ok(None),
-        }
+    await_message(pipe, Instant::now() + PATIENCE, MAX_SMALL_MESSAGE_BYTES, |message| match message {
+        Some(Message::Bye { reason, .. }) => Ok(Some(reason)),
+        _ => Ok(None),
     })
     .unwrap()
 }

@@ -15,8 +15,8 @@ fn device(running: &TestReceiver, identity: &DeviceIdentity, version: u16) -> (P
     Message::Hello { version, host: HOST, spool: HOST, agent: "" }.push(&mut pipe.outbox);
     pipe.pump(true).unwrap();
     let end = Instant::now() + PATIENCE;
-    let version = await_message(&mut pipe, end, MAX_SMALL_MESSAGE_BYTES, |bytes| {
-        let Some(Message::Welcome { version, .. }) = Message::decode(bytes)? else { panic!("no welcome") };
+    let version = await_message(&mut pipe, end, MAX_SMALL_MESSAGE_BYTES, |message| {
+        let Some(Message::Welcome { version, .. }) = message else { panic!("no welcome") };
         Ok(Some(version))
     });
     (pipe, version.unwrap())
@@ -44,8 +44,8 @@ fn receiver(running: &TestReceiver, version: u16, takes_packed: bool) -> (Socket
 fn attend(pipe: &mut Pipe, version: u16, takes_packed: bool, received: &Received) -> Result<(), TlsError> {
     let end = Instant::now() + PATIENCE;
     shake_hands(pipe, end)?;
-    let offered = await_message(pipe, end, MAX_SMALL_MESSAGE_BYTES, |bytes| {
-        let Some(Message::Hello { version, .. }) = Message::decode(bytes)? else { panic!("no hello") };
+    let offered = await_message(pipe, end, MAX_SMALL_MESSAGE_BYTES, |message| {
+        let Some(Message::Hello { version, .. }) = message else { panic!("no hello") };
         Ok(Some(version))
     })?;
     received.lock().unwrap().push((offered, Vec::new()));
