@@ -189,12 +189,14 @@ impl Hub {
                 return;
             }
             let host = inner.hosts.entry(id).or_default();
-            let before = host.presence.bytes();
+            let before = host.presence.bytes;
             host.presence.push(&shown.interval, idle);
             host.push(shown);
-            if host.presence.bytes() > before {
+            if host.presence.bytes > before {
                 let bytes = self.options.max_process_bytes;
-                inner.limit_presence(&Self::share(share.is_trusted, bytes, UNAUTHENTICATED_PART_OF_LISTS));
+                let share = Self::share(share.is_trusted, bytes, UNAUTHENTICATED_PART_OF_LISTS);
+                // Of the largest list the past goes first.
+                inner.limit(&share, |_| true, |host| host.presence.bytes, |host| host.presence.shrink());
             }
             serial
         };
@@ -212,21 +214,10 @@ impl Hub {
 
     /// Forgets the recent past of silent hosts that are not authenticated, if all of them have much: the store has it. Call it now and then.
     pub fn forget_silent(&self, now_wall_ns: i64) {
-        let mut inner = lock(&self.inner);
         let share = TrustShare { is_trusted: false, bytes: FORGET_ABOVE_BYTES };
-        let mut bytes: usize = inner.hosts_of(&share).map(HubHost::bytes).sum();
-        while bytes > share.bytes {
-            let is_silent =
-                |host: &HubHost| now_wall_ns.saturating_sub(host.status.received_wall_ns) >= FORGET_AFTER_NS;
-            let silent = inner.hosts.values_mut().filter(|host| !is_trusted(&host.status) && is_silent(host));
-            let Some(largest) = silent.max_by_key(|host| host.bytes()).filter(|host| host.bytes() > 0) else {
-                return;
-            };
-            bytes -= largest.bytes();
-            largest.bytes = 0;
-            largest.recent = VecDeque::new();
-            largest.presence = Presence::default();
-        }
+        let is_silent =
+            |host: &HubHost| now_wall_ns.saturating_sub(host.status.received_wall_ns) >= FORGET_AFTER_NS;
+        lock(&self.inner).limit(&share, is_silent, HubHost::bytes, HubHost::forget);
     }
 
     /// Memory of all intervals and lists of processes, bytes.
@@ -262,39 +253,37 @@ impl HubState {
         self.hosts.values().filter(move |host| is_trusted(&host.status) == wanted)
     }
 
-    fn bytes_of(&self, share: &TrustShare) -> usize {
-        self.hosts_of(share).map(|host| host.bytes).sum()
+    /// Keeps what hosts have within a share: of those that `may_lose` something the one with most bytes first. `free` frees some of them,
+    /// and gives how many.
+    fn limit(
+        &mut self,
+        share: &TrustShare,
+        may_lose: impl Fn(&HubHost) -> bool,
+        bytes_of: impl Fn(&HubHost) -> usize,
+        free: impl Fn(&mut HubHost) -> usize,
+    ) {
+        let mut bytes: usize = self.hosts_of(share).map(&bytes_of).sum();
+        while bytes > share.bytes {
+            let of_share = |host: &HubHost| is_trusted(&host.status) == share.is_trusted;
+            let hosts = self.hosts.values_mut().filter(|host| of_share(host) && may_lose(host));
+            let largest = hosts.max_by_key(|host| bytes_of(host)).filter(|host| bytes_of(host) > 0);
+            let Some(largest) = largest else { return };
+            bytes = bytes.saturating_sub(free(largest));
+        }
     }
 
     /// Forgets intervals, the oldest of the host with most bytes first, until `more` bytes fit into a share. False: they never do.
     fn make_space(&mut self, more: usize, share: &TrustShare) -> bool {
-        let Some(most) = share.bytes.checked_sub(more) else { return false };
-        let mut bytes = self.bytes_of(share);
-        while bytes > most {
-            let hosts = self.hosts.values_mut().filter(|host| is_trusted(&host.status) == share.is_trusted);
-            let Some(largest) = hosts.max_by_key(|host| host.bytes).filter(|host| host.bytes > 0) else {
-                return true;
-            };
-            bytes -= largest.pop();
-        }
+        let Some(bytes) = share.bytes.checked_sub(more) else { return false };
+        self.limit(&TrustShare { bytes, ..*share }, |_| true, |host| host.bytes, HubHost::pop);
         true
-    }
-
-    /// Keeps the lists of processes within a share: the largest one goes first, of that the past first.
-    fn limit_presence(&mut self, share: &TrustShare) {
-        let mut bytes: usize = self.hosts_of(share).map(|host| host.presence.bytes()).sum();
-        while bytes > share.bytes {
-            let hosts = self.hosts.values_mut().filter(|host| is_trusted(&host.status) == share.is_trusted);
-            let Some(largest) = hosts.max_by_key(|host| host.presence.bytes()) else { return };
-            bytes = bytes.saturating_sub(largest.presence.shrink());
-        }
     }
 }
 
 impl HubHost {
     /// Memory of its intervals and of its list of processes.
     fn bytes(&self) -> usize {
-        self.bytes + self.presence.bytes()
+        self.bytes + self.presence.bytes
     }
 
     /// Memory that one more interval would take, bytes.
@@ -318,6 +307,13 @@ impl HubHost {
             }
             self.pop();
         }
+    }
+
+    /// Forgets the recent past; gives the bytes that are free now.
+    fn forget(&mut self) -> usize {
+        let freed = self.bytes();
+        (self.bytes, self.recent, self.presence) = (0, VecDeque::new(), Presence::default());
+        freed
     }
 
     /// Forgets the oldest interval; gives the bytes that are free now.

@@ -17,7 +17,7 @@ const SELECT: &str = "SELECT trace.id, host.key, hash, wall_ns, first_wall_ns, l
     FROM trace JOIN host ON host.id = host_id";
 
 /// A trace that is stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), schema(as = StoredTrace))]
 pub struct TraceRecord {
     /// Its number, which is never given to another one: `/api/v1/traces/{id}/file` has the file. Text in JSON.

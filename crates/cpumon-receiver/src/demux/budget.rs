@@ -142,7 +142,7 @@ impl SourceBudget {
         let rate = |amount| Rate { amount, seconds: 1, burst_ms: BURST_MS };
         let rates = options.source_rate.map(|of| [of.datagrams_per_s, of.bytes_per_s].map(rate));
         let rates = rates.map(|rates| SourceTable::new(rates, MAX_SOURCES, Overflow::Share));
-        let cpu_time = options.limits_cpu_time.then(CpuTime::default);
+        let cpu_time = options.limits_cpu_time.then(|| CpuTime::with(Clocks::OF_THREAD));
         Self { rates, cpu_time, ..Self::default() }
     }
 
@@ -281,12 +281,6 @@ struct CpuTime {
     all: Bucket,
     plenty: Bucket,
     sources: SourceTable<1>,
-}
-
-impl Default for CpuTime {
-    fn default() -> Self {
-        Self::with(Clocks::OF_THREAD)
-    }
 }
 
 impl CpuTime {

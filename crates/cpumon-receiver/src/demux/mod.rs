@@ -203,26 +203,16 @@ impl Demux {
             return Err(Rejected::TooCostly);
         }
         self.plain.budget.begin_work();
-        let taken = if datagram.starts_with(&v2::MAGIC) {
-            self.take_plain(datagram, arrival, out)
-        } else {
+        let taken = if !datagram.starts_with(&v2::MAGIC) {
             self.take_v1(datagram, arrival, out)
+        } else if self.options.accept_v2 {
+            let decoded = self.frame.decode(datagram);
+            self.take_frame(decoded, Trust::Unauthenticated, arrival, out)
+        } else {
+            Err(Rejected::NotAllowed { version: 2 })
         };
         self.plain.budget.end_work(source, now_ns);
         taken
-    }
-
-    fn take_plain(
-        &mut self,
-        datagram: &[u8],
-        arrival: &Arrival,
-        out: IntervalOutput<'_>,
-    ) -> Result<(), Rejected> {
-        if !self.options.accept_v2 {
-            return Err(Rejected::NotAllowed { version: 2 });
-        }
-        let decoded = self.frame.decode(datagram);
-        self.take_frame(decoded, Trust::Unauthenticated, arrival, out)
     }
 
     fn take_encrypted(

@@ -231,16 +231,10 @@ impl V2Host {
         let place = (header.sequence, header.fragment);
         // Its interval is out already. Counters are cumulative: the thread's next row brings what this one
         // had.
-        let is_done = self.done.as_ref().is_some_and(|done| header.sequence <= done.0);
-        if is_done {
-            let is_twice = self.done.as_ref().is_some_and(|(sequence, fragments)| {
-                *sequence == header.sequence && fragments.has(header.fragment)
-            });
-            if is_twice {
-                self.status.loss.duplicates += 1;
-            } else {
-                self.status.loss.reordered += 1;
-            }
+        if let Some((done, fragments)) = self.done.as_ref().filter(|done| header.sequence <= done.0) {
+            let loss = &mut self.status.loss;
+            let is_twice = header.sequence == *done && fragments.has(header.fragment);
+            *(if is_twice { &mut loss.duplicates } else { &mut loss.reordered }) += 1;
             return false;
         }
         let is_twice = || {

@@ -104,7 +104,7 @@ fn lists_of_processes_have_a_limit_of_their_own_and_shorten_no_past() {
     let one = host(1);
     let unlimited = hub(1 << 30);
     unlimited.put_listed(&one, interval(1, &[], 300), Some(&list));
-    let bytes = lock(&unlimited.inner).hosts[&one.info.host].presence.bytes();
+    let bytes = lock(&unlimited.inner).hosts[&one.info.host].presence.bytes;
     assert!((80_000..160_000).contains(&bytes), "{bytes}");
     // Strangers have half: space for three lists with what the first interval changed, or four without.
     let hub = hub(2 * (3 * bytes + bytes / 2));
@@ -118,7 +118,7 @@ fn lists_of_processes_have_a_limit_of_their_own_and_shorten_no_past() {
     assert!((3..5).contains(&known.iter().filter(|is_known| **is_known).count()), "{known:?}");
     let inner = lock(&hub.inner);
     assert!(inner.hosts.values().all(|host| host.recent.len() == 60), "no list makes a past shorter");
-    let held: usize = inner.hosts.values().map(|host| host.presence.bytes()).sum();
+    let held: usize = inner.hosts.values().map(|host| host.presence.bytes).sum();
     assert!(held <= 3 * bytes + bytes / 2, "{held}");
     drop(inner);
     // An enrolled host has the other half.
@@ -133,7 +133,7 @@ fn the_past_of_a_list_gives_way_before_the_list() {
     let list: Vec<IdleProcess> = (1..=300).map(idle).collect();
     let unlimited = hub(1 << 30);
     unlimited.put_listed(&host(1), interval(1, &[], 300), Some(&list));
-    let bytes = lock(&unlimited.inner).hosts[&host(1).info.host].presence.bytes();
+    let bytes = lock(&unlimited.inner).hosts[&host(1).info.host].presence.bytes;
     let hub = hub(2 * (bytes + bytes / 4));
     hub.put_listed(&host(1), interval(1, &[], 300), Some(&list));
     for second in 2..=400 {
@@ -141,7 +141,7 @@ fn the_past_of_a_list_gives_way_before_the_list() {
         hub.put(&host(1), interval(second, &[(pid - 1, Life::Ended), (pid, Life::Born)], 301));
         assert!(rows(&hub, 1, second).len() >= 301, "{second}");
     }
-    assert!(lock(&hub.inner).hosts[&host(1).info.host].presence.bytes() <= bytes + bytes / 4);
+    assert!(lock(&hub.inner).hosts[&host(1).info.host].presence.bytes <= bytes + bytes / 4);
 }
 
 /// The list was copied while no interval of any host could come in.
@@ -176,7 +176,7 @@ fn after_an_interval_that_did_not_arrive_the_next_list_counts() {
 #[test]
 fn memory_of_lists_goes_with_the_intervals_and_is_that_of_the_processes_that_are_there() {
     let (hub, status) = (hub(64 << 20), host(1));
-    let bytes = |hub: &Hub| lock(&hub.inner).hosts[&HostId([1; 16])].presence.bytes();
+    let bytes = |hub: &Hub| lock(&hub.inner).hosts[&HostId([1; 16])].presence.bytes;
     hub.put_listed(&status, interval(1, &[(1, Life::Alive)], 2), Some(&[idle(2)]));
     let two = bytes(&hub);
     // A process begins and ends in each second, for longer than intervals stay in memory.

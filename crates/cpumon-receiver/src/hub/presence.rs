@@ -39,8 +39,8 @@ pub(super) struct Presence {
     is_known: bool,
     /// One for each interval in memory, the oldest first.
     undo: VecDeque<Undo>,
-    /// Memory of the processes and of the changes, bytes.
-    bytes: usize,
+    /// Memory of the processes and of the changes, bytes; 0 as long as no list came.
+    pub(super) bytes: usize,
     changes: Vec<(ProcessKey, Option<IdleProcess>)>,
 }
 
@@ -80,11 +80,6 @@ fn bytes_of(process: &IdleProcess) -> usize {
 }
 
 impl Presence {
-    /// Memory, bytes; 0 as long as no list came.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
     /// Takes the next interval. `idle`: the processes without a row that are there, if all of them are listed.
     pub(super) fn push(&mut self, interval: &Interval, idle: Option<&[IdleProcess]>) {
         let was_known = self.is_known;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use cpumon_model::HostId;
 use cpumon_model::limits::Rate;
 use cpumon_query::status;
+use cpumon_store::TraceRecord;
 use cpumon_wire::connection::AttachmentState;
 
 use crate::counts::SharedCounts;
@@ -86,22 +87,13 @@ impl TraceSlot {
     }
 }
 
-/// A trace that is stored, as far as it matters here.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct KeptTrace {
-    pub(super) id: i64,
-    pub(super) host: HostId,
-    pub(super) hash: [u8; 32],
-    pub(super) bytes: u64,
-}
-
 /// The trace of `stored` (the oldest first) to delete next, so that one of `bytes` of `host` fits beside `reserved` bytes: the oldest of
 /// the host that has the most, the new one counted. `Ok(None)`: it fits.
 ///
 /// # Errors
 /// It does not fit, and there is nothing to delete.
 pub(super) fn surplus(
-    stored: &[KeptTrace],
+    stored: &[TraceRecord],
     max_bytes: u64,
     max_files: usize,
     host: HostId,
@@ -127,7 +119,7 @@ pub(super) fn surplus(
     oldest.map(|oldest| Some(oldest.id)).ok_or("there is no space for traces now")
 }
 
-pub(super) fn bytes_of(stored: &[KeptTrace]) -> u64 {
+pub(super) fn bytes_of(stored: &[TraceRecord]) -> u64 {
     stored.iter().map(|one| one.bytes).sum()
 }
 
@@ -159,9 +151,9 @@ mod tests {
     fn surplus(of: &[(u8, u64)], host: u8, bytes: u64, reserved: u64) -> Result<Option<i64>, &'static str> {
         let stored = (0..).zip(of).map(|(id, (host, bytes))| {
             let host = HostId([*host; 16]);
-            KeptTrace { id, host, hash: [0; 32], bytes: *bytes }
+            TraceRecord { id, host, bytes: *bytes, ..TraceRecord::default() }
         });
-        let stored: Vec<KeptTrace> = stored.collect();
+        let stored: Vec<TraceRecord> = stored.collect();
         super::surplus(&stored, 100, 5, HostId([host; 16]), bytes, reserved)
     }
 

@@ -21,9 +21,7 @@ use cpumon_wire::connection::AttachmentState;
 use super::files::{
     checked, delete, delete_parts, free_bytes, numbers, open_part, part_bytes, publish, read_trace, take_back,
 };
-use super::job::{
-    BROUGHT, KeptTrace, OFFER_KIB, OfferedTrace, TraceJob, TraceLimits, TraceSlot, bytes_of, surplus,
-};
+use super::job::{BROUGHT, OFFER_KIB, OfferedTrace, TraceJob, TraceLimits, TraceSlot, bytes_of, surplus};
 use crate::counts::SharedCounts;
 use crate::{ReceiverError, mono_ns, wall_ns};
 
@@ -66,7 +64,7 @@ pub(super) struct Storage {
     index: TraceIndex,
     max_files: usize,
     /// The oldest first.
-    stored: Vec<KeptTrace>,
+    stored: Vec<TraceRecord>,
     counts: Arc<SharedCounts<status::Traces>>,
     transfers: Vec<Transfer>,
     brought: HashMap<HostId, Bucket>,
@@ -372,22 +370,17 @@ impl Storage {
             take_back(&self.dir, part, id);
             return Err(unstored);
         }
-        self.take_in(&record);
-        self.count();
         log::info!(
             "trace {id} of host {}: {}",
             hex::encode(record.host.0),
             cpumon_model::escape(&record.reason)
         );
+        self.stored.push(record);
+        self.count();
         Ok(id)
     }
 
-    fn take_in(&mut self, record: &TraceRecord) {
-        let TraceRecord { id, host, hash, bytes, .. } = *record;
-        self.stored.push(KeptTrace { id, host, hash, bytes });
-    }
-
-    fn find(&self, host: HostId, hash: [u8; 32]) -> Option<&KeptTrace> {
+    fn find(&self, host: HostId, hash: [u8; 32]) -> Option<&TraceRecord> {
         self.stored.iter().find(|one| (one.host, one.hash) == (host, hash))
     }
 
@@ -429,11 +422,11 @@ impl Storage {
         let oldest = age_ns
             .zip(self.index.known_wall_ns()?)
             .map(|(age_ns, now_ns)| now_ns.saturating_sub_unsigned(age_ns));
-        for row in &rows {
+        for row in rows {
             if !files.contains(&row.id) || oldest.is_some_and(|oldest| row.received_wall_ns < oldest) {
                 self.delete(row.id)?;
             } else {
-                self.take_in(row);
+                self.stored.push(row);
             }
         }
         self.count();
