@@ -206,8 +206,8 @@ pub(crate) fn rows_between<'a>(
     prev: &'a [CgroupSample],
     cur: &'a [CgroupSample],
 ) -> impl Iterator<Item = CgroupInterval> + 'a {
-    let mut before = Finder::new(prev);
-    let rows = cur.iter().map(move |now| CgroupInterval::between(before.search(now.id, |row| row.id), now));
+    let mut before = Finder::new(prev, |row| row.id);
+    let rows = cur.iter().map(move |now| CgroupInterval::between(before.search(&now.id), now));
     rows.filter(|row| !row.is_zero())
 }
 

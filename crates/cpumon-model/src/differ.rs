@@ -109,14 +109,14 @@ impl Interval {
     }
 
     fn fill_live_threads(&mut self, builder: &RowBuilder<'_>, rows: Rows) {
-        let mut before = Finder::new(&builder.prev.threads);
+        let mut before = Finder::new(&builder.prev.threads, |row| row.key);
         for thread in &builder.cur.threads {
             // A complete snapshot lists every live thread, so whatever the merge passes over has ended. A partial one leaves out
             // threads that rest: only `gone` names those that ended.
             let earlier = if builder.cur.is_complete {
-                before.merge(thread.key, |row| row.key, |gone| self.threads.extend(builder.vanished(gone)))
+                before.merge(&thread.key, |gone| self.threads.extend(builder.vanished(gone)))
             } else {
-                before.search(thread.key, |row| row.key)
+                before.search(&thread.key)
             };
             // Only the counters decide: an open wait of a sleeping thread grows although nothing happened.
             let rested = |earlier: &ThreadSample| earlier.counters == thread.counters;
@@ -129,19 +129,19 @@ impl Interval {
             return;
         }
         // A finder goes forwards only, and `gone` begins at the front again.
-        let mut before = Finder::new(&builder.prev.threads);
-        for &key in &builder.cur.gone {
-            if let Some(gone) = before.search(key, |row| row.key) {
+        let mut before = Finder::new(&builder.prev.threads, |row| row.key);
+        for key in &builder.cur.gone {
+            if let Some(gone) = before.search(key) {
                 self.threads.extend(builder.vanished(gone));
             }
         }
     }
 
     fn fill_exits(&mut self, builder: &RowBuilder<'_>) {
-        let mut before = Finder::new(&builder.prev.threads);
+        let mut before = Finder::new(&builder.prev.threads, |row| row.key);
         for exit in &builder.cur.exits {
             // Keyed by start time as well, so a reused thread id never takes the counters of its predecessor.
-            let earlier = before.search(exit.thread.key, |row| row.key);
+            let earlier = before.search(&exit.thread.key);
             self.threads.push(builder.row(&exit.thread, earlier, true));
         }
     }
@@ -329,9 +329,9 @@ fn matching_cpus<'a>(prev: &'a Snapshot, cur: &'a Snapshot) -> impl Iterator<Ite
 /// The interrupt lines that were handled. Without any in the earlier snapshot nothing is known to have been added.
 fn matching_irqs<'a>(prev: &'a Snapshot, cur: &'a Snapshot) -> impl Iterator<Item = IrqInterval> + 'a {
     let is_known = common_fields(prev, cur).contains(Fields::IRQ);
-    let mut before = Finder::new(&prev.irqs);
+    let mut before = Finder::new(&prev.irqs, |irq| irq.irq);
     let rows = cur.irqs.iter().filter(move |_| is_known);
-    rows.map(move |now| IrqInterval::between(before.search(now.irq, |irq| irq.irq), now, prev.is_complete))
+    rows.map(move |now| IrqInterval::between(before.search(&now.irq), now, prev.is_complete))
         .filter(|row| !row.is_zero())
 }
 

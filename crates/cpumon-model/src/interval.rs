@@ -251,7 +251,7 @@ impl ThreadInterval {
 
 impl ProcessInterval {
     /// The row of a process without what it did. Each field by name: a default would allocate a description and drop it.
-    pub(crate) fn new(key: ProcessKey, parent_pid: u32, info: Arc<ProcessInfo>) -> Self {
+    pub fn new(key: ProcessKey, parent_pid: u32, info: Arc<ProcessInfo>) -> Self {
         Self {
             key,
             parent_pid,

@@ -44,7 +44,7 @@ pub use clock::{ClockExchange, ClockPiece, ClockWatch, HostClock};
 pub use clock_line::{
     Arrivals, ClockEstimate, ClockLine, MAX_CLOCK_PIECES, WRONG_BEYOND_NS, WRONG_ON_ARRIVAL_NS,
 };
-pub use collections::{Recent, empty_list, sort_rows, trim_list};
+pub use collections::{Finder, Recent, empty_list, gallop, sort_rows, trim_list};
 pub use columns::{
     Align, COLUMNS, Column, ColumnId, Format, Frontends, HOST_COLUMNS, IntervalView, Kind, ScreenColumn,
     TASK_COLUMNS, Tables, Value, column, columns, delay_percent,

@@ -4,13 +4,13 @@
 mod complete;
 
 use cpumon_model::{
-    Fields, Interval, IrqSample, Life, OpenWaits, ProcessInfo, ProcessKey, ProcessSample, Snapshot,
-    ThreadKey, ThreadSample, WaitPlace, bytes_of_info, trim_list,
+    Fields, Finder, Interval, IrqSample, Life, OpenWaits, ProcessInfo, ProcessKey, ProcessSample, Snapshot,
+    ThreadKey, ThreadSample, WaitPlace, bytes_of_info, gallop, trim_list,
 };
 
 use super::budget::{bytes_of, grow};
 use super::gather::{IRQ_BYTES, MAX_IRQS, free};
-use super::sparse::{Among, CGROUP_BYTES, CgroupTurns, place_of, search, take_delays};
+use super::sparse::{CGROUP_BYTES, CgroupTurns, place_of, take_delays};
 
 pub(super) use self::complete::ListTurn;
 
@@ -151,9 +151,9 @@ impl KnownSnapshot {
     }
 
     fn forget_unlisted(&mut self, cur: &Snapshot) {
-        let mut is_listed = Among::new(&cur.threads, |thread| thread.key);
+        let mut is_listed = Finder::new(&cur.threads, |thread| thread.key);
         self.retain_threads(|thread, _| is_listed.has(&thread.key));
-        let mut is_listed = Among::new(&cur.processes, |process| process.key);
+        let mut is_listed = Finder::new(&cur.processes, |process| process.key);
         self.retain_processes(|process, _| is_listed.has(&process.key));
     }
 
@@ -161,14 +161,14 @@ impl KnownSnapshot {
         if cur.exits.is_empty() {
             return;
         }
-        let mut has_ended = Among::new(&cur.exits, |exit| exit.thread.key);
+        let mut has_ended = Finder::new(&cur.exits, |exit| exit.thread.key);
         self.retain_threads(|thread, _| !has_ended.has(&thread.key));
         let mut processes: Vec<ProcessKey> =
             cur.exits.iter().filter(|exit| exit.ends_process).map(|exit| exit.thread.process).collect();
         if !processes.is_empty() {
             // Exits ascend by thread. Sorted by process each search takes few steps, however many ended at once.
             processes.sort_unstable();
-            let mut has_ended = Among::new(&processes, |key| *key);
+            let mut has_ended = Finder::new(&processes, |key| *key);
             self.retain_processes(|process, _| !has_ended.has(&process.key));
         }
     }
@@ -180,12 +180,12 @@ impl KnownSnapshot {
             return;
         }
         let threads = &self.snapshot.threads;
-        let mut is_gone = Among::new(&cur.gone, |key| *key);
+        let mut is_gone = Finder::new(&cur.gone, |key| *key);
         self.emptied.extend(threads.iter().filter(|row| is_gone.has(&row.key)).map(|row| row.process));
         self.emptied.sort_unstable();
         self.emptied.dedup();
         // A thread that is new in this snapshot keeps its process alive as well.
-        let mut is_gone = Among::new(&cur.gone, |key| *key);
+        let mut is_gone = Finder::new(&cur.gone, |key| *key);
         let alive = threads.iter().filter(|row| !is_gone.has(&row.key)).chain(&cur.threads);
         // Memory that is free at this point: 1 for each of these processes that lives.
         let lives = &mut self.fresh;
@@ -205,7 +205,7 @@ impl KnownSnapshot {
         self.emptied.retain(|_| lives.next() != Some(&1));
         let mut at = 0;
         for key in &self.emptied {
-            at = search(&interval.processes, at, key, |row| row.key);
+            at = gallop(&interval.processes, at, key, |row| row.key);
             if let Some(row) = interval.processes.get_mut(at).filter(|row| row.key == *key) {
                 row.life = Life::Ended;
             }
@@ -217,11 +217,11 @@ impl KnownSnapshot {
         if cur.gone.is_empty() {
             return;
         }
-        let mut is_gone = Among::new(&cur.gone, |key| *key);
+        let mut is_gone = Finder::new(&cur.gone, |key| *key);
         self.retain_threads(|thread, _| !is_gone.has(&thread.key));
         // Taken out for the borrow and put back, so that its memory is used again.
         let emptied = std::mem::take(&mut self.emptied);
-        let mut is_emptied = Among::new(&emptied, |key| *key);
+        let mut is_emptied = Finder::new(&emptied, |key| *key);
         self.retain_processes(|process, _| !is_emptied.has(&process.key));
         self.emptied = emptied;
     }
@@ -287,7 +287,7 @@ impl KnownSnapshot {
         self.fresh.clear();
         let mut at = 0;
         for (index, thread) in cur.threads.iter().enumerate() {
-            at = search(known, at, &thread.key, |row| row.key);
+            at = gallop(known, at, &thread.key, |row| row.key);
             match known.get_mut(at).filter(|known| known.key == thread.key) {
                 Some(known) => {
                     let Received { lacks_waits, mut place, .. } = received[at];
@@ -327,7 +327,7 @@ impl KnownSnapshot {
         self.fresh.clear();
         let mut at = 0;
         for (index, process) in cur.processes.iter().enumerate() {
-            at = search(known, at, &process.key, |row| row.key);
+            at = gallop(known, at, &process.key, |row| row.key);
             match known.get_mut(at).filter(|known| known.key == process.key) {
                 Some(known) => {
                     known.clone_from(process);

@@ -7,13 +7,13 @@
 use std::sync::Arc;
 
 use cpumon_model::{
-    Fields, Flags, IdleProcess, Interval, ProcessInterval, ProcessKey, ProcessSample, Resting, Snapshot,
-    ThreadInterval, ThreadSample,
+    Fields, Finder, Flags, IdleProcess, Interval, ProcessInterval, ProcessKey, ProcessSample, Resting,
+    Snapshot, ThreadInterval, ThreadKey, ThreadSample, gallop,
 };
 
-use super::{KnownSnapshot, is_sum};
+use super::{KnownSnapshot, Received, is_sum};
 use crate::demux::gather::Gather;
-use crate::demux::sparse::{Among, complete_delays, complete_waits, forget_earlier_waits, place_of, search};
+use crate::demux::sparse::{complete_delays, complete_waits, forget_earlier_waits, place_of};
 
 impl KnownSnapshot {
     /// Fills in what the frames of a snapshot left out.
@@ -33,7 +33,7 @@ impl KnownSnapshot {
         // Old and new keys share one list, so that no memory is allocated for each snapshot. `tidy` sorted
         // both.
         let (before, _) = self.exits_sent.split_at(sent_before);
-        let mut was_sent = Among::new(before, |key| *key);
+        let mut was_sent = Finder::new(before, |key| *key);
         snapshot.exits.retain(|exit| !was_sent.has(&exit.thread.key));
         self.exits_sent.drain(..sent_before);
     }
@@ -43,13 +43,11 @@ impl KnownSnapshot {
     fn complete_threads(&mut self, snapshot: &mut Snapshot) {
         let mut at = 0;
         let end_ns = self.snapshot.end.mono_ns;
+        let (threads, stamps) = (&mut self.snapshot.threads, &mut self.threads_received);
         for thread in &mut snapshot.threads {
-            at = search(&self.snapshot.threads, at, &thread.key, |row| row.key);
-            let Some(known) = self.snapshot.threads.get_mut(at).filter(|known| known.key == thread.key)
-            else {
+            let Some((known, received)) = known_thread(threads, stamps, &mut at, thread.key) else {
                 continue;
             };
-            let Some(received) = self.threads_received.get_mut(at) else { continue };
             // The device sent no row since `received`, so its open wait went on at least to the last
             // snapshot.
             known.sched.go_on_waiting(end_ns.saturating_sub(received.end_ns));
@@ -73,11 +71,7 @@ impl KnownSnapshot {
         // end.
         at = 0;
         for exit in &snapshot.exits {
-            at = search(&self.snapshot.threads, at, &exit.thread.key, |row| row.key);
-            if let Some(known) =
-                self.snapshot.threads.get_mut(at).filter(|known| known.key == exit.thread.key)
-                && let Some(received) = self.threads_received.get_mut(at)
-            {
+            if let Some((known, received)) = known_thread(threads, stamps, &mut at, exit.thread.key) {
                 known.sched.go_on_waiting(end_ns.saturating_sub(received.end_ns));
                 received.end_ns = end_ns;
                 // An exit has all waits since the thread began.
@@ -91,10 +85,7 @@ impl KnownSnapshot {
         }
         at = 0;
         for key in &snapshot.gone {
-            at = search(&self.snapshot.threads, at, key, |row| row.key);
-            if let Some(known) = self.snapshot.threads.get(at).filter(|known| known.key == *key)
-                && let Some(received) = self.threads_received.get_mut(at)
-            {
+            if let Some((known, received)) = known_thread(threads, stamps, &mut at, *key) {
                 self.open_waits.has_row(known.process, known.sched.open_wait, &mut received.place);
             }
         }
@@ -108,6 +99,17 @@ impl KnownSnapshot {
             }
         }
     }
+}
+
+/// A known thread, and when it was received. `at`: where the last one was; keys ascend.
+fn known_thread<'a>(
+    threads: &'a mut [ThreadSample],
+    received: &'a mut [Received],
+    at: &mut usize,
+    key: ThreadKey,
+) -> Option<(&'a mut ThreadSample, &'a mut Received)> {
+    *at = gallop(threads, *at, &key, |row| row.key);
+    Some((threads.get_mut(*at).filter(|known| known.key == key)?, received.get_mut(*at)?))
 }
 
 /// Snapshots from one list of the tasks that rest to the next: each one walks over all threads.
@@ -218,11 +220,6 @@ impl KnownSnapshot {
         self.snapshot.processes.iter().zip(self.processes_received.iter().map(|received| received.threads))
     }
 
-    /// Whether threads of a process that is not known may be known: it began before the last snapshot.
-    fn may_have_threads(&self, process: ProcessKey) -> bool {
-        process.start_ns < self.snapshot.end.boot_ns
-    }
-
     /// Counts the threads without a row with their processes that have one.
     fn count_threads(&self, interval: &mut Interval) {
         let Interval { processes, threads, .. } = interval;
@@ -238,7 +235,8 @@ impl KnownSnapshot {
         for row in &mut *processes {
             match self.threads_of(row.key) {
                 Some(threads) => row.thread_rows = row.thread_rows.saturating_add(threads),
-                None => has_early |= self.may_have_threads(row.key),
+                // It began before the last snapshot, so its threads may be known though it is not.
+                None => has_early |= row.key.start_ns < self.snapshot.end.boot_ns,
             }
         }
         if has_early {
@@ -265,7 +263,7 @@ impl KnownSnapshot {
         if self.snapshot.processes.len() > MOST_LISTED {
             return None;
         }
-        let mut has_row = Among::new(&interval.processes, |row| row.key);
+        let mut has_row = Finder::new(&interval.processes, |row| row.key);
         let idle = self.with_threads().filter(|(process, _)| !has_row.has(&process.key) && !is_sum(process));
         let list = idle.map(|(process, thread_rows)| IdleProcess {
             key: process.key,
@@ -279,7 +277,7 @@ impl KnownSnapshot {
 
 /// Adds rows of zeros of the known processes that have none. Both lists ascend.
 fn add_processes(rows: &mut Vec<ProcessInterval>, known: &[ProcessSample], spare: &mut Vec<ProcessInterval>) {
-    let mut is_listed = Among::new(rows, |row| row.key);
+    let mut is_listed = Finder::new(rows, |row| row.key);
     if known.iter().all(|process| is_listed.has(&process.key)) {
         return;
     }
@@ -289,15 +287,11 @@ fn add_processes(rows: &mut Vec<ProcessInterval>, known: &[ProcessSample], spare
         while let Some(row) = own.next_if(|row| row.key < process.key) {
             spare.push(row);
         }
-        spare.push(own.next_if(|row| row.key == process.key).unwrap_or_else(|| idle_row(process)));
+        let idle = || ProcessInterval::new(process.key, process.parent_pid, Arc::clone(&process.info));
+        spare.push(own.next_if(|row| row.key == process.key).unwrap_or_else(idle));
     }
     spare.extend(own);
     std::mem::swap(rows, spare);
-}
-
-fn idle_row(process: &ProcessSample) -> ProcessInterval {
-    let ProcessSample { key, parent_pid, ref info, .. } = *process;
-    IdleProcess { key, info: Arc::clone(info), parent_pid, thread_rows: 0 }.row()
 }
 
 /// The threads that rest while `cur` has no row of them; `None`: there are more threads than are known, or, where it is to be exact, fewer:
@@ -321,9 +315,9 @@ fn list(known: &Snapshot, cur: &Snapshot, is_exact: bool) -> Option<Arc<[Resting
 fn without_row<'a>(known: &'a Snapshot, cur: &'a Snapshot) -> impl Iterator<Item = &'a ThreadSample> {
     // A complete snapshot has a row of each thread.
     let threads = if cur.is_complete { &[] } else { &known.threads[..] };
-    let mut is_sent = Among::new(&cur.threads, |row| row.key);
-    let mut has_ended = Among::new(&cur.exits, |exit| exit.thread.key);
-    let mut is_gone = Among::new(&cur.gone, |key| *key);
+    let mut is_sent = Finder::new(&cur.threads, |row| row.key);
+    let mut has_ended = Finder::new(&cur.exits, |exit| exit.thread.key);
+    let mut is_gone = Finder::new(&cur.gone, |key| *key);
     threads.iter().filter(move |thread| {
         !is_sent.has(&thread.key) && !has_ended.has(&thread.key) && !is_gone.has(&thread.key)
     })
