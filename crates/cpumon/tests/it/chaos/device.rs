@@ -132,7 +132,7 @@ fn agent() {
     signals.stop().store(true, Ordering::Relaxed);
     agent.run(signals.stop()).unwrap();
     let stream = &agent.totals().connection.as_ref().unwrap().uplink;
-    note.write_all(format!("ended {} {}\n", stream.waiting, stream.lost).as_bytes()).unwrap();
+    note.write_all(format!("ended {} {}\n", stream.backlog.waiting, stream.backlog.lost).as_bytes()).unwrap();
 }
 
 /// A run of an agent, as it noted it.

@@ -175,7 +175,7 @@ impl Scene {
     fn end(self, what: &str) {
         self.device.drain(PATIENCE);
         let device = self.device.status();
-        assert_eq!((device.lost, device.failures), (0, 0), "{what}: {device:?}");
+        assert_eq!((device.backlog.lost, device.failures), (0, 0), "{what}: {device:?}");
         for host in self.serve.status_by_http()["hosts"].as_array().unwrap() {
             if matches!(host["trust"].as_str(), Some("local" | "authenticated")) {
                 let loss = |name: &str| host["loss"][name].as_u64().unwrap();
