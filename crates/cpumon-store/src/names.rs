@@ -2,15 +2,16 @@
 //! compiler's threads live for a second, and their names take more space than their samples; side by side and compressed a name
 //! takes a quarter of its row. Both the writer and the reader find names here. Layout: docs/store.md, "Blocks of names".
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use cpumon_model::Comm;
+use cpumon_model::{Comm, ProcessInfo};
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Result as Sql, Row, params};
 
-use crate::codec::lists::{ListRow, MOST_NUMBERS, step, stepped, unpack};
+use crate::codec::lists::{ListRow, MOST_NUMBERS, pack, step, stepped, unpack};
 use crate::codec::varint::{unzigzag, zigzag};
-use crate::rows::{all_rows, execute, find_row, unsigned};
+use crate::error::unpackable;
+use crate::rows::{all_rows, execute, find_row, signed, unsigned};
 
 /// Most names in a block, twice as many as are put into one; more is damage.
 const MAX_NAMES: usize = 1 << 11;
@@ -54,6 +55,8 @@ pub(crate) trait NameRow: ListRow {
 
     fn insert(&self, connection: &Connection, last_s: i64) -> Sql<()>;
 
+    fn insert_block(connection: &Connection, block: &Block<Self>, level: i32) -> Sql<()>;
+
     fn id(&self) -> u64;
 }
 
@@ -86,6 +89,14 @@ impl NameRow for ThreadName {
         let Self { tid, comm, nice, priority, .. } = *self;
         let values = params![id, process_id, tid, start_ns, SqlComm(comm), nice, priority, last_s];
         execute(connection, text, values).map(drop)
+    }
+
+    fn insert_block(connection: &Connection, block: &Block<Self>, level: i32) -> Sql<()> {
+        let text = "INSERT OR REPLACE INTO thread_block (first_id, last_id, last_s, count, names)
+                    VALUES (?1, ?2, ?3, ?4, ?5)";
+        let (first_id, last_id) = (block.first_id.cast_signed(), block.last_id.cast_signed());
+        let (count, names) = (signed(block.names.len()), block.pack(level)?);
+        execute(connection, text, params![first_id, last_id, block.last_s, count, names]).map(drop)
     }
 
     fn id(&self) -> u64 {
@@ -164,6 +175,22 @@ impl NameRow for ProcessName {
         execute(connection, text, values).map(drop)
     }
 
+    /// Retention finds unused descriptions without unpacking a block: `process_block_info` lists those in it.
+    fn insert_block(connection: &Connection, block: &Block<Self>, level: i32) -> Sql<()> {
+        let text = "INSERT OR REPLACE INTO process_block (first_id, last_id, last_s, count, has_short, names)
+                    VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let (first_id, last_id) = (block.first_id.cast_signed(), block.last_id.cast_signed());
+        let has_short = block.names.iter().any(|name| name.is_short);
+        let (count, names) = (signed(block.names.len()), block.pack(level)?);
+        execute(connection, text, params![first_id, last_id, block.last_s, count, has_short, names])?;
+        execute(connection, "DELETE FROM process_block_info WHERE first_id = ?1", [first_id])?;
+        let infos: BTreeSet<i64> = block.names.iter().map(|name| name.info_id).collect();
+        for info_id in infos {
+            execute(connection, "INSERT INTO process_block_info VALUES (?1, ?2)", [first_id, info_id])?;
+        }
+        Ok(())
+    }
+
     fn id(&self) -> u64 {
         self.id
     }
@@ -204,6 +231,26 @@ impl ListRow for ProcessName {
     }
 }
 
+/// The columns of table `process_info` that are a description: they have the names of its fields.
+macro_rules! info_columns {
+    ($($field:ident)+) => {
+        /// Their names, a comma before each.
+        pub(crate) const INFO_COLUMNS: &str = concat!($(", ", stringify!($field)),+);
+
+        pub(crate) fn info_values(info: &ProcessInfo) -> [&dyn ToSql; [$(stringify!($field)),+].len()] {
+            [$(&info.$field),+]
+        }
+
+        pub(crate) fn info_of(row: &Row<'_>) -> Sql<ProcessInfo> {
+            Ok(ProcessInfo { $($field: row.get(stringify!($field))?),+ })
+        }
+    };
+}
+
+info_columns! {
+    name comm cmdline cgroup container uid is_kernel interpreter user session base_priority product
+}
+
 /// A kernel name as SQL: text, or a blob where it is not UTF-8.
 pub(crate) struct SqlComm(pub(crate) Comm);
 
@@ -238,6 +285,10 @@ impl<N: NameRow> Block<N> {
     /// Whether a name of this id would be here.
     pub(crate) fn covers(&self, id: u64) -> bool {
         (self.first_id..=self.last_id).contains(&id)
+    }
+
+    fn pack(&self, level: i32) -> Sql<Vec<u8>> {
+        pack(&self.names, level).map_err(unpackable)
     }
 
     pub(crate) fn get(&self, id: u64) -> Option<&N> {
@@ -362,7 +413,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::codec::lists::pack;
     use crate::codec::{unzip, zip};
 
     prop_compose! {

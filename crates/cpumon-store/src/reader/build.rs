@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use cpumon_model::{
-    BootId, Comm, DelayOf, Delays, Fields, HostId, ProcessInfo, ProcessInterval, ProcessKey, ThreadInterval,
-    ThreadKey,
+    BootId, Comm, DelayOf, Delays, Fields, HostId, IdleProcess, ProcessInfo, ProcessInterval, ProcessKey,
+    ThreadInterval, ThreadKey,
 };
 use rusqlite::Connection;
 
@@ -16,7 +16,7 @@ use crate::codec::meta::{self, MetaRow, StoredInterval};
 use crate::codec::sched::SchedRows;
 use crate::codec::{PackedProcess, PackedThread, groups};
 use crate::error::is_damage;
-use crate::names::{self, Block, NameRow, ProcessName, ThreadName};
+use crate::names::{self, Block, INFO_COLUMNS, NameRow, ProcessName, ThreadName};
 use crate::rows::{BootRow, find_row, first};
 
 /// Cached entries of a kind; beyond it they are looked up again.
@@ -34,6 +34,14 @@ pub(crate) struct ProcessThen {
     pub(crate) key: ProcessKey,
     pub(crate) parent_pid: u32,
     pub(crate) info: Arc<ProcessInfo>,
+}
+
+impl ProcessThen {
+    /// The process where it is idle.
+    pub(crate) fn idle(&self, thread_rows: u32) -> IdleProcess {
+        let Self { key, parent_pid, ref info, .. } = *self;
+        IdleProcess { key, parent_pid, info: Arc::clone(info), thread_rows }
+    }
 }
 
 #[derive(Copy, Clone, Debug, Default)]
@@ -129,28 +137,6 @@ pub(crate) fn key_of(bytes: &[u8]) -> [u8; 16] {
     bytes.try_into().unwrap_or_default()
 }
 
-fn load_info(connection: &Connection, id: i64) -> Sql<Option<ProcessInfo>> {
-    let text = "SELECT name, comm, cmdline, cgroup, container, uid, is_kernel, interpreter, user,
-                       session, base_priority, product
-                FROM process_info WHERE id = ?1";
-    find_row(connection, text, [id], |row| {
-        Ok(ProcessInfo {
-            name: row.get(0)?,
-            comm: row.get(1)?,
-            cmdline: row.get(2)?,
-            cgroup: row.get(3)?,
-            container: row.get(4)?,
-            uid: row.get(5)?,
-            is_kernel: row.get(6)?,
-            interpreter: row.get(7)?,
-            user: row.get(8)?,
-            session: row.get(9)?,
-            base_priority: row.get(10)?,
-            product: row.get(11)?,
-        })
-    })
-}
-
 /// `None` for a damaged name, which is counted: the rows that name it are good.
 fn readable<T>(found: Sql<T>, nameless: &Cell<u64>) -> Sql<Option<T>> {
     match found {
@@ -179,7 +165,9 @@ fn info(
     if let Some(info) = infos.get(&id) {
         return Ok(Arc::clone(info));
     }
-    let info = Arc::new(readable(load_info(connection, id), nameless)?.flatten().unwrap_or_default());
+    let text = format!("SELECT id{INFO_COLUMNS} FROM process_info WHERE id = ?1");
+    let found = find_row(connection, &text, [id], names::info_of);
+    let info = Arc::new(readable(found, nameless)?.flatten().unwrap_or_default());
     make_space(infos, 1);
     infos.insert(id, Arc::clone(&info));
     Ok(info)

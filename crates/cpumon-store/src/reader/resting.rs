@@ -4,10 +4,9 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::Arc;
 
 use cpumon_model::{
-    Fields, Flags, Interval, OpenWaits, ProcessInfo, ProcessInterval, ProcessKey, Resting, TaskState,
+    Fields, Flags, IdleProcess, Interval, OpenWaits, ProcessInfo, ProcessKey, Resting, TaskState,
     ThreadInterval, ThreadKey, WaitPlace, WaitReason,
 };
 use rusqlite::{Connection, params};
@@ -294,21 +293,13 @@ impl RestingThreads {
         let mut made = Vec::new();
         for (&key, process) in &self.processes {
             let then = names.process(connection, process.id)?;
-            if interval.process(key).is_some() || !query.filter.matches(key, &then.info) {
-                continue;
+            if interval.process(key).is_none() && query.filter.matches(key, &then.info) {
+                made.push(IdleProcess { key, ..then.idle(0) });
             }
-            made.push(ProcessInterval {
-                key,
-                parent_pid: then.parent_pid,
-                info: Arc::clone(&then.info),
-                ..ProcessInterval::default()
-            });
         }
-        let mut keys: Vec<ProcessKey> = made.iter().map(|row| row.key).collect();
-        keys.sort_unstable();
-        interval.processes.append(&mut made);
-        interval.processes.sort_unstable_by_key(|row| row.key);
-        Ok(keys)
+        made.sort_unstable_by_key(|process| process.key);
+        interval.add_idle(&made);
+        Ok(made.into_iter().map(|process| process.key).collect())
     }
 
     /// The walk goes on behind the interval. `is_taken`: else it ended before it, and the next walk may begin with it.

@@ -179,10 +179,8 @@ impl Reader {
     fn listed(&self, list: &ProcessList) -> Result<HashMap<ProcessKey, IdleProcess>> {
         let rows: Sql<_> = self.with_cursor(|cursor| {
             let rows = list.processes.iter().map(|listed| {
-                let ProcessThen { key, parent_pid, info, .. } =
-                    cursor.names.process(&self.connection, listed.id)?;
-                let (key, info, thread_rows) = (*key, Arc::clone(info), listed.thread_rows);
-                Ok((key, IdleProcess { key, parent_pid: *parent_pid, info, thread_rows }))
+                let idle = cursor.names.process(&self.connection, listed.id)?.idle(listed.thread_rows);
+                Ok((idle.key, idle))
             });
             rows.collect()
         });

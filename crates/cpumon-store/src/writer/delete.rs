@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, Result as Sql, Row, params};
 
-use super::naming::LastIds;
+use super::naming::TaskIds;
 use crate::rows::{HostRow, IdRange, all_rows, count, execute, find_row, first, keep_last_id, signed, value};
 use crate::sums::Resolution;
 
@@ -92,7 +92,7 @@ pub(super) fn empty_host(connection: &Connection) -> Sql<Option<HostRow>> {
 /// All names of unauthenticated hosts that were given until the wipe began. What comes in meanwhile gets higher ids.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Wipe {
-    pub(super) names: LastIds,
+    pub(super) names: TaskIds,
     /// The last id of a description.
     pub(super) info: i64,
 }

@@ -4,7 +4,7 @@
 use cpumon_model::{BootId, HostId, HostInfo, Interval, Recent, Trust};
 use rusqlite::{Connection, Row, params};
 
-use super::naming::{Gone, Infos, KnownTasks, LastIds, Naming, Seeded, cut};
+use super::naming::{Gone, Infos, KnownTasks, Naming, Seeded, TaskIds, cut};
 use crate::names::{self, Block, ProcessName};
 use crate::rows::{BootKey, BootRow, ByRange, HostRow, IdRange, execute, find_row, first, next_id, value};
 
@@ -31,29 +31,25 @@ pub(super) struct KnownHost {
 pub(super) struct Dims {
     hosts: Recent<HostId, KnownHost, Seeded>,
     infos: ByRange<Infos>,
-    last: ByRange<LastIds>,
+    last: ByRange<TaskIds>,
     /// The block in which a process was looked up last.
     block: Option<Block<ProcessName>>,
 }
 
 impl Dims {
     pub(super) fn load(connection: &Connection) -> Sql<Self> {
-        let last = ByRange::try_new(|range| {
-            let highest = |table: &str| {
-                // No id may be given twice, and the highest one may be that of a row or be in a block.
-                let text = format!(
-                    "SELECT max(coalesce((SELECT max(id) FROM {table} WHERE id > ?1 AND id <= ?2), ?1),
-                        coalesce((SELECT max(last_id) FROM {table}_block WHERE first_id > ?1 AND first_id <= ?2), ?1))"
-                );
-                value(connection, &text, [range.after(), range.last()]).map(i64::cast_unsigned)
-            };
-            Ok::<_, rusqlite::Error>(LastIds { process: highest("process")?, thread: highest("thread")? })
+        // No id may be given twice, and the highest one may be that of a row or be in a block.
+        let last = TaskIds::load(connection, |table| {
+            format!(
+                "SELECT max(coalesce((SELECT max(id) FROM {table} WHERE id > ?1 AND id <= ?2), ?1),
+                    coalesce((SELECT max(last_id) FROM {table}_block WHERE first_id > ?1 AND first_id <= ?2), ?1))"
+            )
         })?;
         let infos = ByRange::try_new(|range| Infos::load(connection, range))?;
         Ok(Self { hosts: Recent::new(MAX_HOSTS), infos, last, block: None })
     }
 
-    pub(super) fn last_ids(&self) -> ByRange<LastIds> {
+    pub(super) fn last_ids(&self) -> ByRange<TaskIds> {
         self.last
     }
 
@@ -203,7 +199,7 @@ fn load_host(connection: &Connection, info: &HostInfo, trust: Trust, interval: &
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get::<_, Option<String>>(1)?));
     let (host, best) = match find_row(connection, text, [interval.host.0], read)? {
         Some((host, best)) => (host, best.map(|best| Trust::from_name(&best))),
-        None => (insert_host(connection, interval.host, info, trust)?, None),
+        None => (insert_host(connection, interval.host, cut(&info.hostname), trust)?, None),
     };
     let key = BootKey { host, boot: load_boot(connection, host, interval.boot)? };
     let best = best.filter(|best| !may_describe(trust, *best));
@@ -224,10 +220,10 @@ fn load_host(connection: &Connection, info: &HostInfo, trust: Trust, interval: &
     })
 }
 
-fn insert_host(connection: &Connection, host: HostId, info: &HostInfo, trust: Trust) -> Sql<HostRow> {
+pub(super) fn insert_host(connection: &Connection, host: HostId, name: &str, trust: Trust) -> Sql<HostRow> {
     let id = next_id(connection, "host")?;
     let text = "INSERT INTO host (id, key, name, trust) VALUES (?1, ?2, ?3, ?4)";
-    execute(connection, text, params![id, host.0, cut(&info.hostname), trust.name()])?;
+    execute(connection, text, params![id, host.0, name, trust.name()])?;
     Ok(HostRow(id))
 }
 

@@ -6,46 +6,34 @@
 
 use rusqlite::{Connection, Result as Sql, params};
 
-use super::naming::LastIds;
+use super::naming::TaskIds;
 use super::session::Transaction;
-use crate::codec::lists::pack;
-use crate::error::unpackable;
 use crate::names::{Block, NameRow, ProcessName, ThreadName, block_around};
-use crate::rows::{ByRange, IdRange, execute, signed, value};
+use crate::rows::{ByRange, IdRange, execute, value};
 
 const BLOCK_IDS: u64 = 1024;
 /// An id's `last_s` is moved on when it is older than this: written at each sighting, it would be most of what is written.
 const LAST_SEEN_STEP_S: i64 = 3600;
 
-/// Up to these ids, names are in blocks.
-#[derive(Copy, Clone, Debug, Default)]
-pub(super) struct MergedTo {
-    thread: u64,
-    process: u64,
-}
-
 #[derive(Debug)]
 pub(super) struct NameMerger {
-    merged: ByRange<MergedTo>,
+    /// Up to these ids, names are in blocks.
+    merged: ByRange<TaskIds>,
     zstd_level: i32,
 }
 
 impl NameMerger {
     pub(super) fn load(connection: &Connection, zstd_level: i32) -> Sql<Self> {
-        let merged = ByRange::try_new(|range| {
-            let last = |table: &str| {
-                let text = format!(
-                    "SELECT coalesce(max(last_id), ?1) FROM {table}_block WHERE first_id > ?1 AND first_id <= ?2"
-                );
-                value(connection, &text, [range.after(), range.last()]).map(i64::cast_unsigned)
-            };
-            Ok::<_, rusqlite::Error>(MergedTo { thread: last("thread")?, process: last("process")? })
+        let merged = TaskIds::load(connection, |table| {
+            format!(
+                "SELECT coalesce(max(last_id), ?1) FROM {table}_block WHERE first_id > ?1 AND first_id <= ?2"
+            )
         })?;
         Ok(Self { merged, zstd_level })
     }
 
     /// Whether there are enough new names for a block.
-    pub(super) fn is_due(&self, last: &ByRange<LastIds>) -> bool {
+    pub(super) fn is_due(&self, last: &ByRange<TaskIds>) -> bool {
         IdRange::ALL.into_iter().any(|range| {
             let (merged, last) = (self.merged[range], last[range]);
             last.thread >= merged.thread + BLOCK_IDS || last.process >= merged.process + BLOCK_IDS
@@ -56,12 +44,12 @@ impl NameMerger {
     pub(super) fn merge(
         &self,
         transaction: &Transaction<'_>,
-        last: &ByRange<LastIds>,
-    ) -> Sql<ByRange<MergedTo>> {
+        last: &ByRange<TaskIds>,
+    ) -> Sql<ByRange<TaskIds>> {
         let level = self.zstd_level;
         ByRange::try_new(|range| {
             let (merged, last) = (self.merged[range], last[range]);
-            Ok(MergedTo {
+            Ok(TaskIds {
                 thread: merge_oldest::<ThreadName>(transaction, merged.thread, last.thread, level)?,
                 process: merge_oldest::<ProcessName>(transaction, merged.process, last.process, level)?,
             })
@@ -69,68 +57,24 @@ impl NameMerger {
     }
 
     /// What [`NameMerger::merge`] made is committed; whether it was anything. Before the commit it could be rolled back.
-    pub(super) fn committed(&mut self, to: ByRange<MergedTo>) -> bool {
+    pub(super) fn committed(&mut self, to: ByRange<TaskIds>) -> bool {
         let before = std::mem::replace(&mut self.merged, to);
         let mut both = before.iter().zip(to.iter());
         both.any(|(before, to)| to.thread > before.thread || to.process > before.process)
     }
 }
 
-/// Names whose blocks have columns of their own.
-pub(super) trait StoredInBlocks: NameRow {
-    fn write_block(connection: &Connection, block: &Block<Self>, level: i32) -> Sql<()>;
-}
-
-impl StoredInBlocks for ThreadName {
-    fn write_block(connection: &Connection, block: &Block<Self>, level: i32) -> Sql<()> {
-        let text = "INSERT OR REPLACE INTO thread_block (first_id, last_id, last_s, count, names)
-                    VALUES (?1, ?2, ?3, ?4, ?5)";
-        let (first_id, last_id) = (block.first_id.cast_signed(), block.last_id.cast_signed());
-        let names = packed(&block.names, level)?;
-        execute(connection, text, params![first_id, last_id, block.last_s, signed(block.names.len()), names])
-            .map(drop)
-    }
-}
-
-impl StoredInBlocks for ProcessName {
-    /// Retention finds unused descriptions without unpacking a block: `process_block_info` lists those in it.
-    fn write_block(connection: &Connection, block: &Block<Self>, level: i32) -> Sql<()> {
-        let text = "INSERT OR REPLACE INTO process_block (first_id, last_id, last_s, count, has_short, names)
-                    VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-        let (first_id, last_id) = (block.first_id.cast_signed(), block.last_id.cast_signed());
-        let has_short = block.names.iter().any(|name| name.is_short);
-        let (count, names) = (signed(block.names.len()), packed(&block.names, level)?);
-        execute(connection, text, params![first_id, last_id, block.last_s, count, has_short, names])?;
-        execute(connection, "DELETE FROM process_block_info WHERE first_id = ?1", [first_id])?;
-        let mut infos: Vec<i64> = block.names.iter().map(|name| name.info_id).collect();
-        infos.sort_unstable();
-        infos.dedup();
-        for info_id in infos {
-            execute(connection, "INSERT INTO process_block_info VALUES (?1, ?2)", [first_id, info_id])?;
-        }
-        Ok(())
-    }
-}
-
 /// Writes a block again after some of its names were deleted.
-pub(super) fn rewrite_block<N: StoredInBlocks>(
-    connection: &Connection,
-    block: &Block<N>,
-    level: i32,
-) -> Sql<()> {
+pub(super) fn rewrite_block<N: NameRow>(connection: &Connection, block: &Block<N>, level: i32) -> Sql<()> {
     if !block.names.is_empty() {
-        return N::write_block(connection, block, level);
+        return N::insert_block(connection, block, level);
     }
     let text = format!("DELETE FROM {}_block WHERE first_id = ?1", N::TABLE);
     execute(connection, &text, [block.first_id.cast_signed()]).map(drop)
 }
 
-fn packed<N: NameRow>(names: &[N], level: i32) -> Sql<Vec<u8>> {
-    pack(names, level).map_err(unpackable)
-}
-
 /// Merges the oldest rows above `merged` if the ids reach far enough. Returns up to which id names are in blocks then.
-fn merge_oldest<N: StoredInBlocks>(connection: &Connection, merged: u64, last: u64, level: i32) -> Sql<u64> {
+fn merge_oldest<N: NameRow>(connection: &Connection, merged: u64, last: u64, level: i32) -> Sql<u64> {
     let (table, is_task) = (N::TABLE, N::IS_TASK);
     // Not `merged` + 1: retention may have deleted rows above it.
     let text = format!("SELECT min(id) FROM {table} WHERE id > ?1 AND {is_task}");
@@ -154,7 +98,7 @@ fn merge_oldest<N: StoredInBlocks>(connection: &Connection, merged: u64, last: u
         last_s = last_s.max(row.get("last_s")?);
         names.push(N::from_row(row)?);
     }
-    N::write_block(connection, &Block { first_id, last_id, last_s, names }, level)?;
+    N::insert_block(connection, &Block { first_id, last_id, last_s, names }, level)?;
     let text = format!("DELETE FROM {table} WHERE id BETWEEN ?1 AND ?2 AND {is_task}");
     execute(connection, &text, range)?;
     Ok(last_id)

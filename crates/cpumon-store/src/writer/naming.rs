@@ -11,8 +11,8 @@ use cpumon_model::{
 };
 use rusqlite::{Connection, Result as Sql, ToSql, params_from_iter};
 
-use crate::names::{NameRow, ProcessName, ThreadName};
-use crate::rows::{BootRow, HostRow, IdRange, execute, find_row, first, value};
+use crate::names::{INFO_COLUMNS, NameRow, ProcessName, ThreadName, info_values};
+use crate::rows::{BootRow, ByRange, HostRow, IdRange, execute, find_row, first, value};
 
 /// Tasks of one host in memory; beyond it they are forgotten and get new rows.
 const MAX_TASKS_OF_A_HOST: usize = 1 << 18;
@@ -20,10 +20,23 @@ const MAX_TASKS_OF_A_HOST: usize = 1 << 18;
 /// Keys come from other machines: the hash has a new seed in each process, so that none of them can make keys collide.
 pub(crate) type Seeded = foldhash::quality::RandomState;
 
+/// An id of each kind of task.
 #[derive(Copy, Clone, Debug, Default)]
-pub(super) struct LastIds {
+pub(super) struct TaskIds {
     pub(super) process: u64,
     pub(super) thread: u64,
+}
+
+impl TaskIds {
+    /// In each range of ids what `select` finds for the tables of both; `?1` and `?2` are the ends of the range.
+    pub(super) fn load(connection: &Connection, select: fn(&str) -> String) -> Sql<ByRange<Self>> {
+        ByRange::try_new(|range| {
+            let find = |table: &str| {
+                value(connection, &select(table), [range.after(), range.last()]).map(i64::cast_unsigned)
+            };
+            Ok(Self { process: find("process")?, thread: find("thread")? })
+        })
+    }
 }
 
 /// A process's row and what it was made of.
@@ -68,7 +81,7 @@ pub(crate) struct Naming<'a> {
     pub(super) boot: BootRow,
     pub(super) tasks: &'a mut KnownTasks,
     pub(super) infos: &'a mut Infos,
-    pub(super) last: &'a mut LastIds,
+    pub(super) last: &'a mut TaskIds,
     /// Now, seconds since the epoch on this machine's clock.
     pub(super) now_s: i64,
 }
@@ -203,36 +216,25 @@ impl Infos {
             return self.id(connection, &Arc::new(short));
         }
         let hash = stable_hash(info);
-        let values: [&dyn ToSql; 13] = [
-            &hash,
-            &info.name,
-            &info.comm,
-            &info.cmdline,
-            &info.cgroup,
-            &info.container,
-            &info.uid,
-            &info.is_kernel,
-            &info.interpreter,
-            &info.user,
-            &info.session,
-            &info.base_priority,
-            &info.product,
-        ];
+        let values = || {
+            let hash: [&dyn ToSql; 1] = [&hash];
+            hash.into_iter().chain(info_values(info))
+        };
+        let places = vec!["?"; info_values(info).len()].join(", ");
         let ids: [&dyn ToSql; 2] = [&self.after_id, &self.range.last()];
-        let text = "SELECT id FROM process_info WHERE hash = ?1 AND name = ?2 AND comm = ?3 AND cmdline = ?4
-             AND cgroup = ?5 AND container = ?6 AND uid = ?7 AND is_kernel = ?8 AND interpreter = ?9 AND user = ?10
-             AND session IS ?11 AND base_priority IS ?12 AND product = ?13 AND id > ?14 AND id <= ?15";
+        // IS: two of them may be NULL.
+        let text = format!(
+            "SELECT id FROM process_info WHERE hash = ? AND (hash{INFO_COLUMNS}) IS (hash, {places}) AND id > ? AND id <= ?"
+        );
         // Written by an earlier run, or forgotten since.
-        let found = find_row(connection, text, params_from_iter(values.into_iter().chain(ids)), first)?;
+        let found = find_row(connection, &text, params_from_iter(values().chain(ids)), first)?;
         let id = if let Some(id) = found {
             id
         } else {
             self.last_id += 1;
             let id: [&dyn ToSql; 1] = [&self.last_id];
-            let text = "INSERT INTO process_info (hash, name, comm, cmdline, cgroup, container, uid, is_kernel, interpreter,
-                                                  user, session, base_priority, product, id)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
-            execute(connection, text, params_from_iter(values.into_iter().chain(id)))?;
+            let text = format!("INSERT INTO process_info (hash{INFO_COLUMNS}, id) VALUES (?, {places}, ?)");
+            execute(connection, &text, params_from_iter(values().chain(id)))?;
             self.last_id
         };
         if self.known.len() >= MAX_INFOS {

@@ -8,9 +8,9 @@ use rusqlite::{Connection, Result as Sql, Row, params};
 
 use super::age::AgeTimes;
 use super::delete::delete_host;
-use super::merge_names::{StoredInBlocks, rewrite_block};
-use super::naming::{Gone, GoneIds, LastIds};
-use crate::names::{self, Block, ProcessName, ThreadName, block_around, row_of};
+use super::merge_names::rewrite_block;
+use super::naming::{Gone, GoneIds, TaskIds};
+use crate::names::{self, Block, NameRow, ProcessName, ThreadName, block_around, row_of};
 use crate::rows::{
     BootRow, ByRange, HostRow, IdRange, all_rows, count, execute, first, keep_last_id, signed, value,
 };
@@ -92,7 +92,7 @@ impl Sweep {
     pub(super) fn step(
         &mut self,
         connection: &Connection,
-        last: &ByRange<LastIds>,
+        last: &ByRange<TaskIds>,
         limits: &SweepLimits<'_>,
     ) -> Sql<SweepStep> {
         let mut gone = Gone::default();
@@ -206,7 +206,7 @@ fn prune_names(connection: &Connection, from: i64, oldest: Oldest, level: i32, g
 }
 
 /// Deletes rows and blocks of unused names. Returns how many names.
-fn prune<N: StoredInBlocks>(
+fn prune<N: NameRow>(
     connection: &Connection,
     from: i64,
     [of_rows, of_blocks]: [&str; 2],
@@ -243,7 +243,7 @@ fn count_names(connection: &Connection, table: &str, gone: i64) -> Sql<i64> {
 }
 
 /// Takes the names that do not stay out of the blocks that begin among some ids and meet a condition. Returns how many went.
-fn rewrite_blocks<N: StoredInBlocks>(
+fn rewrite_blocks<N: NameRow>(
     connection: &Connection,
     ids: [i64; 2],
     which: &str,
@@ -272,58 +272,55 @@ fn rewrite_blocks<N: StoredInBlocks>(
 }
 
 /// How far the names of boots that are gone were deleted.
-#[derive(Copy, Clone, Debug)]
+#[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Purge {
-    /// After the processes, because the owner of a thread follows from its process.
-    is_at_threads: bool,
-    range: IdRange,
-    /// Ids up to this are done.
+    /// Number in [`Purge::STEPS`].
+    at: usize,
+    /// Ids of its range up to this are done.
     from: i64,
 }
 
-impl Default for Purge {
-    fn default() -> Self {
-        Self::at(false, IdRange::Trusted)
-    }
-}
-
 impl Purge {
-    fn at(is_at_threads: bool, range: IdRange) -> Self {
-        Self { is_at_threads, range, from: range.after() }
-    }
+    /// Whether it is the threads of a range: after the processes, because the owner of a thread follows from its process.
+    const STEPS: [(bool, IdRange); 4] = [
+        (false, IdRange::Trusted),
+        (false, IdRange::Unauthenticated),
+        (true, IdRange::Trusted),
+        (true, IdRange::Unauthenticated),
+    ];
 
     /// Checks the next ids. Returns the next step; `None`: all are done.
     pub(super) fn step(
         self,
         connection: &Connection,
-        last: &ByRange<LastIds>,
+        last: &ByRange<TaskIds>,
         level: i32,
     ) -> Sql<Option<Self>> {
-        let ids = [self.from, self.from + PURGED_AT_ONCE];
-        let last = if self.is_at_threads {
+        let Some((is_at_threads, range)) = Self::STEPS.get(self.at).copied() else { return Ok(None) };
+        let from = self.from.max(range.after());
+        let ids = [from, from + PURGED_AT_ONCE];
+        let last = if is_at_threads {
             let mut block = None;
             purge(connection, ids, level, &mut |name: &ThreadName| {
                 Ok(names::find::<ProcessName>(connection, name.process_id, &mut block)?.is_some())
             })?;
-            last[self.range].thread
+            last[range].thread
         } else {
             let boots: Vec<i64> = all_rows(connection, "SELECT id FROM boot", [], first)?;
             // Boot 0 marks rows that represent the short-lived processes of all hosts.
             let boots: HashSet<i64> = boots.into_iter().chain([0]).collect();
             purge(connection, ids, level, &mut |name: &ProcessName| Ok(boots.contains(&name.boot_id)))?;
-            last[self.range].process
+            last[range].process
         };
-        Ok(match (self.is_at_threads, self.range) {
-            _ if ids[1].cast_unsigned() < last => Some(Self { from: ids[1], ..self }),
-            (_, IdRange::Trusted) => Some(Self::at(self.is_at_threads, IdRange::Unauthenticated)),
-            (false, IdRange::Unauthenticated) => Some(Self::at(true, IdRange::Trusted)),
-            (true, IdRange::Unauthenticated) => None,
-        })
+        let at = self.at + 1;
+        let next =
+            if ids[1].cast_unsigned() < last { Self { from: ids[1], ..self } } else { Self { at, from: 0 } };
+        Ok((next.at < Self::STEPS.len()).then_some(next))
     }
 }
 
 /// Deletes the names among some ids that do not stay: rows, and those in blocks that begin there.
-fn purge<N: StoredInBlocks>(
+fn purge<N: NameRow>(
     connection: &Connection,
     ids: [i64; 2],
     level: i32,
