@@ -6,8 +6,8 @@ use cpumon_model::{Delta, Flags};
 use super::values::{decode_values, put_values};
 use super::varint::{Malformed, VarintCursor, VarintPacker};
 use super::{
-    Coding, MAX_ROWS, PackedInterval, PackedProcess, PackedThread, difference, life_code, life_of,
-    place_code, place_of, sum,
+    Coding, MAX_ROWS, PackedInterval, PackedProcess, PackedThread, difference, life_code, life_of, odd_code,
+    odd_of, place_code, place_of, sum,
 };
 
 /// First byte of a blob.
@@ -82,15 +82,14 @@ impl BlobEncoder {
     pub(crate) fn thread(&mut self, thread: &PackedThread) {
         let id_step = thread.id.wrapping_sub(self.thread_id).cast_signed();
         self.thread_id = thread.id;
-        let life = life_code(thread.life);
-        let is_odd = life != 0 || !thread.flags.is_empty();
+        let odd = odd_code(thread.life, thread.flags);
         let coding = self.coding;
         self.out.row(|out| {
             out.put_signed(id_step);
-            put_values(out, coding, &thread.delta, if is_odd { ODD } else { 0 });
+            put_values(out, coding, &thread.delta, if odd == 0 { 0 } else { ODD });
             out.put(place_code(thread.last_cpu, thread.state));
-            if is_odd {
-                out.put(u64::from(thread.flags.bits()) << 2 | u64::from(life));
+            if odd != 0 {
+                out.put(odd);
             }
         });
     }
@@ -159,15 +158,8 @@ fn decode_thread(coding: Coding, id: u64, cursor: &mut VarintCursor<'_>) -> Resu
     let place = cursor.u64()?;
     let (last_cpu, state) = place_of(place).ok_or_else(|| cursor.malformed("CPU number out of range"))?;
     let odd = if mask & ODD == 0 { 0 } else { cursor.u64()? };
-    let flags = u16::try_from(odd >> 2).map_err(|_| cursor.malformed("flags out of range"))?;
-    Ok(PackedThread {
-        id,
-        state,
-        last_cpu,
-        life: life_of((odd & 3) as u8),
-        flags: Flags::from_bits_retain(flags),
-        delta,
-    })
+    let (life, flags) = odd_of(odd).ok_or_else(|| cursor.malformed("flags out of range"))?;
+    Ok(PackedThread { id, state, last_cpu, life, flags, delta })
 }
 
 #[cfg(test)]

@@ -44,28 +44,8 @@ fn encode_modes(cpus: &[CpuInterval], out: &mut Vec<u8>) {
         varint::write(out, u64::from(cpu.cpu.wrapping_sub(previous)));
         previous = cpu.cpu;
         let modes = cpu.times.to_array();
-        write_known(&modes, unit, if cpu.went_back { WENT_BACK } else { 0 }, out);
+        varint::write_known(out, if cpu.went_back { WENT_BACK } else { 0 }, &modes, unit);
     }
-}
-
-/// Writes a mask of the times that are not 0, with more bits, and then these times in a unit.
-fn write_known(times: &[u64], unit: u64, more_bits: u64, out: &mut Vec<u8>) {
-    let known = || times.iter().enumerate().filter(|(_, ns)| **ns != 0);
-    varint::write(out, known().fold(more_bits, |mask, (bit, _)| mask | 1 << bit));
-    known().for_each(|(_, ns)| varint::write(out, ns / unit));
-}
-
-/// Reads a time for each bit that is set in `mask`.
-fn read_known(
-    cursor: &mut VarintCursor<'_>,
-    mask: u64,
-    unit: u64,
-    times: &mut [u64],
-) -> Result<(), Malformed> {
-    for (_, ns) in times.iter_mut().enumerate().filter(|(bit, _)| mask & 1 << bit != 0) {
-        *ns = cursor.u64()?.wrapping_mul(unit);
-    }
-    Ok(())
 }
 
 /// Reads what [`encode`] wrote into the interval in place of what it has.
@@ -87,7 +67,7 @@ fn decode_modes(cursor: &mut VarintCursor<'_>, into: &mut Vec<CpuInterval>) -> R
         cpu = cpu.wrapping_add(cursor.narrow()?);
         let mask = cursor.u64()?;
         let mut modes = [0_u64; 10];
-        read_known(cursor, mask, unit, &mut modes)?;
+        cursor.known(mask, unit, &mut modes)?;
         let times = CpuTimes::from_array(modes);
         into.push(CpuInterval { cpu, times, went_back: mask & WENT_BACK != 0, ..CpuInterval::default() });
     }
@@ -118,7 +98,7 @@ fn encode_events(interval: &Interval, out: &mut Vec<u8>) {
         for number in [sched.unknown_ns, sched.run_queue_ns, u64::from(sched.run_queue_max), sched.switches] {
             varint::write(out, number);
         }
-        write_known(&sched.softirq_ns, 1, 0, out);
+        varint::write_known(out, 0, &sched.softirq_ns, 1);
     }
     varint::write(out, interval.irqs.len() as u64);
     let mut before = 0;
@@ -241,7 +221,7 @@ fn decode_cpu(cursor: &mut VarintCursor<'_>) -> Result<CpuSched, Malformed> {
         ..CpuSched::default()
     };
     let mask = cursor.u64()?;
-    read_known(cursor, mask, 1, &mut sched.softirq_ns)?;
+    cursor.known(mask, 1, &mut sched.softirq_ns)?;
     Ok(sched)
 }
 

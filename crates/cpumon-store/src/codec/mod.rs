@@ -86,6 +86,11 @@ pub(crate) struct PackedInterval {
     pub(crate) threads: Vec<PackedThread>,
 }
 
+/// Memory that a list has reserved, bytes.
+pub(crate) fn bytes_of<T>(list: &Vec<T>) -> usize {
+    list.capacity() * size_of::<T>()
+}
+
 /// Each process with its threads, of a [`PackedInterval`]'s lists.
 pub(crate) fn groups<'p>(
     processes: &'p [PackedProcess],
@@ -121,6 +126,19 @@ pub(crate) fn life_code(life: Life) -> u8 {
 pub(crate) fn life_of(code: u8) -> Life {
     // Callers pass a whole head byte: the bits above are flags.
     Life::of(code & 1 != 0, code & 2 != 0)
+}
+
+/// Life and flags of a thread: mostly 0.
+#[inline]
+pub(crate) fn odd_code(life: Life, flags: Flags) -> u64 {
+    u64::from(flags.bits()) << 2 | u64::from(life_code(life))
+}
+
+/// The reverse of [`odd_code`]; `None` for a number that it never gives.
+#[inline]
+pub(crate) fn odd_of(code: u64) -> Option<(Life, Flags)> {
+    let flags = Flags::from_bits_retain(u16::try_from(code >> 2).ok()?);
+    Some((life_of((code & 3) as u8), flags))
 }
 
 /// Letters of proc(5) by code; any other byte follows above the CPU number.

@@ -12,19 +12,10 @@ use crate::rows::signed;
 
 /// First byte of a blob.
 const FORMAT: u8 = 1;
-/// Bits of a row's head; the three bits above are the number of waits.
-mod bit {
-    pub(super) const AFTER_WAKEUP: u64 = 1;
-    pub(super) const WAKEUPS: u64 = 1 << 1;
-    pub(super) const MIGRATIONS: u64 = 1 << 2;
-    pub(super) const LONGEST: u64 = 1 << 3;
-    /// Blocked time is not the sum of the waits.
-    pub(super) const BLOCKED: u64 = 1 << 4;
-    pub(super) const OPEN: u64 = 1 << 5;
-    /// The thread ran for no time and is no part of its process's sum. No longer written: every thread is part of the sum.
-    pub(super) const IDLE: u64 = 1 << 9;
-}
-const WAITS_AT: u32 = 6;
+/// Numbers of a row, one for each of the low bits of its head; the three bits above them are how many waits it has.
+const NUMBERS: usize = 6;
+/// Bit of a head: the thread ran for no time and is no part of its process's sum. No longer written: every thread is part of the sum.
+const IDLE: u64 = 1 << 9;
 
 /// Writes a blob: [`SchedEncoder::begin`], then each process and after it its threads.
 #[derive(Debug, Default)]
@@ -63,23 +54,16 @@ impl SchedEncoder {
         let blocked_us = whole_us(row.blocked_ns.max(0).unsigned_abs());
         // Rounding apart, blocked time is the sum of its reasons; it is written only where that does not hold.
         let rest_us = if known.is_empty() { blocked_us } else { 0 };
-        let numbers = [
-            (bit::AFTER_WAKEUP, whole_us(row.delay_after_wakeup_ns.max(0).unsigned_abs())),
-            (bit::WAKEUPS, row.wakeups.max(0).unsigned_abs()),
-            (bit::MIGRATIONS, row.migrations.max(0).unsigned_abs()),
-            (bit::LONGEST, whole_us(row.longest_delay_ns.max(0).unsigned_abs())),
-            (bit::BLOCKED, rest_us),
-            (bit::OPEN, row.open_wait.code()),
+        let number = |number: i64| number.max(0).unsigned_abs();
+        let numbers: [u64; NUMBERS] = [
+            whole_us(number(row.delay_after_wakeup_ns)),
+            number(row.wakeups),
+            number(row.migrations),
+            whole_us(number(row.longest_delay_ns)),
+            rest_us,
+            row.open_wait.code(),
         ];
-        let count = known.iter().count() as u64;
-        let mut head = count << WAITS_AT;
-        for (bit, number) in numbers {
-            head |= if number == 0 { 0 } else { bit };
-        }
-        varint::write(&mut self.out, head);
-        for (_, number) in numbers.into_iter().filter(|(_, number)| *number != 0) {
-            varint::write(&mut self.out, number);
-        }
+        varint::write_known(&mut self.out, (known.iter().count() as u64) << NUMBERS, &numbers, 1);
         for (reason, us) in known.iter() {
             varint::write(&mut self.out, reason.code());
             varint::write(&mut self.out, us);
@@ -112,9 +96,8 @@ fn whole_us(ns: u64) -> u64 {
 #[derive(Debug, Default)]
 pub(crate) struct SchedRows {
     processes: Vec<(u64, SchedDelta)>,
-    threads: Vec<(u64, SchedDelta)>,
-    /// Rows of `process` of the threads, in their order.
-    owners: Vec<(u64, u64)>,
+    /// With their rows of `process`.
+    threads: Vec<(u64, (u64, SchedDelta))>,
     process_delays: Vec<(u64, Arc<DelayHistogram>)>,
     thread_delays: Vec<(u64, Arc<DelayHistogram>)>,
 }
@@ -133,7 +116,6 @@ impl SchedRows {
     ) -> Result<(), Malformed> {
         self.processes.clear();
         self.threads.clear();
-        self.owners.clear();
         self.process_delays.clear();
         self.thread_delays.clear();
         if bytes.is_empty() {
@@ -163,8 +145,7 @@ impl SchedRows {
                 if !is_idle {
                     sum += &row;
                 }
-                self.threads.push((thread_id, row));
-                self.owners.push((thread_id, process_id));
+                self.threads.push((thread_id, (process_id, row)));
             }
             self.processes.push((process_id, sum));
         }
@@ -181,46 +162,39 @@ impl SchedRows {
         // A blob has rows in any order; `find` searches by id.
         self.processes.sort_unstable_by_key(|row| row.0);
         self.threads.sort_unstable_by_key(|row| row.0);
-        self.owners.sort_unstable();
         Ok(())
     }
 
     /// Rows of `process` and `thread` of each thread, ascending by thread, and what it waits for at the end.
     pub(crate) fn open_waits(&self) -> impl Iterator<Item = (u64, u64, WaitReason)> + '_ {
-        let rows = self.owners.iter().zip(&self.threads);
-        rows.map(|(&(thread_id, process_id), (_, row))| (process_id, thread_id, row.open_wait))
+        self.threads.iter().map(|&(thread_id, (process_id, ref row))| (process_id, thread_id, row.open_wait))
     }
 
     /// Events of a row of table `process`; zeros if it has none.
     pub(crate) fn process(&self, id: u64) -> SchedDelta {
-        find(&self.processes, id)
+        find(&self.processes, id).copied().unwrap_or_default()
     }
 
     /// The run delays of a row of table `process`, if any ended.
     pub(crate) fn process_delays(&self, id: u64) -> Option<&Arc<DelayHistogram>> {
-        find_delays(&self.process_delays, id)
+        find(&self.process_delays, id)
     }
 
     /// The run delays of a row of table `thread`, if any ended.
     pub(crate) fn thread_delays(&self, id: u64) -> Option<&Arc<DelayHistogram>> {
-        find_delays(&self.thread_delays, id)
+        find(&self.thread_delays, id)
     }
 
     /// Events of a row of table `thread`; zeros if it has none.
     pub(crate) fn thread(&self, id: u64) -> SchedDelta {
-        let row = find(&self.threads, id);
+        let row = find(&self.threads, id).map_or(SchedDelta::default(), |(_, row)| *row);
         // Of a thread that no event reports a flag of its row says so.
         let is_unwatched = row.open_wait == WaitReason::UNWATCHED;
         if is_unwatched { SchedDelta { open_wait: WaitReason::NONE, ..row } } else { row }
     }
 }
 
-fn find(rows: &[(u64, SchedDelta)], id: u64) -> SchedDelta {
-    let at = rows.binary_search_by_key(&id, |row| row.0);
-    at.ok().and_then(|at| rows.get(at)).map_or(SchedDelta::default(), |row| row.1)
-}
-
-fn find_delays(rows: &[(u64, Arc<DelayHistogram>)], id: u64) -> Option<&Arc<DelayHistogram>> {
+fn find<T>(rows: &[(u64, T)], id: u64) -> Option<&T> {
     let at = rows.binary_search_by_key(&id, |row| row.0).ok()?;
     rows.get(at).map(|row| &row.1)
 }
@@ -248,33 +222,32 @@ fn read_delay_rows(
 fn pass_row(cursor: &mut VarintCursor<'_>) -> Result<(), Malformed> {
     let head = cursor.u64()?;
     // A number follows for each of the bits below the number of waits; the idle bit above it has none.
-    let numbers = (head & ((1 << WAITS_AT) - 1)).count_ones() as usize;
-    let waits = (head >> WAITS_AT & 7) as usize;
+    let numbers = (head & ((1 << NUMBERS) - 1)).count_ones() as usize;
+    let waits = (head >> NUMBERS & 7) as usize;
     cursor.skip(numbers + 2 * waits)
 }
 
 fn read_row(cursor: &mut VarintCursor<'_>) -> Result<(SchedDelta, bool), Malformed> {
     let head = cursor.u64()?;
-    let mut number = |bit: u64| if head & bit == 0 { Ok(0) } else { cursor.u64() };
-    let [after, wakeups, migrations, longest, blocked, open] =
-        [bit::AFTER_WAKEUP, bit::WAKEUPS, bit::MIGRATIONS, bit::LONGEST, bit::BLOCKED, bit::OPEN]
-            .map(&mut number);
+    let mut numbers = [0; NUMBERS];
+    cursor.known(head, 1, &mut numbers)?;
+    let [after, wakeups, migrations, longest, blocked, open] = numbers;
     let mut row = SchedDelta {
-        delay_after_wakeup_ns: from_us(after?),
-        wakeups: signed(wakeups?),
-        migrations: signed(migrations?),
-        longest_delay_ns: from_us(longest?),
-        blocked_ns: from_us(blocked?),
-        open_wait: WaitReason::from_code(open?),
+        delay_after_wakeup_ns: from_us(after),
+        wakeups: signed(wakeups),
+        migrations: signed(migrations),
+        longest_delay_ns: from_us(longest),
+        blocked_ns: from_us(blocked),
+        open_wait: WaitReason::from_code(open),
         waits: Waits::default(),
     };
-    for _ in 0..head >> WAITS_AT & 7 {
+    for _ in 0..head >> NUMBERS & 7 {
         let reason = WaitReason::from_code(cursor.u64()?);
         row.waits.add(reason, cursor.u64()?.saturating_mul(1_000));
     }
     // Blocked time is written only where there are no waits: else it is their sum.
     row.blocked_ns = row.blocked_ns.saturating_add(signed(row.waits.total_ns()));
-    Ok((row, head & bit::IDLE != 0))
+    Ok((row, head & IDLE != 0))
 }
 
 fn from_us(us: u64) -> i64 {

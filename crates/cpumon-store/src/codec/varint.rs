@@ -16,6 +16,14 @@ pub(crate) fn write_signed(out: &mut Vec<u8>, value: i64) {
     write(out, zigzag(value));
 }
 
+/// Writes a mask of the numbers that are not 0, with more bits above, and then these numbers in a unit.
+#[inline]
+pub(crate) fn write_known(out: &mut Vec<u8>, more_bits: u64, numbers: &[u64], unit: u64) {
+    let known = || numbers.iter().enumerate().filter(|(_, number)| **number != 0);
+    write(out, known().fold(more_bits, |mask, (bit, _)| mask | 1 << bit));
+    known().for_each(|(_, number)| write(out, number / unit));
+}
+
 /// Values below it fit four bytes.
 const FOUR_BYTES: u64 = 1 << 28;
 
@@ -185,6 +193,14 @@ impl<'a> VarintCursor<'a> {
     pub(crate) fn narrow<T: TryFrom<u64>>(&mut self) -> Result<T, Malformed> {
         let value = self.u64()?;
         T::try_from(value).map_err(|_| self.malformed("number out of range"))
+    }
+
+    /// Reads a number in a unit for each bit that is set in `mask`.
+    pub(crate) fn known(&mut self, mask: u64, unit: u64, numbers: &mut [u64]) -> Result<(), Malformed> {
+        for (_, number) in numbers.iter_mut().enumerate().filter(|(bit, _)| mask & 1 << bit != 0) {
+            *number = self.u64()?.wrapping_mul(unit);
+        }
+        Ok(())
     }
 
     /// Steps over `count` numbers: bytes that end one are counted, eight at a time. The numbers themselves are not decoded.

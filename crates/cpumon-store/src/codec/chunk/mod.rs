@@ -10,7 +10,9 @@ pub(crate) use self::read::Chunk;
 use crate::codec::meta::{MetaRow, write_meta, write_optional};
 use crate::codec::values::write_values;
 use crate::codec::varint::{self, write_section};
-use crate::codec::{Coding, PackedInterval, PackedProcess, PackedThread, life_code, place_code, sum, zip};
+use crate::codec::{
+    Coding, PackedInterval, PackedProcess, PackedThread, life_code, odd_code, place_code, sum, zip,
+};
 
 /// First byte of each section.
 const FORMAT: u8 = 1;
@@ -181,7 +183,7 @@ fn encode_threads(rows: &[ThreadAt], processes: &[ProcessAt]) -> Vec<u8> {
         varint::write_signed(&mut process, step(before, number));
         before = number;
         varint::write(&mut place, place_code(row.last_cpu, row.state));
-        varint::write(&mut odd, u64::from(row.flags.bits()) << 2 | u64::from(life_code(row.life)));
+        varint::write(&mut odd, odd_code(row.life, row.flags));
     }
     for column in [process, place, odd] {
         write_section(&mut out, &column);

@@ -8,8 +8,8 @@ use crate::codec::meta::{COUNT, IN_EVERY_CHUNK, MetaRow, read_meta, read_optiona
 use crate::codec::values::DeltaReader;
 use crate::codec::varint::{Malformed, VarintCursor};
 use crate::codec::{
-    MAX_INTERVALS, MAX_ROWS, MAX_SECTION_BYTES, PackedProcess, PackedThread, difference, life_of, place_of,
-    unzip,
+    MAX_INTERVALS, MAX_ROWS, MAX_SECTION_BYTES, PackedProcess, PackedThread, bytes_of, difference, life_of,
+    odd_of, place_of, unzip,
 };
 
 /// A buffer or a list of more bytes is freed when it was used: chunks stay in memory, and few are that large.
@@ -331,16 +331,10 @@ impl Chunk {
             owner.next_thread += 1;
             let (last_cpu, state) =
                 place_of(place.u64()?).ok_or_else(|| place.malformed("CPU number out of range"))?;
-            let bits = odd.u64()?;
-            let flags = u16::try_from(bits >> 2).map_err(|_| odd.malformed("flags out of range"))?;
-            *slot.ok_or_else(|| odd.malformed("too many threads"))? = PackedThread {
-                id: directory.ids[task],
-                state,
-                last_cpu,
-                life: life_of((bits & 3) as u8),
-                flags: Flags::from_bits_retain(flags),
-                delta,
-            };
+            let (life, flags) = odd_of(odd.u64()?).ok_or_else(|| odd.malformed("flags out of range"))?;
+            let id = directory.ids[task];
+            *slot.ok_or_else(|| odd.malformed("too many threads"))? =
+                PackedThread { id, state, last_cpu, life, flags, delta };
         }
         self.keep(plain);
         Ok(directory.ids)
@@ -387,10 +381,6 @@ impl Chunk {
 fn fill<T: Clone + Default>(list: &mut Vec<T>, len: usize) {
     list.reserve_exact(len);
     list.resize(len, T::default());
-}
-
-fn bytes_of<T>(list: &Vec<T>) -> usize {
-    list.capacity() * size_of::<T>()
 }
 
 /// Counts rows per interval into `ends` (as running ends), gives where each interval's rows begin.
