@@ -1,18 +1,18 @@
 //! Sums per minute and hour: their buckets, their columns, and how they are written and read. The writer adds intervals to rows that exist
-//! already; the SQL for that is here, with functions for values that `+` cannot add. [`HostSums`] are the rows of hosts (`host_minute`,
-//! `host_hour`), [`SumRow`] and [`TaskSum`] the columns that sums of tasks have in common.
+//! already; the SQL for that is here, with functions for values that `+` cannot add. [`HostSum`] is a row of a host (`host_minute`,
+//! `host_hour`), [`SumRow`] and [`TaskSum`] have the columns that sums of tasks have in common.
 
-use std::ops::AddAssign;
+use std::sync::LazyLock;
 
-use cpumon_model::{
-    BootId, CpuSched, DelayHistogram, Delta, Fields, Flags, Interval, Ledger, SchedDelta, Waits,
-};
-use rusqlite::functions::{Context, FunctionFlags};
-use rusqlite::{Connection, Result, Row, RowIndex, Statement, ToSql, params, params_from_iter};
+use cpumon_model::{BootId, CpuSched, DelayHistogram, Delta, Fields, Flags, Interval, SchedDelta, Waits};
+use rusqlite::functions::FunctionFlags;
+use rusqlite::types::FromSql;
+use rusqlite::{Connection, Result, Row, Statement, ToSql, params, params_from_iter};
 
+use crate::codec::Packed;
 use crate::codec::host::Cgroups;
-use crate::codec::sched::{read_histogram, waits_from_bytes, waits_to_bytes, write_histogram};
-use crate::codec::varint::{Malformed, VarintCursor};
+use crate::codec::meta::{CAPACITY, COLUMNS, LEDGER_LINES};
+use crate::codec::varint::Malformed;
 use crate::reader::TimeRange;
 use crate::rows::{HostRow, all_rows, signed};
 
@@ -83,19 +83,20 @@ pub struct ActiveTimes {
 /// The largest run time in one interval, and when that and all others were. The store has the times as differences to the start of
 /// their bucket.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Largest {
-    pub(crate) ns_per_s: i64,
-    pub(crate) times: ActiveTimes,
+struct Largest {
+    ns_per_s: i64,
+    times: ActiveTimes,
 }
 
 impl Largest {
-    /// Adds an interval from `begin_ns` to `end_ns`, or more of what ran in it.
-    pub(crate) fn add(&mut self, ns_per_s: i64, begin_ns: i64, end_ns: i64) {
+    /// Adds an interval in which `run_ns` ran, so far.
+    fn add(&mut self, run_ns: i64, at: &IntervalAt) {
         let times = &mut self.times;
-        times.first_ns = times.first_ns.min(begin_ns);
-        times.last_ns = times.last_ns.max(end_ns);
+        times.first_ns = times.first_ns.min(at.begin_ns);
+        times.last_ns = times.last_ns.max(at.end_ns);
+        let ns_per_s = rate(run_ns, at.measured_in_ns, PER_SECOND);
         if ns_per_s > self.ns_per_s || times.max_end_ns == i64::MIN {
-            (self.ns_per_s, times.max_end_ns) = (ns_per_s, end_ns);
+            (self.ns_per_s, times.max_end_ns) = (ns_per_s, at.end_ns);
         }
     }
 
@@ -146,13 +147,6 @@ impl RunQueue {
             run_queue_max: sched.run_queue_max.into(),
         }
     }
-
-    /// Adds another time: lengths add up, maxima stay maxima.
-    pub(crate) fn add(&mut self, more: &Self) {
-        self.run_queue_ns = self.run_queue_ns.saturating_add(more.run_queue_ns);
-        self.max_run_queue_ns_per_s = self.max_run_queue_ns_per_s.max(more.max_run_queue_ns_per_s);
-        self.run_queue_max = self.run_queue_max.max(more.run_queue_max);
-    }
 }
 
 /// `part` per second (or million) of `whole`; 0 if `whole` is not positive.
@@ -171,239 +165,250 @@ pub(crate) fn add_known(sum: &mut Option<i64>, more: Option<i64>) {
     }
 }
 
-/// [`add_known`] for histograms and for wait reasons.
-pub(crate) fn add_more<T: Default + for<'a> AddAssign<&'a T>>(sum: &mut Option<T>, more: Option<&T>) {
+/// [`add_known`] for packed values.
+pub(crate) fn add_more<T: Packed>(sum: &mut Option<T>, more: Option<&T>) {
     if let Some(more) = more {
         *sum.get_or_insert_default() += more;
     }
 }
 
-/// A histogram as a row of sums stores it.
-pub(crate) fn delay_bytes(histogram: &DelayHistogram) -> Vec<u8> {
-    let mut out = Vec::new();
-    write_histogram(&mut out, histogram);
-    out
+/// A column of sums: its name, and as SQL what an upsert makes of its value (`#`) and the one that is added (`excluded.#`).
+pub(crate) type SumColumn = (&'static str, &'static str);
+
+/// The sum of two numbers, and the highest of them, where NULL is no data; `max(NULL, 5)` would be NULL.
+const SUM: &str = "CASE WHEN excluded.# IS NULL THEN # ELSE coalesce(#, 0) + excluded.# END";
+const MAX: &str = "max(coalesce(#, excluded.#), coalesce(excluded.#, #))";
+/// What `+` cannot add: by a function of [`register`].
+const MERGED: &str = "merged_#(#, excluded.#)";
+
+/// Run delays of a process, and of the CPUs of a host.
+pub(crate) const RUN_DELAYS: SumColumn = ("run_delays", MERGED);
+/// The name of a thread: the newest.
+pub(crate) const COMM: SumColumn = ("comm", "excluded.#");
+
+/// The columns that sums of tasks have behind their counters. Where rows of an older version were added before, the times stay NULL.
+const TASK_COLUMNS: [SumColumn; 6] = [
+    ("max_run_ns_per_s", MAX),
+    ("blocked_ns", SUM),
+    ("first_ns", "min(#, excluded.#)"),
+    ("last_ns", "max(#, excluded.#)"),
+    (
+        "max_end_ns",
+        "CASE WHEN # IS NOT NULL AND excluded.max_run_ns_per_s > max_run_ns_per_s THEN excluded.# ELSE # END",
+    ),
+    ("waits", MERGED),
+];
+
+/// Place of the wait reasons among the columns of a task.
+pub(crate) const WAITS_AT: usize = Delta::NAMES.len() + TASK_COLUMNS.len() - 1;
+
+fn task_columns() -> impl Iterator<Item = SumColumn> + Clone {
+    Delta::NAMES.map(|name| (name, "# + excluded.#")).into_iter().chain(TASK_COLUMNS)
 }
 
-pub(crate) fn cgroup_bytes(cgroups: &Cgroups) -> Vec<u8> {
-    let mut out = Vec::new();
-    cgroups.write(&mut out);
-    out
+/// Names of the columns of a task, for a SELECT.
+pub(crate) static TASK_COLUMN_NAMES: LazyLock<String> = LazyLock::new(|| names_of(task_columns()));
+
+fn names_of(columns: impl Iterator<Item = SumColumn>) -> String {
+    columns.map(|(name, _)| name).collect::<Vec<_>>().join(", ")
 }
 
-/// The columns that sums of processes and threads have in common, in the order of [`TaskSum::write`].
-pub(crate) const TASK_COLUMNS: &str =
-    "user_ns, system_ns, run_ns, run_delay_ns, voluntary_switches, involuntary_switches,
-    max_run_ns_per_s, blocked_ns, first_ns, last_ns, max_end_ns, waits";
+/// SQL: adds a sum to a row. Sums of one bucket come in many steps.
+fn upsert(table: &str, keys: &str, columns: impl Iterator<Item = SumColumn> + Clone) -> String {
+    let places = vec!["?"; keys.split(',').count() + columns.clone().count()].join(", ");
+    let sums = columns.clone().map(|(name, sum)| format!("{name} = {}", sum.replace('#', name)));
+    let (names, sums) = (names_of(columns), sums.collect::<Vec<_>>().join(", "));
+    format!("INSERT INTO {table} ({keys}, {names}) VALUES ({places}) ON CONFLICT DO UPDATE SET {sums}")
+}
 
-/// What a task did in a bucket.
+/// Neighbouring columns with numbers.
+fn numbers<T: FromSql + Copy + Default, const N: usize>(row: &Row<'_>, at: usize) -> Result<[T; N]> {
+    let mut numbers = [T::default(); N];
+    for (number, at) in numbers.iter_mut().zip(at..) {
+        *number = row.get(at)?;
+    }
+    Ok(numbers)
+}
+
+/// An interval whose tasks are added to sums.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct IntervalAt {
+    /// Differs from that of the interval before, and is not 0.
+    pub(crate) number: usize,
+    pub(crate) begin_ns: i64,
+    pub(crate) end_ns: i64,
+    pub(crate) measured_in_ns: i64,
+    /// What was measured and can be read.
+    pub(crate) known: Fields,
+}
+
+impl IntervalAt {
+    /// The events do not cover a task that is hidden from them: its blocked time is unknown, not 0.
+    pub(crate) fn watches(&self, flags: Flags) -> bool {
+        self.known.contains(Fields::SCHED) && !flags.contains(Flags::UNWATCHED)
+    }
+}
+
+/// What a task did in a bucket, or the short-lived tasks that share a row.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct TaskSum {
-    pub(crate) delta: Delta,
-    pub(crate) largest: Largest,
+    delta: Delta,
+    largest: Largest,
     /// Of the threads that were active; `None`: not measured.
     blocked_ns: Option<i64>,
     waits: Option<Waits>,
+    /// The interval that was added last, and what all tasks of the row ran in it.
+    interval: usize,
+    run_ns: i64,
 }
 
 impl TaskSum {
     /// Adds an interval; `sched`: where it was measured.
-    pub(crate) fn add(&mut self, delta: &Delta, sched: Option<&SchedDelta>, has_waits: bool) {
+    pub(crate) fn add(&mut self, at: &IntervalAt, delta: &Delta, sched: Option<&SchedDelta>) {
         self.delta += delta;
         add_known(&mut self.blocked_ns, sched.map(|sched| sched.blocked_ns));
+        let has_waits = at.known.contains(Fields::WAITS);
         add_more(&mut self.waits, sched.filter(|_| has_waits).map(|sched| &sched.waits));
+        if self.interval != at.number {
+            (self.interval, self.run_ns) = (at.number, 0);
+        }
+        self.run_ns = self.run_ns.saturating_add(delta.run_ns);
+        self.largest.add(self.run_ns, at);
     }
 
-    /// SQL: adds a sum to a row. `keys`: columns before [`TASK_COLUMNS`]; `more`: what becomes of those that are no key.
-    pub(crate) fn upsert(table: &str, keys: &str, more: &str) -> String {
-        let places = vec!["?"; (keys.split(',').chain(TASK_COLUMNS.split(','))).count()].join(", ");
-        format!(
-            "INSERT INTO {table} ({keys}, {TASK_COLUMNS}) VALUES ({places})
-             ON CONFLICT DO UPDATE SET {more}, {COUNTERS_SUM}, {LARGEST}, {WAITS_SUM}, {}",
-            known_sum("blocked_ns")
-        )
+    /// SQL: adds a sum to a row. `keys`: columns before `more`, behind which come those that all tasks have.
+    pub(crate) fn upsert(table: &str, keys: &str, more: SumColumn) -> String {
+        upsert(table, keys, [more].into_iter().chain(task_columns()))
     }
 
-    /// Adds it to the row of `keys` in a table of this resolution.
+    /// Adds it to a row in a table of this resolution; `before`: the columns before those that all tasks have.
     pub(crate) fn write(
         &self,
         upsert: &mut Statement<'_>,
-        keys: &[&dyn ToSql],
+        before: &[&dyn ToSql],
         resolution: Resolution,
         bucket: i64,
     ) -> Result<()> {
-        let [first_ns, last_ns, max_end_ns] = self.largest.stored_times(resolution, bucket);
-        let waits = self.waits.as_ref().map(waits_to_bytes);
-        let values: [&dyn ToSql; 12] = [
-            &self.delta.user_ns,
-            &self.delta.system_ns,
-            &self.delta.run_ns,
-            &self.delta.run_delay_ns,
-            &self.delta.voluntary_switches,
-            &self.delta.involuntary_switches,
-            &self.largest.ns_per_s,
-            &self.blocked_ns,
-            &first_ns,
-            &last_ns,
-            &max_end_ns,
-            &waits,
-        ];
-        upsert.execute(params_from_iter(keys.iter().copied().chain(values))).map(drop)
+        let [first_ns, last_ns, max_end_ns] = &self.largest.stored_times(resolution, bucket);
+        let waits = self.waits.as_ref().map(Packed::pack);
+        let counters = self.delta.to_array();
+        let rest: [&dyn ToSql; TASK_COLUMNS.len()] =
+            [&self.largest.ns_per_s, &self.blocked_ns, first_ns, last_ns, max_end_ns, &waits];
+        let counters = counters.iter().map(|count| count as &dyn ToSql);
+        let values = before.iter().copied().chain(counters).chain(rest);
+        upsert.execute(params_from_iter(values)).map(drop)
     }
 }
 
-/// SQL: the sums of the six counters of a task.
-const COUNTERS_SUM: &str = "user_ns = user_ns + excluded.user_ns, system_ns = system_ns + excluded.system_ns,
-    run_ns = run_ns + excluded.run_ns, run_delay_ns = run_delay_ns + excluded.run_delay_ns,
-    voluntary_switches = voluntary_switches + excluded.voluntary_switches,
-    involuntary_switches = involuntary_switches + excluded.involuntary_switches";
-
-/// SQL: the sum of a column of histograms.
-pub(crate) const RUN_DELAYS_SUM: &str = "run_delays = merged_run_delays(run_delays, excluded.run_delays)";
-
-/// SQL: the sum of a column of wait reasons.
-const WAITS_SUM: &str = "waits = merged_waits(waits, excluded.waits)";
-
-/// SQL: the sum of a column of control groups.
-pub(crate) const CGROUPS_SUM: &str = "cgroups = merged_cgroups(cgroups, excluded.cgroups)";
-
-/// SQL: the sum of a column in which NULL is no data.
-pub(crate) fn known_sum(column: &str) -> String {
-    format!(
-        "{column} = CASE WHEN excluded.{column} IS NULL THEN {column} ELSE coalesce({column}, 0) + excluded.{column} END"
-    )
-}
-
-/// SQL: the largest run time and the times of a sum. Where rows of an older version were added before, the times stay NULL.
-const LARGEST: &str = "max_run_ns_per_s = max(max_run_ns_per_s, excluded.max_run_ns_per_s),
-    first_ns = min(first_ns, excluded.first_ns), last_ns = max(last_ns, excluded.last_ns),
-    max_end_ns = CASE WHEN max_end_ns IS NOT NULL AND excluded.max_run_ns_per_s > max_run_ns_per_s
-                      THEN excluded.max_end_ns ELSE max_end_ns END";
-
-/// Adds the functions that add two values to a connection.
+/// Adds the functions that add two packed values to a connection.
 pub(crate) fn register(connection: &Connection) -> Result<()> {
-    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
-    connection.create_scalar_function("merged_run_delays", 2, flags, |context| {
-        let read = |bytes: &[u8]| read_histogram(&mut VarintCursor::new(bytes));
-        let sum = sum_of(context, read, |sum: &mut DelayHistogram, more| *sum += &more)?;
-        Ok(sum.as_ref().map(delay_bytes))
-    })?;
-    connection.create_scalar_function("merged_waits", 2, flags, |context| {
-        let sum = sum_of(context, waits_from_bytes, |sum: &mut Waits, more| *sum += &more)?;
-        Ok(sum.as_ref().map(waits_to_bytes))
-    })?;
-    connection.create_scalar_function("merged_cgroups", 2, flags, |context| {
-        let read = |bytes: &[u8]| Cgroups::read(&mut VarintCursor::new(bytes));
-        let sum = sum_of(context, read, |sum: &mut Cgroups, more| sum.add(&more))?;
-        Ok(sum.as_ref().map(cgroup_bytes))
-    })
+    register_merge::<DelayHistogram>(connection)?;
+    register_merge::<Waits>(connection)?;
+    register_merge::<Cgroups>(connection)
 }
 
 /// NULL and a value make that value. A damaged one is logged and left out: it must not stop compaction for good.
-fn sum_of<T: Default>(
-    context: &Context<'_>,
-    read: impl Fn(&[u8]) -> std::result::Result<T, Malformed>,
-    add: impl Fn(&mut T, T),
-) -> Result<Option<T>> {
-    let mut sum = None;
-    for at in 0..context.len() {
-        let Some(bytes) = context.get_raw(at).as_blob_or_null()? else { continue };
-        match read(bytes) {
-            Ok(more) => add(sum.get_or_insert_default(), more),
-            Err(malformed) => log::warn!("a sum is damaged and left out: {malformed}"),
+fn register_merge<T: Packed + 'static>(connection: &Connection) -> Result<()> {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    connection.create_scalar_function(&*format!("merged_{}", T::COLUMN), 2, flags, |context| {
+        let mut sum: Option<T> = None;
+        for at in 0..context.len() {
+            let Some(bytes) = context.get_raw(at).as_blob_or_null()? else { continue };
+            match T::unpack(bytes) {
+                Ok(more) => add_more(&mut sum, Some(&more)),
+                Err(malformed) => log::warn!("a sum is damaged and left out: {malformed}"),
+            }
         }
-    }
-    Ok(sum)
+        Ok(sum.as_ref().map(T::pack))
+    })
 }
 
+/// The first columns of sums of hosts: intervals, measured time and lines of the ledger, then these.
+const HOST_NUMBERS: [SumColumn; 6] = [
+    ("max_busy_ppm", MAX),
+    ("run_delay_ns", SUM),
+    ("blocked_ns", SUM),
+    ("run_queue_ns", SUM),
+    ("max_run_queue_ns_per_s", MAX),
+    ("run_queue_max", MAX),
+];
+
+const HOST_WIDTH: usize = 2 + LEDGER_LINES + HOST_NUMBERS.len();
+
+fn host_numbers() -> impl Iterator<Item = SumColumn> + Clone {
+    let ledger = COLUMNS.iter().skip(CAPACITY).take(LEDGER_LINES).map(|column| (column.name, SUM));
+    [("intervals", SUM), ("covered_ns", SUM)].into_iter().chain(ledger).chain(HOST_NUMBERS)
+}
+
+fn host_columns() -> impl Iterator<Item = SumColumn> + Clone {
+    host_numbers().chain([RUN_DELAYS, ("cgroups", MERGED)])
+}
+
+/// What a host did in a bucket.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct HostSums {
-    pub(crate) bucket: i64,
-    pub(crate) covered_ns: i64,
-    pub(crate) ledger: Ledger,
-    pub(crate) max_busy_ppm: i64,
-    pub(crate) run_queue: Option<RunQueue>,
+pub(crate) struct HostSum {
+    /// In the order of their columns; `None`: not known.
+    pub(crate) numbers: [Option<i64>; HOST_WIDTH],
     pub(crate) run_delays: Option<DelayHistogram>,
     pub(crate) cgroups: Option<Cgroups>,
 }
 
-/// What is packed in a column of a sum; `None` where it is not known, or damaged.
-fn unpack<T>(
-    row: &Row<'_>,
-    at: impl RowIndex,
-    what: &str,
-    read: impl Fn(&[u8]) -> std::result::Result<T, Malformed>,
-) -> Result<Option<T>> {
-    let Some(bytes) = row.get_ref(at)?.as_blob_or_null()? else { return Ok(None) };
-    let unpacked = read(bytes);
-    Ok(unpacked.inspect_err(|malformed| log::warn!("a sum of {what} is damaged: {malformed}")).ok())
+impl HostSum {
+    pub(crate) fn add(&mut self, one: &Self) {
+        for ((sum, more), (_, rule)) in self.numbers.iter_mut().zip(one.numbers).zip(host_numbers()) {
+            // Saturating: a hostile sender's ledger must not stop compaction of its host by an overflow.
+            if rule == SUM {
+                add_known(sum, more);
+            } else {
+                *sum = more.max(*sum);
+            }
+        }
+        add_more(&mut self.run_delays, one.run_delays.as_ref());
+        add_more(&mut self.cgroups, one.cgroups.as_ref());
+    }
+
+    /// SQL: adds a sum to a row of a host and a bucket.
+    pub(crate) fn upsert(resolution: Resolution) -> String {
+        let name = resolution.name();
+        upsert(&format!("host_{name}"), &format!("host_id, {name}"), host_columns())
+    }
+
+    pub(crate) fn write(&self, upsert: &mut Statement<'_>, host: HostRow, bucket: i64) -> Result<()> {
+        let delays = self.run_delays.as_ref().map(Packed::pack);
+        let cgroups = self.cgroups.as_ref().map(Packed::pack);
+        let (keys, packed): ([&dyn ToSql; 2], [&dyn ToSql; 2]) = ([&host, &bucket], [&delays, &cgroups]);
+        let numbers = self.numbers.iter().map(|number| number as &dyn ToSql);
+        upsert.execute(params_from_iter(keys.into_iter().chain(numbers).chain(packed))).map(drop)
+    }
+
+    /// Reads the columns from `at` on.
+    fn read(row: &Row<'_>, at: usize) -> Result<Self> {
+        let (numbers, behind) = (numbers(row, at)?, at + HOST_WIDTH);
+        Ok(Self { numbers, run_delays: read_packed(row, behind)?, cgroups: read_packed(row, behind + 1)? })
+    }
 }
 
-pub(crate) fn read_delays(row: &Row<'_>, at: usize) -> Result<Option<DelayHistogram>> {
-    unpack(row, at, "run delays", |bytes| read_histogram(&mut VarintCursor::new(bytes)))
-}
-
-pub(crate) fn read_waits(row: &Row<'_>, at: usize) -> Result<Option<Waits>> {
-    unpack(row, at, "wait reasons", waits_from_bytes)
-}
-
-/// The six counters of a task in columns from `at` on.
-pub(crate) fn read_counters(row: &Row<'_>, at: usize) -> Result<Delta> {
-    Ok(Delta {
-        user_ns: row.get(at)?,
-        system_ns: row.get(at + 1)?,
-        run_ns: row.get(at + 2)?,
-        run_delay_ns: row.get(at + 3)?,
-        voluntary_switches: row.get(at + 4)?,
-        involuntary_switches: row.get(at + 5)?,
-    })
-}
-
-fn read_run_queue(row: &Row<'_>) -> Result<Option<RunQueue>> {
-    let Some(run_queue_ns) = row.get("run_queue_ns")? else { return Ok(None) };
-    let known = |name: &str| row.get::<_, Option<i64>>(name).map(Option::unwrap_or_default);
-    Ok(Some(RunQueue {
-        run_queue_ns,
-        max_run_queue_ns_per_s: known("max_run_queue_ns_per_s")?,
-        run_queue_max: known("run_queue_max")?,
-    }))
-}
-
-/// The sums of a host over some buckets, in order.
+/// The sums of a host over some buckets, in order, each with its bucket.
 pub(crate) fn host_sums(
     connection: &Connection,
     host: HostRow,
     resolution: Resolution,
     buckets: BucketRange,
-) -> Result<Vec<HostSums>> {
-    let name = resolution.name();
+) -> Result<Vec<(i64, HostSum)>> {
+    let (name, columns) = (resolution.name(), names_of(host_columns()));
     let text = format!(
-        "SELECT {name}, covered_ns, capacity_ns, threads_ns, exited_ns, irq_ns, softirq_ns, steal_ns, idle_ns, max_busy_ppm,
-                run_delays, run_queue_ns, max_run_queue_ns_per_s, run_queue_max, cgroups
-         FROM host_{name} WHERE host_id = ?1 AND {name} BETWEEN ?2 AND ?3 ORDER BY {name}"
+        "SELECT {name}, {columns} FROM host_{name} WHERE host_id = ?1 AND {name} BETWEEN ?2 AND ?3 ORDER BY {name}"
     );
     all_rows(connection, &text, params![host, buckets.first, buckets.last], |row| {
-        Ok(HostSums {
-            bucket: row.get(0)?,
-            covered_ns: row.get(1)?,
-            ledger: Ledger {
-                capacity_ns: row.get(2)?,
-                threads_ns: row.get(3)?,
-                exited_ns: row.get(4)?,
-                irq_ns: row.get(5)?,
-                softirq_ns: row.get(6)?,
-                steal_ns: row.get(7)?,
-                idle_ns: row.get(8)?,
-                ..Ledger::default()
-            },
-            max_busy_ppm: row.get(9)?,
-            run_delays: read_delays(row, 10)?,
-            run_queue: read_run_queue(row)?,
-            cgroups: unpack(row, "cgroups", "control groups", |bytes| {
-                Cgroups::read(&mut VarintCursor::new(bytes))
-            })?,
-        })
+        Ok((row.get(0)?, HostSum::read(row, 1)?))
     })
+}
+
+/// What is packed in a column of a sum; `None` where it is not known, or damaged.
+pub(crate) fn read_packed<T: Packed>(row: &Row<'_>, at: usize) -> Result<Option<T>> {
+    let Some(bytes) = row.get_ref(at)?.as_blob_or_null()? else { return Ok(None) };
+    let warn = |malformed: &Malformed| log::warn!("a sum of {} is damaged: {malformed}", T::WORDS);
+    Ok(T::unpack(bytes).inspect_err(warn).ok())
 }
 
 /// What a row of a sum has beside its counters.
@@ -422,8 +427,10 @@ pub struct SumRow {
 }
 
 impl SumRow {
-    /// Reads `max_run_ns_per_s`, `blocked_ns`, `first_ns`, `last_ns`, `max_end_ns` from column `at` on; `begin_ns`: of the bucket.
-    pub(crate) fn read(row: &Row<'_>, at: usize, begin_ns: i64, boot: BootId) -> Result<Self> {
+    /// Reads the columns of a task from column `at` on, but for the wait reasons; `begin_ns`: of the bucket.
+    pub(crate) fn read(row: &Row<'_>, at: usize, begin_ns: i64, boot: BootId) -> Result<(Delta, Self)> {
+        let delta = Delta::from_array(numbers(row, at)?);
+        let at = at + Delta::NAMES.len();
         let time = |at: usize| {
             Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(at)?.map(|ns| ns.saturating_add(begin_ns)))
         };
@@ -434,6 +441,6 @@ impl SumRow {
             _ => None,
         };
         let (max_run_ns_per_s, blocked_ns) = (row.get(at)?, row.get(at + 1)?);
-        Ok(Self { max_run_ns_per_s, blocked_ns, times, boot, process: None })
+        Ok((delta, Self { max_run_ns_per_s, blocked_ns, times, boot, process: None }))
     }
 }

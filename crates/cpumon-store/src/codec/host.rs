@@ -2,6 +2,7 @@
 //! control groups with their limits and pressure. A host with two CPUs takes a dozen bytes, and what is not measured takes none. Layout:
 //! docs/store.md, "Modes per CPU", "Scheduler's events" and "Limits".
 
+use std::ops::AddAssign;
 use std::sync::Arc;
 
 use cpumon_model::{
@@ -11,7 +12,7 @@ use cpumon_model::{
 
 use super::sched::{HistogramLimit, write_histogram};
 use super::varint::{self, Malformed, VarintCursor};
-use super::{FREE_GROUP_BYTES, GROUP_TIMES, MAX_CPUS, MAX_GROUP_BYTES, MAX_IRQS, TICK_NS};
+use super::{FREE_GROUP_BYTES, GROUP_TIMES, MAX_CPUS, MAX_GROUP_BYTES, MAX_IRQS, Packed, TICK_NS};
 
 /// Bit above those of the ten modes: a counter of the CPU went back.
 const WENT_BACK: u64 = 1 << 10;
@@ -76,7 +77,9 @@ fn decode_modes(cursor: &mut VarintCursor<'_>, into: &mut Vec<CpuInterval>) -> R
 
 /// Appends what is known to the modes per CPU in `out`.
 fn encode_events(interval: &Interval, out: &mut Vec<u8>) {
-    let has_drops = drops_of(&interval.health).iter().any(|drops| *drops > 0);
+    let mut health = interval.health;
+    let drops = drops_of(&mut health).map(|drops| *drops);
+    let has_drops = drops.iter().any(|drops| *drops > 0);
     let cgroups = Cgroups::of(interval);
     // What follows is written even as zeros.
     let has_drops = has_drops || cgroups.is_some();
@@ -88,7 +91,6 @@ fn encode_events(interval: &Interval, out: &mut Vec<u8>) {
         out.extend([0, 0]);
     }
     out.push(FORMAT);
-    let health = &interval.health;
     varint::write_signed(out, interval.ledger.unknown_ns);
     for number in [health.sched_untracked, health.sched_missed_switches, u64::from(health.probes.bits())] {
         varint::write(out, number);
@@ -114,8 +116,8 @@ fn encode_events(interval: &Interval, out: &mut Vec<u8>) {
         encode_delays(interval, out);
     }
     if has_drops {
-        for drops in drops_of(health) {
-            varint::write(out, drops);
+        for count in drops {
+            varint::write(out, count);
         }
     }
     if let Some(cgroups) = cgroups {
@@ -124,9 +126,10 @@ fn encode_events(interval: &Interval, out: &mut Vec<u8>) {
 }
 
 /// The part before the last, written only where something in it is not 0 or something follows.
-fn drops_of(health: &SourceHealth) -> [u64; 6] {
-    let &SourceHealth { ring_drops, execs_lost, endings_lost, cuts_lost, .. } = health;
-    [ring_drops, execs_lost, endings_lost, cuts_lost, health.hidden_left_out, health.wakeups_unknown]
+fn drops_of(health: &mut SourceHealth) -> [&mut u64; 6] {
+    let SourceHealth { ring_drops, execs_lost, endings_lost, cuts_lost, .. } = health;
+    let (hidden, unknown) = (&mut health.hidden_left_out, &mut health.wakeups_unknown);
+    [ring_drops, execs_lost, endings_lost, cuts_lost, hidden, unknown]
 }
 
 fn encode_delays(interval: &Interval, out: &mut Vec<u8>) {
@@ -182,15 +185,10 @@ pub(super) fn decode_events(cursor: &mut VarintCursor<'_>, interval: &mut Interv
         decode_delays(cursor, interval)?;
     }
     // Before schema version 5 nothing followed here either; nothing follows where nothing was dropped.
-    let mut number = || if cursor.remaining() > 0 { cursor.u64() } else { Ok(0) };
-    let health = &mut interval.health;
-    health.ring_drops = number()?;
-    // Once their sum was all.
-    health.execs_lost = number()?;
-    health.endings_lost = number()?;
-    health.cuts_lost = number()?;
-    health.hidden_left_out = number()?;
-    health.wakeups_unknown = number()?;
+    // Once the first of them was all, and the sum of the next three.
+    for drops in drops_of(&mut interval.health) {
+        *drops = if cursor.remaining() > 0 { cursor.u64()? } else { 0 };
+    }
     // Before schema version 14 nothing followed.
     if cursor.remaining() > 0 {
         Cgroups::read(cursor)?.give(interval);
@@ -257,21 +255,7 @@ impl Cgroups {
         interval.cgroups = self.rows;
     }
 
-    /// Adds another interval, or a sum of some. A limit is that of the later one added.
-    pub(crate) fn add(&mut self, more: &Self) {
-        if let Some(pressure) = more.pressure {
-            self.pressure.get_or_insert_default().add(pressure);
-        }
-        self.left_out = self.left_out.max(more.left_out);
-        for row in &more.rows {
-            match self.rows.binary_search_by(|known| known.path.cmp(&row.path)) {
-                Ok(at) => self.rows[at].add(row),
-                Err(at) => self.rows.insert(at, row.clone()),
-            }
-        }
-    }
-
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+    fn write(&self, out: &mut Vec<u8>) {
         varint::write(out, u64::from(self.pressure.is_some()));
         if let Some(pressure) = self.pressure {
             write_pressure(pressure, out);
@@ -302,7 +286,7 @@ impl Cgroups {
         }
     }
 
-    pub(crate) fn read(cursor: &mut VarintCursor<'_>) -> Result<Self, Malformed> {
+    fn read(cursor: &mut VarintCursor<'_>) -> Result<Self, Malformed> {
         let pressure = if cursor.u64()? == 0 { None } else { Some(read_pressure(cursor)?) };
         let left_out = cursor.narrow()?;
         let mut rows = Vec::new();
@@ -333,6 +317,37 @@ impl Cgroups {
             rows.push(CgroupInterval { id: 0, path, limit, limiter_bytes, throttle, pressure });
         }
         Ok(Self { pressure, left_out, rows })
+    }
+}
+
+impl AddAssign<&Cgroups> for Cgroups {
+    /// Adds another interval, or a sum of some. A limit is that of the later one added.
+    fn add_assign(&mut self, more: &Cgroups) {
+        if let Some(pressure) = more.pressure {
+            self.pressure.get_or_insert_default().add(pressure);
+        }
+        self.left_out = self.left_out.max(more.left_out);
+        for row in &more.rows {
+            match self.rows.binary_search_by(|known| known.path.cmp(&row.path)) {
+                Ok(at) => self.rows[at].add(row),
+                Err(at) => self.rows.insert(at, row.clone()),
+            }
+        }
+    }
+}
+
+impl Packed for Cgroups {
+    const COLUMN: &'static str = "cgroups";
+    const WORDS: &'static str = "control groups";
+
+    fn pack(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.write(&mut out);
+        out
+    }
+
+    fn unpack(bytes: &[u8]) -> Result<Self, Malformed> {
+        Self::read(&mut VarintCursor::new(bytes))
     }
 }
 

@@ -46,8 +46,9 @@ pub(crate) const BEGIN_WALL: usize = 5;
 pub(crate) const RECEIVED: usize = 7;
 const FIELDS: usize = 9;
 const FLAGS: usize = 10;
-/// The ledger's other lines follow.
+/// The first of the ledger's lines, which are neighbours here and in sums.
 pub(crate) const CAPACITY: usize = 15;
+pub(crate) const LEDGER_LINES: usize = 7;
 pub(crate) const SHIFT: usize = 40;
 pub(crate) const TRUST: usize = 41;
 
@@ -219,10 +220,18 @@ pub(crate) fn length_ns(row: &MetaRow) -> i64 {
 
 /// [`Ledger::measured_in_ns`] of the interval.
 pub(crate) fn measured_in_ns(row: &MetaRow) -> i64 {
-    // The first lines of the ledger are neighbours.
-    let [capacity_ns, threads_ns, exited_ns] = std::array::from_fn(|at| row[CAPACITY + at]);
-    let ledger = Ledger { capacity_ns, threads_ns, exited_ns, ..Ledger::default() };
-    signed(ledger.measured_in_ns(length_ns(row).unsigned_abs()))
+    signed(ledger_of(ledger_lines(row)).measured_in_ns(length_ns(row).unsigned_abs()))
+}
+
+pub(crate) fn ledger_lines(row: &MetaRow) -> [i64; LEDGER_LINES] {
+    std::array::from_fn(|at| row[CAPACITY + at])
+}
+
+/// The ledger of its lines.
+pub(crate) fn ledger_of(lines: [i64; LEDGER_LINES]) -> Ledger {
+    let [capacity_ns, threads_ns, exited_ns, irq_ns, softirq_ns, steal_ns, idle_ns] = lines;
+    let ledger = Ledger { capacity_ns, threads_ns, exited_ns, irq_ns, softirq_ns, ..Ledger::default() };
+    Ledger { steal_ns, idle_ns, ..ledger }
 }
 
 pub(crate) fn flags_of(row: &MetaRow) -> Flags {

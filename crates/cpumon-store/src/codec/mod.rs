@@ -17,6 +17,7 @@ mod values;
 pub(crate) mod varint;
 
 use std::cell::RefCell;
+use std::ops::AddAssign;
 
 use cpumon_model::{Delta, Flags, Life, TaskState};
 use zstd::bulk::{Compressor, Decompressor};
@@ -114,6 +115,17 @@ impl PackedInterval {
         self.processes.clear();
         self.threads.clear();
     }
+}
+
+/// What a column of a sum has in packed form.
+pub(crate) trait Packed: Default + for<'a> AddAssign<&'a Self> {
+    const COLUMN: &'static str;
+    /// Its name for people.
+    const WORDS: &'static str;
+
+    fn pack(&self) -> Vec<u8>;
+
+    fn unpack(bytes: &[u8]) -> Result<Self, Malformed>;
 }
 
 /// Two bits for [`Life`].

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cpumon_model::{DelayHistogram, SchedDelta, WaitReason, Waits};
 
 use super::varint::{self, Malformed, VarintCursor};
-use super::{MAX_BUCKETS, MAX_HISTOGRAMS, MAX_ROWS};
+use super::{MAX_BUCKETS, MAX_HISTOGRAMS, MAX_ROWS, Packed};
 use crate::rows::signed;
 
 /// First byte of a blob.
@@ -265,7 +265,7 @@ pub(crate) fn write_histogram(out: &mut Vec<u8>, histogram: &DelayHistogram) {
     }
 }
 
-pub(crate) fn read_histogram(cursor: &mut VarintCursor<'_>) -> Result<DelayHistogram, Malformed> {
+fn read_histogram(cursor: &mut VarintCursor<'_>) -> Result<DelayHistogram, Malformed> {
     let mut histogram = DelayHistogram::default();
     let mut bucket = 0_u8;
     for _ in 0..cursor.count(2)? {
@@ -305,26 +305,46 @@ pub(crate) fn skip_histogram(cursor: &mut VarintCursor<'_>) -> Result<(), Malfor
     cursor.skip(2 * buckets)
 }
 
-/// The bytes of a sum; none where it was never blocked.
-pub(crate) fn waits_to_bytes(waits: &Waits) -> Vec<u8> {
-    let mut reasons: Vec<_> = waits.iter().map(|(reason, ns)| (reason.code(), ns / 1_000)).collect();
-    reasons.sort_unstable();
-    let mut out = Vec::new();
-    for (code, us) in reasons {
-        varint::write(&mut out, code);
-        varint::write(&mut out, us);
+impl Packed for DelayHistogram {
+    const COLUMN: &'static str = "run_delays";
+    const WORDS: &'static str = "run delays";
+
+    fn pack(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        write_histogram(&mut out, self);
+        out
     }
-    out
+
+    fn unpack(bytes: &[u8]) -> Result<Self, Malformed> {
+        read_histogram(&mut VarintCursor::new(bytes))
+    }
 }
 
-pub(crate) fn waits_from_bytes(bytes: &[u8]) -> Result<Waits, Malformed> {
-    let mut cursor = VarintCursor::new(bytes);
-    let mut waits = Waits::default();
-    while cursor.remaining() > 0 {
-        let reason = WaitReason::from_code(cursor.u64()?);
-        waits.add(reason, cursor.u64()?.saturating_mul(1_000));
+impl Packed for Waits {
+    const COLUMN: &'static str = "waits";
+    const WORDS: &'static str = "wait reasons";
+
+    /// No bytes where it was never blocked.
+    fn pack(&self) -> Vec<u8> {
+        let mut reasons: Vec<_> = self.iter().map(|(reason, ns)| (reason.code(), ns / 1_000)).collect();
+        reasons.sort_unstable();
+        let mut out = Vec::new();
+        for (code, us) in reasons {
+            varint::write(&mut out, code);
+            varint::write(&mut out, us);
+        }
+        out
     }
-    Ok(waits)
+
+    fn unpack(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut cursor = VarintCursor::new(bytes);
+        let mut waits = Self::default();
+        while cursor.remaining() > 0 {
+            let reason = WaitReason::from_code(cursor.u64()?);
+            waits.add(reason, cursor.u64()?.saturating_mul(1_000));
+        }
+        Ok(waits)
+    }
 }
 
 #[cfg(test)]

@@ -14,11 +14,12 @@ use super::build::{ProcessThen, ReaderNames};
 use super::damage::ReadError;
 use super::query::{Query, TimeRange, What};
 use super::{IntervalReader, Reader, resting};
+use crate::codec::meta::ledger_of;
 use crate::error::{At, Result};
 use crate::names::SqlComm;
 use crate::rows::{HostRow, all_rows, find_row, first, unsigned};
 use crate::sums::{
-    HostSums, Resolution, RunQueue, SumRow, TASK_COLUMNS, host_sums, read_counters, read_delays, read_waits,
+    HostSum, Resolution, RunQueue, SumRow, TASK_COLUMN_NAMES, WAITS_AT, host_sums, read_packed,
 };
 
 /// How far the stored data of a host reaches, by its kind, ns since the epoch.
@@ -114,17 +115,18 @@ impl BucketInterval {
         }
     }
 
-    fn begin(&mut self, row: HostSums) {
-        let begin_ns = row.bucket.saturating_mul(self.length_ns);
+    fn begin(&mut self, bucket: i64, row: HostSum) {
+        let begin_ns = bucket.saturating_mul(self.length_ns);
         self.interval.begin = Moment { wall_ns: begin_ns, ..Moment::default() };
+        let [_, covered_ns, ledger @ .., busy_ppm, _, _, queue_ns, max_per_s, queue_max] = row.numbers;
         // The bucket's length on the wall clock, but the measured time on the monotonic one: rates divide by the latter, and a
         // gap in a bucket does not lower them.
         self.interval.end = Moment {
             wall_ns: begin_ns.saturating_add(self.length_ns),
-            mono_ns: row.covered_ns.max(0).unsigned_abs(),
+            mono_ns: covered_ns.unwrap_or_default().max(0).unsigned_abs(),
             ..Moment::default()
         };
-        self.interval.ledger = row.ledger;
+        self.interval.ledger = ledger_of(ledger.map(Option::unwrap_or_default));
         self.interval.processes.clear();
         self.interval.delays.clear();
         let run_delays = row.run_delays.as_ref().filter(|_| self.with_delays);
@@ -132,7 +134,12 @@ impl BucketInterval {
         self.add_delays(DelayOf::Cpu(0), run_delays);
         self.interval.fields.set(Fields::CGROUPS, row.cgroups.is_some());
         row.cgroups.unwrap_or_default().give(&mut self.interval);
-        (self.max_busy_ppm, self.run_queue) = (row.max_busy_ppm, row.run_queue);
+        self.max_busy_ppm = busy_ppm.unwrap_or_default();
+        self.run_queue = queue_ns.map(|run_queue_ns| RunQueue {
+            run_queue_ns,
+            max_run_queue_ns_per_s: max_per_s.unwrap_or_default(),
+            run_queue_max: queue_max.unwrap_or_default(),
+        });
         self.processes.clear();
         self.ids.clear();
         self.waits = [0; 2];
@@ -170,20 +177,16 @@ impl BucketInterval {
 
     /// Adds a row of `process_minute` or `process_hour`.
     fn add_process(&mut self, process: &ProcessThen, boot: BootId, row: &Row<'_>) -> rusqlite::Result<()> {
-        self.interval.processes.push(ProcessInterval {
-            key: process.key,
-            parent_pid: process.parent_pid,
-            info: Arc::clone(&process.info),
-            delta: read_counters(row, 1)?,
-            ..ProcessInterval::default()
-        });
-        let sum = SumRow::read(row, 7, self.interval.begin.wall_ns, boot)?;
+        // Behind its id and the run delays.
+        let at = 2;
+        let (delta, sum) = SumRow::read(row, at, self.interval.begin.wall_ns, boot)?;
+        self.interval.processes.push(ProcessInterval { delta, ..process.idle(0).row() });
         self.processes.push(sum);
         if self.with_waits {
-            self.add_waits(sum.blocked_ns, read_waits(row, 12)?);
+            self.add_waits(sum.blocked_ns, read_packed(row, at + WAITS_AT)?);
         }
         if self.with_delays {
-            self.add_delays(DelayOf::Process(process.key), read_delays(row, 13)?.as_ref());
+            self.add_delays(DelayOf::Process(process.key), read_packed(row, 1)?.as_ref());
         }
         Ok(())
     }
@@ -334,16 +337,15 @@ struct SumReader {
     query: Query,
     has_threads: bool,
     /// Buckets that were not read yet.
-    hosts: std::vec::IntoIter<HostSums>,
+    hosts: std::vec::IntoIter<(i64, HostSum)>,
     bucket: BucketInterval,
 }
 
 impl SumReader {
     /// Reads the next bucket; `false` behind the last one. Processes without a row in a bucket are left out of it.
     fn advance(&mut self, connection: &Connection, names: &mut ReaderNames) -> Result<bool, ReadError> {
-        let Some(host) = self.hosts.next() else { return Ok(false) };
-        let number = host.bucket;
-        self.bucket.begin(host);
+        let Some((number, host)) = self.hosts.next() else { return Ok(false) };
+        self.bucket.begin(number, host);
         if self.query.what > What::Meta {
             self.read_processes(connection, names, number)?;
             self.bucket.end_rows();
@@ -362,8 +364,9 @@ impl SumReader {
     ) -> Result<(), ReadError> {
         let name = self.resolution.name();
         let text = format!(
-            "SELECT process_id, {TASK_COLUMNS}, run_delays FROM process_{name}
-             WHERE host_id = ?1 AND {name} = ?2 ORDER BY process_id"
+            "SELECT process_id, run_delays, {} FROM process_{name}
+             WHERE host_id = ?1 AND {name} = ?2 ORDER BY process_id",
+            *TASK_COLUMN_NAMES
         );
         let mut select = connection.prepare_cached(&text)?;
         let mut rows = select.query(params![self.host, number])?;
@@ -391,8 +394,9 @@ impl SumReader {
         threads.clear();
         bucket.threads.clear();
         let text = format!(
-            "SELECT process_id, tid, start_ns, comm, {TASK_COLUMNS} FROM thread_hour
-             WHERE host_id = ?1 AND hour = ?2 ORDER BY process_id, tid, start_ns"
+            "SELECT process_id, tid, start_ns, comm, {} FROM thread_hour
+             WHERE host_id = ?1 AND hour = ?2 ORDER BY process_id, tid, start_ns",
+            *TASK_COLUMN_NAMES
         );
         let mut select = connection.prepare_cached(&text)?;
         let mut rows = select.query(params![self.host, hour])?;
@@ -411,19 +415,21 @@ impl SumReader {
                 continue;
             }
             let key = ThreadKey { tid: row.get(1)?, start_ns: unsigned(row, 2)? };
-            let waits = read_waits(row, 15)?.unwrap_or_default();
+            let at = 4;
+            let waits = read_packed::<Waits>(row, at + WAITS_AT)?.unwrap_or_default();
+            let (delta, sum) = SumRow::read(row, at, begin_ns, boot)?;
             threads.push(ThreadInterval {
                 key,
                 process: owner,
                 comm: row.get::<_, SqlComm>(3)?.0,
                 // The row that short-lived threads of a name share is that of no thread.
                 life: if key.tid == 0 { Life::BornEnded } else { Life::Alive },
-                delta: read_counters(row, 4)?,
+                delta,
                 sched: SchedDelta { waits, ..SchedDelta::default() },
                 ..ThreadInterval::default()
             });
             let process = bucket.ids.binary_search(&id).ok();
-            bucket.threads.push(SumRow { process, ..SumRow::read(row, 10, begin_ns, boot)? });
+            bucket.threads.push(SumRow { process, ..sum });
         }
         Ok(())
     }

@@ -22,23 +22,14 @@ use rusqlite::{Connection, Error, Result};
 #[cfg(feature = "bundled")]
 pub use self::session::Sql;
 use self::table::{StoreTable, TableAux};
-use crate::codec::sched::read_histogram;
-use crate::codec::varint::VarintCursor;
+use crate::codec::Packed;
 use crate::reader::SharedDamage;
 use crate::rows::signed;
 
-pub const TABLES: [(&str, Tables); 10] = [
-    ("hosts", Tables::HOSTS),
-    ("processes", Tables::PROCESSES),
-    ("threads", Tables::THREADS),
-    ("process_interval", Tables::PROCESS_INTERVAL),
-    ("thread_interval", Tables::THREAD_INTERVAL),
-    ("cpu_interval", Tables::CPU_INTERVAL),
-    ("host_interval", Tables::HOST_INTERVAL),
-    ("wait_interval", Tables::WAIT_INTERVAL),
-    ("irq_interval", Tables::IRQ_INTERVAL),
-    ("cgroup_interval", Tables::CGROUP_INTERVAL),
-];
+/// The virtual tables with their names.
+fn tables() -> impl Iterator<Item = (String, Tables)> {
+    Tables::all().iter_names().map(|(name, table)| (name.to_ascii_lowercase(), table))
+}
 
 /// Adds the virtual tables, and the functions for run-delay histograms, to `connection`. The tables read the store at `path`
 /// through a connection of their own, which is opened at the first use.
@@ -50,9 +41,9 @@ pub fn register(connection: &Connection, path: &Path) -> Result<()> {
 fn register_noting(connection: &Connection, path: &Path, damage: &SharedDamage) -> Result<()> {
     const MODULE: &Module<'_, StoreTable> = &Module::eponymous_only_module();
     register_functions(connection)?;
-    for (name, table) in TABLES {
+    for (name, table) in tables() {
         connection.create_module(
-            name,
+            &*name,
             MODULE,
             Some(TableAux { table, path: path.to_owned(), damage: Arc::clone(damage) }),
         )?;
@@ -75,9 +66,7 @@ fn histogram(context: &Context<'_>) -> Result<Option<DelayHistogram>> {
     let refused = |error: &dyn std::fmt::Display| Error::UserFunctionError(error.to_string().into());
     match context.get_raw(0) {
         ValueRef::Null => Ok(None),
-        ValueRef::Blob(bytes) => {
-            read_histogram(&mut VarintCursor::new(bytes)).map(Some).map_err(|error| refused(&error))
-        }
+        ValueRef::Blob(bytes) => DelayHistogram::unpack(bytes).map(Some).map_err(|error| refused(&error)),
         ValueRef::Text(bytes) => {
             String::from_utf8_lossy(bytes).parse().map(Some).map_err(|error| refused(&error))
         }

@@ -9,7 +9,7 @@ use cpumon_model::{
     ThreadInterval, ThreadKey, Throttle, Trust, Value, WaitReason, columns,
 };
 
-use super::{Sql, TABLES};
+use super::{Sql, tables};
 use crate::{StoreError, StoreOptions, Writer};
 
 struct Store {
@@ -188,7 +188,7 @@ fn of_equal_names_the_most_trusted_host_is_meant_and_an_id_wins() {
 #[test]
 fn every_table_has_the_columns_of_the_model() {
     let store = store(1);
-    for (name, table) in TABLES {
+    for (name, table) in tables() {
         let mut names = Vec::new();
         let mut keep = |columns: &[&str]| {
             names = columns.iter().map(|&column| column.to_owned()).collect();

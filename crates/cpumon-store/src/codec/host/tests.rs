@@ -145,11 +145,11 @@ mod cgroups {
             ..CgroupInterval::default()
         };
         let mut sum = Cgroups { rows: vec![row(None, 5)], ..Cgroups::default() };
-        sum.add(&Cgroups { rows: vec![row(Some(7), 6)], left_out: 3, ..Cgroups::default() });
-        sum.add(&Cgroups {
+        sum += &Cgroups { rows: vec![row(Some(7), 6)], left_out: 3, ..Cgroups::default() };
+        sum += &Cgroups {
             rows: vec![row(None, 7), CgroupInterval { path: "/b".into(), ..row(None, 1) }],
             ..Cgroups::default()
-        });
+        };
         assert_eq!(sum.rows[0], row(Some(7), 7));
         assert_eq!((sum.rows.len(), sum.left_out, sum.pressure), (2, 3, None));
     }

@@ -79,14 +79,12 @@ mod histograms {
         #[test]
         fn it_comes_back(counts in prop::collection::btree_map(any::<u8>(), 1..u64::MAX, 0..40)) {
             let histogram: DelayHistogram = counts.into_iter().collect();
-            let mut bytes = Vec::new();
-            write_histogram(&mut bytes, &histogram);
-            prop_assert_eq!(read_histogram(&mut VarintCursor::new(&bytes)).unwrap(), histogram);
+            prop_assert_eq!(DelayHistogram::unpack(&histogram.pack()).unwrap(), histogram);
         }
 
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
-            let _ = read_histogram(&mut VarintCursor::new(&bytes));
+            let _ = DelayHistogram::unpack(&bytes);
         }
     }
 }
@@ -100,12 +98,12 @@ mod waits {
         #[test]
         fn they_come_back(times in prop::collection::btree_map(1_u64..500, 1..u64::from(u32::MAX), 0..6)) {
             let waits: Waits = times.into_iter().map(|(code, us)| (WaitReason::from_code(code), us * 1_000)).collect();
-            prop_assert_eq!(waits_from_bytes(&waits_to_bytes(&waits)).unwrap(), waits);
+            prop_assert_eq!(Waits::unpack(&waits.pack()).unwrap(), waits);
         }
 
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
-            let _ = waits_from_bytes(&bytes);
+            let _ = Waits::unpack(&bytes);
         }
     }
 }
