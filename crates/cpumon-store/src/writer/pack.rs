@@ -14,7 +14,7 @@ use cpumon_model::{
 
 use super::naming::{Naming, Seeded};
 use crate::codec::blob::BlobEncoder;
-use crate::codec::{Coding, PackedProcess, PackedThread, sched, sum};
+use crate::codec::{Coding, PackedProcess, PackedThread, bytes_of, sched, sum};
 
 /// A v1 device lists some processes and not others: a row of zeros there means *known to be idle*, no row means *no data*.
 fn stores_idle(interval: &Interval) -> bool {
@@ -45,12 +45,7 @@ fn is_active_process(row: &ProcessInterval) -> bool {
 #[inline]
 fn is_active(delta: &Delta, life: Life, flags: Flags) -> bool {
     // One number of all counters, without a branch.
-    let all = delta.user_ns
-        | delta.system_ns
-        | delta.run_ns
-        | delta.run_delay_ns
-        | delta.voluntary_switches
-        | delta.involuntary_switches;
+    let all = delta.to_array().iter().fold(0, |all, count| all | count);
     all != 0 || life != Life::Alive || !flags.is_empty()
 }
 
@@ -113,14 +108,10 @@ impl ActiveCopy {
     pub(crate) fn fill(&mut self, from: &Interval, with_idle: bool) {
         let Interval { mut cpus, mut processes, mut threads, mut irqs, mut delays, mut cgroups, .. } =
             std::mem::take(&mut self.interval);
-        cpus.clear();
-        cpus.extend_from_slice(&from.cpus);
-        irqs.clear();
-        irqs.extend_from_slice(&from.irqs);
-        delays.clear();
-        delays.extend_from_slice(&from.delays);
-        cgroups.clear();
-        cgroups.extend_from_slice(&from.cgroups);
+        from.cpus.clone_into(&mut cpus);
+        from.irqs.clone_into(&mut irqs);
+        from.delays.clone_into(&mut delays);
+        from.cgroups.clone_into(&mut cgroups);
         threads.clear();
         let stores_all = stores_idle(from);
         let stored = || from.threads.iter().filter(|row| stores_all || is_stored_thread(from, row));
@@ -138,40 +129,17 @@ impl ActiveCopy {
         };
         processes.extend(from.processes.iter().filter(is_stored).cloned());
         self.interval = Interval {
-            host: from.host,
-            boot: from.boot,
-            sequence: from.sequence,
-            source: from.source,
-            fields: from.fields,
-            flags: from.flags,
-            begin: from.begin,
-            end: from.end,
-            wall_shift_ns: from.wall_shift_ns,
-            clock_piece: from.clock_piece,
-            trust: from.trust,
-            pass_ns: from.pass_ns,
-            v1_ticks: from.v1_ticks,
             cpus,
             processes,
             threads,
-            thread_count: from.thread_count,
-            process_count: from.process_count,
             resting: if with_idle { resting_of(from) } else { None },
-            corrects_lists: from.corrects_lists,
             idle_processes: from.idle_processes.clone().filter(|_| with_idle),
             irqs,
             delays,
             cgroups,
-            cgroups_left_out: from.cgroups_left_out,
-            pressure: from.pressure,
-            ledger: from.ledger,
-            health: from.health,
+            ..*from
         };
     }
-}
-
-fn bytes_of<T>(list: &Vec<T>) -> usize {
-    list.capacity() * size_of::<T>()
 }
 
 /// Numbers of the rows that `wanted` picks. Which ones it picks changes from second to second, so that a branch would mostly
