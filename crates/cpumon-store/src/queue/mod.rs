@@ -299,13 +299,6 @@ impl WriterQueue {
         Queued::Yes
     }
 
-    /// Whether less than half of what trusted hosts have to themselves is used by them, whatever the others do.
-    fn has_ample_space(&self) -> bool {
-        let inner = self.lock();
-        let own = self.limit.less(self.limit.part(STRANGERS_PART));
-        inner.trusted.amount().has_space(1, own.part(2)) && !inner.has_ended
-    }
-
     /// Waits until there is something to take, the queue is to stop, or `timeout` has passed.
     fn wait(&self, timeout: Duration) -> MutexGuard<'_, QueueState> {
         let guard = self.lock();
@@ -315,31 +308,9 @@ impl WriterQueue {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Wakes the writer thread before its timeout.
-    fn wake(&self) {
-        self.filled.notify_all();
-    }
-
     /// Makes the writer store what waits, and end.
     fn stop(&self) {
         self.lock().is_stopping = true;
         self.filled.notify_all();
-    }
-
-    /// Counts since the thread was started, and what waits now.
-    fn status(&self) -> StoreStatus {
-        let inner = self.lock();
-        let waiting = inner.amount();
-        StoreStatus {
-            queued_intervals: waiting.intervals as u64,
-            queued_bytes: waiting.bytes as u64,
-            ..inner.status.clone()
-        }
-    }
-
-    /// Intervals of a host that were not stored, cumulative.
-    fn dropped(&self, host: HostId) -> u64 {
-        let inner = self.lock();
-        inner.trusted.dropped(host) + inner.strangers.dropped(host)
     }
 }

@@ -16,25 +16,29 @@ fn interval(host: u64, boot: u64) -> Interval {
 }
 
 struct Flood {
-    queue: WriterQueue,
+    handle: WriterHandle,
     now: Instant,
+}
+
+fn handle(options: &QueueOptions) -> WriterHandle {
+    WriterHandle { queue: Arc::new(WriterQueue::new(options)) }
 }
 
 impl Flood {
     fn new(max_intervals: usize) -> Self {
-        let queue = WriterQueue::new(&QueueOptions { max_intervals, ..QueueOptions::default() });
-        Self { now: queue.started, queue }
+        let handle = handle(&QueueOptions { max_intervals, ..QueueOptions::default() });
+        Self { now: handle.queue.started, handle }
     }
 
     fn put(&self, trust: Trust, interval: &Interval) -> Queued {
         let info = HostInfo { host: interval.host, ..HostInfo::default() };
         let offer = Offer { info: &info, trust, loss: None, interval, gap: None, receipt: None };
-        self.queue.try_put_at(&offer, self.now)
+        self.handle.queue.try_put_at(&offer, self.now)
     }
 
     fn take(&self) -> Vec<QueueEntry> {
         let mut batch = Vec::new();
-        self.queue.lock().take(&mut batch);
+        self.handle.queue.lock().take(&mut batch);
         batch
     }
 }
@@ -57,13 +61,13 @@ fn a_stranger_with_a_boot_for_each_interval_delays_no_enrolled_device() {
             assert_eq!(enrolled, std::mem::take(&mut waited), "all that wait, and before the others");
             strangers += batch.len() - enrolled;
         }
-        assert!(flood.queue.has_ample_space(), "what gates acknowledgements");
+        assert!(flood.handle.has_ample_space(), "what gates acknowledgements");
     }
     assert!((7..=8).contains(&strangers), "4 boots at once, and one a second: {strangers}");
-    let status = flood.queue.status();
+    let status = flood.handle.status();
     assert_eq!((status.refused_intervals, status.dropped_intervals), (100_000 - strangers as u64, 0));
-    assert_eq!(flood.queue.dropped(HostId(id(1))), status.refused_intervals, "its host shows them");
-    assert_eq!(flood.queue.dropped(HostId(id(2))), 0);
+    assert_eq!(flood.handle.dropped(HostId(id(1))), status.refused_intervals, "its host shows them");
+    assert_eq!(flood.handle.dropped(HostId(id(2))), 0);
 }
 
 #[test]
@@ -73,12 +77,12 @@ fn strangers_have_at_most_half_of_the_queue_and_leave_the_rest() {
         |trust, host| (0..2_000).filter(|_| flood.put(trust, &interval(host, 1)) == Queued::Yes).count();
     assert_eq!(taken(Trust::Unauthenticated, 1), 500);
     assert!(
-        flood.queue.has_ample_space(),
+        flood.handle.has_ample_space(),
         "that strangers are many is no reason to make an enrolled device wait"
     );
     assert_eq!(taken(Trust::Encrypted, 2), 500);
-    assert!(!flood.queue.has_ample_space());
-    assert_eq!(flood.queue.dropped(HostId(id(2))), 1_500);
+    assert!(!flood.handle.has_ample_space());
+    assert_eq!(flood.handle.dropped(HostId(id(2))), 1_500);
     // What trusted hosts leave free, up to all of it, is theirs too.
     let flood = Flood::new(1_000);
     let taken =
@@ -135,13 +139,13 @@ fn a_batch_is_bounded_by_its_bytes() {
 #[test]
 fn texts_interrupts_and_histograms_count_as_memory() {
     let bytes_with = |change: &dyn Fn(&mut Interval, &mut HostInfo)| {
-        let (queue, mut interval) = (WriterQueue::new(&QueueOptions::default()), interval(1, 1));
+        let (handle, mut interval) = (handle(&QueueOptions::default()), interval(1, 1));
         let mut info = HostInfo::default();
         change(&mut interval, &mut info);
         let trust = Trust::Local;
         let offer = Offer { info: &info, trust, loss: None, interval: &interval, gap: None, receipt: None };
-        assert_eq!(queue.try_put(&offer), Queued::Yes);
-        queue.status().queued_bytes
+        assert_eq!(handle.queue.try_put(&offer), Queued::Yes);
+        handle.status().queued_bytes
     };
     let plain = bytes_with(&|_, _| {});
     assert!(plain >= size_of::<QueueEntry>() as u64);
@@ -167,7 +171,7 @@ fn ids_of_strangers_take_a_bounded_amount_of_memory() {
         flood.now += Duration::from_secs(1);
         flood.put(Trust::Unauthenticated, &interval(number, 1));
     }
-    let mut inner = flood.queue.lock();
+    let mut inner = flood.handle.queue.lock();
     let known = |inner: &mut QueueState| inner.strangers.remembered();
     assert!(known(&mut inner) <= 2 * 8_192);
     let lost = std::mem::take(&mut inner.lost);
@@ -190,9 +194,9 @@ fn what_a_burst_took_is_given_back() {
         if batch.is_empty() {
             break;
         }
-        flood.queue.lock().recycle(&mut batch);
+        flood.handle.queue.lock().recycle(&mut batch);
     }
-    let inner = flood.queue.lock();
+    let inner = flood.handle.queue.lock();
     let bytes: usize = inner.pool.iter().map(ActiveCopy::capacity_bytes).sum();
     assert!(inner.pool_bytes == bytes && bytes <= POOL.bytes && !inner.pool.is_empty(), "{bytes}");
 }

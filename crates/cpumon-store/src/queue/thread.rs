@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Trust};
 
 use super::share::QueueEntry;
-use super::{Offer, QueueOptions, Queued, ReceiptRequest, StoreState, StoreStatus, WriterQueue};
+use super::{
+    Offer, QueueOptions, Queued, ReceiptRequest, STRANGERS_PART, StoreState, StoreStatus, WriterQueue,
+};
 use crate::error::{At, Result, StoreError};
 use crate::reader::Gap;
-use crate::writer::{Put, RolledBack, StoreOptions, Writer, wall_now_ns};
+use crate::writer::{Arrival, Put, RolledBack, StoreOptions, Writer, wall_now_ns};
 
 /// A running writer thread. Dropping it stores what is queued and waits for that.
 #[derive(Debug)]
@@ -24,7 +26,7 @@ pub struct WriterThread {
 /// The sending end of the queue; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct WriterHandle {
-    queue: Arc<WriterQueue>,
+    pub(super) queue: Arc<WriterQueue>,
 }
 
 impl WriterThread {
@@ -109,17 +111,26 @@ impl WriterHandle {
     /// Whether trusted hosts use less than half of what they have to themselves. Only then is old data taken in: it must not take
     /// the space of new data.
     pub fn has_ample_space(&self) -> bool {
-        self.queue.has_ample_space()
+        let inner = self.queue.lock();
+        let own = self.queue.limit.less(self.queue.limit.part(STRANGERS_PART));
+        inner.trusted.amount().has_space(1, own.part(2)) && !inner.has_ended
     }
 
     /// Counts since the thread was started, and what waits in the queue now.
     pub fn status(&self) -> StoreStatus {
-        self.queue.status()
+        let inner = self.queue.lock();
+        let waiting = inner.amount();
+        StoreStatus {
+            queued_intervals: waiting.intervals as u64,
+            queued_bytes: waiting.bytes as u64,
+            ..inner.status.clone()
+        }
     }
 
     /// Intervals of a host that were thrown away since the thread was started ([`LossCounts::store_dropped`]).
     pub fn dropped(&self, host: HostId) -> u64 {
-        self.queue.dropped(host)
+        let inner = self.queue.lock();
+        inner.trusted.dropped(host) + inner.strangers.dropped(host)
     }
 
     /// Waits until everything put before is committed or dropped; `false` if that took longer than `timeout`.
@@ -129,7 +140,7 @@ impl WriterHandle {
         // Under the same lock as the wait below: the writer cannot end the batch in between, unnoticed.
         inner.flushes_asked += 1;
         let own = inner.flushes_asked;
-        self.queue.wake();
+        self.queue.filled.notify_all();
         while inner.flushes_done < own && !inner.has_ended {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -237,7 +248,7 @@ impl Worker {
                 receipt.notify(false);
                 return;
             }
-            self.writer.losses.add(entry.trust, &entry.copy.interval, "store full");
+            self.writer.losses.unrecorded.add(entry.trust, &entry.copy.interval, "store full");
             self.queue.lock().count_dropped(entry.trust, entry.copy.interval.host, 1);
             return;
         }
@@ -262,12 +273,10 @@ impl Worker {
         }
         let loss = entry.loss.as_ref();
         let received_wall_ns = self.writer.weigh_receipt(trust, interval, entry.received_wall_ns);
-        let put = if entry.receipt.is_some() {
-            self.writer.put_resendable(info, trust, loss, interval, received_wall_ns)
-        } else {
-            self.writer.put_received(info, trust, loss, interval, received_wall_ns)
-        };
-        put.map(Some)
+        if entry.receipt.is_none() {
+            self.writer.losses.put_at_risk(trust, interval);
+        }
+        self.writer.insert(&Arrival { info, trust, loss, interval, received_wall_ns }).map(Some)
     }
 
     /// Ends the transaction, does some maintenance, and wakes those who wait for one of these flushes.
@@ -435,7 +444,7 @@ mod tests {
         worker.handle(&batch[0]);
         worker.end_batch(false, flushes);
         assert!(flusher.join().unwrap());
-        assert_eq!(queue.status().stored_intervals, 2);
+        assert_eq!(queue.lock().status.stored_intervals, 2);
     }
 
     fn put(queue: &WriterQueue, trust: Trust, interval: &Interval) {

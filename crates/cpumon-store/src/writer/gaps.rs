@@ -6,11 +6,12 @@ use std::collections::HashMap;
 use cpumon_model::{HostId, Interval, Trust};
 use rusqlite::{Connection, params};
 
+use super::dims::insert_host;
 use super::naming::Seeded;
 use super::session::Transaction;
 use crate::Gap;
 use crate::codec::meta::{self, MetaRow};
-use crate::rows::{HostRow, execute, find_host, next_id, signed};
+use crate::rows::{HostRow, execute, find_host, signed};
 
 /// Time of one host that was not stored.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -51,13 +52,10 @@ impl LostRange {
 
 /// The row of a host, inserted if there is none yet: what is lost first may be all that ever came from it.
 fn host_row(connection: &Connection, host: HostId) -> rusqlite::Result<HostRow> {
-    if let Some(known) = find_host(connection, host)? {
-        return Ok(known);
+    match find_host(connection, host)? {
+        Some(known) => Ok(known),
+        None => insert_host(connection, host, &host.to_string(), Trust::Unauthenticated),
     }
-    let id = next_id(connection, "host")?;
-    let text = "INSERT INTO host (id, key, name, trust) VALUES (?1, ?2, ?3, 'unauthenticated')";
-    execute(connection, text, params![id, host.0, host.to_string()])?;
-    Ok(HostRow(id))
 }
 
 /// Inserts lost time as a row of `gap`. A host that is not trusted must be known: what was never stored of it gets no row.
@@ -156,22 +154,17 @@ pub(crate) struct Losses {
     /// Losses rolled back since the worker last took them.
     pub(crate) rolled_back: Vec<RolledBack>,
     /// Lost, and not yet rows of `gap`.
-    unrecorded: LostByHost,
+    pub(crate) unrecorded: LostByHost,
 }
 
 impl Losses {
     /// An interval is about to be put into the open transaction, and will not come again.
-    pub(super) fn put_at_risk(&mut self, trust: Trust, interval: &Interval) {
+    pub(crate) fn put_at_risk(&mut self, trust: Trust, interval: &Interval) {
         let lost = LostRange::of(trust, interval, "not stored");
         self.at_risk.entry(interval.host).and_modify(|known| known.extend(&lost)).or_insert(lost);
     }
 
-    /// An interval was lost before it came to the writer.
-    pub(crate) fn add(&mut self, trust: Trust, interval: &Interval, reason: &'static str) {
-        self.unrecorded.add(trust, interval, reason);
-    }
-
-    /// [`Losses::add`] for what a queue counted.
+    /// Adds what a queue counted.
     pub(crate) fn add_all(&mut self, lost: LostByHost) {
         for (host, lost) in lost.0 {
             self.unrecorded.merge(host, lost);
@@ -217,11 +210,11 @@ mod tests {
             Interval { host: id, ..Interval::default() }
         };
         for number in 0..100_000 {
-            losses.add(Trust::Unauthenticated, &interval(number), "store full");
+            losses.unrecorded.add(Trust::Unauthenticated, &interval(number), "store full");
         }
         assert_eq!(losses.unrecorded.0.len(), MAX_STRANGERS);
-        losses.add(Trust::Unauthenticated, &interval(0), "store full");
-        losses.add(Trust::Authenticated, &interval(200_000), "store full");
+        losses.unrecorded.add(Trust::Unauthenticated, &interval(0), "store full");
+        losses.unrecorded.add(Trust::Authenticated, &interval(200_000), "store full");
         assert_eq!(losses.unrecorded.0.len(), MAX_STRANGERS + 1);
         assert_eq!(losses.unrecorded.0[&interval(0).host].intervals, 2);
     }

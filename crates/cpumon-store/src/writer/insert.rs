@@ -36,14 +36,14 @@ pub enum Put {
 }
 
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Arrival<'a> {
-    pub(super) info: &'a HostInfo,
-    pub(super) trust: Trust,
+pub(crate) struct Arrival<'a> {
+    pub(crate) info: &'a HostInfo,
+    pub(crate) trust: Trust,
     /// Losses of the host so far; `None` where nothing travelled over a network.
-    pub(super) loss: Option<&'a LossCounts>,
-    pub(super) interval: &'a Interval,
+    pub(crate) loss: Option<&'a LossCounts>,
+    pub(crate) interval: &'a Interval,
     /// When the receiver got it, ns since the epoch on its own clock.
-    pub(super) received_wall_ns: i64,
+    pub(crate) received_wall_ns: i64,
 }
 
 /// Packs and inserts intervals, with buffers that are used again.

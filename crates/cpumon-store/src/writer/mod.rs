@@ -27,8 +27,8 @@ pub use self::age::{ClockDoubt, wall_now_ns};
 use self::compact::{Compactor, Due};
 use self::dims::Dims;
 pub(crate) use self::gaps::{Losses, LostByHost, RolledBack};
-use self::insert::{Arrival, Inserter, load_position, save_position};
-pub(crate) use self::insert::{ListSchedule, has_all_processes, knows_resting};
+pub(crate) use self::insert::{Arrival, ListSchedule, has_all_processes, knows_resting};
+use self::insert::{Inserter, load_position, save_position};
 pub use self::insert::{Put, SourcePosition};
 use self::merge_names::NameMerger;
 pub(crate) use self::naming::Seeded;
@@ -138,20 +138,8 @@ impl Writer {
         self.insert(&Arrival { info, trust, loss, interval, received_wall_ns })
     }
 
-    /// [`Writer::put_received`] of an interval that its sender stores until it is committed here. If it fails, no gap is
-    /// recorded, because the sender sends it again.
-    pub fn put_resendable(
-        &mut self,
-        info: &HostInfo,
-        trust: Trust,
-        loss: Option<&LossCounts>,
-        interval: &Interval,
-        received_wall_ns: i64,
-    ) -> Result<Put> {
-        self.insert(&Arrival { info, trust, loss, interval, received_wall_ns })
-    }
-
-    fn insert(&mut self, arrival: &Arrival<'_>) -> Result<Put> {
+    /// Inserts an interval. If that fails, a gap is recorded only where [`Losses::put_at_risk`] came before: else its sender has it still.
+    pub(crate) fn insert(&mut self, arrival: &Arrival<'_>) -> Result<Put> {
         self.step("store an interval", |transaction, WriterParts { inserter, dims, compactor, .. }| {
             inserter.insert(transaction, dims, compactor, arrival)
         })
