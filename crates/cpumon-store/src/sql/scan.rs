@@ -7,7 +7,9 @@
 
 use std::rc::Rc;
 
-use cpumon_model::{BootId, CgroupNames, Column, ColumnId, HostRef, Interval, IntervalView, Tables, Value};
+use cpumon_model::{
+    BootId, Column, ColumnId, HostRef, Interval, IntervalView, SourceKind, Tables, ThreadInterval, Value,
+};
 use rusqlite::types::{Value as SqlValue, ValueRef};
 use rusqlite::vtab::{Filters, IndexConstraintOp, IndexInfo};
 
@@ -314,21 +316,19 @@ impl Scan {
 
     fn task_rows(&mut self, host: &HostRecord, rows: &mut CellRows) -> Result<bool> {
         let before = rows.count;
-        let (reader, limit) = (Rc::clone(&self.reader), self.batch * 16);
-        let columns = &self.columns;
+        let (reader, limit, columns) = (Rc::clone(&self.reader), self.batch * 16, &self.columns);
+        // v1 devices send neither start times nor anything about a process but its name and id.
+        let intervals =
+            [SourceKind::Unknown, SourceKind::V1].map(|source| Interval { source, ..Interval::default() });
+        let views = intervals.each_ref().map(|interval| IntervalView::new(&host.info.hostname, interval));
         let mut last = self.after_id;
-        reader.for_each_task(
-            host.info.host,
-            self.table,
-            self.bounds.pid,
-            self.after_id,
-            limit,
-            &mut |task| {
-                last = task.id;
-                rows.cells.extend(columns.iter().map(|column| task_cell(task, host, column.id)));
-                rows.count += 1;
-            },
-        )?;
+        let mut visit = |task: &Task<'_>| {
+            last = task.id;
+            let is_v1 = task.boot == BootId::default();
+            take_task(task, &views[usize::from(is_v1)], columns, host, rows);
+        };
+        let (host_id, pid) = (host.info.host, self.bounds.pid);
+        reader.for_each_task(host_id, self.table, pid, self.after_id, limit, &mut visit)?;
         self.after_id = last;
         // A full batch may have been the last one: then the next is empty, and the scan goes on to the next
         // host.
@@ -337,59 +337,49 @@ impl Scan {
 }
 
 fn host_cell(host: &HostRecord, id: ColumnId) -> OwnedCell {
-    let known =
-        |number: u64| if number == 0 { OwnedCell::Null } else { OwnedCell::Int(number.cast_signed()) };
+    let known = |number: u64| if number == 0 { OwnedCell::Null } else { number.cast_signed().into() };
+    let info = &host.info;
     match id {
-        ColumnId::Host => OwnedCell::Text(String::from(&*host.info.hostname).into()),
-        ColumnId::HostId => OwnedCell::Text(host.info.host.to_string().into()),
-        ColumnId::BootId if host.info.boot == BootId::default() => OwnedCell::Null,
-        ColumnId::BootId => OwnedCell::Text(host.info.boot.to_string().into()),
-        ColumnId::Kernel => text(&host.info.kernel),
-        ColumnId::Arch => text(&host.info.arch),
-        ColumnId::Agent => text(&host.info.agent),
-        ColumnId::SourceReason => text(&host.info.source_reason),
-        ColumnId::CpuCount => known(host.info.cpu_count.into()),
-        ColumnId::IntervalNs => known(host.info.interval_ns),
-        ColumnId::Trust => OwnedCell::Text(host.trust.name().into()),
+        ColumnId::Host => info.hostname.to_string().into(),
+        ColumnId::HostId => info.host.to_string().into(),
+        ColumnId::BootId if info.boot == BootId::default() => OwnedCell::Null,
+        ColumnId::BootId => info.boot.to_string().into(),
+        ColumnId::Kernel => text(&info.kernel),
+        ColumnId::Arch => text(&info.arch),
+        ColumnId::Agent => text(&info.agent),
+        ColumnId::SourceReason => text(&info.source_reason),
+        ColumnId::CpuCount => known(info.cpu_count.into()),
+        ColumnId::IntervalNs => known(info.interval_ns),
+        ColumnId::Trust => host.trust.name().into(),
         ColumnId::FirstNs => host.first_wall_ns.map_or(OwnedCell::Null, OwnedCell::Int),
         ColumnId::LastNs => host.last_wall_ns.map_or(OwnedCell::Null, OwnedCell::Int),
         _ => OwnedCell::Null,
     }
 }
 
-fn task_cell(task: &Task<'_>, host: &HostRecord, id: ColumnId) -> OwnedCell {
-    // v1 devices send neither start times nor anything about a process but its name and id.
-    let is_v1 = task.boot == BootId::default();
-    let known = |number: i64| if is_v1 { OwnedCell::Null } else { OwnedCell::Int(number) };
-    let (key, info) = (task.process.key, &task.process.info);
-    match id {
-        ColumnId::Host => OwnedCell::Text(String::from(&*host.info.hostname).into()),
-        ColumnId::HostId => OwnedCell::Text(host.info.host.to_string().into()),
-        ColumnId::BootId | ColumnId::User if is_v1 => OwnedCell::Null,
-        ColumnId::BootId => OwnedCell::Text(task.boot.to_string().into()),
-        ColumnId::Pid => OwnedCell::Int(key.pid.into()),
-        ColumnId::Tid => task.thread.map_or(OwnedCell::Null, |(key, _)| OwnedCell::Int(key.tid.into())),
-        ColumnId::StartNs => known(task.thread.map_or(key.start_ns, |(key, _)| key.start_ns).cast_signed()),
-        ColumnId::ParentPid => known(task.process.parent_pid.into()),
-        ColumnId::Name => match &task.thread {
-            Some((_, comm)) => text(&comm.to_str_lossy()),
-            None => text(&info.name),
-        },
-        ColumnId::ProcessName => text(&info.name),
-        ColumnId::Uid => known(info.uid.into()),
-        ColumnId::User => text(info.user_name().unwrap_or_default()),
-        ColumnId::Service => text(&info.service()),
-        ColumnId::Pod => text(&CgroupNames::of(&info.cgroup).pod()),
-        ColumnId::Interpreter => text(&info.interpreter),
-        ColumnId::Cgroup => text(&info.cgroup),
-        ColumnId::Container => text(&info.container),
-        ColumnId::Cmdline => text(&info.cmdline),
-        ColumnId::IsKernel => known(info.is_kernel.into()),
-        ColumnId::Session => info.session.map_or(OwnedCell::Null, |number| OwnedCell::Int(number.into())),
-        ColumnId::Product => text(&info.product),
-        ColumnId::PriorityClass => text(&info.priority_class().unwrap_or_default()),
-        _ => OwnedCell::Null,
-    }
+/// The cells of a task are those of a row of an interval in which it did nothing.
+fn take_task(
+    task: &Task<'_>,
+    view: &IntervalView<'_>,
+    columns: &[&'static Column],
+    host: &HostRecord,
+    rows: &mut CellRows,
+) {
+    let process = task.process.idle(0).row();
+    let thread = task.thread.map(|(key, comm)| {
+        let process = process.key;
+        ThreadInterval { key, process, comm, ..ThreadInterval::default() }
+    });
+    let cell = |id: ColumnId| match (id, &thread) {
+        (ColumnId::BootId, _) if task.boot == BootId::default() => OwnedCell::Null,
+        (ColumnId::BootId, _) => task.boot.to_string().into(),
+        (ColumnId::HostId, _) => host.info.host.to_string().into(),
+        (ColumnId::ProcessName, _) | (ColumnId::Name, None) => text(&process.info.name),
+        (_, Some(thread)) => view.thread(thread, id).into_owned(),
+        (_, None) => view.process(&process, id).into_owned(),
+    };
+    rows.cells.extend(columns.iter().map(|column| cell(column.id)));
+    rows.count += 1;
 }
 
 /// A text, or no data where it is empty.
@@ -419,16 +409,15 @@ fn take_rows(
         rows.cells.extend(cells.map(|(column, shared)| shared.clone().unwrap_or_else(|| cell(column.id))));
         rows.count += 1;
     };
+    macro_rules! take_all {
+        ($rows:ident $cell:ident) => {
+            interval.$rows.iter().for_each(|row| take(&|id| view.$cell(row, id).into_owned()))
+        };
+    }
     match table {
-        Tables::PROCESS_INTERVAL => {
-            interval.processes.iter().for_each(|row| take(&|id| view.process(row, id).into_owned()));
-        }
-        Tables::THREAD_INTERVAL => {
-            interval.threads.iter().for_each(|row| take(&|id| view.thread(row, id).into_owned()));
-        }
-        Tables::CPU_INTERVAL => {
-            interval.cpus.iter().for_each(|row| take(&|id| view.cpu(row, id).into_owned()));
-        }
+        Tables::PROCESS_INTERVAL => take_all!(processes process),
+        Tables::THREAD_INTERVAL => take_all!(threads thread),
+        Tables::CPU_INTERVAL => take_all!(cpus cpu),
         Tables::WAIT_INTERVAL => {
             for row in &interval.threads {
                 for (reason, ns) in row.sched.waits.iter() {
@@ -436,12 +425,8 @@ fn take_rows(
                 }
             }
         }
-        Tables::IRQ_INTERVAL => {
-            interval.irqs.iter().for_each(|row| take(&|id| view.irq(row, id).into_owned()));
-        }
-        Tables::CGROUP_INTERVAL => {
-            interval.cgroups.iter().for_each(|row| take(&|id| view.cgroup(row, id).into_owned()));
-        }
+        Tables::IRQ_INTERVAL => take_all!(irqs irq),
+        Tables::CGROUP_INTERVAL => take_all!(cgroups cgroup),
         _ => take(&|id| view.host(id).into_owned()),
     }
 }
