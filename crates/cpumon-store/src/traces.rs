@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use cpumon_model::HostId;
+#[cfg(feature = "json")]
+use cpumon_model::nanos;
 use rusqlite::{Connection, Row, params};
 
 use crate::error::{At, Result, sibling};
@@ -21,7 +23,7 @@ const SELECT: &str = "SELECT trace.id, host.key, hash, wall_ns, first_wall_ns, l
 #[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), schema(as = StoredTrace))]
 pub struct TraceRecord {
     /// Its number, which is never given to another one: `/api/v1/traces/{id}/file` has the file. Text in JSON.
-    #[cfg_attr(feature = "json", serde(with = "cpumon_model::nanos"), schema(value_type = String))]
+    #[cfg_attr(feature = "json", serde(with = "nanos"), schema(value_type = String))]
     pub id: i64,
     /// The host that it shows.
     pub host: HostId,
@@ -29,32 +31,16 @@ pub struct TraceRecord {
     #[cfg_attr(feature = "json", serde(skip))]
     pub hash: [u8; 32],
     /// When what caused it happened, ns since the UNIX epoch, on the receiver's time line as the host's intervals.
-    #[cfg_attr(
-        feature = "json",
-        serde(rename = "at_ns", with = "cpumon_model::nanos"),
-        schema(value_type = cpumon_model::nanos::Nanos)
-    )]
+    #[cfg_attr(feature = "json", serde(rename = "at_ns", with = "nanos"), schema(value_type = nanos::Nanos))]
     pub wall_ns: i64,
     /// Its first moment.
-    #[cfg_attr(
-        feature = "json",
-        serde(rename = "first_ns", with = "cpumon_model::nanos"),
-        schema(value_type = cpumon_model::nanos::Nanos)
-    )]
+    #[cfg_attr(feature = "json", serde(rename = "first_ns", with = "nanos"), schema(value_type = nanos::Nanos))]
     pub first_wall_ns: i64,
     /// Its last moment.
-    #[cfg_attr(
-        feature = "json",
-        serde(rename = "last_ns", with = "cpumon_model::nanos"),
-        schema(value_type = cpumon_model::nanos::Nanos)
-    )]
+    #[cfg_attr(feature = "json", serde(rename = "last_ns", with = "nanos"), schema(value_type = nanos::Nanos))]
     pub last_wall_ns: i64,
     /// When it was received, by the receiver's clock.
-    #[cfg_attr(
-        feature = "json",
-        serde(rename = "received_ns", with = "cpumon_model::nanos"),
-        schema(value_type = cpumon_model::nanos::Nanos)
-    )]
+    #[cfg_attr(feature = "json", serde(rename = "received_ns", with = "nanos"), schema(value_type = nanos::Nanos))]
     pub received_wall_ns: i64,
     /// Why it was written, as the device says: a rule of `--flight-when`, `request`, `SIGUSR1`, or `recorded by a user`.
     pub reason: String,

@@ -19,7 +19,7 @@ pub(super) const MAX_HELD_BYTES: usize = 128 << 20;
 pub(super) const MAX_TRIED: u32 = 16;
 
 /// A chunk, decoded as deep as it was needed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Loaded {
     /// `None`: nothing was read, or not to its end.
     id: Option<i64>,
@@ -163,23 +163,14 @@ impl Chunks {
             let others = self.loaded.iter_mut().enumerate().filter(|(at, _)| Some(*at) != kept);
             let oldest = others.filter(|(_, loaded)| held(loaded) > 0).min_by_key(|(_, loaded)| loaded.used);
             let Some((_, oldest)) = oldest else { return };
-            (oldest.id, oldest.used, oldest.chunk) = (None, 0, Chunk::default());
+            *oldest = Loaded::default();
         }
     }
 
     /// Index for another chunk: a new one, or that of the chunk not used for longest.
     fn slot(&mut self) -> usize {
         if self.loaded.len() < MAX_LOADED {
-            let empty = Loaded {
-                id: None,
-                boot: BootRow(0),
-                what: What::Meta,
-                filter: ProcessFilter::All,
-                has_sched: false,
-                chunk: Chunk::default(),
-                used: 0,
-            };
-            self.loaded.push(empty);
+            self.loaded.push(Loaded::default());
             return self.loaded.len() - 1;
         }
         let oldest = self.loaded.iter().enumerate().min_by_key(|(_, loaded)| loaded.used);

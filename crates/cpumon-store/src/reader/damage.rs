@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use cpumon_model::HostId;
+#[cfg(feature = "json")]
+use cpumon_model::nanos;
 
 use crate::codec::varint::Malformed;
 use crate::error::is_damage;
@@ -19,18 +21,10 @@ pub struct Damage {
     /// The host.
     pub host: HostId,
     /// End of the first interval in it, ns since the epoch on the host's time line.
-    #[cfg_attr(
-        feature = "json",
-        serde(rename = "first_end_ns", with = "cpumon_model::nanos"),
-        schema(value_type = cpumon_model::nanos::Nanos)
-    )]
+    #[cfg_attr(feature = "json", serde(rename = "first_end_ns", with = "nanos"), schema(value_type = nanos::Nanos))]
     pub first_end_wall_ns: i64,
     /// End of the last one.
-    #[cfg_attr(
-        feature = "json",
-        serde(rename = "last_end_ns", with = "cpumon_model::nanos"),
-        schema(value_type = cpumon_model::nanos::Nanos)
-    )]
+    #[cfg_attr(feature = "json", serde(rename = "last_end_ns", with = "nanos"), schema(value_type = nanos::Nanos))]
     pub last_end_wall_ns: i64,
     /// Intervals in it; `None`: not known.
     pub intervals: Option<u64>,
@@ -175,9 +169,7 @@ impl ReadError {
     pub(super) fn into_damage(self) -> Result<String, Self> {
         match self {
             Self::Sql(error) if !is_damage(&error) => Err(Self::Sql(error)),
-            Self::Sql(error) => Ok(error.to_string()),
-            Self::Malformed(malformed) => Ok(malformed.to_string()),
-            Self::Inconsistent(what) => Ok(what.to_owned()),
+            damage => Ok(damage.to_string()),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Which of a host's time is missing: the holes that are recorded, and those between intervals that nothing explains.
 
+#[cfg(feature = "json")]
+use cpumon_model::nanos;
 use cpumon_model::{Flags, HostId, Interval};
 use rusqlite::params;
 
@@ -14,21 +16,13 @@ use crate::rows::{HostRow, all_rows, signed};
 #[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema))]
 pub struct Gap {
     /// Start, ns since the epoch, on the time line of the host's intervals.
-    #[cfg_attr(
-        feature = "json",
-        serde(rename = "begin_ns", with = "cpumon_model::nanos"),
-        schema(value_type = cpumon_model::nanos::Nanos)
-    )]
+    #[cfg_attr(feature = "json", serde(rename = "begin_ns", with = "nanos"), schema(value_type = nanos::Nanos))]
     pub begin_wall_ns: i64,
     /// End, on the same time line.
-    #[cfg_attr(
-        feature = "json",
-        serde(rename = "end_ns", with = "cpumon_model::nanos"),
-        schema(value_type = cpumon_model::nanos::Nanos)
-    )]
+    #[cfg_attr(feature = "json", serde(rename = "end_ns", with = "nanos"), schema(value_type = nanos::Nanos))]
     pub end_wall_ns: i64,
     /// The device's own clock minus the receiver's time line, ns.
-    #[cfg_attr(feature = "json", serde(with = "cpumon_model::nanos"), schema(value_type = cpumon_model::nanos::Nanos))]
+    #[cfg_attr(feature = "json", serde(with = "nanos"), schema(value_type = nanos::Nanos))]
     pub wall_shift_ns: i64,
     /// Intervals that are known to be missing; 0 if they were not counted.
     pub intervals: u64,

@@ -86,12 +86,7 @@ impl Reader {
     fn read_error(&self, error: ReadError) -> StoreError {
         match error {
             ReadError::Sql(source) => StoreError::sqlite("read intervals", &self.path, source),
-            ReadError::Malformed(malformed) => {
-                StoreError::Corrupt { path: self.path.clone(), detail: malformed.to_string() }
-            }
-            ReadError::Inconsistent(what) => {
-                StoreError::Corrupt { path: self.path.clone(), detail: what.to_owned() }
-            }
+            damage => StoreError::Corrupt { path: self.path.clone(), detail: damage.to_string() },
         }
     }
 
@@ -114,14 +109,9 @@ impl Reader {
 
     /// The interval of a host that covers `wall_ns` (begin < `wall_ns` ≤ end); `None` in a gap.
     pub fn interval_at(&self, host: HostId, wall_ns: i64) -> Result<Option<Interval>> {
-        Ok(self.stored_at(host, wall_ns)?.map(|stored| stored.interval))
-    }
-
-    /// [`Reader::interval_at`] with receipt time and losses.
-    pub fn stored_at(&self, host: HostId, wall_ns: i64) -> Result<Option<StoredInterval>> {
         // One nanosecond earlier, because a range does not include its start.
-        let next = self.first_in(&Query::new(host).range(wall_ns.saturating_sub(1), i64::MAX))?;
-        Ok(next.filter(|next| next.interval.begin.wall_ns < wall_ns))
+        let next = self.next_interval(host, wall_ns.saturating_sub(1))?;
+        Ok(next.filter(|next| next.begin.wall_ns < wall_ns))
     }
 
     /// The first interval of a host that ends after `wall_ns`.

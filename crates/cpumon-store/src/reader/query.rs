@@ -1,6 +1,8 @@
 //! [`Query`] selects the intervals of a host that are read: in which range of time, with which detail ([`What`]), and of which processes.
 //! [`HostRecord`] and [`BootSpan`] describe the hosts and boots that a store has.
 
+#[cfg(feature = "json")]
+use cpumon_model::nanos;
 use cpumon_model::{BootId, HostId, HostInfo, HostStatus, Moment, ProcessInfo, ProcessKey, Trust};
 
 /// A range of time, ns since the UNIX epoch: after `since_ns`, up to and including `until_ns`.
@@ -10,10 +12,10 @@ use cpumon_model::{BootId, HostId, HostInfo, HostStatus, Moment, ProcessInfo, Pr
 #[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema))]
 pub struct TimeRange {
     /// Start, not in the range itself.
-    #[cfg_attr(feature = "json", serde(with = "cpumon_model::nanos"), schema(value_type = cpumon_model::nanos::Nanos))]
+    #[cfg_attr(feature = "json", serde(with = "nanos"), schema(value_type = nanos::Nanos))]
     pub since_ns: i64,
     /// End, which is in the range.
-    #[cfg_attr(feature = "json", serde(with = "cpumon_model::nanos"), schema(value_type = cpumon_model::nanos::Nanos))]
+    #[cfg_attr(feature = "json", serde(with = "nanos"), schema(value_type = nanos::Nanos))]
     pub until_ns: i64,
 }
 
@@ -176,18 +178,12 @@ pub struct HostRecord {
     /// How its data came in.
     pub trust: Trust,
     /// End of its first interval in the store, ns since the epoch; `None` if all are gone.
-    #[cfg_attr(
-        feature = "json",
-        serde(rename = "first_ns", with = "cpumon_model::nanos::if_known"),
-        schema(value_type = Option<cpumon_model::nanos::Nanos>)
-    )]
+    #[cfg_attr(feature = "json", serde(rename = "first_ns", with = "nanos::if_known"))]
+    #[cfg_attr(feature = "json", schema(value_type = Option<nanos::Nanos>))]
     pub first_wall_ns: Option<i64>,
     /// End of its last interval.
-    #[cfg_attr(
-        feature = "json",
-        serde(rename = "last_ns", with = "cpumon_model::nanos::if_known"),
-        schema(value_type = Option<cpumon_model::nanos::Nanos>)
-    )]
+    #[cfg_attr(feature = "json", serde(rename = "last_ns", with = "nanos::if_known"))]
+    #[cfg_attr(feature = "json", schema(value_type = Option<nanos::Nanos>))]
     pub last_wall_ns: Option<i64>,
 }
 
