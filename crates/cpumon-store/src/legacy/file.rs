@@ -4,6 +4,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use rusqlite::fallible_streaming_iterator::FallibleStreamingIterator as _;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Rows, Statement};
 
@@ -229,18 +230,12 @@ pub(super) struct LegacyThread {
     pub kernel_ms: i64,
 }
 
-#[derive(Copy, Clone)]
-enum Unfit {
-    WrongType,
-    OutOfRange,
-}
-
 impl LegacyThread {
-    fn parse(row: &Row<'_>) -> Result<Self, Unfit> {
-        let tid = integer(row, 1).ok_or(Unfit::WrongType)?;
-        let user_ms = integer(row, 2).ok_or(Unfit::WrongType)?;
-        let kernel_ms = integer(row, 3).ok_or(Unfit::WrongType)?;
-        Ok(Self { tid: tid.try_into().map_err(|_| Unfit::OutOfRange)?, user_ms, kernel_ms })
+    fn parse(row: &Row<'_>, odd: &mut OddRows) -> Option<Self> {
+        let values = || Some((integer(row, 1)?, integer(row, 2)?, integer(row, 3)?));
+        let (tid, user_ms, kernel_ms) = odd_or(values(), &mut odd.wrong_type)?;
+        let tid = odd_or(tid.try_into().ok(), &mut odd.out_of_range)?;
+        Some(Self { tid, user_ms, kernel_ms })
     }
 }
 
@@ -248,8 +243,8 @@ impl LegacyThread {
 pub(super) struct ThreadCursor<'s> {
     file: &'s LegacyFile,
     rows: Rows<'s>,
-    /// The current thread row and the process row that it belongs to; `None` at the end.
-    at: Option<(i64, Result<LegacyThread, Unfit>)>,
+    /// The process row that the current thread row belongs to; `None` at the end.
+    at: Option<i64>,
     /// Thread rows that have a process row.
     pub seen: u64,
 }
@@ -277,10 +272,7 @@ impl<'s> ThreadCursor<'s> {
     fn advance(&mut self) -> Result<(), ImportError> {
         let read = self.file.read_error("Threads");
         let row = self.rows.next().map_err(&read)?;
-        self.at = match row {
-            Some(row) => Some((row.get(0).map_err(&read)?, LegacyThread::parse(row))),
-            None => None,
-        };
+        self.at = row.map(|row| row.get(0)).transpose().map_err(&read)?;
         self.seen += u64::from(self.at.is_some());
         Ok(())
     }
@@ -292,11 +284,9 @@ impl<'s> ThreadCursor<'s> {
         take: &mut dyn FnMut(&LegacyThread, &mut OddRows),
         odd: &mut OddRows,
     ) -> Result<(), ImportError> {
-        while let Some((_, parsed)) = self.at.as_ref().filter(|(at, _)| *at == idx) {
-            match parsed {
-                Ok(thread) => take(thread, odd),
-                Err(Unfit::WrongType) => odd.wrong_type += 1,
-                Err(Unfit::OutOfRange) => odd.out_of_range += 1,
+        while self.at == Some(idx) {
+            if let Some(thread) = self.rows.get().and_then(|row| LegacyThread::parse(row, odd)) {
+                take(&thread, odd);
             }
             self.advance()?;
         }
