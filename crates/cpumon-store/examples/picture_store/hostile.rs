@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
-use cpumon_model::{
-    CpuInterval, CpuTimes, Delta, Fields, HostId, HostInfo, Interval, Ledger, Life, ProcessInfo,
-    ProcessInterval, ProcessKey, SourceKind, Trust,
-};
+use cpumon_model::{Delta, HostId, Interval, Life, ProcessInfo, ProcessInterval, ProcessKey};
 use cpumon_store::Writer;
 
-use crate::{BootId, SECOND, moment};
+use crate::{SECOND, account, blank, moment, put};
 
 const SECONDS: u64 = 25;
 /// Short-lived processes of a second, each with a name of its own: 50,000 in all.
@@ -65,29 +62,10 @@ fn interval(host: u8, names: &[String], second: u64) -> Interval {
             process(pid, &format!("program-{nth:05}"), 100_000, Life::BornEnded)
         }));
     }
-    let run_ns: i64 = processes.iter().map(|row| row.delta.run_ns).sum();
-    let capacity_ns = 2 * SECOND.cast_signed();
-    let idle_ns = capacity_ns - run_ns;
-    let times = CpuTimes {
-        user_ns: (run_ns / 2).unsigned_abs(),
-        idle_ns: (idle_ns / 2).unsigned_abs(),
-        ..CpuTimes::default()
-    };
-    Interval {
-        host: HostId([host; 16]),
-        boot: BootId([host; 16]),
-        sequence: second,
-        source: SourceKind::Bpf,
-        fields: Fields::all() - Fields::HISTOGRAMS - Fields::IRQ,
-        begin: moment(second - 1),
-        end: moment(second),
-        thread_count: 2_013,
-        process_count: 2_013,
-        cpus: (0..2).map(|cpu| CpuInterval { cpu, times, ..CpuInterval::default() }).collect(),
-        ledger: Ledger { capacity_ns, threads_ns: run_ns, idle_ns, ..Ledger::default() },
-        processes,
-        ..Interval::default()
-    }
+    let mut one = blank(HostId([host; 16]), host, second, [moment(second - 1), moment(second)]);
+    (one.thread_count, one.process_count, one.processes) = (2_013, 2_013, processes);
+    account(&mut one, 2 * SECOND.cast_signed());
+    one
 }
 
 /// The first host has 50,000 groups; of each name there is a host more.
@@ -95,17 +73,7 @@ pub fn make(writer: &mut Writer) -> Result<(), Box<dyn std::error::Error>> {
     let names = names();
     for (host, name) in (1..).zip(&names) {
         for second in 1..=if host == 1 { SECONDS } else { 2 } {
-            let one = interval(host, &names, second);
-            let info = HostInfo {
-                host: one.host,
-                boot: one.boot,
-                hostname: name.as_str().into(),
-                kernel: name.as_str().into(),
-                cpu_count: 2,
-                interval_ns: SECOND,
-                ..HostInfo::default()
-            };
-            writer.put_received(&info, Trust::Local, None, &one, one.end.wall_ns)?;
+            put(writer, name, name, &interval(host, &names, second))?;
         }
     }
     Ok(())

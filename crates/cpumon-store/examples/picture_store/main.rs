@@ -90,19 +90,41 @@ fn process(
     into.processes.push(row);
 }
 
-fn interval(second: u64) -> Interval {
-    let mut one = Interval {
-        host: HostId(*b"cpumon picture 1"),
-        boot: BootId([1; 16]),
-        sequence: second,
-        source: SourceKind::Bpf,
-        fields: Fields::all() - Fields::HISTOGRAMS - Fields::IRQ,
-        begin: moment(second - 1),
-        end: moment(second),
-        thread_count: 84,
-        process_count: 31,
-        ..Interval::default()
+/// An interval without rows.
+fn blank(host: HostId, boot: u8, sequence: u64, [begin, end]: [Moment; 2]) -> Interval {
+    let (boot, source) = (BootId([boot; 16]), SourceKind::Bpf);
+    let fields = Fields::all() - Fields::HISTOGRAMS - Fields::IRQ;
+    Interval { host, boot, sequence, source, fields, begin, end, ..Interval::default() }
+}
+
+/// Two CPUs on which the processes ran, and the ledger of it.
+fn account(one: &mut Interval, capacity_ns: i64) {
+    let run_ns: i64 = one.processes.iter().map(|row| row.delta.run_ns).sum();
+    let idle_ns = capacity_ns - run_ns;
+    let each = |ns: i64| (ns / 2).unsigned_abs();
+    let times = CpuTimes { user_ns: each(run_ns), idle_ns: each(idle_ns), ..CpuTimes::default() };
+    one.cpus = (0..2).map(|cpu| CpuInterval { cpu, times, ..CpuInterval::default() }).collect();
+    one.ledger = Ledger { capacity_ns, threads_ns: run_ns, idle_ns, ..Ledger::default() };
+}
+
+/// Puts an interval of the host with this name.
+fn put(writer: &mut Writer, hostname: &str, kernel: &str, one: &Interval) -> cpumon_store::Result<()> {
+    let info = HostInfo {
+        host: one.host,
+        boot: one.boot,
+        hostname: hostname.into(),
+        kernel: kernel.into(),
+        cpu_count: 2,
+        interval_ns: one.duration_ns(),
+        ..HostInfo::default()
     };
+    writer.put_received(&info, Trust::Local, None, one, one.end.wall_ns).map(drop)
+}
+
+fn interval(second: u64) -> Interval {
+    let host = HostId(*b"cpumon picture 1");
+    let mut one = blank(host, 1, second, [moment(second - 1), moment(second)]);
+    (one.thread_count, one.process_count) = (84, 31);
     process(&mut one, (100, "database"), (4, 220), (Life::Alive, 70));
     process(&mut one, (200, "encoder"), (2, 7 * wave(second, 120)), (Life::Alive, 1000));
     if JOB.contains(&second) {
@@ -152,43 +174,20 @@ fn of_night(host: usize, second: u64) -> Interval {
         Moment { mono_ns: second * SECOND, boot_ns: second * SECOND, wall_ns }
     };
     let number = u8::try_from(host).unwrap_or(0);
-    let mut one = Interval {
-        host: HostId([number + 1; 16]),
-        boot: BootId([number + 1; 16]),
-        sequence: second / NIGHT_STEP,
-        source: SourceKind::Bpf,
-        fields: Fields::all() - Fields::HISTOGRAMS - Fields::IRQ,
-        begin: at(second - NIGHT_STEP),
-        end: at(second),
-        ..Interval::default()
-    };
+    let times = [at(second - NIGHT_STEP), at(second)];
+    let mut one = blank(HostId([number + 1; 16]), number + 1, second / NIGHT_STEP, times);
     process(&mut one, (100, "service"), (1, NIGHT_HOSTS[host].1 * NIGHT_STEP), (Life::Alive, 70));
     if host == 1 && BACKUP.contains(&second) {
         process(&mut one, (400, "backup"), (2, 1_800 * NIGHT_STEP), (Life::Alive, 0));
     }
-    let run_ns: i64 = one.processes.iter().map(|row| row.delta.run_ns).sum();
-    let capacity_ns = (2 * NIGHT_STEP * SECOND).cast_signed();
-    let idle_ns = capacity_ns - run_ns;
-    let each = |ns: i64| (ns / 2).unsigned_abs();
-    let times = CpuTimes { user_ns: each(run_ns), idle_ns: each(idle_ns), ..CpuTimes::default() };
-    one.cpus = (0..2).map(|cpu| CpuInterval { cpu, times, ..CpuInterval::default() }).collect();
-    one.ledger = Ledger { capacity_ns, threads_ns: run_ns, idle_ns, ..Ledger::default() };
+    account(&mut one, (2 * NIGHT_STEP * SECOND).cast_signed());
     one
 }
 
 fn make_night(writer: &mut Writer) -> Result<(), Box<dyn std::error::Error>> {
     for (host, (name, _)) in NIGHT_HOSTS.iter().enumerate() {
         for second in (NIGHT_STEP..=NIGHT_SECONDS).step_by(10) {
-            let one = of_night(host, second);
-            let info = HostInfo {
-                host: one.host,
-                boot: one.boot,
-                hostname: (*name).into(),
-                cpu_count: 2,
-                interval_ns: NIGHT_STEP * SECOND,
-                ..HostInfo::default()
-            };
-            writer.put_received(&info, Trust::Local, None, &one, one.end.wall_ns)?;
+            put(writer, name, "", &of_night(host, second))?;
         }
         writer.compact_host(of_night(host, NIGHT_STEP).host)?;
     }
@@ -205,17 +204,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         _ => {}
     }
     for second in (1..=SECONDS).filter(|second| !HOLE.contains(second)) {
-        let one = interval(second);
-        let info = HostInfo {
-            host: one.host,
-            boot: one.boot,
-            hostname: "picture".into(),
-            kernel: "Linux 6.18".into(),
-            cpu_count: 2,
-            interval_ns: SECOND,
-            ..HostInfo::default()
-        };
-        writer.put_received(&info, Trust::Local, None, &one, one.end.wall_ns)?;
+        put(&mut writer, "picture", "Linux 6.18", &interval(second))?;
     }
     writer.compact_host(interval(1).host)?;
     Ok(())
