@@ -2,8 +2,8 @@
 #![no_main]
 
 use cpumon_collect::nt::{
-    CycleComparison, CycleSnapshot, Passes, Processes, ReportedProcess, ReportedThread, Services, SystemStart, counted_text,
-    name_of_thread, read_cpus, scrubbed_command_line,
+    CycleComparison, CycleSnapshot, Passes, Processes, Services, SystemStart, counted_text, name_of_thread,
+    read_cpus, scrubbed_command_line,
 };
 use cpumon_model::{ProcessInfo, Snapshot};
 
@@ -13,8 +13,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let _ = read_cpus(bytes, 0, &mut into.cpus);
     // At address 0 names are offsets, which a fuzzer finds.
     for record in Processes::new(bytes, 0).map_while(Result::ok) {
-        let row = ReportedProcess::from(&record);
-        passes.add(&row, record.threads().map(ReportedThread::from), ProcessInfo::default, &mut into);
+        passes.add(&record.process, record.threads(), ProcessInfo::default, &mut into);
     }
     let mut services = Services::default();
     let count = bytes.first().map_or(0, |count| usize::from(*count));

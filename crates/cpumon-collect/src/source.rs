@@ -53,6 +53,9 @@ impl std::fmt::Debug for Opened {
     }
 }
 
+/// User id of a process whose user is not known: the kernel's overflow id (`user_namespaces(7)`).
+pub(crate) const UNKNOWN_UID: u32 = 65_534;
+
 /// One thing that a [`TraceRecorder`](crate::TraceRecorder) has read.
 #[derive(Clone, Debug)]
 pub enum TraceItem {

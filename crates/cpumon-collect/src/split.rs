@@ -2,6 +2,8 @@
 //! (kernel/sched/cputime.c) scales the samples to the run time for /proc, then cuts the result down to ticks. This does the same
 //! without the cut: user and system time add up to the run time and never fall.
 
+use cpumon_model::Counters;
+
 /// The last split of one task. Zero for a new one.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Split {
@@ -26,6 +28,26 @@ impl Split {
         let system_ns = u64::try_from(share).unwrap_or(u64::MAX).clamp(before.system_ns, highest);
         Self { user_ns: run_ns - system_ns, system_ns }
     }
+
+    /// That of counters.
+    pub(crate) fn of(counters: &Counters) -> Self {
+        Self { user_ns: counters.user_ns, system_ns: counters.system_ns }
+    }
+}
+
+/// Turns user and system time that were sampled at the tick into a split of the run time, not behind that of `before`, the settled
+/// counters of the same task. User time is cut to whole µs, the rest counts as system time: the split is sampled anyway, and small
+/// numbers are short on the wire.
+pub(crate) fn settle(counters: &mut Counters, before: &Counters) {
+    // The run time did not grow, so its split must not move.
+    if before.user_ns.checked_add(before.system_ns) == Some(counters.run_ns) {
+        (counters.user_ns, counters.system_ns) = (before.user_ns, before.system_ns);
+        return;
+    }
+    let split = Split::of(before).advance(counters.user_ns, counters.system_ns, counters.run_ns);
+    // `before.user_ns` is whole µs, so cutting does not fall behind it.
+    counters.user_ns = split.user_ns - split.user_ns % 1_000;
+    counters.system_ns = counters.run_ns - counters.user_ns;
 }
 
 #[cfg(test)]

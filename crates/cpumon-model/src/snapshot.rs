@@ -23,6 +23,18 @@ pub struct Moment {
     pub wall_ns: i64,
 }
 
+impl Moment {
+    /// The instant this much earlier.
+    #[must_use]
+    pub fn before(self, ns: u64) -> Self {
+        Self {
+            mono_ns: self.mono_ns.saturating_sub(ns),
+            boot_ns: self.boot_ns.saturating_sub(ns),
+            wall_ns: self.wall_ns.saturating_sub_unsigned(ns),
+        }
+    }
+}
+
 /// The source that measured.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -393,6 +405,12 @@ impl Snapshot {
             cgroups: emptied(&mut self.cgroups),
             ..Self::default()
         };
+    }
+
+    /// Sets the counts of threads and processes: those of the lists, which have all.
+    pub fn count_tasks(&mut self) {
+        self.thread_count = u32::try_from(self.threads.len()).unwrap_or(u32::MAX);
+        self.process_count = u32::try_from(self.processes.len()).unwrap_or(u32::MAX);
     }
 
     /// Puts the lists into the order that [`crate::Interval::between`] needs. Cheap when they are sorted already.

@@ -81,8 +81,7 @@ impl SessionAccounts {
         into.fields.set(Fields::WAITS, probes.contains(Probes::WAITS));
         into.fields.set(Fields::IRQ, has_interrupts);
         into.irq_in_run_time = !has_interrupts;
-        into.thread_count = u32::try_from(into.threads.len()).unwrap_or(u32::MAX);
-        into.process_count = u32::try_from(into.processes.len()).unwrap_or(u32::MAX);
+        into.count_tasks();
         into.exited_total = self.exited;
         self.count(probes, into);
         into.sort();
@@ -225,12 +224,14 @@ impl SessionAccounts {
         let key =
             one.life.key.unwrap_or_else(|| ThreadKey { tid: one.tid, start_ns: cut.start_ns(began_ns) });
         let (process, parent_pid, info, ends_process) = match one.process {
-            Some(process) => {
-                let now = self.lives.processes.get(&process.pid).filter(|now| now.number == process.number);
+            Some((pid, process)) => {
+                let now = self.lives.processes.get(&pid).filter(|now| now.number == process.number);
                 // A list may have shown it since.
-                let listed = now.and_then(|now| now.listed.clone()).or(process.listed);
-                let made = || ProcessKey { pid: process.pid, start_ns: cut.start_ns(process.began_ns) };
-                let (key, info) = listed.unwrap_or_else(|| (made(), process.info.unwrap_or_default()));
+                let listed = now.and_then(|now| now.listed.clone()).or_else(|| process.listed.clone());
+                let (key, info) = listed.unwrap_or_else(|| {
+                    let key = ProcessKey { pid, start_ns: cut.start_ns(process.began_ns) };
+                    (key, Arc::new(process.info(pid)))
+                });
                 (key, process.parent_pid, info, process.has_ended)
             }
             None => (

@@ -10,15 +10,13 @@ use cpumon_model::{
 };
 
 use crate::nt::comm_of;
-use crate::split::Split;
+use crate::source::UNKNOWN_UID;
+use crate::split::{Split, settle};
 
 /// Threads that are followed at one time. Further ones have the counters of the system's list.
 pub(super) const MAX_THREADS: usize = 1 << 16;
 /// Processes that are followed at one time.
 const MAX_PROCESSES: usize = 1 << 16;
-/// User id of processes whose user is unknown.
-const UNKNOWN_UID: u32 = 65_534;
-
 #[derive(Clone, Debug)]
 pub(super) struct ThreadLife {
     pub(super) task: TraceTask,
@@ -34,23 +32,23 @@ pub(super) struct ThreadLife {
     pub(super) base_ns: u64,
     /// User and kernel time by the system's count, sampled at ticks.
     pub(super) sampled: (u64, u64),
-    pub(super) split: Split,
+    /// What the last pass showed.
+    pub(super) shown: Counters,
     /// The pass that listed it last, and for how many passes no list has it.
     pub(super) seen: u64,
     pub(super) missed: u8,
 }
 
 impl ThreadLife {
-    /// Run time by mode, split in proportion to the ticks: whole µs of user time, so that the numbers are short on the wire.
+    /// Those of its account, with the run time split in proportion to the ticks.
     pub(super) fn counters(&mut self, of_account: Counters) -> Counters {
         // An interrupt that turns out to be its own takes nothing back that was shown.
-        let shown_ns = self.split.user_ns.saturating_add(self.split.system_ns);
-        let run_ns = self.base_ns.saturating_add(of_account.run_ns).max(shown_ns);
-        let (user, system) = self.sampled;
-        let split = self.split.advance(user, system, run_ns);
-        let user_ns = split.user_ns - split.user_ns % 1_000;
-        self.split = Split { user_ns, system_ns: run_ns - user_ns };
-        Counters { user_ns, system_ns: run_ns - user_ns, run_ns, ..of_account }
+        let run_ns = self.base_ns.saturating_add(of_account.run_ns).max(self.shown.run_ns);
+        let (user_ns, system_ns) = self.sampled;
+        let mut counters = Counters { user_ns, system_ns, run_ns, ..of_account };
+        settle(&mut counters, &self.shown);
+        self.shown = counters;
+        counters
     }
 }
 
@@ -116,7 +114,7 @@ impl Lives {
             priority: 0,
             base_ns: 0,
             sampled: (0, 0),
-            split: Split::default(),
+            shown: Counters::default(),
             seen: 0,
             missed: 0,
         };

@@ -15,11 +15,11 @@ use std::sync::Arc;
 use cpumon_events::windows::{Change, KernelEvent, PACKED_SWITCH, Payload, Provider, TickClock, hook_of};
 use cpumon_events::{Accounts, Tracker, up_to_zero};
 use cpumon_model::{
-    Comm, Counters, Interrupt, Leaves, ProcessInfo, ProcessKey, SchedEvent, SchedEventKind, SchedTimes,
-    TaskState, ThreadKey, TraceTask, WaitReason,
+    Comm, Counters, Interrupt, Leaves, ProcessKey, SchedEvent, SchedEventKind, SchedTimes, TaskState,
+    ThreadKey, TraceTask, WaitReason,
 };
 
-use self::lives::{CpuBases, HeldEvent, HeldEvents, Lives, ThreadLife};
+use self::lives::{CpuBases, HeldEvent, HeldEvents, Lives, ProcessLife, ThreadLife};
 
 /// `RTLostEvent`: events or buffers did not reach this session.
 const LOST: Provider =
@@ -75,22 +75,8 @@ struct Ended {
     state: TaskState,
     cpu: u16,
     end_ns: u64,
-    /// The life of its process, and whether it ended with this thread.
-    process: Option<EndedProcess>,
-}
-
-/// The process of an ended thread, as it was then.
-#[derive(Clone, Debug)]
-struct EndedProcess {
-    pid: u32,
-    number: u64,
-    has_ended: bool,
-    parent_pid: u32,
-    began_ns: Option<u64>,
-    /// `None`: no list had the process before the thread ended.
-    listed: Option<(ProcessKey, Arc<ProcessInfo>)>,
-    /// Otherwise the description in its events.
-    info: Option<Arc<ProcessInfo>>,
+    /// Id of its process, and the process as it was then.
+    process: Option<(u32, ProcessLife)>,
 }
 
 pub struct SessionAccounts {
@@ -181,9 +167,7 @@ impl SessionAccounts {
         self.held.push(at_ns, cpu, event);
         // Between the cut and the snapshot, all events after the cut wait, however many there are.
         if self.held.is_full() && !self.is_cut {
-            let mut held = std::mem::take(&mut self.held);
-            held.take_half(&mut |event| self.apply(event));
-            self.held = held;
+            self.apply_held(HeldEvents::take_half);
         }
     }
 
@@ -208,9 +192,7 @@ impl SessionAccounts {
 
     /// Brings all accounts to this time, which must not be before that of the last call.
     pub fn cut(&mut self, at_ns: u64) {
-        let mut held = std::mem::take(&mut self.held);
-        held.take(at_ns, &mut |event| self.apply(event));
-        self.held = held;
+        self.apply_held(|held, out| held.take(at_ns, out));
         self.tracker.cut(at_ns);
         self.now_ns = self.now_ns.max(at_ns);
         self.is_cut = true;
@@ -226,13 +208,18 @@ impl SessionAccounts {
 
     /// The lost events may be of any CPU, so every CPU may have missed some since the last processed one.
     fn lose(&mut self, until_ns: u64) {
-        let mut held = std::mem::take(&mut self.held);
-        held.take(until_ns, &mut |event| self.apply(event));
-        self.held = held;
+        self.apply_held(|held, out| held.take(until_ns, out));
         let from_ns = self.now_ns;
         for cpu in 0..self.cpu_count {
             self.tracker.lose(cpu, from_ns, u64::from(cpu == 0), until_ns.max(from_ns));
         }
+    }
+
+    /// Processes the events that `take` hands out.
+    fn apply_held(&mut self, take: impl FnOnce(&mut HeldEvents, &mut dyn FnMut(&HeldEvent))) {
+        let mut held = std::mem::take(&mut self.held);
+        take(&mut held, &mut |event| self.apply(event));
+        self.held = held;
     }
 
     fn apply(&mut self, held: &HeldEvent) {
@@ -330,19 +317,7 @@ impl SessionAccounts {
         let account = self.tracker.sink().thread(life.task).copied().unwrap_or_default();
         let counters = life.counters(account.counters());
         self.exited += &counters;
-        let process = life.pid.and_then(|pid| {
-            let of = self.lives.processes.get(&pid)?;
-            let info = of.listed.is_none().then(|| Arc::new(of.info(pid)));
-            Some(EndedProcess {
-                pid,
-                number: of.number,
-                has_ended: of.has_ended,
-                parent_pid: of.parent_pid,
-                began_ns: of.began_ns,
-                listed: of.listed.clone(),
-                info,
-            })
-        });
+        let process = life.pid.and_then(|pid| Some((pid, self.lives.processes.get(&pid)?.clone())));
         // A thread that no list and no event of its own named has no row that it could be in.
         if self.ended.len() >= MAX_ENDED || (process.is_none() && life.key.is_none()) {
             self.counts.exits_lost += 1;

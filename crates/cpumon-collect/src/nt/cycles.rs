@@ -61,13 +61,14 @@ impl CycleSnapshot {
     pub fn add(&mut self, answer: &[u8], address: u64) -> Result<(), NtError> {
         for record in Processes::new(answer, address) {
             let record = record?;
+            let process = record.process;
             self.processes.push(ProcessCycles {
                 key: ProcessKey {
-                    pid: record.pid,
-                    start_ns: SystemStart::default().ns_since(record.created),
+                    pid: process.pid,
+                    start_ns: SystemStart::default().ns_since(process.created),
                 },
                 name: text(record.name).into(),
-                tick_ns: ns(record.user).saturating_add(ns(record.kernel)),
+                tick_ns: ns(process.user).saturating_add(ns(process.kernel)),
                 cycles: record.cycles,
             });
         }

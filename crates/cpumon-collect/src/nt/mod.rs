@@ -18,11 +18,11 @@ pub use cycles::{
 };
 pub use names::{SERVICE_BYTES, Services, ThreadNames, scrubbed_command_line};
 pub(crate) use pass::comm_of;
-pub use pass::{Passes, ReportedProcess, ReportedThread, SystemStart, priority};
+pub use pass::{Passes, SystemStart};
 pub use products::{Images, Products, is_plain_path, product_text};
 pub use records::{
-    NtError, PROCESS_BYTES, ProcessRecord, Processes, THREAD_BYTES, ThreadRecord, counted_text,
-    name_of_thread, text,
+    NtError, PROCESS_BYTES, ProcessRecord, Processes, ReportedProcess, ReportedThread, THREAD_BYTES,
+    counted_text, name_of_thread, priority, text,
 };
 
 /// A little-endian part of `bytes`, if it is there.

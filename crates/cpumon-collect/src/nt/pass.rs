@@ -11,7 +11,8 @@ use cpumon_model::{
 
 use super::names::Services;
 use super::ns;
-use super::records::{ProcessRecord, ThreadRecord};
+use super::records::{ReportedProcess, ReportedThread};
+use crate::source::UNKNOWN_UID;
 
 /// The counters that Windows has for threads and CPUs without an event session. It counts the switches of a thread, but
 /// not which ones were voluntary, so these are no data.
@@ -25,80 +26,6 @@ impl SystemStart {
     /// ns from the base to a time since 1601; an earlier one is 0, which is "not known".
     pub fn ns_since(self, time: u64) -> u64 {
         ns(time.saturating_sub(self.0))
-    }
-}
-
-/// A process as a system call reports it; times in units of 100 ns.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReportedProcess {
-    pub pid: u32,
-    /// Id of its parent.
-    pub parent_pid: u32,
-    /// Start time since 1601.
-    pub created: u64,
-    /// Time in user mode, its ended threads included.
-    pub user: u64,
-    /// Time in kernel mode, its ended threads included.
-    pub kernel: u64,
-    /// Session, where the call reports it.
-    pub session: Option<u32>,
-    /// Base priority, 0 to 31, where the call reports it. It changes with the priority class.
-    pub base_priority: Option<u8>,
-}
-
-/// `number`, if it is a base priority: 0 to 31.
-pub fn priority(number: i32) -> Option<u8> {
-    u8::try_from(number).ok().filter(|number| *number <= 31)
-}
-
-/// A thread as a system call reports it; times in units of 100 ns.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReportedThread {
-    pub tid: u32,
-    /// Start time since 1601.
-    pub created: u64,
-    pub user: u64,
-    pub kernel: u64,
-    /// Priority, 0 to 31.
-    pub priority: i32,
-    /// `KTHREAD_STATE` and `KWAIT_REASON`, where they are reported.
-    pub state: Option<(u32, u32)>,
-    /// The thread's own name; empty: it has its process's.
-    pub name: Comm,
-}
-
-impl From<&ProcessRecord<'_>> for ReportedProcess {
-    fn from(record: &ProcessRecord<'_>) -> Self {
-        let ProcessRecord { pid, parent_pid, created, user, kernel, session, .. } = *record;
-        let base_priority = priority(record.base_priority);
-        Self { pid, parent_pid, created, user, kernel, session: Some(session), base_priority }
-    }
-}
-
-impl From<ThreadRecord> for ReportedThread {
-    fn from(record: ThreadRecord) -> Self {
-        let ThreadRecord { tid, created, user, kernel, priority, state, wait_reason, .. } = record;
-        Self {
-            tid,
-            created,
-            user,
-            kernel,
-            priority,
-            state: Some((state, wait_reason)),
-            name: Comm::default(),
-        }
-    }
-}
-
-impl ReportedThread {
-    /// Without times if they exceed the time from its start to `now`, since 1601. Wine reports the times of the whole
-    /// process for a thread that does not run yet; charged to the thread, they would count twice.
-    #[must_use]
-    pub fn if_possible(self, now: u64) -> Self {
-        /// Resolution of the system clock: 10 ms in units of 100 ns.
-        const STEP: u64 = 100_000;
-        let most = now.saturating_sub(self.created).saturating_add(STEP);
-        if self.user.saturating_add(self.kernel) > most { Self { user: 0, kernel: 0, ..self } } else { self }
     }
 }
 
@@ -246,8 +173,7 @@ impl Passes {
         into.exited_total = *exited;
         into.exited_total += &living;
         (into.sequence, into.fields, into.is_complete) = (*pass, FIELDS, true);
-        into.thread_count = u32::try_from(into.threads.len()).unwrap_or(u32::MAX);
-        into.process_count = u32::try_from(into.processes.len()).unwrap_or(u32::MAX);
+        into.count_tasks();
         if let Some(unseen) = unseen {
             total += gone;
             unseen.fill(&total, into);
@@ -283,12 +209,7 @@ impl ProcessState {
     }
 
     fn ended_since_first(&self) -> Counters {
-        Counters {
-            user_ns: self.ended.user_ns - self.before.user_ns,
-            system_ns: self.ended.system_ns - self.before.system_ns,
-            run_ns: self.ended.run_ns - self.before.run_ns,
-            ..Counters::default()
-        }
+        self.ended.without(&self.before)
     }
 }
 
@@ -320,9 +241,6 @@ pub(crate) fn comm_of(name: &str) -> Comm {
 // Run time without a row: processes that began and ended between two passes, and the time of others between the last
 // pass that saw them and their end. Windows keeps no record of it, but the CPUs' own times include it: they and the
 // threads' times are counted by the same ticks.
-
-/// User id of processes whose user is unknown.
-const UNKNOWN_UID: u32 = 65_534;
 
 /// CPU time that no process accounts for, as a row without a process, which [`cpumon_model::Flags::SUMMED`] marks in intervals.
 #[derive(Debug, Default)]

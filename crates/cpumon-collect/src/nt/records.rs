@@ -1,6 +1,6 @@
 //! The answer to class `SystemProcessInformation`: a chain of processes, each a record of 256 bytes, followed by its threads, 80
 //! bytes each. Names are UTF-16 in the same buffer, bounded, and records name them by address; other programs wrote them. Why an answer is
-//! refused: [`RecordError`].
+//! refused: [`NtError`].
 
 use cpumon_model::Comm;
 
@@ -32,28 +32,67 @@ mod thread {
     pub(super) const CREATED: usize = 0x10;
     pub(super) const TID: usize = 0x30;
     pub(super) const BASE_PRIORITY: usize = 0x3c;
-    pub(super) const SWITCHES: usize = 0x40;
     pub(super) const STATE: usize = 0x44;
     pub(super) const WAIT_REASON: usize = 0x48;
 }
 
-/// A process in the system's answer; times in units of 100 ns.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct ProcessRecord<'a> {
-    /// Process id. 0 is the idle process, whose threads represent CPUs with nothing to run.
+/// A process as a system call reports it; times in units of 100 ns.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReportedProcess {
     pub pid: u32,
     /// Id of its parent, which may have ended.
     pub parent_pid: u32,
-    /// Session, 0 for services.
-    pub session: u32,
-    /// Base priority, which its priority class decides.
-    pub base_priority: i32,
     /// Start time since 1601.
     pub created: u64,
     /// Time in user mode, its ended threads included.
     pub user: u64,
     /// Time in kernel mode, its ended threads included.
     pub kernel: u64,
+    /// Session, 0 for services, where the call reports it.
+    pub session: Option<u32>,
+    /// Base priority, 0 to 31, where the call reports it. It changes with the priority class.
+    pub base_priority: Option<u8>,
+}
+
+/// `number`, if it is a base priority: 0 to 31.
+pub fn priority(number: i32) -> Option<u8> {
+    u8::try_from(number).ok().filter(|number| *number <= 31)
+}
+
+/// A thread as a system call reports it; times in units of 100 ns.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReportedThread {
+    /// Thread id, unique on the machine among live threads.
+    pub tid: u32,
+    /// Start time since 1601.
+    pub created: u64,
+    pub user: u64,
+    pub kernel: u64,
+    /// Priority, 0 to 31.
+    pub priority: i32,
+    /// `KTHREAD_STATE` and `KWAIT_REASON`, of the last wait unless it waits, where they are reported; both 0 under Wine.
+    pub state: Option<(u32, u32)>,
+    /// The thread's own name; empty: it has its process's.
+    pub name: Comm,
+}
+
+impl ReportedThread {
+    /// Without times if they exceed the time from its start to `now`, since 1601. Wine reports the times of the whole
+    /// process for a thread that does not run yet; charged to the thread, they would count twice.
+    #[must_use]
+    pub fn if_possible(self, now: u64) -> Self {
+        /// Resolution of the system clock: 10 ms in units of 100 ns.
+        const STEP: u64 = 100_000;
+        let most = now.saturating_sub(self.created).saturating_add(STEP);
+        if self.user.saturating_add(self.kernel) > most { Self { user: 0, kernel: 0, ..self } } else { self }
+    }
+}
+
+/// A process in the system's answer.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ProcessRecord<'a> {
+    /// The process with id 0 is the idle process, whose threads represent CPUs with nothing to run.
+    pub process: ReportedProcess,
     /// CPU cycles, its ended threads included. 0 under Wine.
     pub cycles: u64,
     /// Name of its image, UTF-16 in little-endian bytes; hostile. Empty for the idle process.
@@ -61,42 +100,24 @@ pub struct ProcessRecord<'a> {
     threads: &'a [u8],
 }
 
-/// A thread in the system's answer; times in units of 100 ns.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct ThreadRecord {
-    /// Thread id, unique on the machine among live threads.
-    pub tid: u32,
-    /// Start time since 1601.
-    pub created: u64,
-    pub user: u64,
-    pub kernel: u64,
-    /// Base priority, 0 to 31. The current priority changes with every boost, and would be a change of each thread in each pass.
-    pub priority: i32,
-    /// Times it got a CPU, which wraps; 0 under Wine.
-    pub switches: u32,
-    /// `KTHREAD_STATE`; 0 under Wine.
-    pub state: u32,
-    /// `KWAIT_REASON`, of the last wait unless it waits; 0 under Wine.
-    pub wait_reason: u32,
-}
-
 impl<'a> ProcessRecord<'a> {
-    pub fn threads(&self) -> impl ExactSizeIterator<Item = ThreadRecord> + 'a {
+    /// Its threads, without their names.
+    pub fn threads(&self) -> impl ExactSizeIterator<Item = ReportedThread> + 'a {
         self.threads.chunks_exact(THREAD_BYTES).map(|bytes| read_thread(bytes).unwrap_or_default())
     }
 }
 
 /// `None` only for fewer than 80 bytes.
-fn read_thread(bytes: &[u8]) -> Option<ThreadRecord> {
-    Some(ThreadRecord {
+fn read_thread(bytes: &[u8]) -> Option<ReportedThread> {
+    Some(ReportedThread {
         tid: u32_at(bytes, thread::TID)?,
         created: u64_at(bytes, thread::CREATED)?,
         user: u64_at(bytes, thread::USER)?,
         kernel: u64_at(bytes, thread::KERNEL)?,
+        // The current priority changes with every boost, and would be a change of each thread in each pass.
         priority: part(bytes, thread::BASE_PRIORITY).map(i32::from_le_bytes)?,
-        switches: u32_at(bytes, thread::SWITCHES)?,
-        state: u32_at(bytes, thread::STATE)?,
-        wait_reason: u32_at(bytes, thread::WAIT_REASON)?,
+        state: Some((u32_at(bytes, thread::STATE)?, u32_at(bytes, thread::WAIT_REASON)?)),
+        name: Comm::default(),
     })
 }
 
@@ -133,14 +154,18 @@ impl<'a> Processes<'a> {
         }
         let name_bytes = part(record, process::NAME_BYTES).map_or(0, u16::from_le_bytes);
         Ok(ProcessRecord {
-            // Ids are 32 bits wide, in fields as wide as a pointer.
-            pid: u32_of(process::PID)?,
-            parent_pid: u32_of(process::PARENT)?,
-            session: u32_of(process::SESSION)?,
-            base_priority: part(record, process::BASE_PRIORITY).map(i32::from_le_bytes).ok_or(cut)?,
-            created: u64_of(process::CREATED)?,
-            user: u64_of(process::USER)?,
-            kernel: u64_of(process::KERNEL)?,
+            process: ReportedProcess {
+                // Ids are 32 bits wide, in fields as wide as a pointer.
+                pid: u32_of(process::PID)?,
+                parent_pid: u32_of(process::PARENT)?,
+                created: u64_of(process::CREATED)?,
+                user: u64_of(process::USER)?,
+                kernel: u64_of(process::KERNEL)?,
+                session: Some(u32_of(process::SESSION)?),
+                base_priority: part(record, process::BASE_PRIORITY)
+                    .map(i32::from_le_bytes)
+                    .and_then(priority),
+            },
             cycles: u64_of(process::CYCLES)?,
             name: self.name(u64_of(process::NAME)?, name_bytes.into()).ok_or(NtError::Name { at })?,
             threads,
@@ -231,16 +256,7 @@ mod tests {
 
     fn two() -> Vec<u8> {
         let threads = vec![
-            MadeThread {
-                tid: 12,
-                created: 1_000,
-                user: 7,
-                kernel: 8,
-                priority: 9,
-                state: 5,
-                wait_reason: 6,
-                switches: 3,
-            },
+            MadeThread { tid: 12, created: 1_000, user: 7, kernel: 8, priority: 9, state: 5, wait_reason: 6 },
             MadeThread { tid: 16, created: 2_000, ..MadeThread::default() },
         ];
         let first = MadeProcess {
@@ -267,24 +283,31 @@ mod tests {
         let bytes = two();
         let read = read(&bytes).unwrap();
         let [first, second] = read[..] else { panic!("{read:?}") };
-        assert_eq!((first.pid, first.parent_pid, first.session, first.created), (8, 4, 1, 999));
-        assert_eq!((first.user, first.kernel, first.cycles, first.base_priority), (30, 40, 50, 13));
+        let expected = ReportedProcess {
+            pid: 8,
+            parent_pid: 4,
+            created: 999,
+            user: 30,
+            kernel: 40,
+            session: Some(1),
+            base_priority: Some(13),
+        };
+        assert_eq!((first.process, first.cycles), (expected, 50));
         let units: Vec<u16> =
             first.name.chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]])).collect();
         assert_eq!(String::from_utf16(&units).unwrap(), "größe 漢字.exe");
         let threads: Vec<_> = first.threads().collect();
-        let expected = ThreadRecord {
+        let expected = ReportedThread {
             tid: 12,
             created: 1_000,
             user: 7,
             kernel: 8,
             priority: 9,
-            switches: 3,
-            state: 5,
-            wait_reason: 6,
+            state: Some((5, 6)),
+            name: Comm::default(),
         };
         assert_eq!((threads[0], threads[1].tid, threads.len()), (expected, 16, 2));
-        assert_eq!((second.pid, second.threads().len()), (20, 0));
+        assert_eq!((second.process.pid, second.threads().len()), (20, 0));
     }
 
     #[test]

@@ -12,7 +12,6 @@ pub(crate) struct MadeThread {
     pub(crate) user: u64,
     pub(crate) kernel: u64,
     pub(crate) priority: i32,
-    pub(crate) switches: u32,
     pub(crate) state: u32,
     pub(crate) wait_reason: u32,
 }
@@ -77,7 +76,6 @@ fn thread_bytes(pid: u64, thread: &MadeThread) -> [u8; THREAD_BYTES] {
     put(&mut record, 0x30, &thread.tid.to_le_bytes());
     put(&mut record, 0x38, &(thread.priority + 2).to_le_bytes());
     put(&mut record, 0x3c, &thread.priority.to_le_bytes());
-    put(&mut record, 0x40, &thread.switches.to_le_bytes());
     put(&mut record, 0x44, &thread.state.to_le_bytes());
     put(&mut record, 0x48, &thread.wait_reason.to_le_bytes());
     record

@@ -3,7 +3,7 @@
 use cpumon_model::{CpuSample, CpuTimes, Flags, Interval, Moment, ProcessInfo, Snapshot, SourceKind};
 
 use super::testing::{ADDRESS, MadeProcess, MadeThread, answer};
-use super::{Passes, Processes, ReportedProcess, ReportedThread, Services, SystemStart, ThreadNames};
+use super::{Passes, Processes, ReportedThread, Services, SystemStart, ThreadNames};
 use crate::counting::allocations;
 
 /// A second in the system's units.
@@ -27,11 +27,10 @@ fn read(passes: &mut Passes, names: &mut ThreadNames, bytes: &[u8], cpu_user: u6
     names.begin();
     for record in Processes::new(bytes, ADDRESS) {
         let record = record.unwrap();
-        let threads = record.threads().map(|thread| ReportedThread {
-            name: names.of(thread.tid, thread.created, |_| None),
-            ..ReportedThread::from(thread)
-        });
-        passes.add(&ReportedProcess::from(&record), threads, ProcessInfo::default, into);
+        let threads = record
+            .threads()
+            .map(|thread| ReportedThread { name: names.of(thread.tid, thread.created, |_| None), ..thread });
+        passes.add(&record.process, threads, ProcessInfo::default, into);
     }
     names.finish();
     let idle_ns = 100 * SECOND * 100 - cpu_user * 100;

@@ -8,6 +8,7 @@ use cpumon_model::ProcessInfo;
 use super::sys::{self, CommandLines, ServiceManager};
 use crate::SourceOptions;
 use crate::nt::{Images, Products, Services, scrubbed_command_line};
+use crate::source::UNKNOWN_UID;
 
 /// The process whose threads stand for CPUs with nothing to run.
 pub(super) const IDLE_PID: u32 = 0;
@@ -68,8 +69,6 @@ impl About {
 
 // Users of processes: the user of the token, by name. The query for a name may go to a domain's server, so it is made once per user.
 
-/// User id where the user of a process is unknown, as on Linux.
-const UNKNOWN_UID: u32 = 65_534;
 /// Users that are kept; beyond it all are forgotten and asked for again.
 const MOST_USERS: usize = 4_096;
 

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use cpumon_model::{CpuSample, Moment, Probes, ProcessInfo, Snapshot, SourceKind};
+use cpumon_model::{CpuSample, Probes, ProcessInfo, Snapshot, SourceKind};
 
 use super::about::{About, IDLE_PID};
 use super::etw::EtwSession;
@@ -90,16 +90,17 @@ impl WindowsSource {
         let answer = &self.buffer[..length.min(self.buffer.len())];
         for record in Processes::new(answer, answer.as_ptr() as u64) {
             let record = record.inspect_err(|_| self.malformed += 1).map_err(CollectError::Nt)?;
-            if record.pid == IDLE_PID {
+            let process = record.process;
+            if process.pid == IDLE_PID {
                 continue;
             }
-            let about = || self.about.describe(record.pid, &nt::text(record.name));
+            let about = || self.about.describe(process.pid, &nt::text(record.name));
             let threads = record.threads().map(|thread| {
                 let name = self.names.of(thread.tid, thread.created, sys::thread_name);
-                let row = ReportedThread { name, ..ReportedThread::from(thread) };
+                let row = ReportedThread { name, ..thread };
                 now.map_or(row, |now| row.if_possible(now))
             });
-            self.passes.add(&ReportedProcess::from(&record), threads, about, into);
+            self.passes.add(&process, threads, about, into);
         }
         Ok(())
     }
@@ -137,18 +138,10 @@ impl Source for WindowsSource {
             events.complete(cut, into);
             // All counters are as of the cut; the distance of the two moments is the length of the pass.
             let pass_ns = into.end.mono_ns.saturating_sub(listed_from.mono_ns);
-            (into.begin, into.end) = (earlier(cut, pass_ns), cut);
+            (into.begin, into.end) = (cut.before(pass_ns), cut);
         }
         (into.health.own_cpu_ns, into.health.own_rss_bytes) = sys::own_usage();
         Ok(())
-    }
-}
-
-fn earlier(moment: Moment, ns: u64) -> Moment {
-    Moment {
-        mono_ns: moment.mono_ns.saturating_sub(ns),
-        boot_ns: moment.boot_ns.saturating_sub(ns),
-        wall_ns: moment.wall_ns.saturating_sub_unsigned(ns),
     }
 }
 
