@@ -42,6 +42,9 @@ bitflags! {
 }
 
 impl Fields {
+    /// All of [`Counters`].
+    pub const COUNTERS: Self =
+        Self::USER.union(Self::SYSTEM).union(Self::RUN).union(Self::RUN_DELAY).union(Self::SWITCHES);
     /// What the frames and the store of the first release carry.
     pub const FIRST_RELEASE: Self = Self::from_bits_truncate(Self::SCHED.bits() - 1);
     /// What frames and the store carry. They mask with it, so that the rest of what a source measures is no data there, never zero.
@@ -57,8 +60,9 @@ impl Fields {
 /// this list; the columns of wire, store and screens refer to it by its name.
 macro_rules! counters {
     ($($(#[doc = $doc:tt])+ $counter:ident, $growth:tt;)+) => {
-        /// Cumulative counters of one task since it started. They never fall while the task lives.
+        /// Cumulative counters of one task since it started. They never fall while the task lives. The BPF probes fill it in place, in C.
         #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+        #[repr(C)]
         pub struct Counters {
             $($(#[doc = $doc])+ pub $counter: u64,)+
         }

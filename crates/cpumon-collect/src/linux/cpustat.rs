@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use cpumon_model::{CpuSample, CpuTimes};
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::CWD;
 
 use super::{file, host};
 use crate::{CollectError, parse};
@@ -30,8 +30,7 @@ pub(crate) struct CpuStat {
 impl CpuStat {
     pub(crate) fn open(proc_root: &Path) -> Result<Self, CollectError> {
         let path = proc_root.join("stat");
-        let file = openat(CWD, &path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-            .map_err(CollectError::file("open", &path))?;
+        let file = file::open_at(CWD, &path).map_err(CollectError::file("open", &path))?;
         let ns_per_tick = host::ns_per_tick();
         let (buffer, before) = (Vec::new(), Vec::new());
         Ok(Self { path, file, buffer, ns_per_tick, before, malformed: 0, reported: 0 })

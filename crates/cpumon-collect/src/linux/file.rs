@@ -3,15 +3,23 @@
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 
-use rustix::fs::{Mode, OFlags, RawDir, SeekFrom, openat};
+use rustix::fs::{CWD, Mode, OFlags, RawDir, SeekFrom, openat};
 use rustix::io::Errno;
+use rustix::path::Arg;
 
-use crate::parse;
+use crate::{CollectError, parse};
 
 /// Opens for reading, relative to `dir`.
-pub(crate) fn open_at(dir: impl AsFd, path: &CStr) -> Result<OwnedFd, Errno> {
+pub(crate) fn open_at(dir: impl AsFd, path: impl Arg) -> Result<OwnedFd, Errno> {
     openat(dir, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Opens a directory that every pass needs.
+pub(crate) fn open_dir(path: &Path) -> Result<OwnedFd, CollectError> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECTORY;
+    openat(CWD, path, flags, Mode::empty()).map_err(CollectError::file("open", path))
 }
 
 /// Reads from the start as much as fits into `buffer` and gives that part. A file of /proc comes in one read when the

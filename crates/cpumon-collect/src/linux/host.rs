@@ -7,8 +7,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use cpumon_model::{BootId, HostId, HostInfo, Moment, SourceHealth};
-use rustix::fs::{CWD, Mode, OFlags, openat};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::fs::CWD;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::file;
 use crate::source::hashed;
@@ -110,17 +110,11 @@ pub(crate) struct OwnUsage {
 impl OwnUsage {
     /// Without a readable statm the memory stays 0.
     pub(crate) fn open() -> Self {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        Self { statm: openat(CWD, c"/proc/self/statm", flags, Mode::empty()).ok() }
+        Self { statm: file::open_at(CWD, c"/proc/self/statm").ok() }
     }
 
     pub(crate) fn fill(&self, health: &mut SourceHealth) {
-        let time = clock_gettime(ClockId::ProcessCPUTime);
-        health.own_cpu_ns = time
-            .tv_sec
-            .unsigned_abs()
-            .saturating_mul(1_000_000_000)
-            .saturating_add(time.tv_nsec.unsigned_abs());
+        health.own_cpu_ns = ns_of(clock_gettime(ClockId::ProcessCPUTime)).unsigned_abs();
         health.own_rss_bytes = self.rss_bytes().unwrap_or(0);
     }
 
@@ -134,20 +128,20 @@ impl OwnUsage {
 
 /// Now, on the three clocks of this machine; read one after the other, within a microsecond.
 pub fn now() -> Moment {
-    let ns = |clock: ClockId| {
-        let time = clock_gettime(clock);
-        time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
-    };
     Moment {
-        mono_ns: ns(ClockId::Monotonic).unsigned_abs(),
-        boot_ns: ns(ClockId::Boottime).unsigned_abs(),
-        wall_ns: ns(ClockId::Realtime),
+        mono_ns: mono_ns(),
+        boot_ns: ns_of(clock_gettime(ClockId::Boottime)).unsigned_abs(),
+        wall_ns: ns_of(clock_gettime(ClockId::Realtime)),
     }
 }
 
 pub(crate) fn mono_ns() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec).unsigned_abs()
+    ns_of(clock_gettime(ClockId::Monotonic)).unsigned_abs()
+}
+
+/// A time or length of a clock.
+pub(crate) fn ns_of(time: Timespec) -> i64 {
+    time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
 }
 
 /// Length of one tick of the times in /proc, ns: 10,000,000 on every usual Linux (`sysconf(_SC_CLK_TCK)` = 100).

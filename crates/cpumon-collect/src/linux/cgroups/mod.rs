@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cpumon_model::{CgroupSample, CpuLimit, Fields, MAX_CGROUPS, Pressure, Snapshot, empty_list};
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::CWD;
 
 use self::files::{Dir, Mounts, Read};
 use super::file;
@@ -51,10 +51,9 @@ pub(crate) struct Cgroups {
 impl Cgroups {
     /// Finds where the groups' files are. Without any, only the host's pressure is measured.
     pub(crate) fn open(proc_root: &Path, fs_root: &Path) -> Self {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         Self {
             mounts: Mounts::open(proc_root, fs_root),
-            host_pressure: openat(CWD, proc_root.join("pressure/cpu"), flags, Mode::empty()).ok(),
+            host_pressure: file::open_at(CWD, proc_root.join("pressure/cpu")).ok(),
             host_before: None,
             dirs: Vec::new(),
             places: HashMap::new(),

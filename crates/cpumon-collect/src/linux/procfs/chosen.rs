@@ -7,7 +7,7 @@ use std::path::Path;
 
 use cpumon_model::{Counters, ProcessKey, TaskState, ThreadSample};
 
-use super::super::host;
+use super::super::{file, host};
 use super::scan::Process;
 use super::thread::{Leader, TaskReader};
 use super::visit::Outcome;
@@ -35,7 +35,7 @@ pub(in super::super) struct Chosen {
 impl Chosen {
     pub(in super::super) fn open(proc_root: &Path, has_clock: bool) -> Result<Self, CollectError> {
         Ok(Self {
-            proc_dir: super::open_dir(proc_root)?,
+            proc_dir: file::open_dir(proc_root)?,
             has_clock,
             opened_ns: host::now().boot_ns,
             reader: TaskReader::keeping(MAX_KEPT_FDS, MAX_THREADS),

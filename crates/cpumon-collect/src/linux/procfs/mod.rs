@@ -29,15 +29,15 @@
 //! not seen. A change of name or nice value made from outside on an idle thread shows up to 256 passes later.
 
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use cpumon_model::{Comm, Counters, Fields, ProcessSample, Snapshot, SourceKind, ThreadKey};
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::CWD;
 
 use super::cgroups::Cgroups;
 use super::cpustat::CpuStat;
-use super::host;
-use super::host::OwnUsage;
+use super::file;
+use super::host::{self, OwnUsage};
 use super::procinfo::{About, InfoCache};
 use crate::{CollectError, Source, SourceOptions};
 
@@ -53,8 +53,7 @@ use scan::Process;
 pub(super) use scan::fits as shows_own_pids;
 pub(super) use thread::Leader;
 use thread::{Miss, TaskReader};
-use visit::Outcome;
-use visit::{NewestPid, PidSearch};
+use visit::{NewestPid, Outcome, PidSearch};
 
 pub(crate) struct ProcfsSource {
     proc_root: PathBuf,
@@ -100,7 +99,6 @@ impl ProcfsSource {
             is_complete: true,
             ..Snapshot::default()
         };
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let has_clock = scan::fits(root);
         let mut reader = TaskReader::new();
         // The clock of process 1 needs no /proc: if it answers, and its threads cannot be listed, that is hidepid.
@@ -110,10 +108,10 @@ impl ProcfsSource {
             reader.denied += 1;
         }
         // Without clocks no pid could be checked, so the newest one is useless.
-        let loadavg = openat(CWD, root.join("loadavg"), flags, Mode::empty()).ok().filter(|_| has_clock);
+        let loadavg = file::open_at(CWD, root.join("loadavg")).ok().filter(|_| has_clock);
         Ok(Self {
             proc_root: root.clone(),
-            proc_dir: open_dir(root)?,
+            proc_dir: file::open_dir(root)?,
             loadavg,
             has_clock,
             opened_ns: host::now().boot_ns,
@@ -265,8 +263,7 @@ impl ProcfsSource {
             .iter()
             .filter_map(|place| self.processes.get(place.process)?.threads.get(place.thread));
         into.threads.extend(threads.map(|thread| thread.sample));
-        into.thread_count = u32::try_from(into.threads.len()).unwrap_or(u32::MAX);
-        into.process_count = u32::try_from(into.processes.len()).unwrap_or(u32::MAX);
+        into.count_tasks();
     }
 
     fn describe(&self, into: &mut Snapshot) {
@@ -275,7 +272,7 @@ impl ProcfsSource {
         (into.is_complete, into.irq_in_run_time) = (template.is_complete, template.irq_in_run_time);
         // Passes count from 1, snapshots from 0.
         into.sequence = self.reader.pass - 1;
-        into.fields = thread::FIELDS | Fields::CPUS;
+        into.fields = Fields::COUNTERS | Fields::CPUS;
         // Only schedstat has the run delay.
         into.fields.set(Fields::RUN_DELAY, self.reader.has_schedstat == Some(true));
         into.health.tasks_vanished = self.reader.vanished;
@@ -308,9 +305,4 @@ impl Source for ProcfsSource {
         self.cgroups.read(&mut self.infos, into);
         Ok(())
     }
-}
-
-fn open_dir(path: &Path) -> Result<OwnedFd, CollectError> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECTORY;
-    openat(CWD, path, flags, Mode::empty()).map_err(CollectError::file("open", path))
 }

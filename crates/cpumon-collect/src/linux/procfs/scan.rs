@@ -12,9 +12,8 @@ use cpumon_model::{Counters, ProcessKey};
 use rustix::fs::fstat;
 
 use super::super::file;
-use super::thread::{Leader, Miss, ProcfsThread, TaskReader};
+use super::thread::{Leader, Miss, ProcfsThread, TaskReader, split_run_time};
 use crate::parse;
-use crate::split::Split;
 
 /// Hard links of a directory without subdirectories; the kernel adds one to /proc/PID/task for each thread.
 const EMPTY_DIR_LINKS: usize = 2;
@@ -371,12 +370,10 @@ impl Ended {
     /// Adds run time of unknown threads. `user_ns` and `system_ns` are the whole process's; less those of live and ended
     /// threads, they give the proportion.
     pub(super) fn add_unseen(&mut self, run_ns: u64, user_ns: u64, system_ns: u64, live: &Counters) {
-        let before = Split { user_ns: self.total.user_ns, system_ns: self.total.system_ns };
         let user = user_ns.saturating_sub(live.user_ns);
         let system = system_ns.saturating_sub(live.system_ns);
         self.total.run_ns = self.total.run_ns.saturating_add(run_ns);
-        let split = before.advance(user, system, self.total.run_ns);
-        (self.total.user_ns, self.total.system_ns) = (split.user_ns, split.system_ns);
+        split_run_time(&mut self.total, user, system);
     }
 }
 

@@ -5,17 +5,13 @@
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 
-use cpumon_model::{Counters, Fields, ProcessKey, ThreadKey, ThreadSample};
+use cpumon_model::{Counters, ProcessKey, ThreadKey, ThreadSample};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::super::file;
 use crate::parse::{self, SchedStat, Stat};
 use crate::split::Split;
-
-/// The values that a pass reads for each thread.
-pub(super) const FIELDS: Fields =
-    Fields::USER.union(Fields::SYSTEM).union(Fields::RUN).union(Fields::SWITCHES);
 
 /// A descriptor is kept when the thread was read, and had run, this many passes ago at most.
 const KEEP_WITHIN: u64 = 8;
@@ -33,7 +29,6 @@ pub(super) struct ProcfsThread {
     pub(super) sample: ThreadSample,
     sched: SchedStat,
     start_ticks: u64,
-    split: Split,
     files: Files,
     read_pass: u64,
     moved_pass: u64,
@@ -67,7 +62,6 @@ impl ProcfsThread {
             sample: ThreadSample { key: ThreadKey { tid, start_ns }, ..ThreadSample::default() },
             sched: sched.unwrap_or_default(),
             start_ticks: stat.start_ticks,
-            split: Split::default(),
             files: Files::default(),
             read_pass: reader.pass,
             moved_pass: reader.pass,
@@ -206,18 +200,17 @@ impl ProcfsThread {
 
     /// Brings run time and its split up to date. Without a stat the proportion stays as it was.
     fn count(&mut self, stat: Option<&Stat>, reader: &TaskReader) {
-        let (user, system) = stat
-            .map_or((self.split.user_ns, self.split.system_ns), |stat| (stat.user_ticks, stat.system_ticks));
-        let ticks_ns = user.saturating_add(system).saturating_mul(reader.ns_per_tick);
         let counters = &mut self.sample.counters;
+        let (user, system) =
+            stat.map_or((counters.user_ns, counters.system_ns), |stat| (stat.user_ticks, stat.system_ticks));
+        let ticks_ns = user.saturating_add(system).saturating_mul(reader.ns_per_tick);
         counters.run_ns = match (reader.has_schedstat, stat) {
             (Some(false), Some(_)) => ticks_ns,
             (Some(false), None) => counters.run_ns,
             _ => self.sched.run_ns,
         };
         counters.run_delay_ns = self.sched.run_delay_ns;
-        self.split = self.split.advance(user, system, counters.run_ns);
-        (counters.user_ns, counters.system_ns) = (self.split.user_ns, self.split.system_ns);
+        split_run_time(counters, user, system);
     }
 
     fn read_status(
@@ -235,6 +228,12 @@ impl ProcfsThread {
         leader.uid = Some(status.uid);
         Ok(())
     }
+}
+
+/// Splits the run time of `counters` in the proportion `user : system`, as [`Split::advance`] does from the split that they have.
+pub(super) fn split_run_time(counters: &mut Counters, user: u64, system: u64) {
+    let split = Split::of(counters).advance(user, system, counters.run_ns);
+    (counters.user_ns, counters.system_ns) = (split.user_ns, split.system_ns);
 }
 
 fn read_stat(

@@ -7,15 +7,15 @@ mod naming;
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::Arc;
 
 use cpumon_model::{Comm, ProcessInfo, ProcessKey};
-use rustix::fs::{CWD, Mode, OFlags, openat};
 
 pub(crate) use self::naming::{About, Exec};
-use self::naming::{Files, MAX_BYTES, Naming, Scratch, UNKNOWN_UID, UserNames};
+use self::naming::{Files, MAX_BYTES, Naming, Scratch, UserNames};
+use super::file;
 use crate::script::{ExecScript, ScriptCommand};
+use crate::source::UNKNOWN_UID;
 use crate::{CollectError, SourceOptions, parse};
 
 /// Entries up to which the map is never shrunk.
@@ -59,12 +59,8 @@ pub(crate) struct InfoCache {
 
 impl InfoCache {
     pub(crate) fn open(options: &SourceOptions) -> Result<Self, CollectError> {
-        let proc_root: &Path = &options.proc_root;
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECTORY;
-        let proc_dir =
-            openat(CWD, proc_root, flags, Mode::empty()).map_err(CollectError::file("open", proc_root))?;
         Ok(Self {
-            proc_dir,
+            proc_dir: file::open_dir(&options.proc_root)?,
             with_cmdline: options.cmdline,
             script_names: options.script_names,
             users: UserNames::new(options),
@@ -80,7 +76,7 @@ impl InfoCache {
     }
 
     #[cfg(test)]
-    pub(crate) fn open_in(proc_root: &Path, cmdline: bool) -> Self {
+    pub(crate) fn open_in(proc_root: &std::path::Path, cmdline: bool) -> Self {
         let options = SourceOptions { proc_root: proc_root.into(), cmdline, ..SourceOptions::default() };
         Self::open(&options).unwrap()
     }

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 
 use super::super::file;
 use crate::script::{self, ExecScript, ScriptCommand};
+use crate::source::UNKNOWN_UID;
 use crate::{SourceOptions, parse, scrub};
 
 /// Longest command line of a program that has long ones before the name that counts: class paths of Java.
@@ -187,9 +188,6 @@ impl Files<'_> {
         None
     }
 }
-
-/// Uid of an unreadable process (the overflow id of `user_namespaces(7)`).
-pub(super) const UNKNOWN_UID: u32 = 65_534;
 
 /// A [`ProcessInfo`] in kept buffers, so that reading it again allocates only when something changed.
 #[derive(Default)]

@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use super::naming::longer_name;
 use super::*;
 
