@@ -7,6 +7,7 @@ use cpumon_model::{ClockReading, Comm, Probes, ThreadKey};
 use rustix::time::{ClockId, clock_getres};
 
 use super::super::cpustat::CpuStat;
+use super::super::host;
 use super::pass::{PassRecords, TaskIterator};
 use super::records::TaskRecord;
 use super::ring;
@@ -69,8 +70,7 @@ impl ClockReader {
 
     /// Length of a clock tick, ns: the interval between two samples. The coarse clock moves once a tick.
     pub fn tick_ns(&self) -> u64 {
-        let tick = clock_getres(ClockId::MonotonicCoarse);
-        tick.tv_sec.unsigned_abs().saturating_mul(1_000_000_000).saturating_add(tick.tv_nsec.unsigned_abs())
+        host::ns_of(clock_getres(ClockId::MonotonicCoarse)).unsigned_abs()
     }
 }
 
@@ -78,14 +78,14 @@ fn clocks_of(task: &TaskRecord, cut_ns: u64) -> ClockReading {
     let is_running = task.times.state() == TimesState::Running;
     let open_ns = if is_running { cut_ns.saturating_sub(task.times.at_ns) } else { 0 };
     // After a missed switch the events count other slices than the kernel, and the clocks do not compare.
-    let same_switches = task.times.voluntary_switches == task.voluntary_switches
-        && task.times.involuntary_switches == task.involuntary_switches;
+    let same_switches = task.times.voluntary_switches == task.counters.voluntary_switches
+        && task.times.involuntary_switches == task.counters.involuntary_switches;
     ClockReading {
         key: ThreadKey { tid: task.tid, start_ns: task.start_ns },
         pid: task.pid,
         comm: Comm::new(&task.comm),
-        tick_ns: task.utime_ns.saturating_add(task.stime_ns),
-        clock_ns: task.run_ns,
+        tick_ns: task.counters.user_ns.saturating_add(task.counters.system_ns),
+        clock_ns: task.counters.run_ns,
         switch_ns: task.times.run_ns.saturating_add(open_ns),
         slices: task.times.voluntary_switches.saturating_add(task.times.involuntary_switches),
         is_exact: !is_running && same_switches,
@@ -94,20 +94,22 @@ fn clocks_of(task: &TaskRecord, cut_ns: u64) -> ClockReading {
 
 #[cfg(test)]
 mod tests {
+    use cpumon_model::Counters;
+
     use super::super::records::ThreadTimes;
     use super::*;
 
     fn task(state: u8, switches: u64) -> TaskRecord {
         let times =
             ThreadTimes { state, run_ns: 70, at_ns: 100, voluntary_switches: 5, ..ThreadTimes::default() };
-        TaskRecord {
+        let counters = Counters {
             run_ns: 71,
-            utime_ns: 40,
-            stime_ns: 40,
+            user_ns: 40,
+            system_ns: 40,
             voluntary_switches: switches,
-            times,
-            ..TaskRecord::default()
-        }
+            ..Counters::default()
+        };
+        TaskRecord { counters, times, ..TaskRecord::default() }
     }
 
     #[test]

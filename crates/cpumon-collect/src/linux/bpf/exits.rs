@@ -17,6 +17,7 @@ use super::renames::ExecNames;
 use super::sched::Programs;
 use crate::CollectError;
 use crate::script::ExecScript;
+use crate::split::settle;
 
 #[derive(Default)]
 pub(crate) struct Exits {
@@ -65,7 +66,7 @@ impl Exits {
     ) -> Counters {
         let mut sum = Counters::default();
         for exit in &self.list {
-            sum += &exit.task.counters();
+            sum += &exit.task.counters;
             into.exits.push(ExitSample {
                 thread: exit.task.to_sample(),
                 parent_pid: exit.task.parent_pid,
@@ -183,9 +184,9 @@ const IDLE_PASSES: u32 = 60;
 #[derive(Clone, Debug, Default)]
 struct LostExitsRow {
     /// Sums of the probe, cumulative.
-    lost: LostExits,
-    /// Sums since the probe was loaded, as one settled record.
-    settled: TaskRecord,
+    lost: Counters,
+    /// The same, settled as of one thread.
+    settled: Counters,
     /// Counters that were shown before the row was shown again.
     base: Counters,
     key: ProcessKey,
@@ -245,7 +246,7 @@ impl SummedExits {
         });
         let parents: Vec<([u8; 16], LostExits)> = parents.filter(|(_, sums)| sums.count > 0).collect();
         for (name, sums) in parents {
-            self.rows.entry(name).or_default().lost = sums;
+            self.rows.entry(name).or_default().lost = sums.counters;
         }
     }
 }
@@ -253,16 +254,15 @@ impl SummedExits {
 impl LostExitsRow {
     /// Brings `settled` up to date; its counters never fall.
     fn settle(&mut self) {
-        let mut task = self.lost.as_task();
-        let before = self.settled;
-        task.settle(Some(&before));
-        self.idle_passes = if task.counters() == before.counters() { self.idle_passes + 1 } else { 0 };
-        self.settled = task;
+        let mut counters = self.lost;
+        settle(&mut counters, &self.settled);
+        self.idle_passes = if counters == self.settled { self.idle_passes + 1 } else { 0 };
+        self.settled = counters;
     }
 
     fn show_or_hide(&mut self, name: &[u8; 16], start_ns: u64, begun: &mut u64) {
         if self.idle_passes >= IDLE_PASSES {
-            (self.is_shown, self.base) = (false, self.settled.counters());
+            (self.is_shown, self.base) = (false, self.settled);
         } else if self.idle_passes == 0 && !self.is_shown {
             // Starts are whole µs, and no two rows have the same.
             self.key = ProcessKey { pid: 0, start_ns: start_ns + *begun * 1_000 };
@@ -273,7 +273,7 @@ impl LostExitsRow {
     }
 
     fn sample(&self, live: &[TaskRecord], name: &[u8; 16]) -> ProcessSample {
-        let ended_threads = self.settled.counters().without(&self.base);
+        let ended_threads = self.settled.without(&self.base);
         let is_parent = |task: &&TaskRecord| task.is_leader() && task.comm() == Comm::new(name);
         // The row is that of all parents with one name; the first one is shown.
         let parent_pid = live.iter().find(is_parent).map_or(0, |task| task.tid);

@@ -48,7 +48,7 @@ impl GroupEvent {
         } else {
             return None;
         }
-        Some(Self { number: header.number, path: path.into() })
+        Some(Self { number: header.group, path: path.into() })
     }
 }
 

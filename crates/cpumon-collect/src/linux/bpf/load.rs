@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
-use libbpf_rs::{ErrorKind, Object, ObjectBuilder, OpenObject, PrintLevel};
+use libbpf_rs::{ErrorKind, Map, MapCore, Object, ObjectBuilder, OpenObject, PrintLevel};
 
 use crate::CollectError;
 
@@ -28,6 +28,21 @@ pub(crate) fn open(probe: &'static str, object: &[u8]) -> Result<OpenObject, Col
 /// Hands a probe to the kernel, which verifies it.
 pub(crate) fn load(probe: &'static str, object: OpenObject) -> Result<Object, CollectError> {
     object.load().map_err(|error| refused(probe, "load the probe", &error))
+}
+
+/// Loads with the program that fits the kernel's event of a switch: before Linux 5.18 that has one argument less, and the verifier refuses
+/// to read it.
+pub(crate) fn with_switch(
+    load: impl Fn(&str) -> Result<Object, CollectError>,
+) -> Result<Object, CollectError> {
+    // If both fail the first refusal is shown: the second form fails on every newer kernel.
+    load("on_switch_4").or_else(|refused| load("on_switch_3").map_err(|_| refused))
+}
+
+pub(crate) fn find_map<'o>(object: &'o Object, probe: &str, name: &str) -> Result<Map<'o>, CollectError> {
+    object.maps().find(|map| map.name() == name).ok_or_else(|| CollectError::BpfUnavailable {
+        reason: format!("the probe `{probe}` holds no map `{name}`"),
+    })
 }
 
 /// Why the source cannot run: step, probe, the kernel's error, the remedy.

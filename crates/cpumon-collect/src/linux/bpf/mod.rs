@@ -34,7 +34,7 @@ pub use clocks::ClockReader;
 use cpumon_model::{BootId, Fields, HostId, Moment, Probes, Snapshot, SourceKind, ThreadSample, empty_list};
 pub(super) use load::{NoBtf, find_btf, route_messages};
 pub(super) use ring::ring_bytes;
-pub(super) use sched::wanted;
+pub(super) use sched::{has_member, wanted};
 #[cfg(test)]
 pub(super) use sched::{refuse_loading, watch_wakeups};
 pub use trace::TraceRecorder;
@@ -202,11 +202,7 @@ impl BpfSource {
             return Ok(());
         }
         for _ in 0..ADOPTING_PASSES {
-            self.control.begin_cut();
-            // Against an empty pass: until `PassControl::keep` the probe sends every thread in full.
-            let read = self.iterator.read(&PassRecords::default(), &[], &mut self.records);
-            self.control.end();
-            read?;
+            self.read_alone()?;
             if self.records.iter().all(|task| task.times.is_whole()) {
                 break;
             }
@@ -216,20 +212,27 @@ impl BpfSource {
         Ok(())
     }
 
+    /// Reads the threads, and nothing else.
+    fn read_alone(&mut self) -> Result<(), CollectError> {
+        if self.watch.is_some() {
+            self.control.begin_cut();
+        } else {
+            self.control.begin();
+        }
+        // Against an empty pass: until `PassControl::keep` the probe sends every thread in full.
+        let read = self.iterator.read(&PassRecords::default(), &[], &mut self.records);
+        self.control.end();
+        read?;
+        Ok(())
+    }
+
     fn find_hidden(&mut self) -> Result<(), CollectError> {
         if !self.hidden.is_known() {
             return Ok(());
         }
         // Before the iterator: a process that begins while it runs is not taken for hidden.
         let begin_ns = host::now().boot_ns;
-        if self.watch.is_some() {
-            self.control.begin_cut();
-        } else {
-            self.control.begin();
-        }
-        let read = self.iterator.read(&PassRecords::default(), &[], &mut self.records);
-        self.control.end();
-        read?;
+        self.read_alone()?;
         self.records.sort();
         self.hidden.find(&self.records, begin_ns);
         self.hidden.read();
@@ -305,7 +308,7 @@ impl BpfSource {
             let records = self.records.records_mut();
             watch.settle(cut, self.merger.before(), records, &mut self.events, oddities, into);
             // All counters are as of the cut; the distance of the two moments is the length of the pass.
-            (into.begin, into.end) = (earlier(cut, end.mono_ns.saturating_sub(begin.mono_ns)), cut);
+            (into.begin, into.end) = (cut.before(end.mono_ns.saturating_sub(begin.mono_ns)), cut);
         } else {
             (into.begin, into.end) = (begin, end);
         }
@@ -347,14 +350,6 @@ struct Observed {
     from_ns: u64,
     lost: records::LostExits,
     oddities: Oddities,
-}
-
-fn earlier(moment: Moment, ns: u64) -> Moment {
-    Moment {
-        mono_ns: moment.mono_ns.saturating_sub(ns),
-        boot_ns: moment.boot_ns.saturating_sub(ns),
-        wall_ns: moment.wall_ns.saturating_sub_unsigned(ns),
-    }
 }
 
 impl Source for BpfSource {

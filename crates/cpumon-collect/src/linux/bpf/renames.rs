@@ -6,6 +6,7 @@
 //! start is the time of the exec, and its counters begin at zero there. Nothing is counted twice, whichever snapshot sees
 //! which half. Its process keeps its key.
 
+use cpumon_events::up_to_zero;
 use cpumon_model::{Comm, Counters, ProcessKey, ThreadKey, trim_list};
 
 use super::super::procinfo::Exec;
@@ -33,7 +34,7 @@ impl Rename {
         Self {
             kernel_key: exec.task.key(),
             start_ns: exec.at_ns,
-            base: before.counters(),
+            base: before.counters,
             times: before.times,
             migrations: before.migrations,
         }
@@ -41,7 +42,8 @@ impl Rename {
 
     fn put_on(&self, task: &mut TaskRecord) {
         task.start_ns = self.start_ns;
-        task.subtract(&self.base, &self.times);
+        task.counters = task.counters.without(&self.base);
+        task.times.subtract(&self.times);
         task.migrations = task.migrations.saturating_sub(self.migrations);
     }
 
@@ -137,7 +139,7 @@ struct ExecName {
 
 impl ExecName {
     fn program(&self) -> &[u8] {
-        self.name.split(|&b| b == 0).next().unwrap_or_default()
+        up_to_zero(&self.name)
     }
 }
 

@@ -8,11 +8,12 @@
 
 mod rights;
 
-use libbpf_rs::btf::types::{Enum, Struct};
+use libbpf_rs::btf::types::Enum;
 use libbpf_rs::btf::{Btf, BtfType};
 
 use self::rights::Rights;
-use super::bpf;
+use super::bpf::{self, has_member};
+use super::why_not;
 use crate::{Check, CheckState, CollectError, Diagnosis, DoctorOptions, SourceOptions, Topic};
 
 /// Determines what cpumon can measure on this machine, why, and how to get the rest. Needs no privileges; without
@@ -82,11 +83,7 @@ const HELP: &str = "CAP_BPF and CAP_PERFMON, see below";
 
 /// The reason without the help that its one-line form brings along.
 fn reason(error: &CollectError) -> String {
-    let text = match error {
-        CollectError::BpfUnavailable { reason } => reason.clone(),
-        other => other.to_string(),
-    };
-    text.split(';').next().unwrap_or_default().to_owned()
+    why_not(error).split(';').next().unwrap_or_default().to_owned()
 }
 
 fn procfs(options: &DoctorOptions) -> Check {
@@ -267,10 +264,5 @@ fn has(btf: &Btf<'_>, name: &str) -> bool {
 
 fn enumerates(btf: &Btf<'_>, kind: &str, name: &str) -> bool {
     let Some(kind) = btf.type_by_name::<Enum<'_>>(kind) else { return false };
-    kind.iter().any(|member| member.name.is_some_and(|found| found == name))
-}
-
-fn has_member(btf: &Btf<'_>, kind: &str, name: &str) -> bool {
-    let Some(kind) = btf.type_by_name::<Struct<'_>>(kind) else { return false };
     kind.iter().any(|member| member.name.is_some_and(|found| found == name))
 }

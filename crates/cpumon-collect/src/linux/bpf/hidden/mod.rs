@@ -18,6 +18,7 @@ use super::super::procfs::{Chosen, Leader, shows_own_pids};
 use super::records::task::state_of;
 use super::records::{HIDDEN, KERNEL_THREAD, TaskRecord};
 use crate::CollectError;
+use crate::source::UNKNOWN_UID;
 
 /// Passes between two scans for hidden processes, at least.
 const FIRST_WAIT: u32 = 8;
@@ -29,8 +30,6 @@ const MAX_TRIES: usize = 512;
 const WORTH_A_RESCAN_NS: u64 = 20_000_000;
 /// Start times in /proc are rounded down to this.
 const START_RESOLUTION_NS: u64 = 10_000_000;
-/// The kernel's id for "no user" (the overflow id of `user_namespaces(7)`).
-const UNKNOWN_UID: u32 = 65_534;
 
 pub(crate) struct Hidden {
     /// `None` where /proc and BPF need not speak of the same processes.
@@ -174,7 +173,7 @@ impl Hidden {
         let unknown_ns = into.cpus.iter().map(|cpu| cpu.sched.unknown_ns).fold(0, u64::saturating_add);
         let is_watched = into.fields.contains(Fields::SCHED);
         // Ended threads count too: otherwise the sum falls at an end, and explained time seems unexplained.
-        let live = self.threads.iter().map(|task| task.run_ns);
+        let live = self.threads.iter().map(|task| task.counters.run_ns);
         let ran_ns = live.fold(chosen.exited().run_ns, u64::saturating_add);
         let now = HiddenTotals { unknown_ns: is_watched.then_some(unknown_ns), ran_ns };
         if self.rescan.is_due(now) {
@@ -228,9 +227,10 @@ fn is_shown(shown: &[TaskRecord], pid: u32) -> bool {
 fn record(thread: &ThreadSample, leader: &Leader) -> TaskRecord {
     let mut comm = [0; 16];
     comm.iter_mut().zip(thread.comm.as_bytes()).for_each(|(to, from)| *to = *from);
-    let mut record = TaskRecord {
+    TaskRecord {
         start_ns: thread.key.start_ns,
         process_start_ns: thread.process.start_ns,
+        counters: thread.counters,
         tid: thread.key.tid,
         pid: thread.process.pid,
         parent_pid: leader.parent_pid,
@@ -242,9 +242,7 @@ fn record(thread: &ThreadSample, leader: &Leader) -> TaskRecord {
         nice: thread.nice,
         flags: HIDDEN | if leader.is_kernel { KERNEL_THREAD } else { 0 },
         ..TaskRecord::default()
-    };
-    record.set_counters(&thread.counters);
-    record
+    }
 }
 
 #[cfg(test)]

@@ -78,11 +78,16 @@ fn a_process_in_proc_that_the_iterator_does_not_report_is_hidden() {
     let task = hidden.threads()[1];
     let shown = task.to_sample();
     assert_eq!((task.start_ns, task.process_key().start_ns, task.pid), (1_100_000_000, SECOND, 1));
-    assert_eq!(
-        (task.run_ns, task.run_delay_ns, task.voluntary_switches, task.involuntary_switches),
-        (400, 500, 8, 2)
-    );
-    assert_eq!((task.utime_ns, task.stime_ns), (300, 100), "three ticks of four were in user mode");
+    let counters = Counters {
+        // Three ticks of four were in user mode.
+        user_ns: 300,
+        system_ns: 100,
+        run_ns: 400,
+        run_delay_ns: 500,
+        voluntary_switches: 8,
+        involuntary_switches: 2,
+    };
+    assert_eq!(task.counters, counters);
     assert_eq!((task.parent_pid, task.uid, task.cpu, task.priority, task.nice), (7, 5, 3, 19, -1));
     assert_eq!((shown.comm.to_str_lossy().as_ref(), shown.state.letter()), ("init", 'R'));
     assert!(!hidden.find(&shown_records(&[(4, 4), (5, 7)]), OBSERVED_NS), "none is new");
@@ -99,7 +104,7 @@ fn threads_that_begin_run_and_end_are_followed_and_what_the_ended_ran_stays_with
     tree.put((1, 6), 'S', 110, 700);
     tree.put((1, 12), 'S', 500, 50);
     hidden.read();
-    let runs: Vec<u64> = hidden.threads().iter().map(|task| task.run_ns).collect();
+    let runs: Vec<u64> = hidden.threads().iter().map(|task| task.counters.run_ns).collect();
     assert_eq!((tids(&hidden), runs), (vec![1, 6, 12], vec![9_000, 700, 50]));
     tree.end(1, 6);
     hidden.read();
@@ -164,7 +169,7 @@ fn a_process_with_too_many_threads_is_left_out() {
     }
     tree.put((1, 1), 'S', 100, 9_500);
     hidden.read();
-    assert_eq!((tids(&hidden), hidden.threads()[0].run_ns), (vec![1], 9_000));
+    assert_eq!((tids(&hidden), hidden.threads()[0].counters.run_ns), (vec![1], 9_000));
     assert_eq!(left_out(&hidden), 2 * MAX_CHOSEN_THREADS + 1);
     // One goes, the other one shrinks.
     fs::remove_dir_all(tree.0.path().join("3")).unwrap();
@@ -174,7 +179,7 @@ fn a_process_with_too_many_threads_is_left_out() {
     tree.put((1, 1), 'S', 100, 9_700);
     hidden.find(&[], OBSERVED_NS);
     hidden.read();
-    assert_eq!((tids(&hidden), hidden.threads()[0].run_ns, left_out(&hidden)), (vec![1], 9_700, 0));
+    assert_eq!((tids(&hidden), hidden.threads()[0].counters.run_ns, left_out(&hidden)), (vec![1], 9_700, 0));
 }
 
 #[test]

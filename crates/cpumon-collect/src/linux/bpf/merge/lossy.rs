@@ -105,9 +105,9 @@ impl LossyHost {
             };
             let shown = before.get(usize::try_from(at).unwrap()).copied();
             let mut task = shown.unwrap_or(begun);
-            task.run_ns += step.run_us * 1_000;
-            task.utime_ns = task.run_ns;
-            task.run_delay_ns += step.ready_us * 1_000;
+            task.counters.run_ns += step.run_us * 1_000;
+            task.counters.user_ns = task.counters.run_ns;
+            task.counters.run_delay_ns += step.ready_us * 1_000;
             did.run += step.run_us * 1_000;
             did.ready += step.ready_us * 1_000;
             if step.ends {
@@ -142,10 +142,10 @@ impl LossyHost {
             Fate::Doubled => events.extend([exit.clone(), exit]),
             Fate::Late => self.late.push(exit),
             Fate::Lost => {
-                let shown = shown.copied().unwrap_or_default();
+                let shown = shown.map(|shown| shown.counters).unwrap_or_default();
                 self.lost.count += 1;
-                self.lost.run_ns += task.run_ns - shown.run_ns;
-                self.lost.run_delay_ns += task.run_delay_ns - shown.run_delay_ns;
+                self.lost.counters.run_ns += task.counters.run_ns - shown.run_ns;
+                self.lost.counters.run_delay_ns += task.counters.run_delay_ns - shown.run_delay_ns;
             }
         }
         step.fate != Fate::Late
@@ -158,9 +158,9 @@ proptest! {
         let mut host = LossyHost::new();
         let (mut booked_ns, mut ran_ns) = (0, 0);
         for steps in &seconds {
-            let lost = host.lost.run_delay_ns;
+            let lost = host.lost.counters.run_delay_ns;
             let (interval, did) = host.go_on(steps, reverses);
-            let lost_ns = (host.lost.run_delay_ns - lost).cast_signed();
+            let lost_ns = (host.lost.counters.run_delay_ns - lost).cast_signed();
             let ledger = interval.ledger;
             prop_assert!(ledger.exited_ns <= CAPACITY_NS, "{ledger:?}");
             booked_ns += ledger.threads_ns + ledger.exited_ns;

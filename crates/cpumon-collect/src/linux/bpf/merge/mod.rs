@@ -12,6 +12,7 @@ use super::records::{
 };
 use super::renames::{ExecNames, Rename, Renames};
 use super::ring::Event;
+use crate::split::settle;
 
 /// Passes for which a thread that is neither seen nor reported as ended is kept. It is on its way out: between leaving
 /// the task list and its last switch lie some microseconds, unless it is preempted there.
@@ -33,8 +34,8 @@ pub(crate) struct PassMerger {
     groups: ControlGroups,
     renames: Renames,
     lost: LostExits,
-    /// `lost` as one settled thread.
-    lost_task: TaskRecord,
+    /// Those of `lost`, settled as of one thread.
+    lost_counters: Counters,
     exited_rows: Counters,
     vanished: u64,
     /// Threads that began at or after this are charged from their start.
@@ -133,7 +134,7 @@ impl PassMerger {
     /// Ready time of threads that ended since the last pass. `lost`: the sums of those whose event did not fit.
     fn ready_of_exits(&self, lost: &LostExits) -> ReadyTotal {
         let mut ready =
-            ReadyTotal { ns: lost.run_delay_ns.saturating_sub(self.lost.run_delay_ns), unknown: 0 };
+            ReadyTotal { ns: lost.counters.without(&self.lost.counters).run_delay_ns, unknown: 0 };
         for task in self.exits.tasks() {
             let earlier = find(&self.before, task);
             ready.ns = ready.ns.saturating_add(grown_delay_ns(task, earlier, self.born_from_ns));
@@ -371,14 +372,13 @@ impl PassMerger {
     }
 
     fn count(&mut self, lost: LostExits, into: &mut Snapshot) {
-        let mut lost_task = lost.as_task();
-        // Settled as one thread, so that the split of the sum never falls either.
-        lost_task.settle(Some(&self.lost_task));
-        (self.lost, self.lost_task) = (lost, lost_task);
+        let mut counters = lost.counters;
+        // So that the split of the sum never falls either.
+        settle(&mut counters, &self.lost_counters);
+        (self.lost, self.lost_counters) = (lost, counters);
         into.exited_total = self.exited_rows;
-        into.exited_total += &lost_task.counters();
-        into.thread_count = u32::try_from(into.threads.len()).unwrap_or(u32::MAX);
-        into.process_count = u32::try_from(into.processes.len()).unwrap_or(u32::MAX);
+        into.exited_total += &counters;
+        into.count_tasks();
         into.health.exits_lost = lost.count;
         into.health.tasks_vanished = self.vanished;
     }
@@ -387,8 +387,8 @@ impl PassMerger {
 /// Same rule as the differ: a thread first seen now but started earlier is charged nothing.
 fn grown_delay_ns(task: &TaskRecord, earlier: Option<&TaskRecord>, born_from_ns: u64) -> u64 {
     match earlier {
-        Some(earlier) => task.run_delay_ns.saturating_sub(earlier.run_delay_ns),
-        None if task.start_ns >= born_from_ns => task.run_delay_ns,
+        Some(earlier) => task.counters.run_delay_ns.saturating_sub(earlier.counters.run_delay_ns),
+        None if task.start_ns >= born_from_ns => task.counters.run_delay_ns,
         None => 0,
     }
 }

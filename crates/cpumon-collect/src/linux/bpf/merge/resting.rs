@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use cpumon_model::Moment;
 
 use super::super::pass::{Oddities, Take};
+use super::super::records::{PLAIN_RECORD_BYTES, SentHeader, bytes_of};
 use super::*;
 
 const SECOND: u64 = 1_000_000_000;
@@ -82,16 +83,17 @@ impl RestingHost {
         self.threads.retain(|task| !ending.contains(&task.tid));
         for at in (0..self.threads.len()).rev() {
             if self.one_in(4) {
-                let task = &mut self.threads[at];
-                task.run_ns += 1_500_000;
-                task.utime_ns += 1_000_000;
-                task.voluntary_switches += 1;
+                let counters = &mut self.threads[at].counters;
+                counters.run_ns += 1_500_000;
+                counters.user_ns += 1_000_000;
+                counters.voluntary_switches += 1;
                 self.rested.remove(&self.threads[at].tid);
             }
             let task = self.threads[at];
             let others = self.threads.iter().filter(|other| other.pid == task.pid).count();
             if (others == 1 || !task.is_leader()) && self.one_in(30) {
-                let ended = TaskRecord { run_ns: task.run_ns + 300_000, ..task };
+                let mut ended = task;
+                ended.counters.run_ns += 300_000;
                 if self.one_in(3) {
                     events.push(exit(ended));
                     self.ending.push(task.tid);
@@ -137,16 +139,11 @@ fn is_hidden(task: &TaskRecord) -> bool {
 }
 
 fn head(kind: u32, tid: u32) -> Vec<u8> {
-    [kind.to_ne_bytes(), tid.to_ne_bytes()].concat()
+    bytes_of(&SentHeader { kind, tid }).to_vec()
 }
 
 fn plain(task: &TaskRecord) -> Vec<u8> {
-    let times = [task.start_ns, task.process_start_ns, task.run_ns, task.utime_ns, task.stime_ns];
-    let counts = [task.run_delay_ns, task.voluntary_switches, task.involuntary_switches];
-    let mut bytes: Vec<u8> = times.iter().chain(&counts).flat_map(|value| value.to_ne_bytes()).collect();
-    bytes.extend([task.tid, task.pid, task.parent_pid, task.uid].iter().flat_map(|id| id.to_ne_bytes()));
-    bytes.extend([0; 32]);
-    bytes
+    bytes_of(task)[..PLAIN_RECORD_BYTES].to_vec()
 }
 
 struct Side {

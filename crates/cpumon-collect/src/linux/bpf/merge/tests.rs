@@ -22,14 +22,14 @@ fn at(pass: u64) -> u64 {
 
 /// Leader or thread: `tid` of process `pid`, both started in second 1; `run` ms, all sampled as user time.
 fn task(tid: u32, pid: u32, run_ms: u64) -> TaskRecord {
+    let run_ns = run_ms * 1_000_000;
     TaskRecord {
         tid,
         pid,
         parent_pid: 1,
         start_ns: at(1) + u64::from(tid - pid),
         process_start_ns: at(1),
-        run_ns: run_ms * 1_000_000,
-        utime_ns: run_ms * 1_000_000,
+        counters: Counters { run_ns, user_ns: run_ns, ..Counters::default() },
         comm: *b"test\0\0\0\0\0\0\0\0\0\0\0\0",
         ..TaskRecord::default()
     }
@@ -155,14 +155,9 @@ fn who_vanishes_without_a_word_is_dropped_after_some_passes_and_counted() {
 #[test]
 fn lost_exits_are_in_the_total_and_their_threads_gone_at_once() {
     let mut rig = Rig::new(&[task(5, 5, 10), task(6, 5, 10)]);
-    let lost = LostExits {
-        count: 1,
-        run_ns: 30_000_000,
-        run_delay_ns: 7,
-        utime_ns: 1,
-        stime_ns: 2,
-        ..LostExits::default()
-    };
+    let counters =
+        Counters { run_ns: 30_000_000, run_delay_ns: 7, user_ns: 1, system_ns: 2, ..Counters::default() };
+    let lost = LostExits { count: 1, counters, execs: 0 };
     let snapshot = rig.snapshot(&[task(5, 5, 10)], &[], lost);
     assert_eq!(snapshot.thread_count, 1);
     let total = snapshot.exited_total;
@@ -364,21 +359,20 @@ fn a_reused_id_is_another_thread() {
 
 #[test]
 fn user_time_is_whole_microseconds_and_never_falls() {
-    let sampled = |run_ns, user, system| TaskRecord {
-        run_ns,
-        utime_ns: user,
-        stime_ns: system,
+    let sampled = |run_ns, user_ns, system_ns| TaskRecord {
+        counters: Counters { run_ns, user_ns, system_ns, ..Counters::default() },
         ..TaskRecord::default()
     };
+    let split = |task: &TaskRecord| (task.counters.user_ns, task.counters.system_ns);
     let mut first = sampled(1_999, 4, 0);
     first.settle(None);
-    assert_eq!((first.utime_ns, first.stime_ns), (1_000, 999));
+    assert_eq!(split(&first), (1_000, 999));
     let mut second = sampled(2_500, 4, 4);
     second.settle(Some(&first));
-    assert_eq!((second.utime_ns, second.stime_ns), (1_000, 1_500));
+    assert_eq!(split(&second), (1_000, 1_500));
     let mut third = sampled(2_500, 8, 4);
     third.settle(Some(&second));
-    assert_eq!((third.utime_ns, third.stime_ns), (1_000, 1_500), "did not run: nothing moves");
+    assert_eq!(split(&third), (1_000, 1_500), "did not run: nothing moves");
 }
 
 #[test]

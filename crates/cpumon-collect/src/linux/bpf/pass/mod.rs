@@ -9,7 +9,7 @@ pub(crate) mod watch;
 use std::io::{ErrorKind, Read};
 use std::ops::Deref;
 
-use cpumon_model::trim_list;
+use cpumon_model::{Counters, trim_list};
 use libbpf_rs::{Iter, Link};
 
 use super::records::{PLAIN_RECORD_BYTES, SentHeader, TaskRecord, read_plain};
@@ -259,8 +259,9 @@ impl<'a> Take<'a> {
         let Some(before) = self.known(task.tid).map(|at| &self.before[at]) else { return false };
         // The record of the last pass is settled and this one is not, so the split differs although nothing
         // ran.
-        let TaskRecord { utime_ns, stime_ns, times, .. } = *before;
-        *before == TaskRecord { utime_ns, stime_ns, times, ..*task }
+        let Counters { user_ns, system_ns, .. } = before.counters;
+        let counters = Counters { user_ns, system_ns, ..task.counters };
+        *before == TaskRecord { counters, times: before.times, ..*task }
     }
 
     fn push_fresh(&mut self, task: TaskRecord) {
@@ -365,6 +366,7 @@ impl<'a> Take<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::records::bytes_of;
     use super::*;
 
     #[test]
@@ -378,13 +380,11 @@ mod tests {
     }
 
     fn head(kind: u32, tid: u32) -> Vec<u8> {
-        [kind.to_ne_bytes(), tid.to_ne_bytes()].concat()
+        bytes_of(&SentHeader { kind, tid }).to_vec()
     }
 
     fn plain(tid: u32) -> Vec<u8> {
-        let mut bytes = vec![0; PLAIN_RECORD_BYTES];
-        bytes[64..68].copy_from_slice(&tid.to_ne_bytes());
-        bytes
+        bytes_of(&TaskRecord { tid, ..TaskRecord::default() })[..PLAIN_RECORD_BYTES].to_vec()
     }
 
     fn take(before: &[TaskRecord], bytes: &[u8]) -> (Vec<u32>, Oddities) {
@@ -396,7 +396,8 @@ mod tests {
     }
 
     fn known(tid: u32, missed: u16) -> TaskRecord {
-        TaskRecord { tid, missed, run_ns: 7, ..TaskRecord::default() }
+        let counters = Counters { run_ns: 7, ..Counters::default() };
+        TaskRecord { tid, missed, counters, ..TaskRecord::default() }
     }
 
     #[test]
@@ -415,7 +416,7 @@ mod tests {
         take.all(&bytes[..8 + PLAIN_RECORD_BYTES]);
         take.all(&bytes[8 + PLAIN_RECORD_BYTES..]);
         let oddities = take.end();
-        let kind: Vec<(u32, u64)> = into.iter().map(|task| (task.tid, task.run_ns)).collect();
+        let kind: Vec<(u32, u64)> = into.iter().map(|task| (task.tid, task.counters.run_ns)).collect();
         assert_eq!((kind, oddities.shown), (vec![(2, 7), (3, 0), (4, 0), (9, 7)], 1));
     }
 

@@ -240,22 +240,29 @@ fn each_open_ending(
 
 #[cfg(test)]
 mod tests {
+    use cpumon_model::Counters;
+
     use super::*;
+
+    fn ran(run_ns: u64) -> TaskRecord {
+        TaskRecord { counters: Counters { run_ns, ..Counters::default() }, ..TaskRecord::default() }
+    }
 
     /// A thread of process 5 that ended after the cut, and had run `run_ns` at it.
     fn ended(tid: u32, run_ns: u64) -> Event {
-        let task = TaskRecord { tid, pid: 5, run_ns, ..TaskRecord::default() };
+        let task = TaskRecord { tid, pid: 5, ..ran(run_ns) };
         Event::Cut(ExitEvent { cut_ns: 77, task, ..ExitEvent::default() })
     }
 
     #[test]
     fn who_ended_after_the_cut_is_there_as_of_it_a_leader_that_leaves_others_behind_too() {
-        let seen = |tid, flags| TaskRecord { tid, pid: 5, flags, run_ns: 9, ..TaskRecord::default() };
+        let seen = |tid, flags| TaskRecord { tid, pid: 5, flags, ..ran(9) };
         let mut records = vec![seen(5, ENDED_LEADER), seen(6, 0)];
         let cut = Moment { mono_ns: 77, ..Moment::default() };
         let events = [ended(5, 3), ended(6, 4), ended(7, 5), ended(7, 5)];
         SwitchWatch::add_ended(cut, &mut records, &events);
-        let reported: Vec<_> = records.iter().map(|task| (task.tid, task.flags, task.run_ns)).collect();
+        let reported: Vec<_> =
+            records.iter().map(|task| (task.tid, task.flags, task.counters.run_ns)).collect();
         assert_eq!(reported, [(5, 0, 3), (6, 0, 9), (7, 0, 5)]);
     }
 
@@ -284,11 +291,10 @@ mod tests {
 
     #[test]
     fn a_hidden_thread_that_runs_is_counted_up_to_the_cut_and_never_falls() {
-        let at = |run_ns| TaskRecord { run_ns, ..TaskRecord::default() };
         let reported = |proc_ns, at_cut_ns, earlier: Option<u64>| {
-            let mut task = at(proc_ns);
-            task.bring_to_cut(at_cut_ns, earlier.map(at).as_ref());
-            task.run_ns
+            let mut task = ran(proc_ns);
+            task.bring_to_cut(at_cut_ns, earlier.map(ran).as_ref());
+            task.counters.run_ns
         };
         assert_eq!(reported(500, None, None), 500, "off its CPU /proc is right");
         assert_eq!(reported(500, Some(3_500), Some(400)), 3_500, "/proc is a tick old");

@@ -1,50 +1,24 @@
 // Records that the probes hand to user space: `struct task_record` and the structs that contain it. The iterator and the
-// exit probe must report a task alike. This is the definition; records/mod.rs mirrors it, and both sides assert sizes and
-// offsets. New counters go to the end of `struct task_record`.
+// exit probe must report a task alike. build.rs makes the Rust structs from the type information of the compiled programs.
 #pragma once
 
 #include "kernel.h"
 
 #define ASSERT_SIZE(type, bytes) _Static_assert(sizeof(struct type) == (bytes), #type)
-// The size of a struct, and where its fields are: AT(field, bytes) for each.
-#define ASSERT_LAYOUT(type, bytes, fields) \
-	static inline __attribute__((unused)) void assert_##type(void) \
-	{ \
-		typedef struct type self; \
-		_Static_assert(sizeof(self) == (bytes) fields, #type); \
-	}
-#define AT(field, bytes) && __builtin_offsetof(self, field) == (bytes)
 
 // Bits of task_record.flags.
 #define RECORD_KERNEL_THREAD 1 // works for the kernel only (PF_KTHREAD)
 #define RECORD_ENDED_LEADER 2 // the leader ended, other threads of its process live on
 
-struct task_record {
-	__u64 start_ns; // CLOCK_BOOTTIME
-	__u64 process_start_ns; // start of the group leader; 0: the leader is gone
+// The counters of a task, as `Counters` of cpumon-model has them: the Rust build fails where they differ.
+struct counters {
+	__u64 user_ns; // as sampled at the tick
+	__u64 system_ns; // as sampled at the tick
 	__u64 run_ns; // se.sum_exec_runtime
-	__u64 utime_ns; // as sampled at the tick
-	__u64 stime_ns; // as sampled at the tick
 	__u64 run_delay_ns; // sched_info.run_delay
 	__u64 voluntary_switches;
 	__u64 involuntary_switches;
-	__u32 tid;
-	__u32 pid;
-	__u32 parent_pid;
-	__u32 uid;
-	char comm[16];
-	__u32 state; // __state | exit_state
-	__u16 cpu;
-	__s16 priority;
-	__s8 nice;
-	__u8 flags;
-	__u16 missed; // 0; for user space
-	__u32 migrations; // se.nr_migrations
 };
-ASSERT_LAYOUT(task_record, 112, AT(start_ns, 0) AT(process_start_ns, 8) AT(run_ns, 16) AT(utime_ns, 24)
-	AT(stime_ns, 32) AT(run_delay_ns, 40) AT(voluntary_switches, 48) AT(involuntary_switches, 56) AT(tid, 64)
-	AT(pid, 68) AT(parent_pid, 72) AT(uid, 76) AT(comm, 80) AT(state, 96) AT(cpu, 100) AT(priority, 102)
-	AT(nice, 104) AT(flags, 105) AT(missed, 106) AT(migrations, 108));
 
 // A thread by its switches: cumulative times at one instant, and its state since `at_ns`. Zero where the switches are not
 // watched. Kept in task storage; counts continue from the kernel's own at first sight.
@@ -77,22 +51,36 @@ struct thread_times {
 	__u32 longest_cut; // lower half of its instant
 	__u64 wait_ns[WAIT_SLOTS]; // sums to blocked_ns
 };
-ASSERT_LAYOUT(thread_times, 144, AT(at_ns, 0) AT(ready_ns, 8) AT(run_ns, 16) AT(voluntary_switches, 24)
-	AT(involuntary_switches, 32) AT(delay_wakeup_ns, 40) AT(delay_preempt_ns, 48) AT(blocked_ns, 56)
-	AT(longest_delay_ns, 64) AT(cpu, 72) AT(reason, 74) AT(state, 76) AT(flags, 77) AT(reserved, 78)
-	AT(reasons, 80) AT(longest_cut, 92) AT(wait_ns, 96));
+
+struct task_record {
+	__u64 start_ns; // CLOCK_BOOTTIME
+	__u64 process_start_ns; // start of the group leader; 0: the leader is gone
+	struct counters counters;
+	__u32 tid;
+	__u32 pid;
+	__u32 parent_pid;
+	__u32 uid;
+	char comm[16];
+	__u32 state; // __state | exit_state
+	__u16 cpu;
+	__s16 priority;
+	__s8 nice;
+	__u8 flags;
+	__u16 missed; // 0; for user space
+	__u32 migrations; // se.nr_migrations
+	struct thread_times times; // the last field: the iterator leaves it out where there are none
+};
 
 // Output of the iterator: a header, and the data that it announces.
 #define SENT_SAME 1 // nothing: the thread did not move since it was sent last
-#define SENT_TASK 2 // a task_record
-#define SENT_TIMES 3 // a task_record and its thread_times
-#define SENT_TORN 4 // a task_record; its times changed at every attempt to read them
+#define SENT_TASK 2 // a task_record without its times
+#define SENT_TIMES 3 // a whole task_record
+#define SENT_TORN 4 // a task_record without its times, which changed at every attempt to read them
 
 struct sent {
 	__u32 kind;
 	__u32 tid;
 };
-ASSERT_LAYOUT(sent, 8, AT(kind, 0) AT(tid, 4));
 
 #define EVENT_EXIT 1
 #define EVENT_EXEC 2
@@ -112,11 +100,8 @@ struct exit_event {
 	__u64 end_ns; // CLOCK_BOOTTIME
 	__u64 cut_ns; // the newest cut that was past; 0: none
 	struct task_record task;
-	struct thread_times times;
 	__u64 group; // EVENT_EXIT: the control group of a process whose last thread ended; 0: unknown
 };
-ASSERT_LAYOUT(exit_event, 288, AT(kind, 0) AT(threads_left, 4) AT(end_ns, 8) AT(cut_ns, 16) AT(task, 24)
-	AT(times, 136) AT(group, 280));
 
 // A process became another program.
 struct exec_event {
@@ -125,11 +110,8 @@ struct exec_event {
 	__u64 at_ns; // CLOCK_BOOTTIME
 	__u64 cut_ns; // the newest cut that was past; 0: none
 	struct task_record task;
-	struct thread_times times;
 	char name[EXEC_NAME_BYTES]; // base name of the executable, NUL-terminated
 };
-ASSERT_LAYOUT(exec_event, 400, AT(kind, 0) AT(old_tid, 4) AT(at_ns, 8) AT(cut_ns, 16) AT(task, 24)
-	AT(times, 136) AT(name, 280));
 
 // The most that is read of the arguments of a program that may run a script.
 #define ARGUMENT_BYTES 256
@@ -141,7 +123,6 @@ struct script_event {
 	__u32 is_cut; // there are more
 	char arguments[ARGUMENT_BYTES]; // each NUL-terminated
 };
-ASSERT_LAYOUT(script_event, 664, AT(exec, 0) AT(bytes, 400) AT(is_cut, 404) AT(arguments, 408));
 
 // Hierarchies of control groups, in the order in which they are asked for a process's group. The number of a group is its id with the
 // hierarchy in the highest bits: each hierarchy counts for itself.
@@ -154,28 +135,25 @@ ASSERT_LAYOUT(script_event, 664, AT(exec, 0) AT(bytes, 400) AT(is_cut, 404) AT(a
 // Longest path of a group that is sent, its NULs included; PATH_MAX, as /proc shows it.
 #define GROUP_PATH_BYTES 4096
 
+struct group_header {
+	__u32 kind; // EVENT_GROUP
+	__u32 bytes; // of the names
+	__u64 group;
+};
+
 // How a group is called; sent before the first exit in it.
 struct group_event {
-	__u32 kind; // EVENT_GROUP
-	__u32 bytes; // of `names`
-	__u64 group;
+	struct group_header head;
 	char names[GROUP_PATH_BYTES]; // from the group up to the root, which has none, each NUL-terminated
 };
-ASSERT_LAYOUT(group_event, 4112, AT(kind, 0) AT(bytes, 4) AT(group, 8) AT(names, 16));
 
-// Sums over the threads whose exit event did not fit.
+// Sums over the threads whose exit event did not fit, cumulative since the probe was loaded: their counters since the last snapshot
+// that has them. User and system time are whole, because only their proportion counts.
 struct lost_exits {
 	__u64 count;
-	__u64 run_ns;
-	__u64 utime_ns;
-	__u64 stime_ns;
-	__u64 run_delay_ns;
-	__u64 voluntary_switches;
-	__u64 involuntary_switches;
+	struct counters counters;
 	__u64 execs; // exec events that did not fit
 };
-ASSERT_LAYOUT(lost_exits, 64, AT(count, 0) AT(run_ns, 8) AT(utime_ns, 16) AT(stime_ns, 24) AT(run_delay_ns, 32)
-	AT(voluntary_switches, 40) AT(involuntary_switches, 48) AT(execs, 56));
 
 // Events that did not fit the ring buffer, by kind. They are counted here whatever else is done about them: exits are
 // summed besides (struct lost_exits).
@@ -186,12 +164,24 @@ struct ring_drops {
 	__u64 cuts;
 	__u64 groups; // names of control groups
 };
-ASSERT_LAYOUT(ring_drops, 40, AT(exits, 0) AT(execs, 8) AT(endings, 16) AT(cuts, 24) AT(groups, 32));
 
 #define PF_KTHREAD 0x00200000
 #define DEFAULT_PRIO 120
 #define MAX_RT_PRIO 100
 
+static __always_inline void fill_counters(struct counters *counters, struct task_struct *task)
+{
+	counters->user_ns = task->utime;
+	counters->system_ns = task->stime;
+	counters->run_ns = task->se.sum_exec_runtime;
+	counters->run_delay_ns = 0;
+	if (bpf_core_field_exists(task->sched_info.run_delay))
+		counters->run_delay_ns = task->sched_info.run_delay;
+	counters->voluntary_switches = task->nvcsw;
+	counters->involuntary_switches = task->nivcsw;
+}
+
+// All but the times.
 static __always_inline void fill_record(struct task_record *record, struct task_struct *task)
 {
 	struct task_struct *leader = task->group_leader;
@@ -200,14 +190,7 @@ static __always_inline void fill_record(struct task_record *record, struct task_
 	// A thread that has been released already may outlive its leader. Its pointer is then stale: believe it only if
 	// it points at a leader of this very group.
 	record->process_start_ns = leader->pid == task->tgid ? leader->start_boottime : 0;
-	record->run_ns = task->se.sum_exec_runtime;
-	record->utime_ns = task->utime;
-	record->stime_ns = task->stime;
-	record->run_delay_ns = 0;
-	if (bpf_core_field_exists(task->sched_info.run_delay))
-		record->run_delay_ns = task->sched_info.run_delay;
-	record->voluntary_switches = task->nvcsw;
-	record->involuntary_switches = task->nivcsw;
+	fill_counters(&record->counters, task);
 	record->tid = task->pid;
 	record->pid = task->tgid;
 	record->parent_pid = task->real_parent->tgid;

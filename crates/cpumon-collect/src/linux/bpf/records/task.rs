@@ -2,8 +2,8 @@
 
 use cpumon_model::{Comm, Counters, ProcessKey, TaskState, ThreadKey, ThreadSample};
 
-use super::{PLAIN_RECORD_BYTES, TAKEN_OVER, TaskRecord, ThreadTimes, read_plain};
-use crate::split::Split;
+use super::{PLAIN_RECORD_BYTES, TAKEN_OVER, TaskRecord, read_plain};
+use crate::split::settle;
 
 /// A start time as keys have it, cut to whole µs: no id is given out twice within one, and a frame holds it in 10 bits less.
 pub(crate) fn whole_us(start_ns: u64) -> u64 {
@@ -55,44 +55,25 @@ impl TaskRecord {
     /// Takes run time, run delay and switches from the switch events, where they are complete; `open_ns` is the thread's
     /// part of the open slice.
     pub(crate) fn count_by_switches(&mut self, open_ns: u64) {
-        if self.times.is_whole() {
-            self.run_ns = self.times.run_ns.saturating_add(open_ns);
-            self.run_delay_ns = self.times.delay_wakeup_ns.saturating_add(self.times.delay_preempt_ns);
-            self.voluntary_switches = self.times.voluntary_switches;
-            self.involuntary_switches = self.times.involuntary_switches;
+        let Self { counters, times, .. } = self;
+        if times.is_whole() {
+            counters.run_ns = times.run_ns.saturating_add(open_ns);
+            counters.run_delay_ns = times.delay_wakeup_ns.saturating_add(times.delay_preempt_ns);
+            counters.voluntary_switches = times.voluntary_switches;
+            counters.involuntary_switches = times.involuntary_switches;
         }
     }
 
     /// Corrects a thread that BPF does not see: its count in /proc is up to a clock tick old while it runs. `at_cut_ns`: its run time
     /// at the cut, where known. The run time never falls below an earlier report: steal in an open slice is counted later.
     pub(crate) fn bring_to_cut(&mut self, at_cut_ns: Option<u64>, earlier: Option<&Self>) {
-        let reported_ns = earlier.map_or(0, |earlier| earlier.run_ns);
-        self.run_ns = at_cut_ns.unwrap_or(self.run_ns).max(reported_ns);
+        let reported_ns = earlier.map_or(0, |earlier| earlier.counters.run_ns);
+        self.counters.run_ns = at_cut_ns.unwrap_or(self.counters.run_ns).max(reported_ns);
     }
 
-    /// Turns the times sampled at the tick into a split of the run time, not behind that of the `earlier`, settled record
-    /// of the same thread. User time is cut to whole µs, the rest counts as system time: the split is sampled anyway, and
-    /// small numbers are short on the wire.
+    /// Splits the run time by the sampled times; `earlier`: the settled record of the same thread.
     pub(crate) fn settle(&mut self, earlier: Option<&Self>) {
-        let before = earlier.map_or_else(Split::default, |earlier| Split {
-            user_ns: earlier.utime_ns,
-            system_ns: earlier.stime_ns,
-        });
-        // The run time did not grow, so its split must not move.
-        if before.user_ns.checked_add(before.system_ns) == Some(self.run_ns) {
-            (self.utime_ns, self.stime_ns) = (before.user_ns, before.system_ns);
-            return;
-        }
-        let split = before.advance(self.utime_ns, self.stime_ns, self.run_ns);
-        // `before.user_ns` is whole µs, so cutting does not fall behind it.
-        self.utime_ns = split.user_ns - split.user_ns % 1_000;
-        self.stime_ns = self.run_ns - self.utime_ns;
-    }
-
-    /// Subtracts the counters under another identity.
-    pub(crate) fn subtract(&mut self, base: &Counters, times: &ThreadTimes) {
-        self.times.subtract(times);
-        self.set_counters(&self.counters().without(base));
+        settle(&mut self.counters, &earlier.map_or_else(Counters::default, |earlier| earlier.counters));
     }
 
     pub(crate) fn to_sample(self) -> ThreadSample {
@@ -104,7 +85,7 @@ impl TaskRecord {
             nice: self.nice,
             priority: self.priority,
             last_cpu: self.cpu,
-            counters: self.counters(),
+            counters: self.counters,
             sched: self.times.to_sched(self.migrations),
         }
     }

@@ -335,8 +335,9 @@ fn help(ring: &Ring, ring_fd: BorrowedFd<'_>) -> Result<(), CollectError> {
 
 #[cfg(test)]
 mod tests {
-    use cpumon_model::Probes;
+    use cpumon_model::{Counters, Probes};
 
+    use super::super::records::bytes_of;
     use super::super::sched::Setup;
     use super::*;
     use crate::source::platform::eventually::eventually;
@@ -345,21 +346,16 @@ mod tests {
         Setup { probes: Probes::EXITS, ring_bytes, script_names: true }
     }
 
-    fn bytes_of(exit: &ExitEvent) -> Vec<u8> {
-        let mut bytes = vec![0; size_of::<ExitEvent>()];
-        bytes[..4].copy_from_slice(&exit.kind.to_ne_bytes());
-        bytes[40..48].copy_from_slice(&exit.task.run_ns.to_ne_bytes());
-        bytes
-    }
-
     #[test]
     fn the_helper_takes_no_more_than_the_list_holds_and_nonsense_is_counted() {
         let mut waiting = WaitingEvents::default();
-        let task = TaskRecord { run_ns: 7, ..TaskRecord::default() };
-        let bytes = bytes_of(&ExitEvent { kind: 1, task, ..ExitEvent::default() });
+        let counters = Counters { run_ns: 7, ..Counters::default() };
+        let task = TaskRecord { counters, ..TaskRecord::default() };
+        let exit = ExitEvent { kind: 1, task, ..ExitEvent::default() };
+        let bytes = bytes_of(&exit);
         for taken in 0..MAX_WAITING {
             assert_eq!(waiting.space(), MAX_WAITING - taken);
-            waiting.take(&bytes);
+            waiting.take(bytes);
         }
         assert_eq!(waiting.space(), 0, "the ring buffer fills up, and the probe sums what does not fit");
         waiting.take(&bytes[..100]);
@@ -391,8 +387,9 @@ mod tests {
                 let is_summed = (drops.exits, drops.execs) == (lost.count, lost.execs);
                 (is_summed && reported + lost.count >= 100).then_some(lost)
             });
-        assert!(lost.run_ns > lost.count * 1_000, "a thread takes more than a microsecond: {lost:?}");
-        assert!(lost.voluntary_switches >= lost.count, "{lost:?}");
+        let least_ns = lost.count * 1_000;
+        assert!(lost.counters.run_ns > least_ns, "a thread takes more than a microsecond: {lost:?}");
+        assert!(lost.counters.voluntary_switches >= lost.count, "{lost:?}");
     }
 
     #[test]

@@ -12,7 +12,6 @@ struct run_clock {
 	__u64 ahead_at_ns; // when that was measured
 	__u64 read_ns; // when both were last compared
 };
-ASSERT_SIZE(run_clock, 24);
 
 // The run queue of the CPU that `task` runs on. Without group scheduling the kernel keeps no way to it that BPF could go
 // everywhere: then steal is inside the run time, the queue's longest is not known, and wakeups are watched (OWN_WAKEUPS).

@@ -42,10 +42,6 @@ struct cpu_times {
 	__u8 softirq; // kind + 1 while in one
 	__u32 came_unseen; // only at a cut: `tid` was not switched to by any event
 };
-ASSERT_LAYOUT(cpu_times, 288, AT(since_ns, 0) AT(mode_ns, 8) AT(slice_ns, 72) AT(slice_base_ns, 80)
-	AT(slice_run_ns, 88) AT(steal_clock_ns, 96) AT(slice_exec_ns, 104) AT(busy_ns, 112) AT(switches, 120)
-	AT(breaks, 128) AT(softirq_ns, 136) AT(queue_cut_ns, 264) AT(queue_max, 272) AT(tid, 276) AT(base, 280)
-	AT(mode, 281) AT(irq_depth, 282) AT(softirq, 283) AT(came_unseen, 284));
 
 struct cpu {
 	__u64 changes; // odd while `now` changes
@@ -65,8 +61,7 @@ struct cpu {
 	__u64 waited_ns; // waits in this CPU's queue that ended here
 	__u64 padding[7];
 };
-ASSERT_LAYOUT(cpu, 1024, AT(changes, 0) AT(cut_ns, 8) AT(pulled_ns, 24) AT(is_torn, 32) AT(shown, 640)
-	AT(unknown_wakeups, 952) AT(waited_ns, 960));
+ASSERT_SIZE(cpu, 1024);
 
 // user space sets the size before it loads this
 struct {

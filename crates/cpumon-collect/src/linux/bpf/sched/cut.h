@@ -19,8 +19,6 @@ struct control {
 	__u32 rest_mask; // slots of `rests` less one
 	__u32 group_round; // a name of a group that was sent in another round is sent again
 };
-ASSERT_LAYOUT(control, 32, AT(cut_ns, 0) AT(is_reading, 8) AT(refresh, 12) AT(send_all, 16) AT(cpus, 20)
-	AT(rest_mask, 24) AT(group_round, 28));
 
 #define REFRESH_PASSES 16
 

@@ -30,21 +30,18 @@ struct delay_histogram {
 	__u64 start_ns; // of the owner, CLOCK_BOOTTIME
 	__u32 counts[DELAY_BUCKETS];
 };
-ASSERT_LAYOUT(delay_histogram, 1040, AT(kind, 0) AT(owner, 4) AT(start_ns, 8) AT(counts, 16));
 
 struct delay_key {
 	__u32 kind;
 	__u32 owner;
 	__u64 start_ns;
 };
-ASSERT_SIZE(delay_key, 16);
 
 struct delay_page {
 	__u64 round; // user space: other threads are selected, or slots are free again
 	__u64 drops; // delays that are in no process's histogram, or not in that of a selected thread
 	__u64 taken; // bits of the numbers of all slots that the probe ever took: none is above
 };
-ASSERT_LAYOUT(delay_page, 24, AT(round, 0) AT(drops, 8) AT(taken, 16));
 
 // Slots of a thread. Slot 0 is never in use.
 struct delay_slots {

@@ -8,7 +8,7 @@ use cpumon_model::{DELAY_BUCKETS, DelayHistogram, DelayOf, Delays, ProcessKey, S
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use super::super::records::task::whole_us;
-use super::super::records::{DelayEntry, DelayPage, TaskRecord};
+use super::super::records::{DelayEntry, DelayKey, DelayPage, TaskRecord, bytes_of};
 use super::{MappedArray, Programs};
 use crate::CollectError;
 use crate::options::ThreadPattern;
@@ -195,25 +195,25 @@ impl DelayAccounts {
         let slot = number as usize;
         self.map_up_to(slot)?;
         let entry =
-            DelayEntry { kind: THREAD, owner: task.tid, start_ns: task.start_ns, ..DelayEntry::EMPTY };
+            DelayEntry { kind: THREAD, owner: task.tid, start_ns: task.start_ns, ..DelayEntry::default() };
         // Before `owners` leads to it: the probe counts only into a slot that names the right owner.
         self.slots.write(slot, &entry);
         let of = DelayOf::Thread(task.process_key(), task.key());
         if let Some(kept) = self.kept.get_mut(slot) {
             *kept = Some(SlotTotals { of, histogram: Arc::default() });
         }
-        let done = self.owners.update(&key_bytes(&entry), &number.to_ne_bytes(), MapFlags::ANY);
+        let done = self.owners.update(bytes_of(&key_of(&entry)), &number.to_ne_bytes(), MapFlags::ANY);
         done.map_err(|error| failed("select a thread", &error))?;
         Ok(Some(slot))
     }
 
     fn free(&mut self, at: usize, entry: &DelayEntry) -> Result<(), CollectError> {
-        if let Err(error) = self.owners.delete(&key_bytes(entry)) {
+        if let Err(error) = self.owners.delete(bytes_of(&key_of(entry))) {
             log::debug!("a histogram's owner was not known: {error}");
         }
         self.kept[at] = None;
         self.selected.retain(|(_, slot)| *slot != at);
-        self.slots.write(at, &DelayEntry::EMPTY);
+        self.slots.write(at, &DelayEntry::default());
         // Last: once it is on the stack, the probe may give the slot to another process.
         self.give_back(at)
     }
@@ -238,12 +238,8 @@ fn failed(operation: &'static str, error: &libbpf_rs::Error) -> CollectError {
     CollectError::Bpf { operation, error: std::io::Error::other(error.to_string()) }
 }
 
-fn key_bytes(entry: &DelayEntry) -> [u8; 16] {
-    let mut key = [0; 16];
-    key[..4].copy_from_slice(&entry.kind.to_ne_bytes());
-    key[4..8].copy_from_slice(&entry.owner.to_ne_bytes());
-    key[8..].copy_from_slice(&entry.start_ns.to_ne_bytes());
-    key
+fn key_of(entry: &DelayEntry) -> DelayKey {
+    DelayKey { kind: entry.kind, owner: entry.owner, start_ns: entry.start_ns }
 }
 
 fn is_alive(of: DelayOf, live: &[TaskRecord], snapshot: &Snapshot) -> bool {

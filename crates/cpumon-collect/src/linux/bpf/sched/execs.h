@@ -73,7 +73,7 @@ static __always_inline void fill_exec(struct exec_event *event, struct task_stru
 	event->at_ns = called->at_ns;
 	event->cut_ns = called->cut_ns;
 	fill_record(&event->task, task);
-	fill_times(&event->times, thread ? &thread->now : NULL);
+	fill_times(&event->task.times, thread ? &thread->now : NULL);
 	__builtin_memcpy(event->name, called->name, sizeof(event->name));
 }
 

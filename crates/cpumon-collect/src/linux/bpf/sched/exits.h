@@ -32,30 +32,25 @@ static __always_inline void fill_times(struct thread_times *to, const struct thr
 
 // By its switches. The first switch after the last snapshot has saved the thread's times at the cut; a thread that began
 // since has none.
-static __always_inline void unsent_by_switches(struct unsent *part, const struct thread *thread)
+static __always_inline void unsent_by_switches(struct counters *unsent, const struct thread *thread)
 {
 	const struct thread_times *now = &thread->now, *sent = &thread->cut;
 	__u64 cut = thread->cut_ns;
 
-	part->run_ns = now->run_ns;
-	part->run_delay_ns = delays_of(now);
-	part->voluntary_switches = now->voluntary_switches;
-	part->involuntary_switches = now->involuntary_switches;
-	part->run_ns = since(part->run_ns, sent->run_ns + open_run(sent, cut, thread->tid));
-	part->run_delay_ns = since(part->run_delay_ns, delays_of(sent) + open_delay(sent, cut));
-	part->voluntary_switches -= sent->voluntary_switches;
-	part->involuntary_switches -= sent->involuntary_switches;
+	unsent->run_ns = since(now->run_ns, sent->run_ns + open_run(sent, cut, thread->tid));
+	unsent->run_delay_ns = since(delays_of(now), delays_of(sent) + open_delay(sent, cut));
+	unsent->voluntary_switches = now->voluntary_switches - sent->voluntary_switches;
+	unsent->involuntary_switches = now->involuntary_switches - sent->involuntary_switches;
 }
 
 static __noinline int count_lost_exit(struct task_struct *task, struct thread *thread)
 {
-	struct unsent part = {};
+	struct counters unsent = {};
 
+	unsent_by_kernel(&unsent, task);
 	if (thread && !(thread->now.flags & TIMES_BROKEN))
-		unsent_by_switches(&part, thread);
-	else
-		unsent_by_kernel(&part, task);
-	return count_lost(task, &part);
+		unsent_by_switches(&unsent, thread);
+	return count_lost(task, &unsent);
 }
 
 // The ids of the thread, now or at the instant `as_of`. (For a leader whose id was taken over, the kernel's own ids suffice.)
@@ -95,7 +90,7 @@ static __noinline bool send_exit(struct task_struct *task, const struct thread *
 	fill_record(&event->task, task);
 	if (thread)
 		identify(&event->task, thread, kind == EVENT_CUT ? cut : NEVER);
-	fill_times(&event->times, !thread ? NULL : kind == EVENT_CUT ? &thread->cut : &thread->now);
+	fill_times(&event->task.times, !thread ? NULL : kind == EVENT_CUT ? &thread->cut : &thread->now);
 	bpf_ringbuf_submit(event, wakeup());
 	return true;
 }

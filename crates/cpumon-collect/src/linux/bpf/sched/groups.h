@@ -19,14 +19,6 @@ static __u64 group_roots[HIERARCHIES] SEC(".bss.groups");
 // Address of systemd's hierarchy, if there is one.
 static __u64 systemd_root SEC(".bss.groups");
 
-// Groups whose name was sent, and the round.
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 4096);
-	__type(key, __u64);
-	__type(value, __u32);
-} sent_groups SEC(".maps");
-
 // Too large for the stack. Switches are not interrupted by others.
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -115,10 +107,10 @@ static __noinline bool send_group(struct kernfs_node *node, __u64 group, __u64 r
 	}
 	if (!node || BPF_CORE_READ(node, id) != root || bytes > GROUP_PATH_BYTES)
 		return true;
-	event->kind = EVENT_GROUP;
-	event->bytes = bytes;
-	event->group = group;
-	size = __builtin_offsetof(struct group_event, names) + bytes;
+	event->head.kind = EVENT_GROUP;
+	event->head.bytes = bytes;
+	event->head.group = group;
+	size = sizeof(event->head) + bytes;
 	// The shortest event is an exit: by it user space reckons how many the buffer holds.
 	if (size < sizeof(struct exit_event))
 		size = sizeof(struct exit_event);

@@ -14,7 +14,6 @@ struct irq_times {
 	__u64 time_ns;
 	__u64 count;
 };
-ASSERT_LAYOUT(irq_times, 16, AT(time_ns, 0) AT(count, 8));
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -2,19 +2,11 @@
 // traces:   a task that made its last switch, if its event found no space.
 // produces: sums over the host and for each parent executable of what these tasks did since the last snapshot that has them: the
 //           rest was charged to them while they lived. Names are lost, CPU time never is, and none is counted twice.
-// costs:    two sums of seven atomic additions a lost exit.
+// costs:    two sums of an atomic addition a counter, for each lost exit.
 #pragma once
 
 #include "cpus.h"
 #include "rest.h"
-
-// Counters of a task that no snapshot has.
-struct unsent {
-	__u64 run_ns;
-	__u64 run_delay_ns;
-	__u64 voluntary_switches;
-	__u64 involuntary_switches;
-};
 
 // Parents with a sum of their own.
 #define MAX_LOST_PARENTS 64
@@ -39,40 +31,34 @@ struct {
 	__type(value, struct lost_exits);
 } lost_parents SEC(".maps");
 
-static __always_inline void add_lost(struct lost_exits *sums, struct task_struct *task, const struct unsent *part)
+static __always_inline void add_lost(struct lost_exits *sums, const struct counters *unsent)
 {
-	__sync_fetch_and_add(&sums->run_ns, part->run_ns);
-	__sync_fetch_and_add(&sums->run_delay_ns, part->run_delay_ns);
-	// In full: user and system time only give the proportions by which the run time is split.
-	__sync_fetch_and_add(&sums->utime_ns, task->utime);
-	__sync_fetch_and_add(&sums->stime_ns, task->stime);
-	__sync_fetch_and_add(&sums->voluntary_switches, part->voluntary_switches);
-	__sync_fetch_and_add(&sums->involuntary_switches, part->involuntary_switches);
+	__u64 *sum = (__u64 *)&sums->counters;
+
+#pragma unroll
+	for (unsigned int i = 0; i < sizeof(*unsent) / sizeof(*sum); i++)
+		__sync_fetch_and_add(&sum[i], ((const __u64 *)unsent)[i]);
 	__sync_fetch_and_add(&sums->count, 1);
 }
 
 // Initial value for a parent.
 static const struct lost_exits no_exits = {};
 
-// By the kernel's own counters. A failed pass has noted counters as sent that no snapshot has: their time stays unattributed.
-static __noinline int unsent_by_kernel(struct unsent *part, struct task_struct *task)
+// The part of a task's counters that no snapshot has, by the kernel's own. User and system time stay whole: they only give the
+// proportions by which the run time is split. A failed pass has noted counters as sent that no snapshot has: their time stays unattributed.
+static __noinline int unsent_by_kernel(struct counters *unsent, struct task_struct *task)
 {
 	struct rest *sent = rest_of(task);
 
-	if (!part)
+	if (!unsent)
 		return 0;
-	part->run_ns = task->se.sum_exec_runtime;
-	part->run_delay_ns = 0;
-	if (bpf_core_field_exists(task->sched_info.run_delay))
-		part->run_delay_ns = task->sched_info.run_delay;
-	part->voluntary_switches = task->nvcsw;
-	part->involuntary_switches = task->nivcsw;
+	fill_counters(unsent, task);
 	if (!sent || sent->start_ns != task->start_boottime)
 		return 0;
-	part->run_ns = since(part->run_ns, sent->run_ns);
-	part->run_delay_ns = since(part->run_delay_ns, sent->run_delay_ns);
-	part->voluntary_switches = (__u32)task->nvcsw - sent->voluntary_switches;
-	part->involuntary_switches = (__u32)task->nivcsw - sent->involuntary_switches;
+	unsent->run_ns = since(unsent->run_ns, sent->run_ns);
+	unsent->run_delay_ns = since(unsent->run_delay_ns, sent->run_delay_ns);
+	unsent->voluntary_switches = (__u32)unsent->voluntary_switches - sent->voluntary_switches;
+	unsent->involuntary_switches = (__u32)unsent->involuntary_switches - sent->involuntary_switches;
 	return 0;
 }
 
@@ -98,13 +84,13 @@ static __always_inline __u64 delays_of(const struct thread_times *times)
 	return times->delay_wakeup_ns + times->delay_preempt_ns;
 }
 
-static __noinline int count_lost(struct task_struct *task, const struct unsent *part)
+static __noinline int count_lost(struct task_struct *task, const struct counters *unsent)
 {
 	struct parent_name name = {}, others = {};
 	__u32 zero = 0;
 	struct lost_exits *sums = bpf_map_lookup_elem(&lost, &zero);
 
-	if (!part)
+	if (!unsent)
 		return 0;
 	// Parents first: a reader that sees the host's sum grown finds theirs grown too.
 	bpf_probe_read_kernel_str(name.comm, sizeof(name.comm), task->real_parent->group_leader->comm);
@@ -118,8 +104,8 @@ static __noinline int count_lost(struct task_struct *task, const struct unsent *
 		if (!parent)
 			parent = bpf_map_lookup_elem(&lost_parents, &others);
 		if (parent)
-			add_lost(parent, task, part);
-		add_lost(sums, task, part);
+			add_lost(parent, unsent);
+		add_lost(sums, unsent);
 	}
 	return 0;
 }

@@ -19,7 +19,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 pub(crate) use self::cpus::{CpuAccounts, IrqTimes};
 pub(crate) use self::delays::DelayAccounts;
 pub(crate) use self::programs::{
-    PROBE, ProbeCost, Programs, Setup, casts_of, possible_cpus, vectors_in, visit_cpus, wanted,
+    PROBE, ProbeCost, Programs, Setup, casts_of, has_member, possible_cpus, vectors_in, visit_cpus, wanted,
 };
 #[cfg(test)]
 pub(crate) use self::programs::{refuse_loading, watch_wakeups};

@@ -1,6 +1,6 @@
 // Where a task is in the trees of control groups.
 // traces:   nothing itself.
-// produces: the directory of a task's group.
+// produces: the directory of a task's group, and the map of the groups whose name was sent.
 // costs:    some reads of kernel memory.
 #pragma once
 
@@ -13,6 +13,14 @@
 // Digits of a container's id, and how far above a group inside a container (its init.scope, slices and units) one is sought.
 #define CONTAINER_ID_BYTES 64
 #define MAX_CONTAINER_DEPTH 4
+
+// Groups whose name was sent, with the round, or 1.
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u64);
+	__type(value, __u32);
+} sent_groups SEC(".maps");
 
 static __always_inline bool has_groups(struct task_struct *task)
 {

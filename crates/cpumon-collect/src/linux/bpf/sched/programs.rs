@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use cpumon_model::{Probes, Snapshot};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Func, Struct, Typedef};
-use libbpf_rs::{Link, MapCore, Object, OpenObject};
+use libbpf_rs::{Link, Object, OpenObject};
 
 #[cfg(test)]
 pub(crate) use self::refusal::{refuse_loading, watch_wakeups};
 use super::super::load::{self, Embedded};
+use super::super::records::{InterpreterEntry, bytes_of};
 use crate::{CollectError, script};
 
 static OBJECT: &Embedded<[u8]> = &Embedded(*include_bytes!(concat!(env!("OUT_DIR"), "/sched.bpf.o")));
@@ -81,10 +82,7 @@ impl Programs {
         let setup = Setup { probes, ..setup };
         #[cfg(test)]
         refusal::check(probes)?;
-        // Before Linux 5.18 a switch has one argument less, and the verifier refuses to read it.
-        let object = load_with(setup, "on_switch_4")
-            // If both fail the first refusal is shown: the second form fails on every newer kernel.
-            .or_else(|refused| load_with(setup, "on_switch_3").map_err(|_| refused))?;
+        let object = load::with_switch(|on_switch| load_with(setup, on_switch))?;
         let mut links = Vec::new();
         let mut iterator = None;
         for program in object.progs_mut().filter(|program| program.autoload()) {
@@ -112,9 +110,7 @@ impl Programs {
     }
 
     pub(crate) fn map(&self, name: &str) -> Result<libbpf_rs::Map<'_>, CollectError> {
-        self.object.maps().find(|map| map.name() == name).ok_or_else(|| CollectError::BpfUnavailable {
-            reason: format!("the probe `{PROBE}` holds no map `{name}`"),
-        })
+        load::find_map(&self.object, PROBE, name)
     }
 }
 
@@ -205,12 +201,12 @@ pub(crate) fn casts_of(btf: &Btf<'_>) -> u32 {
     if btf.type_by_name::<Func<'_>>(CAST).is_some() { CAN_CAST } else { 0 }
 }
 
-fn has_member(btf: &Btf<'_>, kind: &str, field: &str) -> bool {
+/// Whether a struct of the kernel has this field.
+pub(crate) fn has_member(btf: &Btf<'_>, kind: &str, field: &str) -> bool {
     let Some(kind) = btf.type_by_name::<Struct<'_>>(kind) else { return false };
     kind.iter().any(|member| member.name.is_some_and(|name| name == field))
 }
 
-/// Names of the programs for interrupts that this kernel has tracepoints for.
 /// Programs of vectors.h for the interrupts that this kernel has.
 pub(crate) fn vectors_in(btf: &Btf<'_>) -> Vec<String> {
     // Each tracepoint has a type of this name; a program for one that is missing would fail the whole load.
@@ -264,30 +260,14 @@ pub(crate) fn possible_cpus() -> u32 {
 /// Bytes of a name that are compared.
 const NAME_BYTES: usize = 8;
 
-/// execs.h: `struct interpreter`.
-#[repr(C)]
-struct InterpreterEntry {
-    name: [u8; NAME_BYTES],
-    mask: [u8; NAME_BYTES],
-    length: u64,
-}
-
-const _: () = assert!(size_of::<InterpreterEntry>() == 24);
-
 impl InterpreterEntry {
     fn new(executable: &str) -> Self {
         let (mut name, mut mask) = ([0; NAME_BYTES], [0; NAME_BYTES]);
         for ((name, mask), byte) in name.iter_mut().zip(&mut mask).zip(executable.bytes()) {
             (*name, *mask) = (byte, 0xff);
         }
+        let [name, mask] = [name, mask].map(u64::from_ne_bytes);
         Self { name, mask, length: executable.len() as u64 }
-    }
-
-    fn to_bytes(&self) -> [u8; size_of::<Self>()] {
-        let mut bytes = [0; size_of::<Self>()];
-        let parts = [self.name, self.mask, self.length.to_ne_bytes()];
-        bytes.as_chunks_mut().0.copy_from_slice(&parts);
-        bytes
     }
 }
 
@@ -296,7 +276,7 @@ fn fill_interpreters(table: &mut [u8]) {
     for (place, executable) in
         table.chunks_exact_mut(size_of::<InterpreterEntry>()).zip(script::executables())
     {
-        place.copy_from_slice(&InterpreterEntry::new(executable).to_bytes());
+        place.copy_from_slice(bytes_of(&InterpreterEntry::new(executable)));
     }
 }
 

@@ -13,6 +13,13 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
+// Not used: it puts records that no map has into the object's type information, of which build.rs makes the Rust structs.
+union {
+	struct sent sent;
+	struct exit_event exit;
+	struct script_event script;
+} *sent_records SEC(".bss.regs");
+
 static __always_inline int on_switch(bool preempt, struct task_struct *prev, struct task_struct *next, __u32 state)
 {
 	struct thread *thread = NULL;

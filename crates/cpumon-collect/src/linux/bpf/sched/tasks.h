@@ -15,7 +15,6 @@
 struct sent_task {
 	struct sent sent;
 	struct task_record task;
-	struct thread_times times;
 };
 
 // Whether the task's last switch has been made: its exit event was sent before.
@@ -131,7 +130,7 @@ static __always_inline bool missed_a_switch(struct task_struct *task, const stru
 static __always_inline void note_rest(struct rest *rest, struct task_struct *task, const struct sent_task *out, __u32 switches,
 				      bool is_renamed)
 {
-	const struct thread_times *times = &out->times;
+	const struct thread_times *times = &out->task.times;
 	bool rests = out->sent.kind == SENT_TASK;
 
 	if (out->sent.kind == SENT_TIMES) {
@@ -141,10 +140,10 @@ static __always_inline void note_rest(struct rest *rest, struct task_struct *tas
 	// One that has ended, or has another id to user space, is sent in full until that is over.
 	rests = rests && !is_renamed && !(out->task.flags & RECORD_ENDED_LEADER) && out->task.tid == out->sent.tid;
 	rest->start_ns = task->start_boottime;
-	rest->run_ns = out->task.run_ns;
-	rest->run_delay_ns = out->task.run_delay_ns;
-	rest->voluntary_switches = out->task.voluntary_switches;
-	rest->involuntary_switches = out->task.involuntary_switches;
+	rest->run_ns = out->task.counters.run_ns;
+	rest->run_delay_ns = out->task.counters.run_delay_ns;
+	rest->voluntary_switches = out->task.counters.voluntary_switches;
+	rest->involuntary_switches = out->task.counters.involuntary_switches;
 	rest->switches = switches;
 	rest->others = others_of(task);
 	rest->rests = rests;
@@ -155,7 +154,7 @@ static __always_inline void note_rest(struct rest *rest, struct task_struct *tas
 static __noinline int send_task(struct bpf_iter__task *ctx, struct task_struct *task, __u8 flags)
 {
 	struct sent_task out;
-	__u32 length = sizeof(out) - sizeof(out.times), switches = switches_of(task);
+	__u32 length = sizeof(out) - sizeof(out.task.times), switches = switches_of(task);
 	struct rest *rest = rest_of(task);
 	struct thread *thread = NULL;
 
@@ -172,13 +171,13 @@ static __noinline int send_task(struct bpf_iter__task *ctx, struct task_struct *
 		thread = bpf_task_storage_get(&threads, task, 0, 0);
 		if (!thread)
 			thread = adopt(task, cut);
-		if (thread && read_thread(thread, task, &out.times, cut)) {
+		if (thread && read_thread(thread, task, &out.task.times, cut)) {
 			out.sent.kind = SENT_TIMES;
 			length = sizeof(out);
-			if (thread->cut_ns != cut && missed_a_switch(task, &out.times, cut)) {
-				out.times.flags |= TIMES_BROKEN;
+			if (thread->cut_ns != cut && missed_a_switch(task, &out.task.times, cut)) {
+				out.task.times.flags |= TIMES_BROKEN;
 				// For good: its next switch would end a time that it was not ready.
-				if (out.times.state == STATE_READY)
+				if (out.task.times.state == STATE_READY)
 					thread->now.flags |= TIMES_BROKEN;
 			}
 		} else if (thread) {
@@ -186,7 +185,7 @@ static __noinline int send_task(struct bpf_iter__task *ctx, struct task_struct *
 		}
 	}
 	if (out.sent.kind != SENT_TIMES)
-		__builtin_memset(&out.times, 0, sizeof(out.times));
+		__builtin_memset(&out.task.times, 0, sizeof(out.task.times));
 	fill_record(&out.task, task);
 	if (thread)
 		identify(&out.task, thread, control.cut_ns);

@@ -30,13 +30,11 @@ struct task_entry {
 	char process_comm[16];
 	__u64 group; // 0: not known
 };
-ASSERT_SIZE(task_entry, 80);
 
 struct program_entry {
 	struct task_entry task;
 	char program[PROGRAM_BYTES];
 };
-ASSERT_SIZE(program_entry, 144);
 
 struct group_entry {
 	__u64 at_ns;
@@ -48,15 +46,6 @@ struct group_entry {
 	__u64 parent; // 0: it is the root
 	char name[GROUP_NAME_BYTES];
 };
-ASSERT_SIZE(group_entry, 288);
-
-// Groups whose name was sent.
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 4096);
-	__type(key, __u64);
-	__type(value, __u32);
-} sent_groups SEC(".maps");
 
 // A task's number and names in this trace.
 struct traced {

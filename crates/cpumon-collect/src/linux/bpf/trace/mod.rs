@@ -5,7 +5,6 @@ mod records;
 use std::cell::RefCell;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -17,6 +16,7 @@ use libbpf_rs::{
 };
 
 use self::records::{CpuState, RingSlots, entry};
+use super::super::file;
 use super::super::proc_ids::ProcIds;
 use super::load::{self, Embedded};
 use super::records::read_plain;
@@ -80,9 +80,8 @@ impl TraceRecorder {
         }
         let cpus = possible_cpus();
         let sizes = ring_sizes(options.buffer_bytes, cpus.min(MAX_RINGS));
-        // Before Linux 5.18 a switch has one argument less, and the verifier refuses to read it.
-        let load = |on_switch| load_with(on_switch, options.has_interrupts, cpus, sizes);
-        let object = load("on_switch_4").or_else(|refused| load("on_switch_3").map_err(|_| refused))?;
+        let object =
+            load::with_switch(|on_switch| load_with(on_switch, options.has_interrupts, cpus, sizes))?;
         let slots =
             RingSlots::map(&map_of(&object, "ring_states")?, &map_of(&object, "events")?, sizes.slots)?;
         let handles = make_rings(&object, sizes)?;
@@ -158,10 +157,8 @@ fn refused(step: &str, error: &libbpf_rs::Error) -> CollectError {
 }
 
 fn map_of(object: &Object, name: &str) -> Result<MapHandle, CollectError> {
-    let map = object.maps().find(|map| map.name() == name).ok_or_else(|| CollectError::BpfUnavailable {
-        reason: format!("the probe `{PROBE}` holds no map `{name}`"),
-    })?;
-    MapHandle::try_from(&map).map_err(|error| refused("open the maps of", &error))
+    MapHandle::try_from(&load::find_map(object, PROBE, name)?)
+        .map_err(|error| refused("open the maps of", &error))
 }
 
 fn ring_sizes(wanted_bytes: u32, count: u32) -> RingSizes {
@@ -343,12 +340,7 @@ impl OnlineCpus {
     /// `None`: it cannot be read, and nothing is known to have changed.
     fn read(&mut self) -> Option<Vec<bool>> {
         let list = self.list.as_ref()?;
-        self.text.resize(4096, 0);
-        let mut length = list.read_at(&mut self.text, 0).ok()?;
-        while length == self.text.len() && length < MAX_LIST_BYTES {
-            self.text.resize(2 * length, 0);
-            length = list.read_at(&mut self.text, 0).ok()?;
-        }
+        let length = file::read_whole(list, &mut self.text, MAX_LIST_BYTES).ok()?;
         parse_list(std::str::from_utf8(self.text.get(..length)?).ok()?)
     }
 }

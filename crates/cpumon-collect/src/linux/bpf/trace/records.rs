@@ -1,4 +1,4 @@
-//! The records of trace.bpf.c, with layout and meaning; and the rings of events: slots.h writes them, this process reads them in place.
+//! The records of trace.bpf.c and their meaning; and the rings of events: slots.h writes them, this process reads them in place.
 
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use cpumon_model::{
 use libbpf_rs::MapHandle;
 
 use super::super::records::task::whole_us;
-use super::super::records::{layouts, read_plain};
+use super::super::records::{RunClock, layouts, read_plain, same_layout};
 use super::super::sched::{MappedArray, reason_of};
 use crate::{CollectError, TraceItem};
 
@@ -31,81 +31,7 @@ const LEAVES_DEAD: u8 = 2;
 
 const INTERRUPT_SOFT: u8 = 1;
 
-/// `PROGRAM_BYTES`.
-const PROGRAM_BYTES: usize = 64;
-/// `GROUP_NAME_BYTES`.
-const GROUP_NAME_BYTES: usize = 256;
-
-layouts! {
-    /// `struct event_record`.
-    EventRecord = 24 {
-        0 at_ns: u64,
-        8 kind: u8,
-        9 leaves: u8,
-        10 cpu: u16,
-        12 task: u32,
-        16 other: u32,
-        20 value: u32,
-    }
-
-    /// `struct task_entry`.
-    TaskEntry = 80 {
-        0 at_ns: u64,
-        8 kind: u8,
-        9 is_kernel: u8,
-        10 cpu: u16,
-        12 task: u32,
-        16 start_ns: u64,
-        24 process_start_ns: u64,
-        32 tid: u32,
-        36 pid: u32,
-        40 comm: [u8; 16],
-        56 process_comm: [u8; 16],
-        72 group: u64,
-    }
-
-    /// `struct program_entry`.
-    ProgramEntry = 144 {
-        0 task: TaskEntry,
-        80 program: [u8; PROGRAM_BYTES],
-    }
-
-    /// `struct group_entry`.
-    GroupEntry = 288 {
-        0 at_ns: u64,
-        8 kind: u8,
-        9 reserved: u8,
-        10 cpu: u16,
-        12 task: u32,
-        16 group: u64,
-        24 parent: u64,
-        32 name: [u8; GROUP_NAME_BYTES],
-    }
-
-    /// `struct ring_state`.
-    RingState = 128 {
-        0 written: u64,
-        8 reserved: [u64; 7],
-        64 read: u64,
-        72 reserved_2: [u64; 7],
-    }
-
-    /// `struct cpu_state`.
-    CpuState = 128 {
-        0 running: u64,
-        8 running_tid: u32,
-        12 running_number: u32,
-        16 clock: [u64; 3],
-        40 lost: u64,
-        48 last_ns: u64,
-        56 reserved: u64,
-        64 first_lost_ns: u64,
-        72 last_lost_ns: u64,
-        /// Events lost since the recording began.
-        80 total_lost: u64,
-        88 reserved_2: [u64; 5],
-    }
-}
+include!(concat!(env!("OUT_DIR"), "/trace.rs"));
 
 /// `ODD_ROUND`.
 const ODD_ROUND: u8 = 0x80;

@@ -89,7 +89,8 @@ struct cpu_state {
 	__u64 total_lost; // since the recording began
 	__u64 reserved_2[5];
 };
-ASSERT_LAYOUT(cpu_state, 128, AT(lost, 40) AT(last_ns, 48) AT(first_lost_ns, 64));
+ASSERT_SIZE(cpu_state, 128);
+_Static_assert(__builtin_offsetof(struct cpu_state, first_lost_ns) == 64, "cache line");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
