@@ -1,79 +1,117 @@
 //! The scheduler's tracepoints: what their records say, whichever recorder wrote them. Where each field lies differs between kernels, so
 //! every recording has their descriptions (`events/sched/sched_switch/format`): perf and trace-cmd store them one after the other, behind
-//! a magic.
+//! a magic. Perfetto stores each record as a message with numbers for the fields.
 
 use std::collections::HashMap;
 
-use cpumon_events::{Bytes, Name, Order, name};
+use cpumon_events::{Bytes, Order, name};
 use cpumon_model::{Interrupt, Leaves, WaitReason};
 use foldhash::fast::FixedState;
 
 use super::decoder::{NamedThread, RawKind, UNKNOWN};
 
-/// The fields of a thread: its name and its id.
+/// What a tracepoint is about.
 #[derive(Copy, Clone, Debug)]
-struct Who {
-    tid: TracepointField,
-    name: Option<TracepointField>,
+pub(super) enum TracepointKind {
+    Switch,
+    Waking,
+    /// What follows a waking; needed only where a recording has no wakings.
+    Wakeup,
+    /// The first one of a thread, which has no waking.
+    WakeupNew,
+    Migrate,
+    Fork,
+    NewTask,
+    Exit,
+    Rename,
+    Enter(fn(u16) -> Interrupt),
+    Return(fn(u16) -> Interrupt),
 }
 
-#[derive(Clone, Debug)]
-enum Tracepoint {
-    Switch {
-        prev: Who,
-        next: Who,
-        state: TracepointField,
-        states: Vec<(u64, char)>,
-    },
-    Waking {
-        who: Who,
-        cpu: TracepointField,
-    },
-    /// What follows a waking; needed only where a recording has no wakings.
-    Wakeup {
-        who: Who,
-        cpu: TracepointField,
-    },
-    /// The first one of a thread, which has no waking.
-    WakeupNew {
-        who: Who,
-        cpu: TracepointField,
-    },
-    Migrate {
-        tid: TracepointField,
-        to_cpu: TracepointField,
-    },
-    Fork {
-        child: Who,
-        parent: TracepointField,
-    },
-    Exit {
-        tid: TracepointField,
-    },
-    Rename {
-        who: Who,
-    },
-    NewTask {
-        who: Who,
-        flags: TracepointField,
-    },
-    Irq {
-        number: TracepointField,
-        is_soft: bool,
-        begins: bool,
-    },
-}
+/// Name of a tracepoint, its number in Perfetto's `FtraceEvent`, and its fields, each with its number in Perfetto's message. The name of
+/// a thread follows its id.
+pub(super) type KnownTracepoint = (&'static str, u64, TracepointKind, &'static [(&'static str, usize)]);
+
+const SWITCH: &[(&str, usize)] =
+    &[("prev_pid", 2), ("prev_comm", 1), ("next_pid", 6), ("next_comm", 5), ("prev_state", 4)];
+const WAKING: &[(&str, usize)] = &[("pid", 2), ("comm", 1), ("target_cpu", 5)];
+const FORK: &[(&str, usize)] = &[("child_pid", 4), ("child_comm", 3), ("parent_pid", 2)];
+const NEW_TASK: &[(&str, usize)] = &[("pid", 1), ("comm", 2), ("clone_flags", 3)];
+/// The tracepoints that are read, the most frequent ones first.
+pub(super) static TRACEPOINTS: [KnownTracepoint; 13] = [
+    ("sched_switch", 4, TracepointKind::Switch, SWITCH),
+    ("sched_waking", 20, TracepointKind::Waking, WAKING),
+    ("sched_wakeup", 17, TracepointKind::Wakeup, WAKING),
+    ("sched_wakeup_new", 114, TracepointKind::WakeupNew, WAKING),
+    ("irq_handler_entry", 36, TracepointKind::Enter(Interrupt::Hard), &[("irq", 1)]),
+    ("irq_handler_exit", 37, TracepointKind::Return(Interrupt::Hard), &[("irq", 1)]),
+    ("softirq_entry", 24, TracepointKind::Enter(Interrupt::Soft), &[("vec", 1)]),
+    ("softirq_exit", 25, TracepointKind::Return(Interrupt::Soft), &[("vec", 1)]),
+    ("sched_migrate_task", 491, TracepointKind::Migrate, &[("pid", 2), ("dest_cpu", 5)]),
+    ("sched_process_fork", 239, TracepointKind::Fork, FORK),
+    ("task_newtask", 235, TracepointKind::NewTask, NEW_TASK),
+    ("sched_process_exit", 238, TracepointKind::Exit, &[("pid", 2)]),
+    ("task_rename", 236, TracepointKind::Rename, &[("pid", 1), ("newcomm", 3)]),
+];
 
 /// `CLONE_THREAD` in the flags of `task_newtask`.
-pub(super) const CLONE_THREAD: u64 = 0x10000;
+const CLONE_THREAD: u64 = 0x10000;
 
 /// A record is shorter than its description, or has an impossible CPU.
 pub(super) struct DamagedTracepoint;
 
+impl TracepointKind {
+    /// Whether a record says anything new. `has_wakings`: any waking was read.
+    pub(super) fn is_new(self, has_wakings: &mut bool) -> bool {
+        *has_wakings |= matches!(self, Self::Waking);
+        !(*has_wakings && matches!(self, Self::Wakeup))
+    }
+
+    /// What a record says. `number`, `tid` and `text`: its fields by their place in the table; `current`: the thread on the CPU.
+    pub(super) fn read<'r>(
+        self,
+        number: impl Fn(usize) -> Option<u64>,
+        tid: impl Fn(usize) -> Option<u32>,
+        text: impl Fn(usize) -> &'r [u8],
+        current: impl Fn() -> u32,
+        states: &[(u64, char)],
+    ) -> Option<RawKind> {
+        let thread = |at| Some(NamedThread { tid: tid(at)?, name: name(text(at + 1)) });
+        let small = |at| u16::try_from(number(at)?).ok();
+        Some(match self {
+            Self::Switch => {
+                RawKind::Switch { prev: thread(0)?, next: thread(2)?, leaves: leaves(number(4)?, states) }
+            }
+            Self::Waking | Self::Wakeup | Self::WakeupNew => {
+                RawKind::Waking { task: thread(0)?, waker: current(), cpu: small(2)? }
+            }
+            Self::Migrate => RawKind::Migrate { tid: tid(0)?, to_cpu: small(1)? },
+            Self::Fork => RawKind::Born { task: thread(0)?, parent: tid(2)?, is_thread: false },
+            Self::NewTask => RawKind::Born {
+                task: thread(0)?,
+                parent: current(),
+                is_thread: number(2)? & CLONE_THREAD != 0,
+            },
+            Self::Exit => RawKind::Exit { tid: tid(0)? },
+            Self::Rename => RawKind::Called(thread(0)?),
+            Self::Enter(interrupt) => RawKind::Enter(interrupt(small(0)?)),
+            Self::Return(interrupt) => RawKind::Return(interrupt(small(0)?)),
+        })
+    }
+}
+
+/// A tracepoint of one recording: where its fields lie, and the bits and letters of task states.
+#[derive(Clone, Debug)]
+struct DescribedTracepoint {
+    kind: TracepointKind,
+    fields: Vec<Option<TracepointField>>,
+    states: Vec<(u64, char)>,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Tracepoints {
     pub(super) order: Order,
-    by_id: HashMap<u32, Tracepoint, FixedState>,
+    by_id: HashMap<u32, DescribedTracepoint, FixedState>,
     common_type: Option<TracepointField>,
     common_pid: Option<TracepointField>,
     /// Any was read.
@@ -87,102 +125,42 @@ impl Tracepoints {
     }
 
     /// Takes the description of a tracepoint; those that say nothing of the scheduler are left out.
-    pub(super) fn add(&mut self, format: &TracepointFormat) {
-        if let Some(tracepoint) = tracepoint(format) {
-            self.by_id.insert(format.id, tracepoint);
-            self.common_type = self.common_type.or(format.field("common_type"));
-            self.common_pid = self.common_pid.or(format.field("common_pid"));
+    pub(super) fn add(&mut self, format: TracepointFormat) {
+        let Some((.., kind, names)) = TRACEPOINTS.iter().find(|known| *known.0 == *format.name) else {
+            return;
+        };
+        let fields: Vec<_> = names.iter().map(|(name, _)| format.field(name)).collect();
+        // Only the names of threads may be missing.
+        if fields.iter().zip(*names).any(|(field, (name, _))| field.is_none() && !name.ends_with("comm")) {
+            return;
         }
+        self.common_type = self.common_type.or(format.field("common_type"));
+        self.common_pid = self.common_pid.or(format.field("common_pid"));
+        self.by_id.insert(format.id, DescribedTracepoint { kind: *kind, fields, states: format.states });
     }
 
     pub(super) fn has_switches(&self) -> bool {
-        self.common_type.is_some()
-            && self.by_id.values().any(|known| matches!(known, Tracepoint::Switch { .. }))
+        let is_switch = |known: &DescribedTracepoint| matches!(known.kind, TracepointKind::Switch);
+        self.common_type.is_some() && self.by_id.values().any(is_switch)
     }
 
     /// What a record says; `None` if it is of another tracepoint, or says nothing new.
     pub(super) fn read(&mut self, record: &[u8]) -> Result<Option<RawKind>, DamagedTracepoint> {
-        let id = self.common_type.and_then(|field| field.number(record, self.order));
-        let id = id.and_then(|id| u32::try_from(id).ok()).ok_or(DamagedTracepoint)?;
-        match self.by_id.get(&id) {
-            Some(Tracepoint::Waking { .. }) => self.has_wakings = true,
-            Some(Tracepoint::Wakeup { .. }) if self.has_wakings => return Ok(None),
-            Some(_) => {}
-            None => return Ok(None),
-        }
-        let tracepoint = self.by_id.get(&id).ok_or(DamagedTracepoint)?;
-        self.kind(tracepoint, record).map(Some).ok_or(DamagedTracepoint)
+        let Self { order, common_pid, .. } = *self;
+        let tid_in = |field: TracepointField| u32::try_from(field.number(record, order)?).ok();
+        let id = self.common_type.and_then(tid_in).ok_or(DamagedTracepoint)?;
+        let described = self.by_id.get(&id).filter(|known| known.kind.is_new(&mut self.has_wakings));
+        let Some(DescribedTracepoint { kind, fields, states }) = described else { return Ok(None) };
+        let field = |at: usize| fields.get(at).copied().flatten();
+        let said = kind.read(
+            |at| field(at)?.number(record, order),
+            |at| tid_in(field(at)?),
+            |at| field(at).and_then(|field| field.text(record, order)).unwrap_or_default(),
+            || common_pid.and_then(tid_in).unwrap_or(UNKNOWN),
+            states,
+        );
+        said.map(Some).ok_or(DamagedTracepoint)
     }
-
-    fn kind(&self, tracepoint: &Tracepoint, record: &[u8]) -> Option<RawKind> {
-        let number = |field: &TracepointField| field.number(record, self.order);
-        let tid = |field: &TracepointField| u32::try_from(number(field)?).ok();
-        let cpu = |field: &TracepointField| u16::try_from(number(field)?).ok();
-        let who = |who: &Who| {
-            let text = who.name.and_then(|field| field.text(record, self.order));
-            Some(NamedThread { tid: tid(&who.tid)?, name: text.map_or_else(Name::default, name) })
-        };
-        let current = || self.common_pid.as_ref().and_then(tid).unwrap_or(UNKNOWN);
-        Some(match tracepoint {
-            Tracepoint::Switch { prev, next, state, states } => {
-                RawKind::Switch { prev: who(prev)?, next: who(next)?, leaves: leaves(number(state)?, states) }
-            }
-            Tracepoint::Waking { who: task, cpu: at }
-            | Tracepoint::Wakeup { who: task, cpu: at }
-            | Tracepoint::WakeupNew { who: task, cpu: at } => {
-                RawKind::Waking { task: who(task)?, waker: current(), cpu: cpu(at)? }
-            }
-            Tracepoint::Migrate { tid: task, to_cpu } => {
-                RawKind::Migrate { tid: tid(task)?, to_cpu: cpu(to_cpu)? }
-            }
-            Tracepoint::Fork { child, parent } => {
-                RawKind::Born { task: who(child)?, parent: tid(parent)?, is_thread: false }
-            }
-            Tracepoint::NewTask { who: task, flags } => RawKind::Born {
-                task: who(task)?,
-                parent: current(),
-                is_thread: number(flags)? & CLONE_THREAD != 0,
-            },
-            Tracepoint::Irq { number: line, is_soft, begins } => {
-                let line = u16::try_from(number(line)?).ok()?;
-                let interrupt = if *is_soft { Interrupt::Soft(line) } else { Interrupt::Hard(line) };
-                if *begins { RawKind::Enter(interrupt) } else { RawKind::Return(interrupt) }
-            }
-            Tracepoint::Exit { tid: task } => RawKind::Exit { tid: tid(task)? },
-            Tracepoint::Rename { who: task } => RawKind::Called(who(task)?),
-        })
-    }
-}
-
-fn tracepoint(format: &TracepointFormat) -> Option<Tracepoint> {
-    let field = |name| format.field(name);
-    let who = |tid, name| Some(Who { tid: field(tid)?, name: field(name) });
-    Some(match &*format.name {
-        "sched_switch" => Tracepoint::Switch {
-            prev: who("prev_pid", "prev_comm")?,
-            next: who("next_pid", "next_comm")?,
-            state: field("prev_state")?,
-            states: format.states.clone(),
-        },
-        "sched_waking" => Tracepoint::Waking { who: who("pid", "comm")?, cpu: field("target_cpu")? },
-        "sched_wakeup" => Tracepoint::Wakeup { who: who("pid", "comm")?, cpu: field("target_cpu")? },
-        "sched_wakeup_new" => Tracepoint::WakeupNew { who: who("pid", "comm")?, cpu: field("target_cpu")? },
-        "sched_migrate_task" => Tracepoint::Migrate { tid: field("pid")?, to_cpu: field("dest_cpu")? },
-        "sched_process_fork" => {
-            Tracepoint::Fork { child: who("child_pid", "child_comm")?, parent: field("parent_pid")? }
-        }
-        "sched_process_exit" => Tracepoint::Exit { tid: field("pid")? },
-        "task_newtask" => Tracepoint::NewTask { who: who("pid", "comm")?, flags: field("clone_flags")? },
-        "irq_handler_entry" | "irq_handler_exit" => {
-            Tracepoint::Irq { number: field("irq")?, is_soft: false, begins: format.name.ends_with("entry") }
-        }
-        "softirq_entry" | "softirq_exit" => {
-            let begins = format.name.ends_with("entry");
-            Tracepoint::Irq { number: field("vec")?, is_soft: true, begins }
-        }
-        "task_rename" => Tracepoint::Rename { who: who("pid", "newcomm")? },
-        _ => return None,
-    })
 }
 
 /// How a thread with this state leaves its CPU. No known letter: it is runnable (`R`, `R+`).
@@ -231,14 +209,14 @@ pub(super) struct TracepointField {
 
 impl TracepointField {
     /// Value of the field as an unsigned number.
-    pub(super) fn number(&self, record: &[u8], order: Order) -> Option<u64> {
+    pub(super) fn number(self, record: &[u8], order: Order) -> Option<u64> {
         if self.size > 8 {
             return None;
         }
         Some(order.number(record.get(self.offset..self.offset.checked_add(self.size)?)?))
     }
 
-    fn text<'r>(&self, record: &'r [u8], order: Order) -> Option<&'r [u8]> {
+    fn text(self, record: &[u8], order: Order) -> Option<&[u8]> {
         let end = self.offset.checked_add(self.size)?;
         if self.place == FieldLocation::Here {
             return record.get(self.offset..end);
@@ -374,7 +352,7 @@ pub(super) fn take_systems(bytes: &mut Bytes<'_>, tracepoints: &mut Tracepoints)
             if let Some(format) =
                 is_ours.then(|| TracepointFormat::parse(&String::from_utf8_lossy(text))).flatten()
             {
-                tracepoints.add(&format);
+                tracepoints.add(format);
             }
         }
     }

@@ -2,11 +2,11 @@
 //! and wakeups as packed numbers, with names by their place in a table. `ProcessTree` has the names of threads and their processes.
 
 use cpumon_events::name;
+use cpumon_model::Leaves;
 use cpumon_model::varint::take as take_varint;
-use cpumon_model::{Interrupt, Leaves};
 
 use super::super::decoder::{NamedThread, RawEvent, RawKind, UNKNOWN, UNKNOWN_TID, lost, push};
-use super::super::tracepoints::{CLONE_THREAD, DamagedTracepoint, leaves};
+use super::super::tracepoints::{DamagedTracepoint, TRACEPOINTS, leaves};
 use super::packets::{ProtobufValue, Small, fields};
 use crate::source::Ending;
 
@@ -160,38 +160,18 @@ impl Bundles {
     }
 
     fn kind(&mut self, kind: u64, event: &[u8], current: u32) -> Result<Option<RawKind>, DamagedTracepoint> {
-        if !matches!(kind, 4 | 17 | 20 | 24 | 25 | 36 | 37 | 114 | 235 | 236 | 238 | 239 | 491) {
+        let Some((.., tracepoint, numbers)) = TRACEPOINTS.iter().find(|known| known.1 == kind) else {
+            return Ok(None);
+        };
+        let event = Small::parse(event).ok_or(DamagedTracepoint)?;
+        if !tracepoint.is_new(&mut self.has_wakings) {
             return Ok(None);
         }
-        let event = Small::parse(event).ok_or(DamagedTracepoint)?;
-        let thread = |tid, text| NamedThread { tid: tid_of(event.number(tid)), name: name(event.text(text)) };
-        let small = |field| u16::try_from(event.number(field)).map_err(|_| DamagedTracepoint);
-        let line = || small(1);
-        Ok(Some(match kind {
-            4 => RawKind::Switch {
-                prev: thread(2, 1),
-                next: thread(6, 5),
-                leaves: leaves(event.number(4), self.states),
-            },
-            // What follows a waking.
-            17 if self.has_wakings => return Ok(None),
-            17 | 20 | 114 => {
-                self.has_wakings |= kind == 20;
-                RawKind::Waking { task: thread(2, 1), waker: current, cpu: small(5)? }
-            }
-            24 => RawKind::Enter(Interrupt::Soft(line()?)),
-            25 => RawKind::Return(Interrupt::Soft(line()?)),
-            36 => RawKind::Enter(Interrupt::Hard(line()?)),
-            37 => RawKind::Return(Interrupt::Hard(line()?)),
-            235 => {
-                let is_thread = event.number(3) & CLONE_THREAD != 0;
-                RawKind::Born { task: thread(1, 2), parent: current, is_thread }
-            }
-            236 => RawKind::Called(thread(1, 3)),
-            238 => RawKind::Exit { tid: tid_of(event.number(2)) },
-            239 => RawKind::Born { task: thread(4, 3), parent: tid_of(event.number(2)), is_thread: false },
-            _ => RawKind::Migrate { tid: tid_of(event.number(2)), to_cpu: small(5)? },
-        }))
+        // A field that is missing is 0.
+        let number = |at: usize| numbers.get(at).map(|(_, field)| event.number(*field));
+        let text = |at: usize| numbers.get(at).map_or(&[][..], |(_, field)| event.text(*field));
+        let said = tracepoint.read(number, |at| number(at).map(tid_of), text, || current, self.states);
+        said.map(Some).ok_or(DamagedTracepoint)
     }
 }
 
