@@ -300,23 +300,27 @@ impl SampleLayout {
         self.sample & (TIME | CPU | RAW) == TIME | CPU | RAW
     }
 
+    /// Takes the words of these bits that are there, and of them time and CPU.
+    fn take_words(self, bytes: &mut Bytes<'_>, bits: &[u64], stamp: &mut SampleStamp) -> Option<()> {
+        for bit in bits.iter().filter(|bit| self.sample & **bit != 0) {
+            match *bit {
+                TIME => stamp.at_ns = bytes.u64()?,
+                CPU => {
+                    stamp.cpu = bytes.u32()?;
+                    bytes.skip(4)?;
+                }
+                _ => bytes.skip(8)?,
+            }
+        }
+        Some(())
+    }
+
     /// Splits a sample into its stamp and its raw data.
-    pub(super) fn sample<'b>(self, body: &'b [u8], order: Order) -> Option<(SampleStamp, &'b [u8])> {
-        let mut bytes = Bytes::new(body, order);
+    pub(super) fn sample(self, body: &[u8], order: Order) -> Option<(SampleStamp, &[u8])> {
+        let (mut bytes, mut stamp) = (Bytes::new(body, order), SampleStamp::default());
         let has = |bit| self.sample & bit != 0;
-        let skip = |bytes: &mut Bytes<'b>, bit| if has(bit) { bytes.skip(8) } else { Some(()) };
-        for bit in [IDENTIFIER, IP, TID] {
-            skip(&mut bytes, bit)?;
-        }
-        let at_ns = if has(TIME) { bytes.u64()? } else { 0 };
-        for bit in [ADDR, ID, STREAM_ID] {
-            skip(&mut bytes, bit)?;
-        }
-        let cpu = if has(CPU) { bytes.u32()? } else { 0 };
-        if has(CPU) {
-            bytes.skip(4)?;
-        }
-        skip(&mut bytes, PERIOD)?;
+        let words = [IDENTIFIER, IP, TID, TIME, ADDR, ID, STREAM_ID, CPU, PERIOD];
+        self.take_words(&mut bytes, &words, &mut stamp)?;
         if has(READ) {
             self.skip_read(&mut bytes)?;
         }
@@ -325,7 +329,7 @@ impl SampleLayout {
             bytes.skip(words.checked_mul(8)?)?;
         }
         let raw = if has(RAW) { bytes.sized(4)? } else { &[] };
-        Some((SampleStamp { at_ns, cpu }, raw))
+        Some((stamp, raw))
     }
 
     fn skip_read(self, bytes: &mut Bytes<'_>) -> Option<()> {
@@ -344,25 +348,11 @@ impl SampleLayout {
         if !self.has_stamps {
             return Some((SampleStamp::default(), body));
         }
-        let has = |bit| self.sample & bit != 0;
-        let words = [TID, TIME, ID, STREAM_ID, CPU, IDENTIFIER].into_iter().filter(|bit| has(*bit)).count();
-        let (front, end) = body.split_at_checked(body.len().checked_sub(words * 8)?)?;
-        let mut bytes = Bytes::new(end, order);
+        let words = [TID, TIME, ID, STREAM_ID, CPU, IDENTIFIER];
+        let count = words.iter().filter(|bit| self.sample & **bit != 0).count();
+        let (front, end) = body.split_at_checked(body.len().checked_sub(count * 8)?)?;
         let mut stamp = SampleStamp::default();
-        if has(TID) {
-            bytes.skip(8)?;
-        }
-        if has(TIME) {
-            stamp.at_ns = bytes.u64()?;
-        }
-        for bit in [ID, STREAM_ID] {
-            if has(bit) {
-                bytes.skip(8)?;
-            }
-        }
-        if has(CPU) {
-            stamp.cpu = bytes.u32()?;
-        }
+        self.take_words(&mut Bytes::new(end, order), &words, &mut stamp)?;
         Some((stamp, front))
     }
 }
