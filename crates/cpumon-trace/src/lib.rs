@@ -41,7 +41,7 @@ pub use import::AnyTrace;
 pub use import::decoder::UNKNOWN_TID;
 #[doc(hidden)]
 pub use import::etl::etl_counts;
-pub use source::{Ending, StoppedCpu, TraceSource};
+pub use source::{Ending, StoppedCpu, TraceFacts, TraceSource};
 pub use tasks::{TaskNames, Tasks};
 pub use timeline::{
     Behind, Buckets, CpuWho, Delay, Delays, Overload, ThreadNames, ThreadRow, Timeline, TimelineLimits,

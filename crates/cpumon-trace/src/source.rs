@@ -16,36 +16,49 @@ pub struct StoppedCpu {
     pub since_ns: u64,
 }
 
+/// What a trace says beside its events.
+#[derive(Debug, Default)]
+pub struct TraceFacts {
+    pub header: FileHeader,
+    /// Who the tasks are, as far as the trace has been read.
+    pub tasks: Tasks,
+    /// Whether every CPU was watched from the start of the trace on. Else what a CPU did before its first switch is unknown.
+    pub is_watched_from_begin: bool,
+    /// CPUs that went offline, once the trace has been read. None where its events say so themselves.
+    pub stopped: Vec<StoppedCpu>,
+}
+
 /// A trace that is read once, from its start to its end.
 pub trait TraceSource {
-    fn header(&self) -> &FileHeader;
+    fn facts(&self) -> &TraceFacts;
 
-    /// Who the tasks are, as far as the trace has been read.
-    fn tasks(&self) -> &Tasks;
-
-    fn tasks_mut(&mut self) -> &mut Tasks;
-
-    /// Whether every CPU was watched from the start of the trace on. Else what a CPU did before its first switch is unknown.
-    fn is_watched_from_begin(&self) -> bool;
+    fn facts_mut(&mut self) -> &mut TraceFacts;
 
     /// Hands out every event in the order of their time, up to the end of the trace or its first damage.
     fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError>;
 
-    /// CPUs that went offline, once the trace has been read. None where its events say so themselves.
-    fn stopped(&self) -> &[StoppedCpu] {
-        &[]
+    fn header(&self) -> &FileHeader {
+        &self.facts().header
+    }
+
+    fn tasks(&self) -> &Tasks {
+        &self.facts().tasks
+    }
+
+    fn tasks_mut(&mut self) -> &mut Tasks {
+        &mut self.facts_mut().tasks
     }
 
     fn tracker<S: SpanSink>(&self, sink: S) -> Tracker<S> {
         let mut tracker = Tracker::new(self.header().began.mono_ns, sink);
-        tracker.is_watched_from_begin = self.is_watched_from_begin();
+        tracker.is_watched_from_begin = self.facts().is_watched_from_begin;
         tracker
     }
 
     /// Ends a tracker that took all events up to this time.
     fn finish<S: SpanSink>(&self, mut tracker: Tracker<S>, end_ns: u64) -> S {
-        for StoppedCpu { cpu, since_ns } in self.stopped().iter().filter(|stopped| stopped.since_ns < end_ns)
-        {
+        let stopped = &self.facts().stopped;
+        for StoppedCpu { cpu, since_ns } in stopped.iter().filter(|stopped| stopped.since_ns < end_ns) {
             tracker.stop(*cpu, *since_ns);
         }
         tracker.finish(end_ns)

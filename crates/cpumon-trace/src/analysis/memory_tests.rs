@@ -9,9 +9,8 @@ use super::report::{Report, ReportBy};
 use super::series::Series;
 use super::wakers::Wakers;
 use super::{TraceRange, Tracked, track};
-use crate::file::format::FileHeader;
 use crate::held_memory::taken_by;
-use crate::source::TraceSource;
+use crate::source::{TraceFacts, TraceSource};
 use crate::tasks::Tasks;
 use crate::{Ending, ReadError, Timeline, TimelineLimits};
 
@@ -80,27 +79,20 @@ fn of_all_lengths(out: Out<'_>) {
 }
 
 /// An empty trace with these events.
-struct Made(Events, FileHeader, Tasks);
+struct Made(Events, TraceFacts);
 
 impl Made {
     fn new(events: Events) -> Self {
-        Self(events, FileHeader::default(), Tasks::default())
+        Self(events, TraceFacts { is_watched_from_begin: true, ..TraceFacts::default() })
     }
 }
 
 impl TraceSource for Made {
-    fn header(&self) -> &FileHeader {
+    fn facts(&self) -> &TraceFacts {
         &self.1
     }
-    fn tasks(&self) -> &Tasks {
-        &self.2
-    }
-    fn tasks_mut(&mut self) -> &mut Tasks {
-        &mut self.2
-    }
-
-    fn is_watched_from_begin(&self) -> bool {
-        true
+    fn facts_mut(&mut self) -> &mut TraceFacts {
+        &mut self.1
     }
     fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
         let mut until_ns = 0;

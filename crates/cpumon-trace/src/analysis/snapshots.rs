@@ -14,7 +14,7 @@ use foldhash::fast::FixedState;
 use super::TraceRange;
 use crate::file::ReadError;
 use crate::file::format::FileHeader;
-use crate::source::{Ending, StoppedCpu, TraceSource};
+use crate::source::{Ending, StoppedCpu, TraceFacts, TraceSource};
 use crate::tasks::{TaskNames, Tasks};
 
 /// Threads whose parents are held, and threads in a snapshot. Further ones are left out, and counted.
@@ -57,11 +57,10 @@ pub fn snapshots(
     let mut ending = survey.read(&mut |event| found.take(&event))?;
     let range = range.on_clock(survey.header().began.mono_ns);
     let until_ns = range.until_ns.min(ending.known_until_ns);
-    let (is_watched, stopped) = (survey.is_watched_from_begin(), survey.stopped().to_vec());
-    let header = survey.header().clone();
+    let TraceFacts { header, tasks, is_watched_from_begin, stopped } = survey.facts();
     let mut maker = Maker {
-        header: &header,
-        tasks: survey.tasks(),
+        header,
+        tasks,
         infos: BTreeMap::new(),
         found: &found,
         exited: Counters::default(),
@@ -75,7 +74,7 @@ pub fn snapshots(
         tracker.sink().cpu(*cpu);
     }
     // What ran at the start is in the trace only when it leaves: else all of it would be in that interval.
-    for (&cpu, &first) in found.first.iter().filter(|_| is_watched) {
+    for (&cpu, &first) in found.first.iter().filter(|_| *is_watched_from_begin) {
         if let Some(next) = first {
             let kind = SchedEventKind::Switch { prev: TraceTask::IDLE, next, leaves: Leaves::Ready };
             tracker.event(&SchedEvent { at_ns: header.began.mono_ns, cpu, kind });

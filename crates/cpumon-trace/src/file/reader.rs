@@ -14,7 +14,7 @@ use super::format::{
 };
 use super::sorter::{ChunkLayout, Sorter, Unpacked};
 use super::{Credit, EVENTS, ReadError};
-use crate::source::{Ending, TraceSource};
+use crate::source::{Ending, TraceFacts, TraceSource};
 use crate::tasks::Tasks;
 
 /// Places where a file is damaged. What lies behind so many is not read.
@@ -28,8 +28,7 @@ const VAIN_TIMES: u64 = 16;
 
 pub struct TraceReader<R: Read> {
     input: Input<R>,
-    header: FileHeader,
-    tasks: Tasks,
+    facts: TraceFacts,
     sorter: Sorter,
     unpacker: Decompressor<'static>,
     /// Start of the recording of which the file is a part.
@@ -50,8 +49,7 @@ impl<R: Read> TraceReader<R> {
         let ending = Ending { known_until_ns: header.began.mono_ns, ..Ending::default() };
         Ok(Self {
             input: Input::new(from, at),
-            header,
-            tasks: Tasks::default(),
+            facts: TraceFacts { header, is_watched_from_begin: true, ..TraceFacts::default() },
             sorter: Sorter::default(),
             unpacker: Decompressor::new()?,
             recording: None,
@@ -81,7 +79,7 @@ impl<R: Read> TraceReader<R> {
                 return Ok(false);
             }
             self.sorter.sync(ended_ns);
-            self.marks += self.sorter.open_gaps(self.header.cpus);
+            self.marks += self.sorter.open_gaps(self.facts.header.cpus);
         }
         Ok(true)
     }
@@ -105,7 +103,7 @@ impl<R: Read> TraceReader<R> {
             return false;
         }
         self.ending.gaps += 1;
-        self.marks += self.sorter.open_gaps(self.header.cpus);
+        self.marks += self.sorter.open_gaps(self.facts.header.cpus);
         true
     }
 
@@ -186,10 +184,10 @@ impl<R: Read> TraceReader<R> {
     ) -> Result<bool, ReadError> {
         let Some(raw) = self.unpack(header)? else { return Ok(false) };
         let Some(mut rows) = raw.rows() else { return Ok(false) };
-        self.tasks.allow(self.input.at());
+        self.facts.tasks.allow(self.input.at());
         while !rows.is_empty() {
             let Some(name) = take(&mut rows) else { return Ok(false) };
-            set(&mut self.tasks, name);
+            set(&mut self.facts.tasks, name);
         }
         Ok(true)
     }
@@ -217,20 +215,12 @@ impl<R: Read> TraceReader<R> {
 }
 
 impl<R: Read> TraceSource for TraceReader<R> {
-    fn header(&self) -> &FileHeader {
-        &self.header
+    fn facts(&self) -> &TraceFacts {
+        &self.facts
     }
 
-    fn tasks(&self) -> &Tasks {
-        &self.tasks
-    }
-
-    fn tasks_mut(&mut self) -> &mut Tasks {
-        &mut self.tasks
-    }
-
-    fn is_watched_from_begin(&self) -> bool {
-        true
+    fn facts_mut(&mut self) -> &mut TraceFacts {
+        &mut self.facts
     }
 
     /// Hands out every event, in the order of their time. A damaged part is passed: in its place each CPU has a
@@ -263,13 +253,13 @@ impl<R: Read> TraceSource for TraceReader<R> {
         let mut until_ns = self.ending.ended_ns.unwrap_or(0).max(self.ending.known_until_ns);
         if let (None, Some(last_ns)) = (self.ending.ended_ns, self.sorter.unsynced_ns()) {
             // The file has the last events of some CPUs, and not those of others.
-            self.sorter.open_gaps(self.header.cpus);
+            self.sorter.open_gaps(self.facts.header.cpus);
             until_ns = until_ns.max(last_ns);
         }
         self.sorter.end_gaps(until_ns);
         self.emit(u64::MAX, out);
         (self.ending.malformed, self.ending.late) = (self.sorter.malformed(), self.sorter.late);
-        self.ending.unnamed = self.tasks.left_out();
+        self.ending.unnamed = self.facts.tasks.left_out();
         if let Some(ended_ns) = self.ending.ended_ns {
             self.ending.known_until_ns = self.ending.known_until_ns.max(ended_ns);
         }

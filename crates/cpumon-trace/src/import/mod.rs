@@ -22,7 +22,7 @@ use cpumon_model::{Moment, SchedEvent};
 use crate::file::format::FileHeader;
 use crate::file::reader::TraceReader;
 use crate::file::{Bound, EVENTS, ReadError};
-use crate::source::{Ending, StoppedCpu, TraceSource};
+use crate::source::{Ending, StoppedCpu, TraceFacts, TraceSource};
 use crate::tasks::Tasks;
 use decoder::{Decoder, DecoderStep, RawEvent, RawKind};
 use etl::{Etl, MAGIC_BYTES, is_etl};
@@ -85,42 +85,24 @@ fn packed(magic: &[u8]) -> Option<ReadError> {
 }
 
 impl TraceSource for AnyTrace<'_> {
-    fn header(&self) -> &FileHeader {
+    fn facts(&self) -> &TraceFacts {
         match &self.0 {
-            OpenedTrace::Own(trace) => trace.header(),
-            OpenedTrace::Foreign(trace) => &trace.header,
+            OpenedTrace::Own(trace) => trace.facts(),
+            OpenedTrace::Foreign(trace) => &trace.facts,
         }
     }
 
-    fn tasks(&self) -> &Tasks {
-        match &self.0 {
-            OpenedTrace::Own(trace) => trace.tasks(),
-            OpenedTrace::Foreign(trace) => &trace.tasks,
-        }
-    }
-
-    fn tasks_mut(&mut self) -> &mut Tasks {
+    fn facts_mut(&mut self) -> &mut TraceFacts {
         match &mut self.0 {
-            OpenedTrace::Own(trace) => trace.tasks_mut(),
-            OpenedTrace::Foreign(trace) => &mut trace.tasks,
+            OpenedTrace::Own(trace) => trace.facts_mut(),
+            OpenedTrace::Foreign(trace) => &mut trace.facts,
         }
-    }
-
-    fn is_watched_from_begin(&self) -> bool {
-        matches!(self.0, OpenedTrace::Own(_))
     }
 
     fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
         match &mut self.0 {
             OpenedTrace::Own(trace) => trace.read(out),
             OpenedTrace::Foreign(trace) => trace.read(out),
-        }
-    }
-
-    fn stopped(&self) -> &[StoppedCpu] {
-        match &self.0 {
-            OpenedTrace::Own(trace) => trace.stopped(),
-            OpenedTrace::Foreign(trace) => &trace.stopped,
         }
     }
 }
@@ -130,10 +112,7 @@ const TOO_MANY: &str = "its packed parts become more events than any recorder wr
 /// Sorts and numbers what a decoder gives.
 struct Imported<'t> {
     decoder: Box<dyn Decoder + 't>,
-    header: FileHeader,
-    tasks: Tasks,
-    /// CPUs that went offline; complete at the end.
-    stopped: Vec<StoppedCpu>,
+    facts: TraceFacts,
     stopping: Stopping,
     numbering: Numbering,
     held: WaitingEvents,
@@ -147,9 +126,7 @@ impl<'t> Imported<'t> {
     fn new(decoder: Box<dyn Decoder + 't>, header: FileHeader, file_bytes: u64) -> Result<Self, ReadError> {
         let mut imported = Self {
             decoder,
-            header,
-            tasks: Tasks::of_file(file_bytes),
-            stopped: Vec::new(),
+            facts: TraceFacts { header, tasks: Tasks::of_file(file_bytes), ..TraceFacts::default() },
             stopping: Stopping::default(),
             numbering: Numbering::new(file_bytes),
             held: WaitingEvents::new(file_bytes),
@@ -170,7 +147,7 @@ impl<'t> Imported<'t> {
             imported.step()?;
         };
         imported.ending.known_until_ns = first_ns;
-        begin_at(&mut imported.header.began, first_ns);
+        begin_at(&mut imported.facts.header.began, first_ns);
         Ok(imported)
     }
 
@@ -182,7 +159,7 @@ impl<'t> Imported<'t> {
                 if raw.kind == RawKind::Same {
                     self.ending.known_until_ns = self.ending.known_until_ns.max(raw.at_ns);
                 }
-                let Some(event) = self.numbering.number(&raw, &mut self.tasks) else { continue };
+                let Some(event) = self.numbering.number(&raw, &mut self.facts.tasks) else { continue };
                 let known_ns = &mut self.ending.known_until_ns;
                 self.ending.late += u64::from(event.at_ns < *known_ns);
                 *known_ns = (*known_ns).max(event.at_ns);
@@ -193,8 +170,8 @@ impl<'t> Imported<'t> {
             }
             self.step()?;
         }
-        self.stopped = self.stopping.stopped(self.ending.known_until_ns);
-        self.ending.unnamed = self.tasks.left_out();
+        self.facts.stopped = self.stopping.stopped(self.ending.known_until_ns);
+        self.ending.unnamed = self.facts.tasks.left_out();
         // With gaps it was read to its end all the same.
         if self.ending.damaged_at.is_none() || self.ending.gaps > 0 {
             self.ending.ended_ns = Some(self.ending.known_until_ns);
@@ -205,7 +182,7 @@ impl<'t> Imported<'t> {
     /// Applies the names at the front, so that they do not fill the list.
     fn name(&mut self) {
         for event in self.held.drain() {
-            self.numbering.number(&event, &mut self.tasks);
+            self.numbering.number(&event, &mut self.facts.tasks);
         }
     }
 

@@ -235,27 +235,20 @@ mod tests {
     use cpumon_model::{SchedEvent, SchedEventKind};
 
     use super::*;
-    use crate::file::format::FileHeader;
+    use crate::source::TraceFacts;
 
     /// Far more events than are read between two checks, in one block. The flag gets its value with the first of them.
     struct Many<'c> {
-        header: FileHeader,
-        tasks: Tasks,
+        facts: TraceFacts,
         cancelled: (&'c AtomicBool, bool),
     }
 
     impl TraceSource for Many<'_> {
-        fn header(&self) -> &FileHeader {
-            &self.header
+        fn facts(&self) -> &TraceFacts {
+            &self.facts
         }
-        fn tasks(&self) -> &Tasks {
-            &self.tasks
-        }
-        fn tasks_mut(&mut self) -> &mut Tasks {
-            &mut self.tasks
-        }
-        fn is_watched_from_begin(&self) -> bool {
-            true
+        fn facts_mut(&mut self) -> &mut TraceFacts {
+            &mut self.facts
         }
         fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
             for at_ns in 0..10 * CHECK_EVENTS {
@@ -273,7 +266,10 @@ mod tests {
         for (is_cancelled, until_ns) in [(false, 10 * CHECK_EVENTS), (true, CHECK_EVENTS - 1)] {
             let flag = AtomicBool::new(false);
             let cancelled = (&flag, is_cancelled);
-            let mut many = Many { header: FileHeader::default(), tasks: Tasks::default(), cancelled };
+            let mut many = Many {
+                facts: TraceFacts { is_watched_from_begin: true, ..TraceFacts::default() },
+                cancelled,
+            };
             let timeline = Timeline::read_until(&mut many, limits, &flag).unwrap();
             assert_eq!(timeline.covers(), (0, until_ns));
         }

@@ -7,8 +7,8 @@ use cpumon_model::{
     WaitReason,
 };
 use cpumon_trace::{
-    Compression, CpuSpan, CpuState, Ending, FileHeader, ReadError, SpanSink, Tasks, ThreadSpan, ThreadState,
-    TraceReader, TraceSource, TraceWriter, Tracker,
+    Compression, CpuSpan, CpuState, Ending, FileHeader, ReadError, SpanSink, ThreadSpan, ThreadState,
+    TraceFacts, TraceReader, TraceSource, TraceWriter, Tracker,
 };
 
 use crate::seeded_rng::SeededRng;
@@ -16,33 +16,26 @@ use crate::seeded_rng::SeededRng;
 /// Events as a trace that is read.
 pub struct Made<'e> {
     events: &'e [SchedEvent],
-    header: FileHeader,
-    tasks: Tasks,
+    facts: TraceFacts,
     end_ns: u64,
 }
 
 impl<'e> Made<'e> {
     pub fn new(events: &'e [SchedEvent], began_ns: u64, end_ns: u64) -> Self {
         let began = Moment { mono_ns: began_ns, ..Moment::default() };
-        Self { events, header: FileHeader { began, ..header() }, tasks: Tasks::default(), end_ns }
+        let header = FileHeader { began, ..header() };
+        let facts = TraceFacts { header, is_watched_from_begin: true, ..TraceFacts::default() };
+        Self { events, facts, end_ns }
     }
 }
 
 impl TraceSource for Made<'_> {
-    fn header(&self) -> &FileHeader {
-        &self.header
+    fn facts(&self) -> &TraceFacts {
+        &self.facts
     }
 
-    fn tasks(&self) -> &Tasks {
-        &self.tasks
-    }
-
-    fn tasks_mut(&mut self) -> &mut Tasks {
-        &mut self.tasks
-    }
-
-    fn is_watched_from_begin(&self) -> bool {
-        true
+    fn facts_mut(&mut self) -> &mut TraceFacts {
+        &mut self.facts
     }
 
     fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
