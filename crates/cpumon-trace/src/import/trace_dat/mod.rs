@@ -39,47 +39,6 @@ struct CpuDataCursor {
     missed: Option<u64>,
 }
 
-struct CpuDataReader {
-    head: TraceDatHead,
-    page_bytes: usize,
-    is_packed: bool,
-    credit: Credit,
-    cursors: Vec<CpuDataCursor>,
-    /// The cursors that have more, by the time up to which they were read.
-    order_of: BinaryHeap<Reverse<(u64, usize)>>,
-}
-
-pub(crate) struct TraceDat<R> {
-    from: R,
-    reading: CpuDataReader,
-}
-
-impl<R: Read + Seek> TraceDat<R> {
-    /// Reads what is in front of the events, and finds the first buffer with switches.
-    pub(crate) fn open(mut from: R) -> Result<(Self, FileHeader), ReadError> {
-        let mut reading = CpuDataReader::new(head::read(&mut from)?);
-        let mut why = NO_SWITCHES;
-        for buffer in std::mem::take(&mut reading.head.buffers) {
-            if buffer.cpus.is_empty() {
-                continue;
-            }
-            if !reading.head.has_time(&buffer) {
-                why = "its clock does not count ns; record with `trace-cmd record -C mono`";
-                continue;
-            }
-            reading.is_packed = reading.head.is_packed(&mut from, &buffer)?;
-            reading.begin(&buffer);
-            if reading.has_switches(&mut from)? {
-                reading.begin(&buffer);
-                let TraceDatHead { cpus, ref host, .. } = reading.head;
-                let header = FileHeader { cpus, host: host.clone(), ..FileHeader::default() };
-                return Ok((Self { from, reading }, header));
-            }
-        }
-        Err(ReadError::Unusable(why))
-    }
-}
-
 impl CpuDataCursor {
     fn new(data: &CpuData) -> Self {
         let CpuData { cpu, at, bytes } = *data;
@@ -95,16 +54,49 @@ impl CpuDataCursor {
     }
 }
 
-impl CpuDataReader {
-    fn new(head: TraceDatHead) -> Self {
-        Self {
+pub(crate) struct TraceDat<R> {
+    from: R,
+    head: TraceDatHead,
+    page_bytes: usize,
+    is_packed: bool,
+    credit: Credit,
+    cursors: Vec<CpuDataCursor>,
+    /// The cursors that have more, by the time up to which they were read.
+    order_of: BinaryHeap<Reverse<(u64, usize)>>,
+}
+
+impl<R: Read + Seek> TraceDat<R> {
+    /// Reads what is in front of the events, and finds the first buffer with switches.
+    pub(crate) fn open(mut from: R) -> Result<(Self, FileHeader), ReadError> {
+        let head = head::read(&mut from)?;
+        let mut data = Self {
+            from,
             head,
             page_bytes: 0,
             is_packed: false,
             credit: Credit::default(),
             cursors: Vec::new(),
             order_of: BinaryHeap::new(),
+        };
+        let mut why = NO_SWITCHES;
+        for buffer in std::mem::take(&mut data.head.buffers) {
+            if buffer.cpus.is_empty() {
+                continue;
+            }
+            if !data.head.has_time(&buffer) {
+                why = "its clock does not count ns; record with `trace-cmd record -C mono`";
+                continue;
+            }
+            data.is_packed = data.head.is_packed(&mut data.from, &buffer)?;
+            data.begin(&buffer);
+            if data.has_switches()? {
+                data.begin(&buffer);
+                let TraceDatHead { cpus, ref host, .. } = data.head;
+                let header = FileHeader { cpus, host: host.clone(), ..FileHeader::default() };
+                return Ok((data, header));
+            }
         }
+        Err(ReadError::Unusable(why))
     }
 
     /// Goes to the begin of a buffer.
@@ -116,9 +108,9 @@ impl CpuDataReader {
         self.order_of = (0..buffer.cpus.len()).map(|at| Reverse((0, at))).collect();
     }
 
-    fn has_switches<R: Read + Seek>(&mut self, from: &mut R) -> Result<bool, ReadError> {
+    fn has_switches(&mut self) -> Result<bool, ReadError> {
         let (mut events, mut ending) = (Vec::new(), Ending::default());
-        while self.part(from, &mut events, &mut ending)? {
+        while self.part(&mut events, &mut ending)? {
             if events.iter().any(|event: &RawEvent| matches!(event.kind, RawKind::Switch { .. })) {
                 return Ok(true);
             }
@@ -128,15 +120,10 @@ impl CpuDataReader {
     }
 
     /// Reads a part of the CPU that was read the least far. False: all have been read.
-    fn part<R: Read + Seek>(
-        &mut self,
-        from: &mut R,
-        events: &mut Vec<RawEvent>,
-        ending: &mut Ending,
-    ) -> Result<bool, ReadError> {
+    fn part(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<bool, ReadError> {
         let Some(Reverse((_, at))) = self.order_of.pop() else { return Ok(false) };
         let begin = self.cursors[at].at;
-        let bytes = self.load(from, at)?;
+        let bytes = self.load(at)?;
         if bytes.is_none() && ending.damaged_at.is_none() {
             ending.damaged_at = Some(begin);
         }
@@ -159,8 +146,8 @@ impl CpuDataReader {
     }
 
     /// Some pages of the CPU's data. `None`: they are damaged, or the file ends before.
-    fn load<R: Read + Seek>(&mut self, from: &mut R, at: usize) -> Result<Option<Vec<u8>>, ReadError> {
-        let cursor = &mut self.cursors[at];
+    fn load(&mut self, at: usize) -> Result<Option<Vec<u8>>, ReadError> {
+        let (cursor, from) = (&mut self.cursors[at], &mut self.from);
         let Some(place) = i64::try_from(cursor.at).ok().map(i64::unsigned_abs) else { return Ok(None) };
         from.seek(SeekFrom::Start(place))?;
         let left = cursor.end.saturating_sub(cursor.at);
@@ -244,14 +231,14 @@ impl CpuDataReader {
 impl<R: Read + Seek + Send> Decoder for TraceDat<R> {
     fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<DecoderStep, ReadError> {
         // From before the first event.
-        events.append(&mut self.reading.head.names);
+        events.append(&mut self.head.names);
         let before = events.len();
         while events.len() - before < EVENTS_A_STEP {
-            if !self.reading.part(&mut self.from, events, ending)? {
+            if !self.part(events, ending)? {
                 return Ok(DecoderStep::End);
             }
         }
-        let until = self.reading.order_of.peek();
+        let until = self.order_of.peek();
         Ok(until.map_or(DecoderStep::End, |Reverse((until_ns, _))| DecoderStep::Until(*until_ns)))
     }
 }
