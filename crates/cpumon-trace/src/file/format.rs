@@ -116,31 +116,34 @@ const MAX_PAYLOAD_BYTES: usize = 1 << 20;
 const CHUNK_MAGIC: [u8; 4] = *b"chnk";
 /// Bytes in which a magic is searched at a time.
 const SEARCHED_BYTES: usize = 64 << 10;
-/// Bytes of the payload of [`ChunkKind::Part`].
+/// Bytes of the payload of [`ChunkKind::PART`].
 const PART_BYTES: usize = 16;
 
+/// What a chunk has. Other numbers are of a later version of the format.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum ChunkKind {
-    Events,
-    Identities,
+pub(super) struct ChunkKind(u8);
+
+impl ChunkKind {
+    pub(super) const EVENTS: Self = Self(1);
+    pub(super) const IDENTITIES: Self = Self(2);
     /// All events up to `base_ns` are in the file.
-    Sync,
+    pub(super) const SYNC: Self = Self(3);
     /// The recording ended regularly at `base_ns`.
-    End,
-    Groups,
+    pub(super) const END: Self = Self(4);
+    pub(super) const GROUPS: Self = Self(5);
     /// The file is one of several of the recording that began at `base_ns`, on the boot in the payload.
-    Part,
-    /// A kind of a later version of the format.
-    Other(u8),
+    pub(super) const PART: Self = Self(6);
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Packing {
-    None,
-    Zstd,
+    None = 0,
+    Zstd = 1,
     /// Events by column, each column a zstd frame.
-    Columns,
+    Columns = 2,
 }
+
+const PACKINGS: [Packing; 3] = [Packing::None, Packing::Zstd, Packing::Columns];
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct ChunkHeader {
@@ -163,46 +166,13 @@ pub(super) enum ChunkRead {
     Damaged,
 }
 
-impl ChunkKind {
-    fn number(self) -> u8 {
-        match self {
-            Self::Events => 1,
-            Self::Identities => 2,
-            Self::Sync => 3,
-            Self::End => 4,
-            Self::Groups => 5,
-            Self::Part => 6,
-            Self::Other(number) => number,
-        }
-    }
-
-    fn of(number: u8) -> Self {
-        let known = [Self::Events, Self::Identities, Self::Sync, Self::End, Self::Groups, Self::Part];
-        known.into_iter().find(|kind| kind.number() == number).unwrap_or(Self::Other(number))
-    }
-}
-
-impl Packing {
-    fn number(self) -> u8 {
-        match self {
-            Self::None => 0,
-            Self::Zstd => 1,
-            Self::Columns => 2,
-        }
-    }
-
-    fn of(number: u8) -> Option<Self> {
-        [Self::None, Self::Zstd, Self::Columns].into_iter().find(|one| one.number() == number)
-    }
-}
-
 impl ChunkHeader {
     /// The header of `payload`, checksum included.
     pub(super) fn encode(&self, payload: &[u8]) -> [u8; CHUNK_HEADER_BYTES] {
         let mut bytes = [0; CHUNK_HEADER_BYTES];
         bytes[..4].copy_from_slice(&CHUNK_MAGIC);
-        bytes[4] = self.kind.number();
-        bytes[5] = self.packing.number();
+        bytes[4] = self.kind.0;
+        bytes[5] = self.packing as u8;
         bytes[6..8].copy_from_slice(&self.cpu.to_le_bytes());
         bytes[8..12].copy_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_le_bytes());
         bytes[12..16].copy_from_slice(&u32::try_from(self.raw_bytes).unwrap_or(u32::MAX).to_le_bytes());
@@ -219,8 +189,8 @@ impl ChunkHeader {
             return None;
         }
         let header = Self {
-            kind: ChunkKind::of(*bytes.get(4)?),
-            packing: Packing::of(*bytes.get(5)?)?,
+            kind: ChunkKind(*bytes.get(4)?),
+            packing: PACKINGS.into_iter().find(|packing| *packing as u8 == bytes[5])?,
             cpu: u16::from_le_bytes(array(bytes, 6)?),
             stored_bytes: size(8)?,
             raw_bytes: size(12)?,
@@ -260,7 +230,7 @@ pub(super) struct RecordingId {
 impl RecordingId {
     /// What a chunk says; `None` if it says nothing of that.
     pub(super) fn of(header: &ChunkHeader, payload: &[u8]) -> Option<Self> {
-        let is_part = header.kind == ChunkKind::Part && header.packing == Packing::None;
+        let is_part = header.kind == ChunkKind::PART && header.packing == Packing::None;
         let boot = BootId(array(payload, 0)?);
         is_part.then_some(Self { began_ns: header.base_ns, boot })
     }
@@ -381,7 +351,7 @@ pub fn chunk_of(kind: u8, cpu: u16, count: u32, payload: &[u8], is_columns: bool
     let announced = announced.and_then(|bytes| usize::try_from(bytes).ok());
     let packing = if announced.is_some() { Packing::Columns } else { Packing::None };
     let (stored_bytes, raw_bytes) = (payload.len(), announced.unwrap_or(payload.len()));
-    let kind = ChunkKind::of(kind);
+    let kind = ChunkKind(kind);
     let header = ChunkHeader { kind, packing, cpu, stored_bytes, raw_bytes, count, base_ns: 0 };
     [&header.encode(payload)[..], payload].concat()
 }

@@ -89,7 +89,7 @@ impl<R: Read> TraceReader<R> {
         let chunk_bytes = CHUNK_HEADER_BYTES + header.stored_bytes;
         self.credit.add(chunk_bytes);
         let count = usize::try_from(header.count).unwrap_or(usize::MAX);
-        let events = self.events.saturating_add(if header.kind == ChunkKind::Events { count } else { 0 });
+        let events = self.events.saturating_add(if header.kind == ChunkKind::EVENTS { count } else { 0 });
         let is_more = events > EVENTS.of(self.input.at() + chunk_bytes as u64);
         if !is_more {
             self.events = events;
@@ -142,28 +142,28 @@ impl<R: Read> TraceReader<R> {
     /// False if the payload is not what its header says.
     fn take(&mut self, header: &ChunkHeader, out: &mut impl FnMut(SchedEvent)) -> Result<bool, ReadError> {
         match header.kind {
-            ChunkKind::Events => {
+            ChunkKind::EVENTS => {
                 let Some(raw) = self.unpack(header)? else { return Ok(false) };
                 self.sorter.add(header.cpu, header.base_ns, header.count, raw);
                 if self.sorter.is_full(self.input.at()) {
                     self.emit(u64::MAX, out);
                 }
             }
-            ChunkKind::Identities => return self.take_names(header, take_identity, Tasks::set),
-            ChunkKind::Groups => return self.take_names(header, take_group, Tasks::set_group),
-            ChunkKind::Sync => {
+            ChunkKind::IDENTITIES => return self.take_names(header, take_identity, Tasks::set),
+            ChunkKind::GROUPS => return self.take_names(header, take_group, Tasks::set_group),
+            ChunkKind::SYNC => {
                 self.sorter.sync(header.base_ns);
                 self.emit(header.base_ns, out);
                 self.ending.known_until_ns = self.ending.known_until_ns.max(header.base_ns);
             }
-            ChunkKind::End => {
+            ChunkKind::END => {
                 let mut raw = self.input.payload(header)?;
                 let _events = take_varint(&mut raw);
                 self.ending.lost = self.ending.lost.saturating_add(take_varint(&mut raw).unwrap_or(0));
                 self.ending.ended_ns = Some(header.base_ns);
             }
             // Damage may have hidden the header in front of it.
-            ChunkKind::Part => {
+            ChunkKind::PART => {
                 let payload = self.input.payload(header)?;
                 let Some(found) = RecordingId::of(header, payload) else { return Ok(false) };
                 if *self.recording.get_or_insert(found) != found {
@@ -171,7 +171,7 @@ impl<R: Read> TraceReader<R> {
                 }
             }
             // Of a later minor version, which may be left out.
-            ChunkKind::Other(_) => {}
+            _ => {}
         }
         Ok(true)
     }
@@ -299,15 +299,15 @@ pub fn summarise(mut from: impl Read) -> Result<Option<TraceSummary>, ReadError>
             },
             _ => return Ok(None),
         };
-        if chunk.kind == ChunkKind::Events {
+        if chunk.kind == ChunkKind::EVENTS {
             events += u64::from(chunk.count);
             last_cpu = last_cpu.max(chunk.cpu);
         }
-        if chunk.kind == ChunkKind::Part {
+        if chunk.kind == ChunkKind::PART {
             let found = RecordingId::of(&chunk, input.payload(&chunk)?);
             recording = recording.or(found);
         }
-        if chunk.kind == ChunkKind::End {
+        if chunk.kind == ChunkKind::END {
             let mut payload = input.payload(&chunk)?;
             let (_, lost_here) = (take_varint(&mut payload), take_varint(&mut payload).unwrap_or(0));
             lost = lost.saturating_add(lost_here);

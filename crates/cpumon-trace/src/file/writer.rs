@@ -135,7 +135,7 @@ impl<W: Write> TraceWriter<W> {
     pub fn sync(&mut self, before_ns: u64) -> Result<(), WriteError> {
         self.synced_ns = before_ns;
         self.close_all();
-        self.write(ChunkKind::Sync, 0, before_ns, 0, &[]);
+        self.write(ChunkKind::SYNC, 0, before_ns, 0, &[]);
         self.check()
     }
 
@@ -152,7 +152,7 @@ impl<W: Write> TraceWriter<W> {
     pub(super) fn part(&mut self, of: RecordingId) -> Result<(), WriteError> {
         self.close_all();
         let compressor = self.compressor.take();
-        self.write(ChunkKind::Part, 0, of.began_ns, 0, &of.boot.0);
+        self.write(ChunkKind::PART, 0, of.began_ns, 0, &of.boot.0);
         self.compressor = compressor;
         self.check()
     }
@@ -169,7 +169,7 @@ impl<W: Write> TraceWriter<W> {
         let mut payload = Vec::new();
         push_varint(&mut payload, self.counts.events);
         push_varint(&mut payload, lost);
-        self.write(ChunkKind::End, 0, end_ns, 0, &payload);
+        self.write(ChunkKind::END, 0, end_ns, 0, &payload);
         self.check()
     }
 
@@ -198,11 +198,11 @@ impl<W: Write> TraceWriter<W> {
     }
 
     fn close_identities(&mut self) {
-        self.close_list(ChunkKind::Identities, |writer| &mut writer.identities);
+        self.close_list(ChunkKind::IDENTITIES, |writer| &mut writer.identities);
     }
 
     fn close_groups(&mut self) {
-        self.close_list(ChunkKind::Groups, |writer| &mut writer.groups);
+        self.close_list(ChunkKind::GROUPS, |writer| &mut writer.groups);
     }
 
     fn close_list(&mut self, kind: ChunkKind, list_of: fn(&mut Self) -> &mut OpenList) {
@@ -220,7 +220,7 @@ impl<W: Write> TraceWriter<W> {
         let (mut payload, count) = (std::mem::take(&mut chunk.bytes), std::mem::take(&mut chunk.count));
         let base_ns = chunk.base_ns;
         chunk.base_ns = chunk.context.at_ns;
-        self.write(ChunkKind::Events, u16::try_from(at).unwrap_or(u16::MAX), base_ns, count, &payload);
+        self.write(ChunkKind::EVENTS, u16::try_from(at).unwrap_or(u16::MAX), base_ns, count, &payload);
         payload.clear();
         if let Some(chunk) = &mut self.chunks[at] {
             chunk.bytes = payload;
@@ -233,7 +233,7 @@ impl<W: Write> TraceWriter<W> {
             return Packing::None;
         };
         self.packed.clear();
-        let (packing, is_packed) = if kind == ChunkKind::Events {
+        let (packing, is_packed) = if kind == ChunkKind::EVENTS {
             (Packing::Columns, self.columns.pack(raw, compressor, &mut self.packed))
         } else {
             self.packed.reserve(zstd::zstd_safe::compress_bound(raw.len()));
