@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::hash::Hash;
 
 use cpumon_model::{ProcessKey, ThreadKey, TraceGroup, TraceIdentity, TraceTask};
 use foldhash::fast::FixedState;
@@ -41,12 +42,17 @@ struct Program {
 }
 
 /// Identities by number; the newest of each task counts.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Tasks {
     identities: HashMap<TraceTask, TraceIdentity, FixedState>,
     /// Executables, by process: threads that are seen for the first time later have none of their own.
     programs: HashMap<ProcessKey, Program, FixedState>,
     groups: HashMap<u64, TraceGroup, FixedState>,
+    memory: NameMemory,
+}
+
+#[derive(Debug)]
+struct NameMemory {
     /// Memory of all names, bytes.
     bytes: usize,
     /// Most memory that names may take, bytes.
@@ -57,17 +63,30 @@ pub struct Tasks {
     left_out: u64,
 }
 
-impl Default for Tasks {
+impl Default for NameMemory {
     fn default() -> Self {
-        Self {
-            identities: HashMap::default(),
-            programs: HashMap::default(),
-            groups: HashMap::default(),
-            bytes: 0,
-            limit: MAX_BYTES,
-            allowed: MAX_BYTES,
-            left_out: 0,
+        Self { bytes: 0, limit: MAX_BYTES, allowed: MAX_BYTES, left_out: 0 }
+    }
+}
+
+impl NameMemory {
+    /// Puts an entry into a table of at most `most`, in place of the one that is there. Without space for it, it is left out.
+    fn put<K: Hash + Eq, V>(
+        &mut self,
+        table: &mut HashMap<K, V, FixedState>,
+        most: usize,
+        (key, value): (K, V),
+        name_of: fn(&V) -> &[u8],
+    ) {
+        let bytes_of = |value: &V| entry_bytes::<(K, V)>(name_of(value));
+        let old = table.get(&key).map(bytes_of);
+        let bytes = self.bytes - old.unwrap_or(0) + bytes_of(&value);
+        if (old.is_none() && table.len() >= most) || bytes > self.limit.min(self.allowed) {
+            self.left_out += 1;
+            return;
         }
+        self.bytes = bytes;
+        table.insert(key, value);
     }
 }
 
@@ -78,57 +97,40 @@ impl Tasks {
             self.set_program(identity.process, identity.at_ns, &identity.program);
         }
         let known = self.identities.get(&identity.task);
-        if known.is_some_and(|known| known.at_ns > identity.at_ns) {
-            return;
-        }
-        let old = known.map(|known| entry_bytes::<(TraceTask, TraceIdentity)>(&known.program));
-        let is_full = self.identities.len() >= MAX_TASKS;
-        if self.reserve(old, entry_bytes::<(TraceTask, TraceIdentity)>(&identity.program), is_full) {
-            self.identities.insert(identity.task, identity);
+        if known.is_none_or(|known| known.at_ns <= identity.at_ns) {
+            let entry = (identity.task, identity);
+            self.memory.put(&mut self.identities, MAX_TASKS, entry, |identity| &identity.program);
         }
     }
 
     pub(crate) fn set_program(&mut self, process: ProcessKey, since_ns: u64, name: &[u8]) {
         let known = self.programs.get(&process);
-        if known.is_some_and(|known| known.since_ns > since_ns) {
-            return;
-        }
-        let old = known.map(|known| entry_bytes::<(ProcessKey, Program)>(&known.name));
-        let is_full = self.programs.len() >= MAX_TASKS;
-        if self.reserve(old, entry_bytes::<(ProcessKey, Program)>(name), is_full) {
-            self.programs.insert(process, Program { since_ns, name: name.into() });
+        if known.is_none_or(|known| known.since_ns <= since_ns) {
+            let entry = (process, Program { since_ns, name: name.into() });
+            self.memory.put(&mut self.programs, MAX_TASKS, entry, |program| &program.name);
         }
     }
 
     /// Names that take more memory than this are left out from now on, and counted. 0 for a second reading: the first one already has
     /// the names.
     pub fn limit(&mut self, bytes: usize) {
-        self.limit = self.limit.min(bytes);
+        self.memory.limit = self.memory.limit.min(bytes);
     }
 
     pub(crate) fn of_file(bytes: u64) -> Self {
-        Self { allowed: MEMORY.of(bytes), ..Self::default() }
+        let mut tasks = Self::default();
+        tasks.allow(bytes);
+        tasks
     }
 
     /// So much was read of the file that names them.
     pub(crate) fn allow(&mut self, read_bytes: u64) {
-        self.allowed = MEMORY.of(read_bytes);
-    }
-
-    /// Counts the memory of an entry, in place of the `old` one if there is one. False: there is no space, and it is left out.
-    fn reserve(&mut self, old: Option<usize>, new: usize, is_full: bool) -> bool {
-        let bytes = self.bytes - old.unwrap_or(0) + new;
-        if (old.is_none() && is_full) || bytes > self.limit.min(self.allowed) {
-            self.left_out += 1;
-            return false;
-        }
-        self.bytes = bytes;
-        true
+        self.memory.allowed = MEMORY.of(read_bytes);
     }
 
     /// Memory of all of them, bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        self.memory.bytes
     }
 
     /// Who this is; `None` for idle and for what the trace does not name.
@@ -154,11 +156,7 @@ impl Tasks {
     }
 
     pub fn set_group(&mut self, group: TraceGroup) {
-        let old = self.groups.get(&group.group).map(|known| entry_bytes::<(u64, TraceGroup)>(&known.name));
-        let is_full = self.groups.len() >= MAX_GROUPS;
-        if self.reserve(old, entry_bytes::<(u64, TraceGroup)>(&group.name), is_full) {
-            self.groups.insert(group.group, group);
-        }
+        self.memory.put(&mut self.groups, MAX_GROUPS, (group.group, group), |group| &group.name);
     }
 
     /// The path of a control group from its hierarchy's root on; `None` if the trace does not name it.
@@ -180,7 +178,7 @@ impl Tasks {
 
     /// Identities and names of groups that were left out, because there are too many.
     pub fn left_out(&self) -> u64 {
-        self.left_out
+        self.memory.left_out
     }
 }
 
@@ -215,7 +213,9 @@ mod tests {
     fn with_space_for(programs: usize) -> Tasks {
         let one = entry_bytes::<(TraceTask, TraceIdentity)>(&[0; 255])
             + entry_bytes::<(ProcessKey, Program)>(&[0; 255]);
-        Tasks { limit: programs * one, ..Tasks::default() }
+        let mut tasks = Tasks::default();
+        tasks.limit(programs * one);
+        tasks
     }
 
     #[test]
@@ -225,9 +225,9 @@ mod tests {
         assert_eq!((tasks.iter().count(), tasks.programs.len(), tasks.left_out()), (3, 3, 14));
         // In place of what is held: only the difference counts.
         tasks.set(program(2, 255));
-        assert_eq!((tasks.bytes, tasks.left_out()), (tasks.limit, 14));
+        assert_eq!((tasks.bytes(), tasks.left_out()), (tasks.memory.limit, 14));
         tasks.set(program(2, 0));
-        assert_eq!(tasks.bytes, tasks.limit - 2 * 255);
+        assert_eq!(tasks.bytes(), tasks.memory.limit - 2 * 255);
         tasks.set_group(TraceGroup { group: 1, parent: 2, name: [b'x'; 255].into() });
         assert_eq!((tasks.groups.len(), tasks.left_out()), (1, 14));
         tasks.set_group(TraceGroup { group: 3, parent: 2, name: [b'x'; 255].into() });
