@@ -87,8 +87,7 @@ pub fn durations<R: TraceSource>(
     of: DurationOf,
     by: ReportBy,
 ) -> Result<(Vec<DurationRow>, Ending), ReadError> {
-    let range = range.on_clock(reader.header().began.mono_ns);
-    let Tracked { sink, mut ending, .. } = track(reader, AllDurations::new(range, of))?;
+    let Tracked { sink, mut ending, .. } = track(reader, range, |range| AllDurations::new(range, of))?;
     ending.unfollowed += sink.memory.left_out;
     Ok((sink.rows(by, reader.tasks()), ending))
 }
@@ -206,8 +205,8 @@ pub fn longest_waits(
     range: TraceRange,
     wanted: usize,
 ) -> Result<(Vec<LongWait>, Ending), ReadError> {
-    let sink = LongestWaits::new(range.on_clock(reader.header().began.mono_ns), wanted);
-    let Tracked { sink: mut waits, mut ending, .. } = track(reader, sink)?;
+    let begin = |range| LongestWaits::new(range, wanted);
+    let Tracked { sink: mut waits, mut ending, .. } = track(reader, range, begin)?;
     ending.unfollowed += waits.memory.left_out;
     for slot in 0..waits.parts.count() {
         // The end of the trace may be in front of the range.
@@ -258,20 +257,17 @@ impl SpanSink for LongestWaits {
         if !whole.state.is_ready() || whole.from_ns > self.range.until_ns {
             return;
         }
+        let before = self.parts.at(whole.slot).take();
+        if let Some(part) = &before {
+            self.memory.give_back(size_of::<UnfinishedWait>() + part.culprits.bytes());
+        }
         // In front of the range: only what it begins with may still be in it.
         if whole.is_over && whole.until_ns < self.range.from_ns {
-            if let Some(part) = self.parts.at(whole.slot).take() {
-                self.memory.give_back(size_of::<UnfinishedWait>() + part.culprits.bytes());
-            }
             return;
         }
         let until_ns = whole.until_ns.min(self.range.until_ns);
         let span = ThreadSpan { until_ns, is_over: whole.is_over && until_ns == whole.until_ns, ..*whole };
         let ends = whole.is_over || until_ns < whole.until_ns;
-        let before = self.parts.at(span.slot).take();
-        if let Some(part) = &before {
-            self.memory.give_back(size_of::<UnfinishedWait>() + part.culprits.bytes());
-        }
         let before = before.filter(|part| part.span.since_ns == span.since_ns);
         if ends && !self.is_wanted(span.until_ns - span.since_ns) {
             return;

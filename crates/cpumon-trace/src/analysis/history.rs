@@ -33,6 +33,7 @@ struct HeldState {
 #[derive(Default)]
 pub struct TraceHistory {
     range: TraceRange,
+    /// In the end by thread and time.
     states: VecDeque<HeldState>,
     /// What came before this time is not held, because there was too much of it; 0: all is.
     pub dropped_until_ns: u64,
@@ -42,8 +43,7 @@ pub struct TraceHistory {
     sources: WakeSources,
     last_wakeup: Slots<u64>,
     has_interrupts: bool,
-    /// Places in `states` by thread and time, and by CPU and time of those that run.
-    by_slot: Vec<u32>,
+    /// Places in `states` of those that run, by CPU and time.
     by_cpu: Vec<u32>,
     slots: HashMap<TraceTask, u32, FixedState>,
 }
@@ -53,8 +53,7 @@ pub fn history(
     reader: &mut impl TraceSource,
     range: TraceRange,
 ) -> Result<(TraceHistory, Ending), ReadError> {
-    let history = TraceHistory::new(range.on_clock(reader.header().began.mono_ns));
-    let Tracked { sink: mut history, ending, .. } = track(reader, history)?;
+    let Tracked { sink: mut history, ending, .. } = track(reader, range, TraceHistory::new)?;
     while let Some(settled) = history.sources.next() {
         history.settle(settled);
     }
@@ -69,9 +68,8 @@ impl TraceHistory {
 
     /// Each thread with any state in the range, and until when the last of these lasted.
     pub fn threads(&self) -> impl Iterator<Item = (TraceTask, u64)> {
-        let last = |places: &[u32]| places.last().map(|&place| self.held(place));
-        let same = |a: &u32, b: &u32| self.held(*a).slot == self.held(*b).slot;
-        self.by_slot.chunk_by(same).filter_map(last).map(|held| (held.task, held.until_ns))
+        let threads = self.states.as_slices().0.chunk_by(|a, b| a.slot == b.slot);
+        threads.filter_map(<[HeldState]>::last).map(|held| (held.task, held.until_ns))
     }
 
     /// The path of a thread back from a time to the begin of the range, the latest step first; at most so many steps.
@@ -94,15 +92,13 @@ impl TraceHistory {
     }
 
     fn index(&mut self) {
-        let states = &self.states;
+        let states = self.states.make_contiguous();
+        states.sort_unstable_by_key(|held| (held.slot, held.from_ns));
         let of = |place: &u32| &states[*place as usize];
         let all = 0..u32::try_from(states.len()).unwrap_or(u32::MAX);
-        let mut by_slot: Vec<u32> = all.clone().collect();
-        by_slot.sort_unstable_by_key(|place| (of(place).slot, of(place).from_ns));
-        let mut by_cpu: Vec<u32> = all.filter(|place| of(place).state == ThreadState::Running).collect();
-        by_cpu.sort_unstable_by_key(|place| (of(place).cpu, of(place).from_ns));
-        let slots = states.iter().map(|held| (held.task, held.slot)).collect();
-        (self.by_slot, self.by_cpu, self.slots) = (by_slot, by_cpu, slots);
+        self.by_cpu = all.filter(|place| of(place).state == ThreadState::Running).collect();
+        self.by_cpu.sort_unstable_by_key(|place| (of(place).cpu, of(place).from_ns));
+        self.slots = states.iter().map(|held| (held.task, held.slot)).collect();
     }
 
     /// Number of the thread in `states`.
@@ -112,11 +108,8 @@ impl TraceHistory {
 
     /// The last state of a thread that began before this time.
     fn before(&self, slot: u32, at_ns: u64) -> Option<&HeldState> {
-        let after = self
-            .by_slot
-            .partition_point(|&place| (self.held(place).slot, self.held(place).from_ns) < (slot, at_ns));
-        let held = self.held(*self.by_slot.get(after.checked_sub(1)?)?);
-        (held.slot == slot).then_some(held)
+        let after = self.states.partition_point(|held| (held.slot, held.from_ns) < (slot, at_ns));
+        self.states.get(after.checked_sub(1)?).filter(|held| held.slot == slot)
     }
 
     fn waker(&self, held: &HeldState) -> Option<Waker> {
@@ -139,10 +132,8 @@ impl TraceHistory {
 
     fn settle(&mut self, settled: WakeSource) {
         let at = settled.id.checked_sub(self.first_wakeup).and_then(|at| usize::try_from(at).ok());
-        if let Some(waker) = at.and_then(|at| self.wakers.get_mut(at))
-            && let Some(interrupt) = settled.interrupt
-        {
-            *waker = interrupt.into();
+        if let Some(waker) = at.and_then(|at| self.wakers.get_mut(at)) {
+            *waker = settled.waker;
         }
     }
 }
@@ -182,7 +173,7 @@ impl SpanSink for TraceHistory {
         self.wakers.push_back(Waker::Task(wakeup.waker));
         let number = self.first_wakeup + self.wakers.len() as u64 - 1;
         *self.last_wakeup.at(wakeup.slot) = number;
-        if let Some(settled) = self.sources.add(wakeup.from_cpu, wakeup.at_ns, number) {
+        if let Some(settled) = self.sources.add(wakeup, number) {
             self.settle(settled);
         }
     }

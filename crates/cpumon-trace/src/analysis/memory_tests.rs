@@ -129,7 +129,7 @@ fn check<S: SpanSink>(what: &str, sink: &dyn Fn(TraceRange) -> S) {
 
 #[test]
 fn analyses_take_no_more_memory_than_they_count() {
-    check("report", &|_| Report::new(0, TraceRange::default()));
+    check("report", &Report::new);
     check("waits", &|range| LongestWaits::new(range, 20));
     check("wakers", &Wakers::new);
     check("series", &|range| Series::new(range, 1 << 40, true));
@@ -162,7 +162,8 @@ fn threads_beyond_the_memory_are_counted_and_cpus_have_their_time() {
             out(switch(u64::from(number) * 10, 0, number, number + 1, Leaves::Ready));
         }
     };
-    let Tracked { sink, ending, .. } = track(&mut Made::new(events), Heavy::default()).unwrap();
+    let Tracked { sink, ending, .. } =
+        track(&mut Made::new(events), TraceRange::default(), |_| Heavy::default()).unwrap();
     assert_eq!(sink.cpu_ns, 19_991);
     // Each thread is named twice, as the one that comes and as the one that leaves.
     assert_eq!(ending.unfollowed, 2 * 2_000 - 2 - 2 * 1_023 + 1);

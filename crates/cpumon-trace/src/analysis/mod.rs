@@ -62,8 +62,13 @@ struct Tracked<S> {
     events: u64,
 }
 
-fn track<S: SpanSink>(reader: &mut impl TraceSource, sink: S) -> Result<Tracked<S>, ReadError> {
-    let mut tracker = reader.tracker(sink);
+/// `begin` makes the analysis of a range on the trace's clock.
+fn track<S: SpanSink>(
+    reader: &mut impl TraceSource,
+    range: TraceRange,
+    begin: impl FnOnce(TraceRange) -> S,
+) -> Result<Tracked<S>, ReadError> {
+    let mut tracker = reader.tracker(begin(range.on_clock(reader.header().began.mono_ns)));
     let mut events = 0;
     let mut ending = reader.read(&mut |event| {
         events += 1;

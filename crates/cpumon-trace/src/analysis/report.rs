@@ -96,8 +96,7 @@ pub struct Report {
 
 /// Reads a trace and adds up what lies in the range. `ending` of the result says whether the trace is whole.
 pub fn analyse(reader: &mut impl TraceSource, range: TraceRange) -> Result<(Report, Ending), ReadError> {
-    let report = Report::new(reader.header().began.mono_ns, range);
-    let Tracked { sink: mut report, mut ending, events } = track(reader, report)?;
+    let Tracked { sink: mut report, mut ending, events } = track(reader, range, Report::new)?;
     ending.unfollowed += report.memory.left_out;
     report.events = events;
     report.range.until_ns = report.range.until_ns.min(ending.known_until_ns).max(report.range.from_ns);
@@ -105,9 +104,9 @@ pub fn analyse(reader: &mut impl TraceSource, range: TraceRange) -> Result<(Repo
 }
 
 impl Report {
-    /// An empty report of a trace that began at this time on its clock.
-    pub fn new(began_ns: u64, range: TraceRange) -> Self {
-        Self { range: range.on_clock(began_ns), ..Self::default() }
+    /// An empty report of a range on the trace's clock.
+    pub fn new(range: TraceRange) -> Self {
+        Self { range, ..Self::default() }
     }
 
     /// Each CPU with events, ascending.

@@ -117,8 +117,8 @@ pub fn series(
     every_ns: u64,
     has_threads: bool,
 ) -> Result<(Series, Ending), SeriesError> {
-    let series = Series::new(range.on_clock(reader.header().began.mono_ns), every_ns, has_threads);
-    let Tracked { sink: mut series, ending, .. } = track(reader, series)?;
+    let begin = |range| Series::new(range, every_ns, has_threads);
+    let Tracked { sink: mut series, ending, .. } = track(reader, range, begin)?;
     series.range.until_ns = series.range.until_ns.min(ending.known_until_ns).max(series.range.from_ns);
     for cpu in (0..=u16::MAX).take(series.cpus.count()) {
         series.close_queue(cpu, ending.known_until_ns);

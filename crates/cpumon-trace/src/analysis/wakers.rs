@@ -66,7 +66,6 @@ pub struct WakerRow {
 
 /// A wakeup whose source or outcome is not known yet.
 struct Open {
-    waker: TraceTask,
     woken: TraceTask,
     from_cpu: u16,
     run: Run,
@@ -100,8 +99,7 @@ pub struct Wakers {
 
 /// Reads a trace and counts the wakeups in the range.
 pub fn wakers(reader: &mut impl TraceSource, range: TraceRange) -> Result<(Wakers, Ending), ReadError> {
-    let range = range.on_clock(reader.header().began.mono_ns);
-    let Tracked { sink: mut wakers, ending, .. } = track(reader, Wakers::new(range))?;
+    let Tracked { sink: mut wakers, ending, .. } = track(reader, range, Wakers::new)?;
     while let Some(settled) = wakers.sources.next() {
         wakers.settle(settled);
     }
@@ -139,7 +137,7 @@ impl Wakers {
 
     fn settle(&mut self, settled: WakeSource) {
         let Some(open) = self.open.get_mut(&settled.id) else { return };
-        open.source = Some(settled.interrupt.map_or(Waker::Task(open.waker), Waker::from));
+        open.source = Some(settled.waker);
         self.close(settled.id);
     }
 
@@ -161,7 +159,8 @@ impl Wakers {
     }
 
     fn count(&mut self, open: &Open) {
-        let key = (open.source.unwrap_or(Waker::Task(open.waker)), open.woken);
+        let Some(source) = open.source else { return };
+        let key = (source, open.woken);
         if self.pairs.len() >= MAX_PAIRS && !self.pairs.contains_key(&key) {
             self.left_out += 1;
             return;
@@ -198,9 +197,9 @@ impl SpanSink for Wakers {
         self.last_id += 1;
         let id = self.last_id;
         *self.waiting.at(wakeup.slot) = id;
-        let Wakeup { waker, task: woken, from_cpu, .. } = *wakeup;
-        self.open.insert(id, Open { waker, woken, from_cpu, run: Run::Open, source: None });
-        if let Some(settled) = self.sources.add(from_cpu, wakeup.at_ns, id) {
+        let Wakeup { task: woken, from_cpu, .. } = *wakeup;
+        self.open.insert(id, Open { woken, from_cpu, run: Run::Open, source: None });
+        if let Some(settled) = self.sources.add(wakeup, id) {
             self.settle(settled);
         }
     }
@@ -263,12 +262,12 @@ impl From<Interrupt> for Waker {
     }
 }
 
-/// A wakeup, and the interrupt that it came from.
+/// A wakeup, and who was on its CPU, or the interrupt that it came from.
 #[derive(Copy, Clone)]
 pub(super) struct WakeSource {
     at_ns: u64,
     pub(super) id: u64,
-    pub(super) interrupt: Option<Interrupt>,
+    pub(super) waker: Waker,
 }
 
 #[derive(Default)]
@@ -279,13 +278,13 @@ pub(super) struct WakeSources {
 
 impl WakeSources {
     /// Returns the oldest as certain, if there are too many.
-    pub(super) fn add(&mut self, cpu: u16, at_ns: u64, id: u64) -> Option<WakeSource> {
-        let at = usize::from(cpu);
+    pub(super) fn add(&mut self, wakeup: &Wakeup, id: u64) -> Option<WakeSource> {
+        let at = usize::from(wakeup.from_cpu);
         if at >= self.cpus.len() {
             self.cpus.resize_with(at + 1, VecDeque::new);
         }
         let waiting = &mut self.cpus[at];
-        waiting.push_back(WakeSource { at_ns, id, interrupt: None });
+        waiting.push_back(WakeSource { at_ns: wakeup.at_ns, id, waker: Waker::Task(wakeup.waker) });
         self.count += 1;
         if waiting.len() <= MAX_WAITING && self.count <= MAX_OF_ALL {
             return None;
@@ -304,10 +303,10 @@ impl WakeSources {
         let end = waiting.partition_point(|wakeup| wakeup.at_ns <= span.until_ns);
         // Spans come in the order of their time: in front of one that has its interrupt, all in the span have theirs.
         for wakeup in waiting.range_mut(..end).rev() {
-            if wakeup.at_ns < span.from_ns || wakeup.interrupt.is_some() {
+            if wakeup.at_ns < span.from_ns || !matches!(wakeup.waker, Waker::Task(_)) {
                 break;
             }
-            wakeup.interrupt = Some(span.interrupt);
+            wakeup.waker = span.interrupt.into();
         }
     }
 

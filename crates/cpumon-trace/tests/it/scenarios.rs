@@ -197,7 +197,7 @@ fn scenarios() -> Vec<(String, Scenario)> {
 fn the_tracker_accounts_as_live_accounting_does() {
     let mut failed = String::new();
     for (path, scenario) in scenarios() {
-        let (mut ids, mut tracker) = (Ids::default(), Tracker::new(0, Report::new(0, TraceRange::default())));
+        let (mut ids, mut tracker) = (Ids::default(), Tracker::new(0, Report::new(TraceRange::default())));
         for event in scenario.events.iter().filter_map(|event| event_of(&mut ids, event)) {
             tracker.event(&event);
         }
