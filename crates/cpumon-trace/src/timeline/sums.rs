@@ -12,7 +12,7 @@ use cpumon_events::CpuState;
 use cpumon_model::{TraceTask, WaitReason};
 
 use super::cpus::{CpuPart, CpuTimeline, IDLE, UNKNOWN, after, is_run};
-use super::lines::{FRESH, LEFT_TO_WAIT, LinePart, OVER, PUSHED_OFF, STATES, add, since};
+use super::lines::{FRESH, LEFT_TO_WAIT, LinePart, OVER, PUSHED_OFF, STATES, ThreadParts, add, since};
 use super::{Overload, OverloadSums, Timeline};
 use crate::analysis::{CpuAccount, ThreadTotals};
 
@@ -32,7 +32,7 @@ impl Timeline {
         let mut rows: Vec<ThreadRow> = (0..self.threads.len())
             .map(|place| {
                 let thread = u32::try_from(place).unwrap_or(u32::MAX);
-                ThreadRow { thread, totals: self.thread_totals(place, from_ns, until_ns, &mut |_, _| {}) }
+                ThreadRow { thread, totals: self.threads[place].totals(from_ns, until_ns) }
             })
             .collect();
         self.add_interrupts(from_ns, until_ns, &mut rows);
@@ -59,28 +59,19 @@ impl Timeline {
             }
         }
     }
+}
 
-    /// Without interrupts and moves. `blocked` takes the time by reason.
-    fn thread_totals(
-        &self,
-        place: usize,
-        from_ns: u64,
-        until_ns: u64,
-        blocked: &mut dyn FnMut(WaitReason, u64),
-    ) -> ThreadTotals {
+impl ThreadParts {
+    /// What the thread did in a window, without interrupts and moves.
+    fn totals(&self, from_ns: u64, until_ns: u64) -> ThreadTotals {
         let (mut totals, mut times) = (ThreadTotals::default(), [0; STATES]);
-        let thread = &self.threads[place];
         // Switches at the very begin of the window count, so parts that end there are read too.
-        for at in thread.first_from(from_ns).saturating_sub(1)..thread.parts.len() {
-            let (part, end_ns) = (&thread.parts[at], thread.end_of(at));
+        for at in self.first_from(from_ns).saturating_sub(1)..self.parts.len() {
+            let (part, end_ns) = (&self.parts[at], self.end_of(at));
             if part.start_ns > until_ns {
                 break;
             }
-            let ns = thread.ns_in(at, from_ns, until_ns);
-            add(&mut times, part.kind(), ns);
-            if let Some(reason) = part.state().reason().filter(|_| ns > 0) {
-                blocked(reason, ns);
-            }
+            add(&mut times, part.kind(), self.ns_in(at, from_ns, until_ns));
             let has_end = part.is(OVER) && (from_ns..=until_ns).contains(&end_ns);
             totals.voluntary_switches += u64::from(has_end && part.is(LEFT_TO_WAIT));
             totals.involuntary_switches += u64::from(has_end && part.is(PUSHED_OFF));
@@ -88,7 +79,7 @@ impl Timeline {
                 let has_begin = part.is(FRESH) && (from_ns..=until_ns).contains(&part.start_ns);
                 totals.wakeups += u64::from(has_begin && part.is_woken());
                 if end_ns >= from_ns {
-                    let since_ns = thread.since_ns(at);
+                    let since_ns = self.since_ns(at);
                     let delay_ns = end_ns.min(until_ns).saturating_sub(since_ns);
                     if delay_ns > totals.longest_delay_ns {
                         (totals.longest_delay_ns, totals.longest_delay_at_ns) = (delay_ns, since_ns);
@@ -162,13 +153,15 @@ impl Timeline {
         let mut blocked: BTreeMap<u16, u64> = BTreeMap::new();
         for row in rows {
             sums.totals.merge(&row.totals);
-            if row.totals.blocked_ns == 0 {
+            let Some(thread) = self.thread(row.thread).filter(|_| row.totals.blocked_ns > 0) else {
                 continue;
+            };
+            for (at, ns) in thread.between(from_ns, until_ns).filter(|(_, ns)| *ns > 0) {
+                if let Some(reason) = thread.parts[at].state().reason() {
+                    let sum = blocked.entry(reason.0).or_default();
+                    *sum = sum.saturating_add(ns);
+                }
             }
-            self.thread_totals(row.thread as usize, from_ns, until_ns, &mut |reason, ns| {
-                let sum = blocked.entry(reason.0).or_default();
-                *sum = sum.saturating_add(ns);
-            });
         }
         let named = |(reason, ns)| TraceReason { reason: WaitReason(reason).name().into_owned(), ns };
         sums.blocked = blocked.into_iter().map(named).collect();
