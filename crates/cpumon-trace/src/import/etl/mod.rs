@@ -54,30 +54,45 @@ pub(crate) struct Etl<R> {
     /// Index of the next entry.
     at: usize,
     has_begun: bool,
-    has_switches: bool,
-    has_packed_switches: bool,
     /// Damage found in the headers of buffers.
     found: Ending,
-    /// Thread on each CPU; [`UNKNOWN`] if it is not known.
-    current: Vec<u32>,
+    /// By CPU.
+    translators: Vec<Translator>,
     /// The buffer that is being read; its events are in `body`.
-    open: Option<Open>,
+    open: Option<OpenBuffer>,
     body: Vec<u8>,
     unpacked: Vec<u8>,
     credit: Credit,
 }
 
-/// How far the events of a buffer were read.
-struct Buffer {
+struct OpenBuffer {
+    entry: BufferEntry,
+    /// How far its events were read.
     at: usize,
     /// Nothing that was read so far is damaged.
     is_whole: bool,
 }
 
-struct Open {
-    buffer: Buffer,
-    entry: BufferEntry,
-    translator: Translator,
+impl OpenBuffer {
+    /// Hands the next of its events, which are in `body`, to `take`, and says whether these are all that can be read.
+    fn read(&mut self, body: &[u8], take: &mut dyn FnMut(&Event<'_>), ending: &mut Ending) -> bool {
+        let mut events = body.get(self.at..).unwrap_or_default();
+        for _ in 0..EVENTS_A_STEP {
+            let left = events.len();
+            match take_event(&mut events) {
+                EventRead::Event(event) => take(&event),
+                EventRead::Other => {}
+                EventRead::End if self.is_whole => return true,
+                EventRead::End | EventRead::Damaged => {
+                    self.is_whole = false;
+                    note_damage(ending, self.entry.at, left.max(1));
+                    return true;
+                }
+            }
+        }
+        self.at = body.len() - events.len();
+        false
+    }
 }
 
 impl<R: Read + Seek> Etl<R> {
@@ -100,10 +115,8 @@ impl<R: Read + Seek> Etl<R> {
             entries: index.entries,
             at: 0,
             has_begun: false,
-            has_switches: false,
-            has_packed_switches: false,
             found,
-            current: Vec::new(),
+            translators: Vec::new(),
             open: None,
             body: Vec::new(),
             unpacked: Vec::new(),
@@ -112,7 +125,7 @@ impl<R: Read + Seek> Etl<R> {
         Ok((etl, file_header))
     }
 
-    fn load(&mut self, entry: &BufferEntry) -> Result<Buffer, ReadError> {
+    fn load(&mut self, entry: BufferEntry) -> Result<OpenBuffer, ReadError> {
         self.from.seek(SeekFrom::Start(entry.at))?;
         let mut header = [0; HEADER_BYTES];
         self.from.read_exact(&mut header)?;
@@ -131,74 +144,36 @@ impl<R: Read + Seek> Etl<R> {
         } else {
             self.body.truncate(used);
         }
-        Ok(Buffer { at: 0, is_whole })
+        Ok(OpenBuffer { entry, at: 0, is_whole })
     }
 
-    /// Hands the next events of a buffer to `take`, and says whether these are all that can be read.
-    fn read(
-        &self,
-        buffer: &mut Buffer,
-        entry: &BufferEntry,
-        take: &mut dyn FnMut(&Event<'_>),
-        ending: &mut Ending,
-    ) -> bool {
-        let mut events = self.body.get(buffer.at..).unwrap_or_default();
-        for _ in 0..EVENTS_A_STEP {
-            let left = events.len();
-            match take_event(&mut events) {
-                EventRead::Event(event) => take(&event),
-                EventRead::Other => {}
-                EventRead::End if buffer.is_whole => return true,
-                EventRead::End | EventRead::Damaged => {
-                    buffer.is_whole = false;
-                    note_damage(ending, entry.at, left.max(1));
-                    return true;
-                }
-            }
-        }
-        buffer.at = self.body.len() - events.len();
-        false
-    }
-
-    fn begin(&mut self, entry: BufferEntry, out: &mut Vec<RawEvent>) -> Result<Open, ReadError> {
-        let clock = self.clock;
+    fn begin(&mut self, entry: BufferEntry, out: &mut Vec<RawEvent>) -> Result<OpenBuffer, ReadError> {
+        let (clock, cpu) = (self.clock, usize::from(entry.cpu));
         let first_ns = clock.ns(entry.first);
         if entry.is_gap_before {
             let since_ns = self.entries.first().map_or(first_ns, |first| clock.ns(first.first));
             // How many the session lost is not known: at least one.
             out.push(lost(entry.cpu, 1, since_ns, first_ns));
         }
-        let translator = Translator {
-            clock,
-            cpu: entry.cpu,
-            current: self.current.get(usize::from(entry.cpu)).copied().unwrap_or(UNKNOWN),
-            latest_ns: first_ns,
-            has_switches: false,
-            has_packed_switches: false,
-            malformed: 0,
-        };
-        Ok(Open { buffer: self.load(&entry)?, entry, translator })
+        if cpu >= self.translators.len() {
+            self.translators.resize(cpu + 1, Translator::new(clock));
+        }
+        self.translators[cpu].latest_ns = first_ns;
+        self.load(entry)
     }
 
-    fn end(&mut self, open: &Open, out: &mut Vec<RawEvent>, ending: &mut Ending) {
-        let Open { buffer, entry, translator } = open;
-        self.has_packed_switches |= translator.has_packed_switches;
-        self.has_switches |= translator.has_switches;
-        ending.malformed += translator.malformed;
-        let mut current = translator.current;
-        if !buffer.is_whole || entry.is_gap_behind {
-            current = UNKNOWN;
+    fn end(&mut self, open: &OpenBuffer, out: &mut Vec<RawEvent>, ending: &mut Ending) {
+        let OpenBuffer { entry, is_whole, .. } = open;
+        let translator = &mut self.translators[usize::from(entry.cpu)];
+        ending.malformed += std::mem::take(&mut translator.malformed);
+        if !is_whole || entry.is_gap_behind {
+            translator.current = UNKNOWN;
             let until = entry.next.or(self.entries.last().map(|last| last.first));
             let until_ns = until.map_or(0, |until| self.clock.ns(until));
             // What the file lost is counted as damage.
             let count = u64::from(entry.is_gap_behind);
             out.push(lost(entry.cpu, count, translator.latest_ns, until_ns));
         }
-        let cpu = usize::from(entry.cpu);
-        if cpu >= self.current.len() {
-            self.current.resize(cpu + 1, UNKNOWN);
-        }
-        self.current[cpu] = current;
     }
 }
 
@@ -211,9 +186,10 @@ fn log_header(raw: &[u8]) -> Result<(BufferHeader, LogHeader), ReadError> {
 }
 
 /// Translates the kernel's events of one CPU.
+#[derive(Clone)]
 struct Translator {
     clock: TickClock,
-    cpu: u16,
+    /// Thread on the CPU; [`UNKNOWN`] if it is not known.
     current: u32,
     latest_ns: u64,
     has_switches: bool,
@@ -222,7 +198,12 @@ struct Translator {
 }
 
 impl Translator {
-    fn take(&mut self, event: &Event<'_>, out: &mut Vec<RawEvent>) {
+    fn new(clock: TickClock) -> Self {
+        let (has_switches, has_packed_switches) = (false, false);
+        Self { clock, current: UNKNOWN, latest_ns: 0, has_switches, has_packed_switches, malformed: 0 }
+    }
+
+    fn take(&mut self, event: &Event<'_>, cpu: u16, out: &mut Vec<RawEvent>) {
         let at_ns = self.clock.ns(event.ticks);
         self.latest_ns = self.latest_ns.max(at_ns);
         self.has_packed_switches |= event.payload.hook == PACKED_SWITCH;
@@ -231,7 +212,7 @@ impl Translator {
             return;
         };
         let Some(kernel_event) = read else { return };
-        let (cpu, here) = (self.cpu, event.tid.unwrap_or(self.current));
+        let here = event.tid.unwrap_or(self.current);
         self.translate(kernel_event, at_ns, here, &mut |kind| out.push(RawEvent { at_ns, cpu, kind }));
     }
 
@@ -286,18 +267,20 @@ impl<R: Read + Seek + Send> Decoder for Etl<R> {
             None => self.entries.get(self.at).copied().map(|entry| self.begin(entry, events)).transpose()?,
         };
         if let Some(mut open) = open {
-            let Open { buffer, entry, translator } = &mut open;
-            if !self.read(buffer, entry, &mut |event| translator.take(event, events), ending) {
+            let cpu = open.entry.cpu;
+            let translator = &mut self.translators[usize::from(cpu)];
+            if !open.read(&self.body, &mut |event| translator.take(event, cpu, events), ending) {
                 self.open = Some(open);
                 return Ok(DecoderStep::More);
             }
             self.end(&open, events, ending);
             self.at += 1;
         }
+        let any = |has: fn(&Translator) -> bool| self.translators.iter().any(has);
         match self.entries.get(self.at) {
             Some(next) => Ok(DecoderStep::Until(self.clock.ns(next.first).saturating_sub(SLACK_NS))),
-            None if self.has_switches => Ok(DecoderStep::End),
-            None if self.has_packed_switches => {
+            None if any(|translator| translator.has_switches) => Ok(DecoderStep::End),
+            None if any(|translator| translator.has_packed_switches) => {
                 Err(ReadError::Unusable("its context switches are in a form whose layout is not public"))
             }
             None if ending.gaps > 0 => {
@@ -320,8 +303,8 @@ pub fn etl_counts<R: Read + Seek>(from: R) -> Result<BTreeMap<u16, (u64, u64)>, 
             *all += 1;
             *decoded += u64::from(matches!(event.payload.read(), Ok(Some(_))));
         };
-        let mut buffer = etl.load(&entry)?;
-        while !etl.read(&mut buffer, &entry, count, &mut ending) {}
+        let mut buffer = etl.load(entry)?;
+        while !buffer.read(&etl.body, count, &mut ending) {}
     }
     Ok(counts)
 }
