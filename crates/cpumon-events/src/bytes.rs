@@ -10,8 +10,9 @@ pub type Name = [u8; NAME_BYTES];
 pub type ProgramName = [u8; 48];
 
 /// Byte order (endianness) of numbers.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Order {
+    #[default]
     Little,
     Big,
 }

@@ -4,8 +4,9 @@ use cpumon_model::{Interrupt, Leaves, TraceTask, WaitReason};
 
 use crate::slots::Slots;
 
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum ThreadState {
+    #[default]
     Unknown,
     Running,
     /// Runnable since a wakeup.

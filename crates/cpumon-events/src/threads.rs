@@ -41,7 +41,7 @@ impl TrackedCpu {
     }
 }
 
-#[derive(Copy, Clone, Debug)]
+#[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct TrackedThread {
     pub(crate) task: TraceTask,
     pub(crate) state: ThreadState,
@@ -58,16 +58,7 @@ pub(crate) struct TrackedThread {
 
 impl TrackedThread {
     pub(crate) fn new(task: TraceTask, at_ns: u64) -> Self {
-        Self {
-            task,
-            state: ThreadState::Unknown,
-            at_ns,
-            since_ns: at_ns,
-            woken_early: false,
-            has_left: false,
-            has_entered: false,
-            cpu: 0,
-        }
+        Self { task, at_ns, since_ns: at_ns, ..Self::default() }
     }
 }
 

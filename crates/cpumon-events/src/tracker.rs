@@ -84,11 +84,6 @@ impl<S: SpanSink> Tracker<S> {
         Some(slot)
     }
 
-    /// The place of a thread, if any event named it.
-    pub fn slot_of(&self, task: TraceTask) -> Option<usize> {
-        self.threads.find(task)
-    }
-
     /// Memory of the threads with what the sink holds, bytes, if there are so many.
     pub fn bytes(&self, threads: usize) -> usize {
         Threads::bytes(threads) + self.sink.bytes(threads)

@@ -72,6 +72,7 @@ impl Layouts {
 }
 
 /// What a file says in front of and behind its records.
+#[derive(Default)]
 pub(super) struct PerfHeader {
     pub(super) order: Order,
     /// Bytes from the start of the file at which records begin, and how many; `None`: up to the end.
@@ -116,25 +117,12 @@ impl PerfHeader {
         bytes.skip(8).ok_or(ReadError::Header)?;
         let size = bytes.u64().ok_or(ReadError::Header)?;
         let header = match size {
-            PIPE_HEADER_BYTES => Self::of_pipe(order),
+            PIPE_HEADER_BYTES => Self { order, begin: PIPE_HEADER_BYTES, ..Self::default() },
             FILE_HEADER_BYTES => Self::of_file(from, &mut bytes)?,
             _ => return Err(ReadError::Foreign),
         };
         from.seek(SeekFrom::Start(header.begin))?;
         Ok(header)
-    }
-
-    fn of_pipe(order: Order) -> Self {
-        Self {
-            order,
-            begin: PIPE_HEADER_BYTES,
-            length: None,
-            layouts: Layouts::default(),
-            tracepoints: None,
-            host: Box::default(),
-            cpus: 0,
-            is_directory: false,
-        }
     }
 
     fn of_file<R: Read + Seek>(from: &mut R, bytes: &mut Bytes<'_>) -> Result<Self, ReadError> {
@@ -149,7 +137,8 @@ impl PerfHeader {
         }
         let layouts = layouts(from, &attrs, attr_bytes, order)?;
         layouts.check()?;
-        let mut header = Self { begin: data.at, length: Some(data.bytes), layouts, ..Self::of_pipe(order) };
+        let (begin, length) = (data.at, Some(data.bytes));
+        let mut header = Self { order, begin, length, layouts, ..Self::default() };
         let end = data.at.checked_add(data.bytes).ok_or(ReadError::Header)?;
         header.read_features(from, end, features)?;
         header.check()?;
