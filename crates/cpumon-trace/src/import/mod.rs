@@ -142,7 +142,10 @@ impl<'t> Imported<'t> {
                 break 0;
             }
             if imported.held.is_full() {
-                imported.name();
+                // The names at the front are applied, so that they do not fill the list.
+                for event in imported.held.drain() {
+                    imported.numbering.number(&event, &mut imported.facts.tasks);
+                }
             }
             imported.step()?;
         };
@@ -177,13 +180,6 @@ impl<'t> Imported<'t> {
             self.ending.ended_ns = Some(self.ending.known_until_ns);
         }
         Ok(self.ending)
-    }
-
-    /// Applies the names at the front, so that they do not fill the list.
-    fn name(&mut self) {
-        for event in self.held.drain() {
-            self.numbering.number(&event, &mut self.facts.tasks);
-        }
     }
 
     fn step(&mut self) -> Result<(), ReadError> {

@@ -155,14 +155,9 @@ impl Bundles {
             Some(())
         })
         .ok_or(DamagedTracepoint)?;
-        let Some((kind, event)) = found else { return Ok(None) };
-        Ok(self.kind(kind, event, current)?.map(|kind| (at_ns, kind)))
-    }
-
-    fn kind(&mut self, kind: u64, event: &[u8], current: u32) -> Result<Option<RawKind>, DamagedTracepoint> {
-        let Some((.., tracepoint, numbers)) = TRACEPOINTS.iter().find(|known| known.1 == kind) else {
-            return Ok(None);
-        };
+        let Some((number, event)) = found else { return Ok(None) };
+        let known = TRACEPOINTS.iter().find(|known| known.1 == number);
+        let Some((.., tracepoint, numbers)) = known else { return Ok(None) };
         let event = Small::parse(event).ok_or(DamagedTracepoint)?;
         if !tracepoint.is_new(&mut self.has_wakings) {
             return Ok(None);
@@ -171,7 +166,7 @@ impl Bundles {
         let number = |at: usize| numbers.get(at).map(|(_, field)| event.number(*field));
         let text = |at: usize| numbers.get(at).map_or(&[][..], |(_, field)| event.text(*field));
         let said = tracepoint.read(number, |at| number(at).map(tid_of), text, || current, self.states);
-        said.map(Some).ok_or(DamagedTracepoint)
+        said.map(|kind| Some((at_ns, kind))).ok_or(DamagedTracepoint)
     }
 }
 
