@@ -8,8 +8,7 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::hint::black_box;
-use std::io::{Read, Write};
-use std::rc::Rc;
+use std::io::Read;
 
 use cpumon_model::{
     Comm, Leaves, Moment, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask,
@@ -52,20 +51,6 @@ const LOADS: [Load; 5] = [
     Load { name: "large", cpus: 64, threads: 5_000, sleeps: 12, wakes: 5, births: 0, slice_ns: 60_000 },
 ];
 
-#[derive(Clone, Default)]
-struct Shared(Rc<RefCell<Vec<u8>>>);
-
-impl Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.borrow_mut().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[derive(Default)]
 struct Cpu {
     at_ns: u64,
@@ -82,8 +67,10 @@ struct Machine<'l> {
     asleep: Vec<u32>,
     last: u32,
     synced_ns: u64,
-    writer: Option<TraceWriter<Shared>>,
-    bytes: Shared,
+    /// `None`: the trace has ended.
+    writer: Option<TraceWriter<Vec<u8>>>,
+    /// What is handed out, and how much of it was.
+    bytes: Vec<u8>,
     taken: usize,
     made: u64,
     making_ns: u64,
@@ -98,8 +85,7 @@ fn header(load: &Load) -> FileHeader {
 
 impl<'l> Machine<'l> {
     fn new(load: &'l Load, events: u64, compression: Compression) -> Self {
-        let bytes = Shared::default();
-        let writer = TraceWriter::new(bytes.clone(), &header(load), compression).expect("a buffer");
+        let writer = TraceWriter::new(Vec::new(), &header(load), compression).expect("a buffer");
         let cpu = || Cpu { at_ns: BEGAN_NS, ..Cpu::default() };
         let mut machine = Self {
             load,
@@ -110,7 +96,7 @@ impl<'l> Machine<'l> {
             last: 0,
             synced_ns: BEGAN_NS,
             writer: Some(writer),
-            bytes,
+            bytes: Vec::new(),
             taken: 0,
             made: 0,
             making_ns: 0,
@@ -200,37 +186,37 @@ impl<'l> Machine<'l> {
         self.cpus[at].current = next;
     }
 
+    fn written(&mut self) -> &mut Vec<u8> {
+        self.writer.as_mut().expect("it goes on").written()
+    }
+
     fn make(&mut self) {
         let began_ns = cpu_ns();
-        // At first the header is there.
-        if self.made > 0 {
-            self.bytes.0.borrow_mut().clear();
-            self.taken = 0;
-        }
-        while self.left > 0 && self.bytes.0.borrow().len() < BATCH_BYTES {
+        self.bytes.clear();
+        self.taken = 0;
+        while self.left > 0 && self.written().len() < BATCH_BYTES {
             self.step();
         }
-        if self.left == 0
-            && let Some(writer) = self.writer.take()
-        {
+        self.bytes = if self.left == 0 {
             let end_ns = self.cpus.iter().map(|cpu| cpu.at_ns).max().expect("a CPU");
-            writer.finish(end_ns, 0).expect("a buffer");
-        }
-        self.made += self.bytes.0.borrow().len() as u64;
+            self.writer.take().expect("it goes on").finish(end_ns, 0).expect("a buffer").0
+        } else {
+            std::mem::take(self.written())
+        };
+        self.made += self.bytes.len() as u64;
         self.making_ns += cpu_ns() - began_ns;
     }
 }
 
 impl Read for Machine<'_> {
     fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
-        if self.taken == self.bytes.0.borrow().len() || self.made == 0 {
+        if self.taken == self.bytes.len() {
             if self.writer.is_none() {
                 return Ok(0);
             }
             self.make();
         }
-        let bytes = self.bytes.0.borrow();
-        let read = (&bytes[self.taken..]).read(to)?;
+        let read = (&self.bytes[self.taken..]).read(to)?;
         self.taken += read;
         Ok(read)
     }

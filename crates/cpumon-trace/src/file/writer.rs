@@ -265,7 +265,7 @@ impl<W: Write> TraceWriter<W> {
 
 impl TraceWriter<Vec<u8>> {
     /// What has been written and not been taken away.
-    pub(super) fn written(&mut self) -> &mut Vec<u8> {
+    pub fn written(&mut self) -> &mut Vec<u8> {
         &mut self.to
     }
 }
