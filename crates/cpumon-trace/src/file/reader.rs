@@ -12,7 +12,7 @@ use super::events::{take_group, take_identity};
 use super::format::{
     CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind, ChunkRead, FileHeader, Input, Packing, PartRead, RecordingId,
 };
-use super::sorter::{ChunkLayout, Sorter, Unpacked};
+use super::sorter::{ChunkLayout, Sorter};
 use super::{Credit, EVENTS, ReadError};
 use crate::source::{Ending, TraceFacts, TraceSource};
 use crate::tasks::Tasks;
@@ -182,8 +182,9 @@ impl<R: Read> TraceReader<R> {
         take: fn(&mut &[u8]) -> Option<T>,
         set: fn(&mut Tasks, T),
     ) -> Result<bool, ReadError> {
-        let Some(raw) = self.unpack(header)? else { return Ok(false) };
-        let Some(mut rows) = raw.rows() else { return Ok(false) };
+        // Only events can be in columns.
+        let Some((raw, ChunkLayout::Rows(_))) = self.unpack(header)? else { return Ok(false) };
+        let mut rows = raw.as_slice();
         self.facts.tasks.allow(self.input.at());
         while !rows.is_empty() {
             let Some(name) = take(&mut rows) else { return Ok(false) };
@@ -193,7 +194,7 @@ impl<R: Read> TraceReader<R> {
     }
 
     /// Unpacks a payload; `None` if it does not match its header.
-    fn unpack(&mut self, header: &ChunkHeader) -> Result<Option<Unpacked>, ReadError> {
+    fn unpack(&mut self, header: &ChunkHeader) -> Result<Option<(Vec<u8>, ChunkLayout)>, ReadError> {
         let mut raw = Vec::new();
         let stored = self.input.payload(header)?;
         let layout = match header.packing {
@@ -210,7 +211,7 @@ impl<R: Read> TraceReader<R> {
             Packing::Columns => ColumnPlaces::unpack(stored, header.raw_bytes, &mut self.unpacker, &mut raw)
                 .map(ChunkLayout::Columns),
         };
-        Ok(layout.map(|layout| Unpacked { bytes: raw, layout }))
+        Ok(layout.map(|layout| (raw, layout)))
     }
 }
 

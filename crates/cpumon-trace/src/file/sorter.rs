@@ -32,18 +32,6 @@ impl Default for ChunkLayout {
     }
 }
 
-pub(super) struct Unpacked {
-    pub(super) bytes: Vec<u8>,
-    pub(super) layout: ChunkLayout,
-}
-
-impl Unpacked {
-    /// The bytes if they are in rows; only events can be in columns.
-    pub(super) fn rows(&self) -> Option<&[u8]> {
-        matches!(self.layout, ChunkLayout::Rows(_)).then_some(&self.bytes)
-    }
-}
-
 /// How far a chunk is decoded.
 #[derive(Copy, Clone, Default)]
 struct ChunkPosition {
@@ -214,11 +202,17 @@ impl Sorter {
         self.counts.malformed
     }
 
-    pub(super) fn add(&mut self, cpu: u16, base_ns: u64, count: u32, unpacked: Unpacked) {
+    /// Adds so many events, unpacked.
+    pub(super) fn add(
+        &mut self,
+        cpu: u16,
+        base_ns: u64,
+        count: u32,
+        (bytes, layout): (Vec<u8>, ChunkLayout),
+    ) {
         if self.has_gaps {
             self.close_gap(cpu.into(), base_ns);
         }
-        let Unpacked { bytes, layout } = unpacked;
         let position =
             ChunkPosition { layout, context: Context::new(cpu, base_ns), left: count, is_broken: false };
         self.put(cpu, Chunk { bytes, position, end_ns: None });

@@ -128,10 +128,24 @@ pub(crate) enum DecoderStep {
     End,
 }
 
+/// What a decoder gives: events, and what the file lacks.
+pub(crate) struct RawTrace<'t> {
+    pub(crate) events: &'t mut Vec<RawEvent>,
+    pub(crate) ending: &'t mut Ending,
+}
+
+impl RawTrace<'_> {
+    /// Events of the CPU are missing between these times, and the recorder counted them.
+    pub(crate) fn lose(&mut self, cpu: u16, count: u64, at_ns: u64, until_ns: u64) {
+        self.ending.lost = self.ending.lost.saturating_add(count);
+        self.events.push(lost(cpu, count, at_ns, until_ns));
+    }
+}
+
 /// A file of another recorder.
 pub(crate) trait Decoder: Send {
-    /// Reads a part of the file, and adds what it says to `events`. Damage goes into `ending`, and ends the file.
-    fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<DecoderStep, ReadError>;
+    /// Reads a part of the file, and adds what it says. Damage ends the file.
+    fn step(&mut self, out: &mut RawTrace<'_>) -> Result<DecoderStep, ReadError>;
 }
 
 /// Reads so many bytes, or fewer where the file ends; more than `most` are none.

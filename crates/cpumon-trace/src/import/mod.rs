@@ -24,7 +24,7 @@ use crate::file::reader::TraceReader;
 use crate::file::{Bound, EVENTS, ReadError};
 use crate::source::{Ending, StoppedCpu, TraceFacts, TraceSource};
 use crate::tasks::Tasks;
-use decoder::{Decoder, DecoderStep, RawEvent, RawKind};
+use decoder::{Decoder, DecoderStep, RawEvent, RawKind, RawTrace};
 use etl::{Etl, MAGIC_BYTES, is_etl};
 use numbering::Numbering;
 use perf::{MAGICS, PerfData};
@@ -184,7 +184,8 @@ impl<'t> Imported<'t> {
 
     fn step(&mut self) -> Result<(), ReadError> {
         let before = self.held.events.len();
-        let step = self.decoder.step(self.held.space(), &mut self.ending)?;
+        let mut out = RawTrace { events: self.held.space(), ending: &mut self.ending };
+        let step = self.decoder.step(&mut out)?;
         let new = self.held.events.len() - before;
         self.left_events = self.left_events.checked_sub(new).ok_or(ReadError::Unusable(TOO_MANY))?;
         match step {

@@ -14,7 +14,9 @@ use cpumon_events::Name;
 use cpumon_events::windows::{Change, KernelEvent, PACKED_SWITCH, TickClock};
 use cpumon_model::Leaves;
 
-use super::decoder::{Decoder, DecoderStep, NamedThread, RawEvent, RawKind, UNKNOWN, lost, read_up_to};
+use super::decoder::{
+    Decoder, DecoderStep, NamedThread, RawEvent, RawKind, RawTrace, UNKNOWN, lost, read_up_to,
+};
 use crate::file::format::FileHeader;
 use crate::file::{Credit, ReadError};
 use crate::source::Ending;
@@ -162,17 +164,17 @@ impl<R: Read + Seek> Etl<R> {
         self.load(entry)
     }
 
-    fn end(&mut self, open: &OpenBuffer, out: &mut Vec<RawEvent>, ending: &mut Ending) {
+    fn end(&mut self, open: &OpenBuffer, out: &mut RawTrace<'_>) {
         let OpenBuffer { entry, is_whole, .. } = open;
         let translator = &mut self.translators[usize::from(entry.cpu)];
-        ending.malformed += std::mem::take(&mut translator.malformed);
+        out.ending.malformed += std::mem::take(&mut translator.malformed);
         if !is_whole || entry.is_gap_behind {
             translator.current = UNKNOWN;
             let until = entry.next.or(self.entries.last().map(|last| last.first));
             let until_ns = until.map_or(0, |until| self.clock.ns(until));
             // What the file lost is counted as damage.
             let count = u64::from(entry.is_gap_behind);
-            out.push(lost(entry.cpu, count, translator.latest_ns, until_ns));
+            out.events.push(lost(entry.cpu, count, translator.latest_ns, until_ns));
         }
     }
 }
@@ -258,9 +260,10 @@ fn unnamed(tid: u32) -> NamedThread {
 }
 
 impl<R: Read + Seek + Send> Decoder for Etl<R> {
-    fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<DecoderStep, ReadError> {
+    fn step(&mut self, out: &mut RawTrace<'_>) -> Result<DecoderStep, ReadError> {
+        let RawTrace { events, ending } = out;
         if !std::mem::replace(&mut self.has_begun, true) {
-            *ending = Ending { known_until_ns: ending.known_until_ns, ..self.found };
+            **ending = Ending { known_until_ns: ending.known_until_ns, ..self.found };
         }
         let open = match self.open.take() {
             Some(open) => Some(open),
@@ -273,7 +276,7 @@ impl<R: Read + Seek + Send> Decoder for Etl<R> {
                 self.open = Some(open);
                 return Ok(DecoderStep::More);
             }
-            self.end(&open, events, ending);
+            self.end(&open, out);
             self.at += 1;
         }
         let any = |has: fn(&Translator) -> bool| self.translators.iter().any(has);
@@ -283,7 +286,7 @@ impl<R: Read + Seek + Send> Decoder for Etl<R> {
             None if any(|translator| translator.has_packed_switches) => {
                 Err(ReadError::Unusable("its context switches are in a form whose layout is not public"))
             }
-            None if ending.gaps > 0 => {
+            None if out.ending.gaps > 0 => {
                 Err(ReadError::Unusable("its buffers are damaged, or packed in a way that is not known"))
             }
             None => Err(ReadError::Unusable(

@@ -11,7 +11,7 @@ use std::ops::Range;
 use cpumon_events::{Bytes, Slots, name};
 use zstd::stream::raw::{self, InBuffer, Operation, OutBuffer};
 
-use super::decoder::{Decoder, DecoderStep, NamedThread, RawEvent, RawKind, lost};
+use super::decoder::{Decoder, DecoderStep, NamedThread, RawEvent, RawKind, RawTrace};
 use crate::file::format::FileHeader;
 use crate::file::{Credit, ReadError};
 use crate::source::Ending;
@@ -115,12 +115,7 @@ impl<R: Read + Seek> PerfData<R> {
     }
 
     /// Takes the record in `body`. `Some`: a round ended. False: it is damaged.
-    fn take(
-        &mut self,
-        kind: u32,
-        events: &mut Vec<RawEvent>,
-        ending: &mut Ending,
-    ) -> Result<Result<Option<u64>, ()>, ReadError> {
+    fn take(&mut self, kind: u32, out: &mut RawTrace<'_>) -> Result<Result<Option<u64>, ()>, ReadError> {
         let order = self.header.order;
         let mut bytes = Bytes::new(&self.body, order);
         match kind {
@@ -157,7 +152,7 @@ impl<R: Read + Seek> PerfData<R> {
                 let size = bytes.u64().and_then(|size| usize::try_from(size).ok());
                 return Ok(self.begin_piece(8, Some(size.unwrap_or(usize::MAX))));
             }
-            _ => self.records.take(&mut self.header, kind, &self.body, events, ending),
+            _ => self.records.take(&mut self.header, kind, &self.body, out),
         }
         Ok(Ok(None))
     }
@@ -186,7 +181,7 @@ impl<R: Read + Seek> PerfData<R> {
     }
 
     /// Takes the records of the next part of a compressed piece. `Some`: a round ended.
-    fn take_part(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<Option<u64>, ()> {
+    fn take_part(&mut self, out: &mut RawTrace<'_>) -> Result<Option<u64>, ()> {
         let Self { unpacker, carried, records, header, body, piece, .. } = self;
         let Some(left) = piece else { return Ok(None) };
         let part = unpacker.next(body.get(left.clone()).ok_or(())?).ok_or(())?;
@@ -200,7 +195,7 @@ impl<R: Read + Seek> PerfData<R> {
             if record.kind == FINISHED_ROUND {
                 round = Some(records.end_round());
             } else {
-                records.take(header, record.kind, body, events, ending);
+                records.take(header, record.kind, body, out);
             }
             taken += HEADER_BYTES + record.body_bytes;
         }
@@ -213,23 +208,23 @@ impl<R: Read + Seek> PerfData<R> {
 }
 
 impl<R: Read + Seek + Send> Decoder for PerfData<R> {
-    fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<DecoderStep, ReadError> {
+    fn step(&mut self, out: &mut RawTrace<'_>) -> Result<DecoderStep, ReadError> {
         for _ in 0..RECORDS_A_STEP {
             let round = if self.piece.is_some() {
-                self.take_part(events, ending)
+                self.take_part(out)
             } else {
-                let Some(kind) = self.next(ending)? else {
+                let Some(kind) = self.next(out.ending)? else {
                     // Of a compressed record that has begun, the end is missing.
-                    if ending.damaged_at.is_none() && !self.carried.is_empty() {
-                        ending.damaged_at = Some(self.at);
+                    if !self.carried.is_empty() {
+                        out.ending.damaged_at.get_or_insert(self.at);
                     }
-                    return self.end(ending);
+                    return self.end(out.ending);
                 };
-                self.take(kind, events, ending)?
+                self.take(kind, out)?
             };
             let Ok(round) = round else {
-                ending.damaged_at = Some(self.at);
-                return self.end(ending);
+                out.ending.damaged_at = Some(self.at);
+                return self.end(out.ending);
             };
             // One of them may hold many.
             let is_part = self.piece.is_some();
@@ -271,22 +266,13 @@ impl Records {
         std::mem::replace(&mut self.last_round, self.newest_ns)
     }
 
-    fn take(
-        &mut self,
-        header: &mut PerfHeader,
-        kind: u32,
-        body: &[u8],
-        events: &mut Vec<RawEvent>,
-        ending: &mut Ending,
-    ) {
+    fn take(&mut self, header: &mut PerfHeader, kind: u32, body: &[u8], out: &mut RawTrace<'_>) {
         let is_read = match kind {
-            SAMPLE => self.sample(header, body, events),
-            COMM | FORK | LOST | LOST_SAMPLES => self.other(header, kind, body, events, ending),
+            SAMPLE => self.sample(header, body, out.events),
+            COMM | FORK | LOST | LOST_SAMPLES => self.other(header, kind, body, out),
             _ => Some(()),
         };
-        if is_read.is_none() {
-            ending.malformed += 1;
-        }
+        out.ending.malformed += u64::from(is_read.is_none());
     }
 
     fn sample(&mut self, header: &mut PerfHeader, body: &[u8], events: &mut Vec<RawEvent>) -> Option<()> {
@@ -310,19 +296,12 @@ impl Records {
         Some(cpu)
     }
 
-    fn other(
-        &mut self,
-        header: &PerfHeader,
-        kind: u32,
-        body: &[u8],
-        events: &mut Vec<RawEvent>,
-        ending: &mut Ending,
-    ) -> Option<()> {
+    fn other(&mut self, header: &PerfHeader, kind: u32, body: &[u8], out: &mut RawTrace<'_>) -> Option<()> {
         let identifier = body.len().checked_sub(8).and_then(|at| body.get(at..));
         let layout: SampleLayout = header.layouts.find(identifier, header.order)?;
         let (stamp, front) = layout.stamp(body, header.order)?;
         let mut bytes = Bytes::new(front, header.order);
-        let mut add = |kind| events.push(RawEvent { at_ns: stamp.at_ns, cpu: 0, kind });
+        let mut add = |kind| out.events.push(RawEvent { at_ns: stamp.at_ns, cpu: 0, kind });
         match kind {
             COMM => {
                 let (pid, tid) = (bytes.u32()?, bytes.u32()?);
@@ -343,12 +322,11 @@ impl Records {
                 let cpu = u16::try_from(stamp.cpu).ok()?;
                 let since_ns = self.latest_ns.get(usize::from(cpu)).copied().unwrap_or(0);
                 let at_ns = if since_ns == 0 { stamp.at_ns } else { since_ns.min(stamp.at_ns) };
-                events.push(lost(cpu, count, at_ns, stamp.at_ns));
-                ending.lost = ending.lost.saturating_add(count);
+                out.lose(cpu, count, at_ns, stamp.at_ns);
                 self.note(stamp);
             }
             // Of the whole recording, without a time.
-            _ => ending.lost = ending.lost.saturating_add(bytes.u64()?),
+            _ => out.ending.lost = out.ending.lost.saturating_add(bytes.u64()?),
         }
         Some(())
     }

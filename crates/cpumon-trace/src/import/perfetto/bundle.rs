@@ -5,10 +5,9 @@ use cpumon_events::name;
 use cpumon_model::Leaves;
 use cpumon_model::varint::take as take_varint;
 
-use super::super::decoder::{NamedThread, RawEvent, RawKind, UNKNOWN, UNKNOWN_TID, lost, push};
+use super::super::decoder::{NamedThread, RawEvent, RawKind, RawTrace, UNKNOWN, UNKNOWN_TID, push};
 use super::super::tracepoints::{DamagedTracepoint, TRACEPOINTS, leaves};
 use super::packets::{ProtobufValue, Small, fields};
-use crate::source::Ending;
 
 // Of the bundle.
 const CPU: u64 = 1;
@@ -68,12 +67,7 @@ impl Bundles {
     }
 
     /// Takes a bundle. `None`: it is damaged; what was read before stays.
-    pub(super) fn take(
-        &mut self,
-        bytes: &[u8],
-        events: &mut Vec<RawEvent>,
-        ending: &mut Ending,
-    ) -> Option<()> {
+    pub(super) fn take(&mut self, bytes: &[u8], out: &mut RawTrace<'_>) -> Option<()> {
         let (mut number, mut has_lost, mut compact) = (0, false, None);
         // The CPU may be behind its events.
         fields(bytes, |field, value| {
@@ -94,13 +88,13 @@ impl Bundles {
         if has_lost {
             self.cpus[at].current = UNNAMED;
         }
-        let first = events.len();
+        let first = out.events.len();
         let mut add = |at_ns, kind| {
-            push(events, RawEvent { at_ns, cpu: number, kind });
-            (events.len() - first < MAX_EVENTS).then_some(())
+            push(out.events, RawEvent { at_ns, cpu: number, kind });
+            (out.events.len() - first < MAX_EVENTS).then_some(())
         };
         let result = self.events(at, bytes, compact, &mut add);
-        let new = &events[first..];
+        let new = &out.events[first..];
         self.has_switches |= new.iter().any(|event| matches!(event.kind, RawKind::Switch { .. }));
         let times = || new.iter().map(|event| event.at_ns);
         let until_ns = times().min();
@@ -108,8 +102,7 @@ impl Bundles {
         // What was lost in front of the CPU's first event is no part of the trace.
         if let Some(until_ns) = until_ns.filter(|_| has_lost && before.newest_ns > 0) {
             // Perfetto does not say how many.
-            ending.lost = ending.lost.saturating_add(1);
-            events.push(lost(number, 1, before.newest_ns, until_ns));
+            out.lose(number, 1, before.newest_ns, until_ns);
         }
         result
     }

@@ -10,7 +10,7 @@ use std::io::{Read, Seek, SeekFrom};
 
 use cpumon_model::Moment;
 
-use super::decoder::{Decoder, DecoderStep, RawEvent};
+use super::decoder::{Decoder, DecoderStep, RawTrace};
 use crate::file::ReadError;
 use crate::file::format::FileHeader;
 use crate::source::Ending;
@@ -86,8 +86,8 @@ impl<R: Read + Seek> Perfetto<R> {
     }
 
     /// The next packet. False: it was the last one.
-    fn packet(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> std::io::Result<bool> {
-        let Some(packet) = self.packets.next(ending)? else { return Ok(false) };
+    fn packet(&mut self, out: &mut RawTrace<'_>) -> std::io::Result<bool> {
+        let Some(packet) = self.packets.next(out.ending)? else { return Ok(false) };
         // Each is in a packet once: of more the last one counts, so that their events are bounded.
         let (mut at_ns, mut bundle, mut tree, mut packed) = (0, None, None, None);
         let bundles = &mut self.bundles;
@@ -105,12 +105,11 @@ impl<R: Read + Seek> Perfetto<R> {
             }
             Some(())
         });
+        let is_sound = is_sound.and_then(|()| bundle.map_or(Some(()), |bundle| bundles.take(bundle, out)));
         let is_sound =
-            is_sound.and_then(|()| bundle.map_or(Some(()), |bundle| bundles.take(bundle, events, ending)));
-        let is_sound =
-            is_sound.and_then(|()| tree.map_or(Some(()), |tree| take_processes(tree, at_ns, events)));
+            is_sound.and_then(|()| tree.map_or(Some(()), |tree| take_processes(tree, at_ns, out.events)));
         let is_sound = is_sound.and_then(|()| packed.map_or(Some(()), |packed| self.packets.unpack(&packed)));
-        ending.malformed += u64::from(is_sound.is_none());
+        out.ending.malformed += u64::from(is_sound.is_none());
         Ok(true)
     }
 }
@@ -132,16 +131,16 @@ fn moment(snapshot: &[u8]) -> Option<Moment> {
 }
 
 impl<R: Read + Seek + Send> Decoder for Perfetto<R> {
-    fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<DecoderStep, ReadError> {
-        let before = events.len();
+    fn step(&mut self, out: &mut RawTrace<'_>) -> Result<DecoderStep, ReadError> {
+        let before = out.events.len();
         for _ in 0..PACKETS_A_STEP {
-            if !self.packet(events, ending)? {
+            if !self.packet(out)? {
                 if !self.bundles.has_switches {
                     return Err(ReadError::Unusable(NO_SWITCHES));
                 }
                 return Ok(DecoderStep::End);
             }
-            if events.len() - before >= EVENTS_A_STEP {
+            if out.events.len() - before >= EVENTS_A_STEP {
                 break;
             }
         }

@@ -11,7 +11,7 @@ use std::io::{Read, Seek, SeekFrom};
 
 use cpumon_events::Bytes;
 
-use super::decoder::{Decoder, DecoderStep, RawEvent, RawKind, lost, read_up_to};
+use super::decoder::{Decoder, DecoderStep, RawEvent, RawKind, RawTrace, read_up_to};
 use crate::file::format::FileHeader;
 use crate::file::{Credit, ReadError};
 use crate::source::Ending;
@@ -35,7 +35,7 @@ struct CpuDataCursor {
     chunks: Option<u32>,
     known_ns: u64,
     has_events: bool,
-    /// Number of events that are missing after `known_ns`.
+    /// Number of events that are missing after `known_ns`; 0: it is not known, and at least one.
     missed: Option<u64>,
 }
 
@@ -44,13 +44,6 @@ impl CpuDataCursor {
         let CpuData { cpu, at, bytes } = *data;
         let end = at.saturating_add(bytes);
         Self { cpu, at, end, chunks: None, known_ns: 0, has_events: false, missed: None }
-    }
-
-    /// Events behind the last one are missing: at least one.
-    fn lose(&self, count: u64, until_ns: u64, events: &mut Vec<RawEvent>, ending: &mut Ending) {
-        let count = count.max(1);
-        ending.lost = ending.lost.saturating_add(count);
-        events.push(lost(self.cpu, count, self.known_ns, until_ns));
     }
 }
 
@@ -110,7 +103,7 @@ impl<R: Read + Seek> TraceDat<R> {
 
     fn has_switches(&mut self) -> Result<bool, ReadError> {
         let (mut events, mut ending) = (Vec::new(), Ending::default());
-        while self.part(&mut events, &mut ending)? {
+        while self.part(&mut RawTrace { events: &mut events, ending: &mut ending })? {
             if events.iter().any(|event: &RawEvent| matches!(event.kind, RawKind::Switch { .. })) {
                 return Ok(true);
             }
@@ -120,17 +113,17 @@ impl<R: Read + Seek> TraceDat<R> {
     }
 
     /// Reads a part of the CPU that was read the least far. False: all have been read.
-    fn part(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<bool, ReadError> {
+    fn part(&mut self, out: &mut RawTrace<'_>) -> Result<bool, ReadError> {
         let Some(Reverse((_, at))) = self.order_of.pop() else { return Ok(false) };
         let begin = self.cursors[at].at;
         let bytes = self.load(at)?;
-        if bytes.is_none() && ending.damaged_at.is_none() {
-            ending.damaged_at = Some(begin);
+        if bytes.is_none() {
+            out.ending.damaged_at.get_or_insert(begin);
         }
         let is_last = self.cursors[at].at >= self.cursors[at].end;
         let page_bytes = self.page_bytes;
         for page in bytes.iter().flat_map(|bytes| bytes.chunks(page_bytes)) {
-            self.page(at, page, events, ending);
+            self.page(at, page, out);
         }
         let cursor = &mut self.cursors[at];
         if bytes.is_none() {
@@ -140,7 +133,7 @@ impl<R: Read + Seek> TraceDat<R> {
         if bytes.is_some() && !is_last {
             self.order_of.push(Reverse((cursor.known_ns, at)));
         } else if let Some(count) = cursor.missed.filter(|_| cursor.has_events) {
-            cursor.lose(count, u64::MAX, events, ending);
+            out.lose(cursor.cpu, count.max(1), cursor.known_ns, u64::MAX);
         }
         Ok(true)
     }
@@ -192,11 +185,11 @@ impl<R: Read + Seek> TraceDat<R> {
         Ok(bytes)
     }
 
-    fn page(&mut self, at: usize, bytes: &[u8], events: &mut Vec<RawEvent>, ending: &mut Ending) {
+    fn page(&mut self, at: usize, bytes: &[u8], out: &mut RawTrace<'_>) {
         let cursor = &mut self.cursors[at];
         let ns = |time| self.head.tsc.map_or(time, |tsc| tsc.ns(time));
         let Some(mut page) = self.head.pages.open(bytes) else {
-            ending.malformed += 1;
+            out.ending.malformed += 1;
             cursor.missed = Some(cursor.missed.unwrap_or(0));
             return;
         };
@@ -206,14 +199,14 @@ impl<R: Read + Seek> TraceDat<R> {
         // What was lost in front of the CPU's first event is no part of the trace.
         if let Some(count) = cursor.missed.take().filter(|_| cursor.has_events) {
             let until_ns = ns(page.at).max(cursor.known_ns);
-            cursor.lose(count, until_ns, events, ending);
+            out.lose(cursor.cpu, count.max(1), cursor.known_ns, until_ns);
         }
         loop {
             let (time, record) = match page.next() {
                 Ok(Some(record)) => record,
                 Ok(None) => break,
                 Err(()) => {
-                    ending.malformed += 1;
+                    out.ending.malformed += 1;
                     cursor.missed = Some(0);
                     break;
                 }
@@ -221,20 +214,20 @@ impl<R: Read + Seek> TraceDat<R> {
             let at_ns = ns(time);
             (cursor.known_ns, cursor.has_events) = (cursor.known_ns.max(at_ns), true);
             match self.head.tracepoints.read(record) {
-                Ok(kind) => events.extend(kind.map(|kind| RawEvent { at_ns, cpu: cursor.cpu, kind })),
-                Err(_) => ending.malformed += 1,
+                Ok(kind) => out.events.extend(kind.map(|kind| RawEvent { at_ns, cpu: cursor.cpu, kind })),
+                Err(_) => out.ending.malformed += 1,
             }
         }
     }
 }
 
 impl<R: Read + Seek + Send> Decoder for TraceDat<R> {
-    fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<DecoderStep, ReadError> {
+    fn step(&mut self, out: &mut RawTrace<'_>) -> Result<DecoderStep, ReadError> {
         // From before the first event.
-        events.append(&mut self.head.names);
-        let before = events.len();
-        while events.len() - before < EVENTS_A_STEP {
-            if !self.part(events, ending)? {
+        out.events.append(&mut self.head.names);
+        let before = out.events.len();
+        while out.events.len() - before < EVENTS_A_STEP {
+            if !self.part(out)? {
                 return Ok(DecoderStep::End);
             }
         }
