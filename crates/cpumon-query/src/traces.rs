@@ -19,10 +19,10 @@ pub use answers::{
 };
 // They are what timelines answer with: a frontend needs no reader of traces.
 pub use cpumon_trace::{
-    AnyTrace, Behind, Buckets, CpuWho, Delay, Delays, Overload, ReadError, ThreadNames, ThreadRow,
-    ThreadState, ThreadTotals, Timeline, TimelineLimits, TraceBehind, TraceCpuTrack, TraceInput,
-    TraceOverview, TraceRange, TraceReason, TraceShare, TraceSlice, TraceThread, TraceThreadTrack,
-    TraceTracks, TraceWait, TraceWoken, WindowSums,
+    AnyTrace, Behind, Buckets, CpuWho, Delay, Delays, Overload, ReadError, ThreadRow, ThreadState,
+    ThreadTotals, Timeline, TimelineLimits, TraceBehind, TraceCpuTrack, TraceInput, TraceOverview,
+    TraceRange, TraceReason, TraceShare, TraceSlice, TraceThread, TraceThreadTrack, TraceTracks, TraceWait,
+    TraceWoken, WindowSums,
 };
 
 /// Memory of one timeline, unless set otherwise: about 20 million events.

@@ -15,7 +15,7 @@ use cpumon_model::{
     WaitReason,
 };
 use cpumon_trace::{
-    Buckets, Compression, CpuSpan, FileHeader, GroupKey, ReportBy, SpanSink, ThreadSpan, Timeline,
+    Buckets, Compression, CpuSpan, CpuWho, FileHeader, GroupKey, ReportBy, SpanSink, ThreadSpan, Timeline,
     TimelineLimits, TraceRange, TraceReader, TraceSource, TraceWriter, Tracker, analyse,
 };
 
@@ -340,14 +340,15 @@ fn behind(load: &Load, events: u64) -> (f64, f64) {
     let mut by_report = HashMap::new();
     for row in report.rows(ReportBy::Thread, reader.tasks()) {
         if let (GroupKey::Thread(thread, _), Some((_, ns))) = (&row.key, row.behind.first()) {
-            by_report.insert(*thread, *ns);
+            by_report.insert(thread.tid, *ns);
         }
     }
     let (mut threads, mut equal, mut parts) = (0_u32, 0_u32, 0.0);
-    for (place, names) in (0..).zip(timeline.threads()) {
+    for place in (0..).take(timeline.threads().len()) {
         let exact = timeline.behind_thread(place, 0, u64::MAX);
         let Some((_, exact_ns)) = exact.by.first() else { continue };
-        let ns = names.thread.and_then(|thread| by_report.get(&thread)).copied().unwrap_or(0);
+        let tid = timeline.named(CpuWho::Thread(place)).tid;
+        let ns = tid.and_then(|tid| by_report.get(&tid)).copied().unwrap_or(0);
         threads += 1;
         equal += u32::from(ns == *exact_ns);
         parts += ns as f64 / *exact_ns as f64;

@@ -44,7 +44,7 @@ pub use import::etl::etl_counts;
 pub use source::{Ending, StoppedCpu, TraceFacts, TraceSource};
 pub use tasks::{TaskNames, Tasks};
 pub use timeline::{
-    Behind, Buckets, CpuWho, Delay, Delays, Overload, ThreadNames, ThreadRow, Timeline, TimelineLimits,
-    TraceBehind, TraceCpuTrack, TraceOverview, TraceReason, TraceShare, TraceSlice, TraceThread,
-    TraceThreadTrack, TraceTracks, TraceWait, TraceWoken, WindowSums,
+    Behind, Buckets, CpuWho, Delay, Delays, Overload, ThreadRow, Timeline, TimelineLimits, TraceBehind,
+    TraceCpuTrack, TraceOverview, TraceReason, TraceShare, TraceSlice, TraceThread, TraceThreadTrack,
+    TraceTracks, TraceWait, TraceWoken, WindowSums,
 };

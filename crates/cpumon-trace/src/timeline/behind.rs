@@ -11,7 +11,7 @@ use foldhash::fast::FixedState;
 
 use super::cpus::{CpuParts, CpuTimeline, CpuWho, is_run, who};
 use super::sums::CpuChanges;
-use super::{Timeline, TraceThread};
+use super::{Timeline, TraceThread, unnamed};
 
 /// Antagonists that are named.
 const SHOWN: usize = 20;
@@ -263,8 +263,12 @@ impl<'t> Programs<'t> {
     fn new(timeline: &'t Timeline) -> Self {
         let mut known: HashMap<Cow<'t, str>, u32, FixedState> = HashMap::default();
         let mut names = vec![NOT_FOLLOWED.into()];
-        let numbers = timeline.threads().map(|thread| {
-            let name = if thread.program.is_empty() { thread.comm } else { thread.program };
+        let numbers = timeline.threads().map(|task| {
+            let name = match timeline.tasks.find(task) {
+                Some(names) if names.program.is_empty() => names.comm,
+                Some(names) => names.program,
+                None => unnamed(task).into_string().into(),
+            };
             *known.entry(name).or_insert_with_key(|name| {
                 names.push(name.clone());
                 u32::try_from(names.len() - 1).unwrap_or(0)

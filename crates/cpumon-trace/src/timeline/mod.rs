@@ -15,14 +15,13 @@ mod lines;
 mod sums;
 mod tracks;
 
-use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use cpumon_model::{ProcessKey, ThreadKey, TraceTask};
+use cpumon_model::TraceTask;
 
 use crate::file::format::FileHeader;
 use crate::source::Ending;
-use crate::tasks::{TaskNames, Tasks};
+use crate::tasks::Tasks;
 pub use behind::{Behind, Delay, Delays, TraceBehind, TraceShare};
 use cpus::CpuTimeline;
 pub use cpus::CpuWho;
@@ -100,42 +99,34 @@ impl Timeline {
     }
 
     /// All threads, by place.
-    pub fn threads(&self) -> impl ExactSizeIterator<Item = ThreadNames<'_>> {
-        self.tasks_of.iter().map(|task| self.names_of(*task))
-    }
-
-    /// Who a thread is; `None`: no thread has this place.
-    pub fn names(&self, place: u32) -> Option<ThreadNames<'_>> {
-        self.tasks_of.get(usize::try_from(place).ok()?).map(|task| self.names_of(*task))
-    }
-
-    fn names_of(&self, task: TraceTask) -> ThreadNames<'_> {
-        let Some(names) = self.tasks.find(task) else {
-            let (comm, program) = (format!("task {}", task.0).into(), "".into());
-            return ThreadNames { task, thread: None, process: None, comm, program, is_kernel: false };
-        };
-        let TaskNames { thread, process, comm, program, is_kernel, .. } = names;
-        ThreadNames { task, thread: Some(thread), process: Some(process), comm, program, is_kernel }
+    pub fn threads(&self) -> impl ExactSizeIterator<Item = TraceTask> {
+        self.tasks_of.iter().copied()
     }
 
     /// Who has a CPU, by name.
     pub fn named(&self, who: CpuWho) -> TraceThread {
-        let (names, otherwise) = match who {
-            CpuWho::Thread(place) => (self.names(place), "unknown"),
+        let (task, otherwise) = match who {
+            CpuWho::Thread(place) => (self.tasks_of.get(place as usize), "unknown"),
             CpuWho::Unknown => (None, "unknown"),
             CpuWho::Other => (None, "not followed"),
             CpuWho::Idle => (None, "idle"),
         };
-        let names = names.as_ref();
+        let names = task.and_then(|task| self.tasks.find(*task));
+        let other_name = || task.map_or_else(|| otherwise.into(), |task| unnamed(*task));
         TraceThread {
             thread: who.number(),
-            tid: names.and_then(|names| names.thread).map(|key| key.tid),
-            pid: names.and_then(|names| names.process).map(|key| key.pid),
-            name: names.map_or(otherwise, |names| &names.comm).into(),
-            program: names.map_or("", |names| &names.program).into(),
+            tid: names.as_ref().map(|names| names.thread.tid),
+            pid: names.as_ref().map(|names| names.process.pid),
+            name: names.as_ref().map_or_else(other_name, |names| (&*names.comm).into()),
+            program: names.as_ref().map_or("", |names| &names.program).into(),
             is_kernel: names.is_some_and(|names| names.is_kernel),
         }
     }
+}
+
+/// In place of a name that the trace does not have.
+fn unnamed(task: TraceTask) -> Box<str> {
+    format!("task {}", task.0).into()
 }
 
 /// Time of idle CPUs while threads waited behind others, ns.
@@ -153,23 +144,6 @@ pub struct Overload {
 /// Sums up to some times.
 #[derive(Debug, Default)]
 struct OverloadSums(Vec<(u64, Overload)>);
-
-/// Who a thread is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ThreadNames<'t> {
-    /// Its number in the trace.
-    pub task: TraceTask,
-    /// Thread id and start; `None`: the trace does not name it.
-    pub thread: Option<ThreadKey>,
-    /// Process id and start.
-    pub process: Option<ProcessKey>,
-    /// Name of the thread. Hostile.
-    pub comm: Cow<'t, str>,
-    /// Name of the executable, which its threads share. Hostile.
-    pub program: Cow<'t, str>,
-    /// It works for the kernel only.
-    pub is_kernel: bool,
-}
 
 /// Who a thread is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

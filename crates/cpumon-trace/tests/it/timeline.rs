@@ -102,7 +102,7 @@ fn by_timeline(timeline: &Timeline, range: TraceRange) -> (BTreeMap<u32, Figures
             totals.migrations,
             totals.longest_delay_ns,
         ];
-        (timeline.names(row.thread).unwrap().task.0, figures)
+        (timeline.threads().nth(row.thread as usize).unwrap().0, figures)
     });
     let sums = timeline.sums(range.from_ns, range.until_ns, &|_| true, &rows);
     let blocked: u64 = sums.blocked.iter().map(|reason| reason.ns).sum();
@@ -151,17 +151,18 @@ fn a_wait_is_charged_to_those_who_ran_as_in_the_report() {
     let (report, _) = analyse(&mut reader, TraceRange::default()).unwrap();
     let rows = report.rows(ReportBy::Thread, reader.tasks());
     let name = |who: &CpuWho| match who {
-        CpuWho::Thread(place) => timeline.names(*place).unwrap().comm.into(),
+        CpuWho::Thread(_) => timeline.named(*who).name,
         other => format!("{other:?}").into(),
     };
     let mut all: BTreeMap<Box<str>, u64> = BTreeMap::new();
     let mut waits = 0;
-    for (place, names) in (0..).zip(timeline.threads()) {
-        let row = rows.iter().find(|row| *row.name == *names.comm).unwrap();
+    for place in 0..u32::try_from(timeline.threads().len()).unwrap() {
+        let waited = timeline.named(CpuWho::Thread(place)).name;
+        let row = rows.iter().find(|row| row.name == waited).unwrap();
         let behind = timeline.behind_thread(place, 0, u64::MAX);
         let found: BTreeMap<_, _> = behind.by.iter().map(|(who, ns)| (name(who), *ns)).collect();
         for (who, ns) in &row.behind {
-            assert_eq!(found.get(who), Some(ns), "{} behind {who}", names.comm);
+            assert_eq!(found.get(who), Some(ns), "{waited} behind {who}");
             waits += 1;
         }
         let found_ns: u64 = found.values().sum();
@@ -199,11 +200,11 @@ fn programs_delay_each_other_as_long_as_their_threads_do() {
         let mut expected: BTreeMap<(String, String), u64> = BTreeMap::new();
         let mut waited_ns = 0;
         for row in timeline.thread_rows(from_ns, until_ns) {
-            let waited = program_of(&timeline.names(row.thread).unwrap().comm);
+            let waited = program_of(&timeline.named(CpuWho::Thread(row.thread)).name);
             waited_ns += row.totals.ready_ns();
             for (who, ns) in timeline.behind_thread(row.thread, from_ns, until_ns).by {
-                let CpuWho::Thread(place) = who else { panic!("{who:?}") };
-                let behind = program_of(&timeline.names(place).unwrap().comm);
+                assert!(matches!(who, CpuWho::Thread(_)), "{who:?}");
+                let behind = program_of(&timeline.named(who).name);
                 *expected.entry((waited.clone(), behind)).or_default() += ns;
             }
         }
@@ -316,7 +317,7 @@ fn story() -> Timeline {
 }
 
 fn place(timeline: &Timeline, task: u32) -> u32 {
-    let place = timeline.threads().position(|names| names.task == TraceTask(task));
+    let place = timeline.threads().position(|known| known == TraceTask(task));
     u32::try_from(place.unwrap()).unwrap()
 }
 

@@ -13,7 +13,7 @@ use cpumon_export::{ExportError, Format, TraceSurvey, trace_slices};
 use cpumon_files::AuditEvent;
 use cpumon_query::traces;
 use cpumon_query::traces::{
-    Buckets, CpuWho, ThreadRow, ThreadTotals, Timeline, TimelineError, Timelines, TraceRange,
+    Buckets, CpuWho, ThreadRow, ThreadTotals, Timeline, TimelineError, Timelines, TraceRange, TraceThread,
 };
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -227,11 +227,10 @@ pub(super) struct ThreadList {
 }
 
 fn is_meant(timeline: &Timeline, row: &ThreadRow, filter: &str) -> bool {
-    let Some(names) = timeline.names(row.thread) else { return false };
+    let TraceThread { tid, pid, name, program, .. } = timeline.named(CpuWho::Thread(row.thread));
     let number = filter.parse::<u32>().ok();
-    let is_number = number.is_some()
-        && (names.thread.map(|key| key.tid) == number || names.process.map(|key| key.pid) == number);
-    is_number || [&*names.comm, &*names.program].iter().any(|name| name.to_lowercase().contains(filter))
+    let is_number = number.is_some() && (tid == number || pid == number);
+    is_number || [name, program].iter().any(|name| name.to_lowercase().contains(filter))
 }
 
 /// Threads of a window with their times and counts.
@@ -257,7 +256,7 @@ pub(super) async fn threads(
         if let Some(figure) = order {
             rows.sort_by_key(|row| Reverse(figure(&row.totals)));
         } else {
-            rows.sort_by_cached_key(|row| timeline.names(row.thread).map(|names| names.comm));
+            rows.sort_by_cached_key(|row| timeline.named(CpuWho::Thread(row.thread)).name);
         }
         Ok(traces::TraceThreads::new(timeline, rows.len(), page.of(&rows)))
     })
