@@ -29,25 +29,24 @@ const MAX_GAPS: usize = 100_000;
 const MAX_NOT_STORED: usize = 1000;
 
 impl Format {
-    /// The writer of rows; the original's layouts have none.
-    pub(crate) fn rows(self, out: &mut dyn Write) -> Option<Box<dyn RowSink + '_>> {
-        Some(match self {
+    /// The writer of rows.
+    pub(crate) fn rows(self, out: &mut dyn Write) -> Box<dyn RowSink + '_> {
+        match self {
             Self::Csv => Box::new(Csv::new(out)),
             Self::Jsonl => Box::new(Jsonl::new(out)),
             Self::Json => Box::new(Jsonl::array(out)),
             Self::Parquet => Box::new(Parquet::new(out)),
-            Self::Legacy(_) => return None,
-        })
+        }
     }
 }
 
 /// Checks a query: fails as [`export`] would before it writes anything.
 pub fn check(reader: &Reader, query: &ExportQuery) -> Result<(), ExportError> {
     let source = ExportSource::open(reader, query, 1)?;
-    match query.format {
-        Format::Legacy(year) => legacy::layout_of(&source, year, query.kind).map(drop),
-        _ if query.kind == Kind::Compare => ranges_of(query).map(drop),
-        _ => Ok(()),
+    match query.legacy {
+        Some(year) => legacy::layout_of(&source, year, query.kind).map(drop),
+        None if query.kind == Kind::Compare => ranges_of(query).map(drop),
+        None => Ok(()),
     }
 }
 
@@ -61,9 +60,9 @@ pub fn export(
     out: &mut dyn Write,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, ExportError> {
-    let report = match query.format {
-        Format::Legacy(year) => legacy(reader, year, query, out, progress)?,
-        _ => rows_of(reader, query, out, progress)?,
+    let report = match query.legacy {
+        Some(year) => legacy(reader, year, query, out, progress)?,
+        None => rows_of(reader, query, out, progress)?,
     };
     Ok(Report { not_stored: not_stored(reader, query)?, ..report })
 }
@@ -74,7 +73,7 @@ fn rows_of(
     out: &mut dyn Write,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, ExportError> {
-    let mut sink = query.format.rows(out).ok_or(ExportError::NoLegacyLayout { kind: query.kind.name() })?;
+    let mut sink = query.format.rows(out);
     let report = match query.kind {
         Kind::Pivot => {
             let is_share = query.pivot_value == PivotValue::Pct;
@@ -117,7 +116,7 @@ pub fn table<'v>(
     rows: impl IntoIterator<Item = Vec<Value<'v>>>,
     out: &mut dyn Write,
 ) -> Result<(), ExportError> {
-    let mut sink = format.rows(out).ok_or(ExportError::NoLegacyLayout { kind: "rows" })?;
+    let mut sink = format.rows(out);
     sink.columns(columns, None)?;
     rows.into_iter().try_for_each(|row| sink.row(&row))?;
     sink.finish()?;
@@ -130,7 +129,7 @@ pub fn rows<R, B: Borrow<R>>(
     rows: impl IntoIterator<Item = B>,
     out: &mut dyn Write,
 ) -> Result<(), ExportError> {
-    let mut sink = format.rows(out).ok_or(ExportError::NoLegacyLayout { kind: "rows" })?;
+    let mut sink = format.rows(out);
     sink.columns(&columns(fields).collect::<Vec<_>>(), None)?;
     let fields: Vec<_> = fields.iter().filter(|field| field.column().is_some()).collect();
     for row in rows {

@@ -35,7 +35,6 @@ pub use cpumon_query::GroupBy;
 pub use error::ExportError;
 pub use export::{check, export, rows, table};
 pub use file::OutputFile;
-pub use legacy::legacy;
 pub use query::{
     Compared, ExportQuery, Format, Kind, LegacyYear, NotStored, PivotValue, Progress, QueryPart, Report,
 };

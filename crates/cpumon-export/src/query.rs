@@ -1,9 +1,8 @@
 //! [`ExportQuery`]: the selection and format of an export. [`Progress`] and [`Report`]: its results.
 
 use std::io::{self, Write};
-use std::str::FromStr;
 
-use cpumon_query::{ChoiceError, GroupBy, words};
+use cpumon_query::{GroupBy, words};
 use cpumon_store::TimeRange;
 use serde::{Deserialize, Serialize};
 
@@ -52,33 +51,14 @@ impl QueryPart {
     }
 }
 
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Format {
-    /// CSV as in RFC 4180.
+words! {
+    #[derive(Default)]
+    Format, "format",
     #[default]
-    Csv,
-    /// One JSON object for each line.
-    Jsonl,
-    /// One JSON array of objects.
-    Json,
-    /// Typed columns, compressed.
-    Parquet,
-    /// The original receiver's layout.
-    Legacy(LegacyYear),
-}
-
-impl FromStr for Format {
-    type Err = ChoiceError;
-
-    fn from_str(text: &str) -> Result<Self, ChoiceError> {
-        match text {
-            "csv" => Ok(Self::Csv),
-            "jsonl" => Ok(Self::Jsonl),
-            "json" => Ok(Self::Json),
-            "parquet" => Ok(Self::Parquet),
-            _ => Err(ChoiceError::new("format", text, &["csv", "jsonl", "json", "parquet"])),
-        }
-    }
+    Csv = "csv": "CSV as in RFC 4180",
+    Jsonl = "jsonl": "One JSON object for each line",
+    Json = "json": "One JSON array of objects",
+    Parquet = "parquet": "Typed columns, compressed",
 }
 
 words! {
@@ -107,6 +87,8 @@ pub struct Compared {
 pub struct ExportQuery {
     pub kind: Kind,
     pub format: Format,
+    /// The original receiver's layout in place of `format`.
+    pub legacy: Option<LegacyYear>,
     /// Only the host with this name or id; `None` is all hosts, one after the other.
     pub host: Option<String>,
     /// Only intervals that end after this, ns since the UNIX epoch.

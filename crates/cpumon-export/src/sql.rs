@@ -27,7 +27,7 @@ pub fn sql(
 ) -> Result<u64, ExportError> {
     let mut sink: Box<dyn RowSink + '_> = match format {
         None => Box::new(AlignedAnswer::new(out)),
-        Some(format) => format.rows(out).ok_or(ExportError::NoLegacyLayout { kind: "answers" })?,
+        Some(format) => format.rows(out),
     };
     // Both callbacks write to the same sink, and the store calls only one at a time.
     let written = std::cell::RefCell::new((&mut *sink, Ok(())));

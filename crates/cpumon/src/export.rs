@@ -30,10 +30,8 @@ fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
     let interval_ns = args.interval.map(|interval| u64::try_from(interval.as_nanos())).transpose();
     Ok(ExportQuery {
         kind,
-        format: match (args.legacy, args.wanted_format()?) {
-            (Some(year), _) => Format::Legacy(year),
-            (None, format) => format.file().unwrap_or_default(),
-        },
+        format: args.wanted_format()?.file().unwrap_or_default(),
+        legacy: args.legacy,
         host: args.host.clone(),
         since_ns,
         until_ns,

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 
 use anyhow::Context;
+use cpumon_export::Format;
 use cpumon_model::{HostStatus, LossCounts, escape};
 use cpumon_query::fields::{Field, decimal, name_text};
 use cpumon_query::fleet::HostOrder;
@@ -46,12 +47,7 @@ pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
             false
         }
         format => {
-            let name = match format {
-                OutputFormat::Csv => "csv",
-                OutputFormat::Parquet => "parquet",
-                OutputFormat::Json => "json",
-                OutputFormat::Jsonl | OutputFormat::Table => "jsonl",
-            };
+            let name = format.file().unwrap_or(Format::Jsonl).name();
             out.write_all(&client.fleet_file(&query(args, name))?).context("cannot write the hosts")?;
             match words {
                 Some(words) if rows_of(&client.fleet_file(&query(args, "jsonl"))?).next().is_none() => {

@@ -29,9 +29,9 @@ pub(crate) fn layout_of(
         Kind::Pivot => LegacyLayout::Pivot,
         Kind::Processes => LegacyLayout::Rows(RowLayout { year, what: What::Processes }),
         Kind::Threads => LegacyLayout::Rows(RowLayout { year, what: What::Threads }),
-        Kind::Cgroups => return Err(ExportError::NoLegacyLayout { kind: "cgroups" }),
-        Kind::Ledger => return Err(ExportError::NoLegacyLayout { kind: "ledger" }),
-        Kind::Compare => return Err(ExportError::NoLegacyLayout { kind: "compare" }),
+        Kind::Cgroups | Kind::Ledger | Kind::Compare => {
+            return Err(ExportError::NoLegacyLayout { kind: kind.name() });
+        }
     };
     if year == LegacyYear::Y2012 && source.hosts.len() > 1 {
         return Err(ExportError::ManyHosts { known: source.known_hosts() });

@@ -25,7 +25,7 @@ use layout::{ms, ticks, write_between, write_pivot_name};
 /// Process and thread rows are in the order of `Idx`: first those of imported databases, with the original's own numbers, then
 /// those of other hosts, one host after the other, with running numbers. The layouts of 2012 have no column for the device, so
 /// they fail for several devices.
-pub fn legacy(
+pub(crate) fn legacy(
     reader: &Reader,
     year: LegacyYear,
     query: &ExportQuery,

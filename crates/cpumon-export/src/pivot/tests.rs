@@ -79,7 +79,7 @@ fn write(reader: &Reader, query: &ExportQuery, is_csv: bool, budget: usize) -> (
     let (mut out, mut read) = (Vec::new(), 0);
     let mut note = |progress: Progress| read = progress.intervals;
     let format = if is_csv { Format::Csv } else { Format::Jsonl };
-    let mut sink = format.rows(&mut out).unwrap();
+    let mut sink = format.rows(&mut out);
     let mut rows = PivotRows { sink: &mut *sink, kind: ValueKind::Integer };
     let report = run_within(reader, query, MAX_COLUMNS, &mut rows, &mut note, budget).unwrap();
     sink.finish().unwrap();

@@ -133,7 +133,7 @@ pub fn trace_slices(
     range: TraceRange,
     out: &mut dyn Write,
 ) -> Result<Ending, ExportError> {
-    let mut rows = format.rows(out).ok_or(ExportError::NoLegacyLayout { kind: "traces" })?;
+    let mut rows = format.rows(out);
     let fields = fields();
     rows.columns(&columns(&fields).collect::<Vec<_>>(), None)?;
     trace.tasks_mut().limit(0);

@@ -140,7 +140,7 @@ fn each_host_is_compared_by_itself() {
 #[test]
 fn the_original_had_none_and_one_range_is_not_enough() {
     let store = grown();
-    let legacy = ExportQuery { format: Format::Legacy(LegacyYear::Y2013), ..query(GroupBy::Name) };
+    let legacy = ExportQuery { legacy: Some(LegacyYear::Y2013), ..query(GroupBy::Name) };
     assert!(matches!(store.try_export(&legacy), Err(ExportError::NoLegacyLayout { kind: "compare" })));
     let none = ExportQuery { compared: None, ..query(GroupBy::Name) };
     assert!(matches!(store.try_export(&none), Err(ExportError::NoRanges)));

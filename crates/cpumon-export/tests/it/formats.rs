@@ -162,8 +162,8 @@ fn control_groups_as_csv_and_json_and_added_up() {
     let query = ExportQuery { kind: Kind::Cgroups, ..ExportQuery::default() };
     let intervals = |only| Store::of([("alpha", only)]).export(&query).1.intervals;
     assert_eq!((intervals(interval(10)), intervals(unknown)), (1, 0), "nothing has a limit, and not known");
-    let legacy = Format::Legacy(LegacyYear::Y2013);
-    let query = ExportQuery { kind: Kind::Cgroups, format: legacy, ..ExportQuery::default() };
+    let legacy = Some(LegacyYear::Y2013);
+    let query = ExportQuery { kind: Kind::Cgroups, legacy, ..ExportQuery::default() };
     let error = store.try_export(&query).unwrap_err().to_string();
     assert!(error.starts_with("no legacy layout for cgroups"), "{error}");
 }

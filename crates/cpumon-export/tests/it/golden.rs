@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cpumon_export::{ExportQuery, Format, Kind, LegacyYear};
+use cpumon_export::{ExportQuery, Kind, LegacyYear};
 use cpumon_store::legacy::ImportOptions;
 use cpumon_store::{StoreOptions, Writer};
 use rusqlite::Connection;
@@ -20,7 +20,7 @@ fn imported(path: &std::path::Path) -> Store {
 }
 
 fn legacy(kind: Kind, year: LegacyYear) -> ExportQuery {
-    ExportQuery { kind, format: Format::Legacy(year), ..ExportQuery::default() }
+    ExportQuery { kind, legacy: Some(year), ..ExportQuery::default() }
 }
 
 #[test]

@@ -99,12 +99,13 @@ fn spelled(c: char) -> String {
 
 /// A body that the browser keeps as `cpumon-WHAT.csv`. `what` is one of few words of ours.
 pub(super) fn as_download(what: &str, format: Format, body: Body) -> Response {
-    let (kind, ending) = match format {
-        Format::Jsonl => ("application/jsonl", "jsonl"),
-        Format::Json => ("application/json", "json"),
-        Format::Parquet => ("application/vnd.apache.parquet", "parquet"),
-        Format::Csv | Format::Legacy(_) => ("text/csv; charset=utf-8", "csv"),
+    let kind = match format {
+        Format::Jsonl => "application/jsonl",
+        Format::Json => "application/json",
+        Format::Parquet => "application/vnd.apache.parquet",
+        Format::Csv => "text/csv; charset=utf-8",
     };
+    let ending = format.name();
     let mut response = body.into_response();
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     if let Ok(name) = HeaderValue::from_str(&format!("attachment; filename=\"cpumon-{what}.{ending}\"")) {
@@ -159,10 +160,10 @@ impl Wanted {
         if self.interval_ns == Some(0) {
             return Err(bad("interval_ns=0 is no interval."));
         }
-        let format = match self.legacy.as_deref() {
-            Some(year) => Format::Legacy(year.parse::<LegacyYear>().map_err(|error| bad(error.to_string()))?),
-            None => choice::<Format>(self.format.as_deref())?,
-        };
+        let legacy = self.legacy.as_deref().map(|year| year.parse::<LegacyYear>());
+        let legacy = legacy.transpose().map_err(|error| bad(error.to_string()))?;
+        // The original's layouts are texts with separators, whatever the format.
+        let format = if legacy.is_some() { Format::Csv } else { choice(self.format.as_deref())? };
         let kind = kind.parse::<Kind>().map_err(|error| bad(error.to_string()))?;
         let ranges = self.before.as_ref().zip(self.after.as_ref());
         let compared = ranges.map(|(before, after)| Compared { before: before.0, after: after.0 });
@@ -180,6 +181,7 @@ impl Wanted {
         Ok(ExportQuery {
             kind,
             format,
+            legacy,
             host: self.host.clone(),
             since_ns: self.since,
             until_ns: self.until,

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 
-use cpumon_export::{ExportError, ExportQuery, Format, QueryPart, Report as ExportReport};
+use cpumon_export::{ExportError, ExportQuery, QueryPart, Report as ExportReport};
 use cpumon_model::{HostId, HostStatus};
 use cpumon_query::history::{HostSeries, Lines};
 use cpumon_query::json::{Gaps, TraceList};
@@ -252,7 +252,7 @@ impl Client {
 
 /// An export as the parameters of a request. Options without effect would be refused there, so they are left out.
 fn export_parameters(query: &ExportQuery) -> Parameters {
-    let is_legacy = matches!(query.format, Format::Legacy(_));
+    let is_legacy = query.legacy.is_some();
     let has = |part: QueryPart| part.kinds().contains(&query.kind) && (!is_legacy || part.is_in_legacy());
     let all = [
         ("host", query.host.clone()),
@@ -265,13 +265,8 @@ fn export_parameters(query: &ExportQuery) -> Parameters {
         ("by", has(QueryPart::GroupBy).then(|| query.group_by.name().to_owned())),
         ("value", has(QueryPart::PivotValue).then(|| query.pivot_value.name().to_owned())),
         ("active", query.only_active.then(|| "true".to_owned())),
-        match query.format {
-            Format::Csv => ("format", Some("csv".to_owned())),
-            Format::Jsonl => ("format", Some("jsonl".to_owned())),
-            Format::Json => ("format", Some("json".to_owned())),
-            Format::Parquet => ("format", Some("parquet".to_owned())),
-            Format::Legacy(year) => ("legacy", Some(year.name().to_owned())),
-        },
+        ("format", (!is_legacy).then(|| query.format.name().to_owned())),
+        ("legacy", query.legacy.map(|year| year.name().to_owned())),
         ("report", Some("true".to_owned())),
     ];
     all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
