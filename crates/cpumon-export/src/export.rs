@@ -9,7 +9,7 @@ use cpumon_model::{
     Column, ColumnId, Fields, Interval, IntervalView, Kind as ValueKind, Tables, ThreadInterval, Value,
 };
 use cpumon_query::fields::Field;
-use cpumon_query::report::{Change, Comparison, Side};
+use cpumon_query::report::{Change, CompareRanges, Comparison, Side};
 use cpumon_query::spans::{Cut, Span};
 use cpumon_store::{Query, Reader, TimeRange, What};
 
@@ -19,7 +19,7 @@ use crate::jsonl::Jsonl;
 use crate::legacy::{self, legacy};
 use crate::parquet::{MAX_PIVOT_COLUMNS, Parquet};
 use crate::pivot::{self, MAX_COLUMNS};
-use crate::query::{Compared, ExportQuery, Format, Kind, NotStored, PivotValue, Progress, Report};
+use crate::query::{ExportQuery, Format, Kind, NotStored, PivotValue, Progress, Report};
 use crate::rows::{PivotRows, RowSink, SinkColumn, columns};
 use crate::source::{Counter, ExportSource, hosts};
 
@@ -220,7 +220,7 @@ fn each<'v, R: Copy>(
     Ok(count)
 }
 
-fn ranges_of(query: &ExportQuery) -> Result<Compared, ExportError> {
+fn ranges_of(query: &ExportQuery) -> Result<CompareRanges, ExportError> {
     query.compared.ok_or(ExportError::NoRanges)
 }
 
@@ -231,7 +231,7 @@ fn run_comparison(
     sink: &mut dyn RowSink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, ExportError> {
-    let Compared { before, after } = ranges_of(query)?;
+    let CompareRanges { before, after } = ranges_of(query)?;
     let source = ExportSource::open(reader, query, 1)?;
     let host = SinkColumn { name: "host", kind: Some(ValueKind::Text) };
     let columns: Vec<_> = std::iter::once(host).chain(columns(&Change::fields())).collect();

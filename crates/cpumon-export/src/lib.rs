@@ -35,9 +35,7 @@ pub use cpumon_query::GroupBy;
 pub use error::ExportError;
 pub use export::{check, export, rows, table};
 pub use file::OutputFile;
-pub use query::{
-    Compared, ExportQuery, Format, Kind, LegacyYear, NotStored, PivotValue, Progress, QueryPart, Report,
-};
+pub use query::{ExportQuery, Format, Kind, LegacyYear, NotStored, PivotValue, Progress, QueryPart, Report};
 pub use rows::SinkColumn;
 pub use sql::sql;
 pub use text_table::TextTable;

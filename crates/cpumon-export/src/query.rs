@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
+use cpumon_query::report::CompareRanges;
 use cpumon_query::{GroupBy, words};
-use cpumon_store::TimeRange;
 use serde::{Deserialize, Serialize};
 
 words! {
@@ -77,12 +77,6 @@ words! {
     Pct = "pct": "Run time in percent of one CPU",
 }
 
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Compared {
-    pub before: TimeRange,
-    pub after: TimeRange,
-}
-
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportQuery {
     pub kind: Kind,
@@ -105,7 +99,7 @@ pub struct ExportQuery {
     /// Only threads with run time, run delay or context switches in the interval, not those that only waited.
     pub only_active: bool,
     /// The ranges of a comparison, which ignores `since_ns`, `until_ns` and `interval_ns`.
-    pub compared: Option<Compared>,
+    pub compared: Option<CompareRanges>,
 }
 
 #[derive(Copy, Clone, Debug, Default, PartialEq)]

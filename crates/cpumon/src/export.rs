@@ -6,11 +6,12 @@ use std::path::Path;
 
 use anyhow::Context;
 use cpumon_export::chart::{PictureForm, RenderOptions, draw};
-use cpumon_export::{Compared, ExportError, ExportQuery, Format, Kind, NotStored, Progress, Report};
+use cpumon_export::{ExportError, ExportQuery, Format, Kind, NotStored, Progress, Report};
 use cpumon_files::{AuditEvent, AuditLog, this_user};
 use cpumon_model::escape;
 use cpumon_query::charts::{self, ChartQuery};
 use cpumon_query::history::History;
+use cpumon_query::report::CompareRanges;
 use cpumon_store::Reader;
 
 use crate::cli::{ChartArgs, ExportArgs, ExportPicture, file_of};
@@ -45,7 +46,7 @@ fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
 }
 
 /// The two ranges of a comparison, which takes no other range; other kinds have none.
-fn compared(kind: Kind, args: &ExportArgs) -> anyhow::Result<Option<Compared>> {
+fn compared(kind: Kind, args: &ExportArgs) -> anyhow::Result<Option<CompareRanges>> {
     let wrong = |text: &str| Err(Usage(text.to_owned()).into());
     match (kind, args.before, args.after) {
         (Kind::Compare, Some(before), Some(after)) => {
@@ -54,7 +55,7 @@ fn compared(kind: Kind, args: &ExportArgs) -> anyhow::Result<Option<Compared>> {
                     "`export compare` takes --before and --after, not --since, --until or --interval",
                 );
             }
-            Ok(Some(Compared { before, after }))
+            Ok(Some(CompareRanges { before, after }))
         }
         (Kind::Compare, ..) => wrong("`export compare` needs two ranges: --before 3h..2h --after 1h..now"),
         (_, None, None) => Ok(None),

@@ -1,7 +1,8 @@
 //! Two spans side by side.
 
-use cpumon_export::{Compared, ExportError, ExportQuery, Format, GroupBy, Kind, LegacyYear};
+use cpumon_export::{ExportError, ExportQuery, Format, GroupBy, Kind, LegacyYear};
 use cpumon_model::{Fields, Interval, ProcessInterval, SourceKind};
+use cpumon_query::report::CompareRanges;
 use cpumon_store::TimeRange;
 
 use crate::fixture::{SECOND, Store, interval, process};
@@ -13,7 +14,7 @@ fn query(by: GroupBy) -> ExportQuery {
     ExportQuery {
         kind: Kind::Compare,
         group_by: by,
-        compared: Some(Compared { before: BEFORE, after: AFTER }),
+        compared: Some(CompareRanges { before: BEFORE, after: AFTER }),
         ..ExportQuery::default()
     }
 }
@@ -83,7 +84,7 @@ fn a_row_has_both_sides_in_full() {
 fn a_side_without_data_is_empty_and_one_that_did_not_run_is_zero() {
     let store = grown();
     let nothing = ExportQuery {
-        compared: Some(Compared { before: BEFORE, after: TimeRange::new(40 * SECOND, 50 * SECOND) }),
+        compared: Some(CompareRanges { before: BEFORE, after: TimeRange::new(40 * SECOND, 50 * SECOND) }),
         ..query(GroupBy::Name)
     };
     let (text, _) = store.export(&ExportQuery { format: Format::Jsonl, ..nothing });

@@ -1,7 +1,7 @@
 //! Parquet: the values are those of JSON, whatever is exported, and memory is bounded.
 
 use bytes::Bytes;
-use cpumon_export::{Compared, ExportQuery, Format, GroupBy, Kind, PivotValue, export, sql};
+use cpumon_export::{ExportQuery, Format, GroupBy, Kind, PivotValue, export, sql};
 use cpumon_store::sql::Sql;
 use cpumon_store::{Reader, TimeRange};
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -63,7 +63,7 @@ fn flat(array: &[u8]) -> Vec<Map<String, Value>> {
 fn every_export_has_the_values_of_json() {
     let store = store();
     let of = |kind| ExportQuery { kind, ..ExportQuery::default() };
-    let compared = Compared {
+    let compared = cpumon_query::report::CompareRanges {
         before: TimeRange::new(9 * SECOND, 20 * SECOND),
         after: TimeRange::new(20 * SECOND, 39 * SECOND),
     };

@@ -10,9 +10,10 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use cpumon_export::{Compared, ExportError, ExportQuery, Format, Kind, LegacyYear, PivotValue, QueryPart};
+use cpumon_export::{ExportError, ExportQuery, Format, Kind, LegacyYear, PivotValue, QueryPart};
 use cpumon_files::AuditEvent;
 use cpumon_model::Utc;
+use cpumon_query::report::CompareRanges;
 use cpumon_query::{GroupBy, Reader};
 use futures_util::stream::unfold;
 use serde::{Deserialize, Serialize};
@@ -166,7 +167,7 @@ impl Wanted {
         let format = if legacy.is_some() { Format::Csv } else { choice(self.format.as_deref())? };
         let kind = kind.parse::<Kind>().map_err(|error| bad(error.to_string()))?;
         let ranges = self.before.as_ref().zip(self.after.as_ref());
-        let compared = ranges.map(|(before, after)| Compared { before: before.0, after: after.0 });
+        let compared = ranges.map(|(before, after)| CompareRanges { before: before.0, after: after.0 });
         if kind == Kind::Compare {
             if compared.is_none() {
                 return Err(bad("A comparison needs two spans: before=SINCE..UNTIL and after=SINCE..UNTIL."));
