@@ -1,11 +1,8 @@
 //! Choices of how a picture is drawn: size, time zone, theme. The colours of a theme are those of `web/src/charts.json`. The page reads the
 //! same file, so its plots and these pictures have the same colours.
 
-use std::sync::OnceLock;
-
-use cpumon_query::charts::{CHARTS_JSON, Ink};
+use cpumon_query::charts::{Ink, chart_parts};
 use cpumon_query::words;
-use serde_json::Value;
 
 use super::axis::Zone;
 
@@ -46,66 +43,23 @@ impl Theme {
     }
 }
 
-/// A colour of the light theme and of the dark one.
-type ColorPair = [String; 2];
-type Rgb = [f64; 3];
-
-struct Palette {
-    colors: Vec<(String, ColorPair)>,
-    lines: Vec<ColorPair>,
-    heat: [Vec<Rgb>; 2],
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
-}
-
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
-}
-
-fn pair(value: &Value) -> ColorPair {
-    [text(&value[0]), text(&value[1])]
-}
-
-fn read(root: &Value) -> Palette {
-    let steps = |value: &Value| -> Vec<Rgb> {
-        list(value).map(|step| [0, 1, 2].map(|at| step[at].as_f64().unwrap_or(0.0))).collect()
-    };
-    let colors = root["colors"].as_object().into_iter().flatten();
-    Palette {
-        colors: colors.map(|(name, value)| (name.clone(), pair(value))).collect(),
-        lines: list(&root["lines"]).map(pair).collect(),
-        heat: [steps(&root["heat"][0]), steps(&root["heat"][1])],
-    }
-}
-
-fn palette() -> &'static Palette {
-    static PALETTE: OnceLock<Palette> = OnceLock::new();
-    PALETTE.get_or_init(|| {
-        // The file is part of the program; a test reads every entry.
-        read(&serde_json::from_str(CHARTS_JSON).unwrap_or_default())
-    })
-}
-
 /// A colour as `#rrggbb`.
 pub(super) fn ink_color(ink: &Ink, theme: Theme) -> &'static str {
-    let palette = palette();
     let pair = match ink {
-        Ink::Named(name) => palette.colors.iter().find(|(known, _)| known == name).map(|(_, pair)| pair),
-        Ink::Nth(nth) => palette.lines.get(nth % palette.lines.len().max(1)),
+        Ink::Named(name) => chart_parts().colors.get(*name),
+        Ink::Nth(nth) => chart_parts().lines.get(nth % line_colors()),
     };
     pair.map_or("#808080", |pair| &pair[theme.nth()])
 }
 
 /// Number of line colours; after them the colours repeat.
 pub(super) fn line_colors() -> usize {
-    palette().lines.len().max(1)
+    chart_parts().lines.len().max(1)
 }
 
 /// The colour of a share 0 to 1 in a heatmap. Small values differ more than large ones: most values are small.
 pub(super) fn heat_color(share: f64, theme: Theme) -> String {
-    let steps = &palette().heat[theme.nth()];
+    let steps = &chart_parts().heat[theme.nth()];
     let at = share.clamp(0.0, 1.0).sqrt() * (steps.len() - 1) as f64;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to the number of steps")]
     let (from, part) = (at.floor() as usize, at - at.floor());
@@ -122,7 +76,7 @@ fn byte(value: f64) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use cpumon_query::charts::{ChartParts, chart_parts};
+    use cpumon_query::charts::ChartParts;
 
     use super::*;
 
@@ -131,15 +85,12 @@ mod tests {
         let is_color = |text: &str| {
             text.len() == 7 && text.starts_with('#') && text[1..].bytes().all(|b| b.is_ascii_hexdigit())
         };
-        let palette = palette();
-        assert!(palette.colors.len() > 15 && palette.lines.len() == 8);
-        assert!(
-            palette.colors.iter().map(|(_, pair)| pair).chain(&palette.lines).flatten().all(|c| is_color(c))
-        );
-        assert!(palette.heat.iter().all(|steps| steps.len() == 5));
-        let ChartParts { modes, ledger, states, .. } = chart_parts();
+        let ChartParts { modes, ledger, states, colors, lines, heat, .. } = chart_parts();
+        assert!(colors.len() > 15 && lines.len() == 8);
+        assert!(colors.values().chain(lines).flatten().all(|c| is_color(c)));
+        assert!(heat.iter().all(|steps| steps.len() == 5));
         for part in modes.iter().chain(ledger).chain(states) {
-            assert!(palette.colors.iter().any(|(name, _)| *name == part.color), "{part:?}");
+            assert!(colors.contains_key(&part.color), "{part:?}");
         }
         assert_eq!(heat_color(0.0, Theme::Light), "#eaf0f5");
         assert_eq!(heat_color(1.0, Theme::Dark), "#fff0be");

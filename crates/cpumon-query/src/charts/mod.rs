@@ -12,7 +12,7 @@ pub use chart::{
     Bar, BarPart, Body, Chart, HeatmapRow, Hole, HostCharts, Ink, Line, Sparkline, Stroke, Times,
 };
 pub use fleet::fleet_heatmap;
-pub use parts::{CHARTS_JSON, ChartPart, ChartParts, DelayPart, Points, chart_parts};
+pub use parts::{ChartPart, ChartParts, DelayPart, Points, chart_parts};
 pub use query::{Cells, ChartQuery, MAX_FINEST_RANGE_NS, Order, Percent, View, check_thread_range};
 
 use self::query::{ChartRequest, hosts_of, rows_of};

@@ -1,5 +1,6 @@
-//! Parts of stacks and points of charts, from `web/src/charts.json`: the page reads the same file, so that both show the same.
+//! Parts of stacks, points and colours of charts, from `web/src/charts.json`: the page reads the same file, so that both show the same.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use cpumon_model::Terms;
@@ -47,7 +48,10 @@ pub struct Points {
     pub matrix: usize,
 }
 
-/// The file, without its colours.
+/// A colour of the light theme and of the dark one, as `#rrggbb`.
+pub type ColorPair = [String; 2];
+
+/// The file.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct ChartParts {
     /// CPU modes, bottom of the stack first.
@@ -62,17 +66,20 @@ pub struct ChartParts {
     pub points: Points,
     /// Groups with an area of their own where a host is drawn by who ran.
     pub areas: usize,
+    /// Colours by their names.
+    pub colors: BTreeMap<String, ColorPair>,
+    /// Colours of lines; after them they repeat.
+    pub lines: Vec<ColorPair>,
+    /// Steps of a heatmap's colours from the lowest value on, as red, green and blue: of the light theme and of the dark one.
+    pub heat: [Vec<[f64; 3]>; 2],
 }
 
-/// Parts, points and colours of charts, as JSON. The colours are read by `cpumon-export`, which draws.
-pub const CHARTS_JSON: &str = include_str!("../../../../web/src/charts.json");
-
-/// Parts and points of charts.
+/// Parts, points and colours of charts.
 pub fn chart_parts() -> &'static ChartParts {
     static PARTS: OnceLock<ChartParts> = OnceLock::new();
     PARTS.get_or_init(|| {
         // The file is part of the program; a test reads every entry.
-        serde_json::from_str(CHARTS_JSON).unwrap_or_default()
+        serde_json::from_str(include_str!("../../../../web/src/charts.json")).unwrap_or_default()
     })
 }
 
@@ -82,7 +89,7 @@ mod tests {
 
     #[test]
     fn every_entry_is_understood() {
-        let ChartParts { modes, ledger, states, delays, points, areas } = chart_parts();
+        let ChartParts { modes, ledger, states, delays, points, areas, .. } = chart_parts();
         for part in modes.iter().chain(ledger).chain(states) {
             assert!(!part.column.is_empty() && !part.label.is_empty(), "{part:?}");
         }
