@@ -2,7 +2,7 @@
 //! lowest single interval in each point, and holes with their reasons.
 
 use cpumon_model::{Column, ColumnId, HostStatus, Interval, Tables};
-use cpumon_store::{Query, RunQueue, Segment, What};
+use cpumon_store::{Query, Segment, What};
 
 use super::History;
 use super::answers::{HostSeries, Kept, SeriesColumn, shown_columns, summable};
@@ -14,7 +14,7 @@ use crate::time::PlotRange;
 
 const SECOND_NS: f64 = 1e9;
 
-/// Sum, lowest and highest rate of one column.
+/// Sum, lowest and highest value of one column.
 struct ColumnLine {
     sum: Points,
     min: Points,
@@ -38,44 +38,18 @@ impl ColumnLine {
         }
     }
 
-    fn finish(&self, with_extremes: bool) -> Option<SeriesColumn> {
-        let extreme = |points: &Points| (with_extremes && !points.is_empty()).then(|| points.finish());
-        (!self.sum.is_empty()).then(|| SeriesColumn {
-            sum: Some(self.sum.finish()),
-            min: extreme(&self.min),
-            max: extreme(&self.max),
-        })
-    }
-}
-
-/// Run queues of all CPUs: tasks running or ready, integrated over time, and the highest.
-struct QueueLine {
-    sum: Points,
-    max: Points,
-    longest: Points,
-}
-
-impl QueueLine {
-    fn new(count: usize) -> Self {
-        Self { sum: Points::new(count), max: Points::new(count), longest: Points::new(count) }
-    }
-
-    fn add(&mut self, shares: &[PointShare], queue: &RunQueue) {
-        for PointShare { at, part } in shares {
-            self.sum.add(*at, queue.run_queue_ns as f64 * part);
-            self.max.raise(*at, queue.max_run_queue_ns_per_s as f64);
-            self.longest.raise(*at, queue.run_queue_max as f64);
+    fn raise(&mut self, shares: &[PointShare], value: f64) {
+        for PointShare { at, .. } in shares {
+            self.max.raise(*at, value);
         }
     }
 
-    fn finish(&self) -> impl Iterator<Item = (&'static str, Option<SeriesColumn>)> {
-        let column = |sum, max: &Points| SeriesColumn { sum, min: None, max: Some(max.finish()) };
-        let known = !self.sum.is_empty();
-        [
-            ("run_queue_ns", known.then(|| column(Some(self.sum.finish()), &self.max))),
-            ("run_queue_max", known.then(|| column(None, &self.longest))),
-        ]
-        .into_iter()
+    /// `None`: there is no data.
+    fn finish(&self, with_extremes: bool) -> Option<SeriesColumn> {
+        let known = |points: &Points| (!points.is_empty()).then(|| points.finish());
+        let extreme = |points: &Points| known(points).filter(|_| with_extremes);
+        let column = SeriesColumn { sum: known(&self.sum), min: extreme(&self.min), max: extreme(&self.max) };
+        (column != SeriesColumn::default()).then_some(column)
     }
 }
 
@@ -93,9 +67,10 @@ const COUNTS: [ColumnId; 2] = [ColumnId::ThreadCount, ColumnId::ProcessCount];
 /// Sums of a series while its spans are read.
 struct Building {
     columns: Vec<(&'static Column, ColumnLine)>,
-    counts: Vec<(&'static Column, Points)>,
+    counts: Vec<(&'static Column, ColumnLine)>,
     busy: ColumnLine,
-    run_queue: QueueLine,
+    /// Tasks running or ready on all CPUs, integrated over time, and the longest queue of one CPU.
+    run_queue: [ColumnLine; 2],
     with_extremes: bool,
 }
 
@@ -107,12 +82,12 @@ impl Building {
             .map(|column| (column, ColumnLine::new(count)));
         let counts = shown_columns(Tables::HOST_INTERVAL)
             .filter(|column| COUNTS.contains(&column.id))
-            .map(|column| (column, Points::new(count)));
+            .map(|column| (column, ColumnLine::new(count)));
         Self {
             columns: columns.collect(),
             counts: counts.collect(),
             busy: ColumnLine::new(count),
-            run_queue: QueueLine::new(count),
+            run_queue: [ColumnLine::new(count), ColumnLine::new(count)],
             with_extremes: !wanted.is_empty(),
         }
     }
@@ -125,11 +100,9 @@ impl Building {
             }
         }
         if span.max_busy_ppm.is_none() {
-            for (column, points) in &mut self.counts {
+            for (column, line) in &mut self.counts {
                 if let Some(value) = number(&view.host(column.id)) {
-                    for PointShare { at, .. } in shares {
-                        points.raise(*at, value);
-                    }
+                    line.raise(shares, value);
                 }
             }
         }
@@ -137,28 +110,29 @@ impl Building {
             self.busy.add(shares, busy_ns, length_ns);
         }
         if let Some(queue) = span.run_queue {
-            self.run_queue.add(shares, &queue);
-        }
-        if let Some(ppm) = span.max_busy_ppm.filter(|_| length_ns > 0.0) {
-            // Sums hold the highest single interval as a share of the capacity.
-            let capacity = span.interval.ledger.capacity_ns as f64 * SECOND_NS / length_ns;
-            let busy = &mut self.busy.max;
-            for PointShare { at, .. } in shares {
-                busy.raise(*at, ppm as f64 / 1e6 * capacity);
+            let [tasks, longest] = &mut self.run_queue;
+            for PointShare { at, part } in shares {
+                tasks.sum.add(*at, queue.run_queue_ns as f64 * part);
             }
+            tasks.raise(shares, queue.max_run_queue_ns_per_s as f64);
+            longest.raise(shares, queue.run_queue_max as f64);
+        }
+        let capacity_ns = span.interval.ledger.capacity_ns;
+        if let Some(ppm) = span.max_busy_ppm.filter(|_| length_ns > 0.0 && capacity_ns > 0) {
+            // Sums hold the highest single interval as a share of the capacity.
+            let capacity = capacity_ns as f64 * SECOND_NS / length_ns;
+            self.busy.raise(shares, ppm as f64 / 1e6 * capacity);
         }
     }
 
     fn finish(self) -> Named<SeriesColumn> {
         let with_extremes = self.with_extremes;
         let lines = self.columns.iter().map(|(column, line)| (column.name, line.finish(with_extremes)));
-        let busy = std::iter::once(("busy_ns", self.busy.finish(true)));
-        let sums = lines.chain(busy).chain(self.run_queue.finish());
-        let counts = self.counts.iter().map(|(column, points)| {
-            let highest = || SeriesColumn { sum: None, min: None, max: Some(points.finish()) };
-            (column.name, (!points.is_empty()).then(highest))
-        });
-        sums.chain(counts).filter_map(|(name, column)| Some((name, column?))).collect()
+        let [tasks, longest] = &self.run_queue;
+        let of_host = [("busy_ns", &self.busy), ("run_queue_ns", tasks), ("run_queue_max", longest)];
+        let counts = self.counts.iter().map(|(column, line)| (column.name, line));
+        let others = of_host.into_iter().chain(counts).map(|(name, line)| (name, line.finish(true)));
+        lines.chain(others).filter_map(|(name, column)| Some((name, column?))).collect()
     }
 }
 

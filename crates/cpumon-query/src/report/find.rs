@@ -85,16 +85,6 @@ pub(crate) fn find(
     Ok(Findings { total: found.len(), rows: page.of(found).collect() })
 }
 
-fn kind_of(kind: GroupKind) -> FoundKind {
-    match kind {
-        GroupKind::User => FoundKind::User,
-        GroupKind::Service => FoundKind::Service,
-        GroupKind::Container => FoundKind::Container,
-        GroupKind::Pod => FoundKind::Pod,
-        GroupKind::Name | GroupKind::Whole | GroupKind::Short | GroupKind::Others => FoundKind::Name,
-    }
-}
-
 fn of_host(history: &History, host: &HostStatus, search: &TextSearch) -> Result<Vec<Found>, QueryError> {
     // All that is stored, sums of which the intervals are gone included.
     let all = PlotRange { since_ns: i64::MIN, until_ns: i64::MAX, points: 1 };
@@ -110,11 +100,12 @@ fn of_host(history: &History, host: &HostStatus, search: &TextSearch) -> Result<
     let mut zoom = Zoom::new(history, host, &grouping, &shown);
     let mut found = Vec::new();
     for group in tally.groups() {
+        let GroupKind::Found(kind) = group.kind else { continue };
         let id = group.id();
         let ends = zoom.ends(&id, &group.sums.times)?;
         found.push(Found {
             host: host.info.hostname.clone(),
-            kind: kind_of(group.kind),
+            kind,
             name: group.name.clone(),
             first_ns: ends.first_ns.map(Nanos),
             last_ns: ends.last_ns.map(Nanos),

@@ -7,7 +7,7 @@ use cpumon_model::{
 use cpumon_store::{ActiveTimes, Segment, What};
 
 use crate::keys::TaskKey;
-use crate::report::{GroupBy, ReportBy, ReportFilter, group_name};
+use crate::report::{FoundKind, GroupBy, ReportBy, ReportFilter, group_name};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Grouping {
@@ -31,7 +31,7 @@ pub(crate) struct TextSearch {
     number: Option<u32>,
 }
 
-/// Kind of a group; the kinds of a report are its grouping, those of a search are what is found.
+/// Kind of a group.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum GroupKind {
     /// A group of the report's grouping.
@@ -41,18 +41,8 @@ pub(crate) enum GroupKind {
     Short,
     /// All others: what a filter does not let through, and what came when there were too many groups.
     Others,
-    Name,
-    User,
-    Service,
-    Container,
-    Pod,
-}
-
-impl GroupKind {
-    /// Whether groups of this kind are what a search finds.
-    pub(crate) fn is_of_search(self) -> bool {
-        matches!(self, Self::Name | Self::User | Self::Service | Self::Container | Self::Pod)
-    }
+    /// What a search finds.
+    Found(FoundKind),
 }
 
 /// A group, as it is called in every part of a range.
@@ -338,22 +328,23 @@ impl TextSearch {
     }
 
     pub(crate) fn each(&self, info: &ProcessInfo, source: SourceKind, visit: &mut dyn FnMut(GroupOf<'_>)) {
+        let mut found = |kind, name: &str| visit(GroupOf::named(GroupKind::Found(kind), name));
         if [&info.name, &info.interpreter, &info.product].iter().any(|name| self.is_in(name)) {
-            visit(GroupOf::named(GroupKind::Name, &info.name));
+            found(FoundKind::Name, &info.name);
         }
         let is_named = || info.user_name().is_some_and(|name| self.is_in(name));
         if source.has_users() && (self.uid == Some(info.uid) || is_named()) {
-            visit(GroupOf::named(GroupKind::User, &info.user_label()));
+            found(FoundKind::User, &info.user_label());
         }
         let (service, pod) = (info.service(), CgroupNames::of(&info.cgroup).pod());
         // Of processes in no container it is the unit.
         if *info.container != *service && self.is_in(&info.container) {
-            visit(GroupOf::named(GroupKind::Container, &info.container));
+            found(FoundKind::Container, &info.container);
         }
         // The unit in a container, and the pod around it, are names of their own.
-        for (kind, name) in [(GroupKind::Service, service), (GroupKind::Pod, pod)] {
+        for (kind, name) in [(FoundKind::Service, service), (FoundKind::Pod, pod)] {
             if !name.is_empty() && self.is_in(&name) {
-                visit(GroupOf::named(kind, &name));
+                found(kind, &name);
             }
         }
     }
@@ -395,17 +386,31 @@ mod tests {
         let id = "0123456789ab".repeat(5) + "cdef";
         let pod = "0aa79f1d-6e6a-4d5e-9a9e-6d8f1a7b2c3d";
         for (cgroup, text, expected) in [
-            ("/system.slice/backup.service", "backup", vec![(GroupKind::Service, "backup.service")]),
+            (
+                "/system.slice/backup.service",
+                "backup",
+                vec![(GroupKind::Found(FoundKind::Service), "backup.service")],
+            ),
             (
                 "/lxc.payload.web/system.slice/web.service",
                 "web",
-                vec![(GroupKind::Container, "web"), (GroupKind::Service, "web.service")],
+                vec![
+                    (GroupKind::Found(FoundKind::Container), "web"),
+                    (GroupKind::Found(FoundKind::Service), "web.service"),
+                ],
             ),
-            (&*format!("/system.slice/docker-{id}.scope"), "0123", vec![(GroupKind::Container, &id[..12])]),
+            (
+                &*format!("/system.slice/docker-{id}.scope"),
+                "0123",
+                vec![(GroupKind::Found(FoundKind::Container), &id[..12])],
+            ),
             (
                 &*format!("/kubepods/burstable/pod{pod}/{id}"),
                 "0",
-                vec![(GroupKind::Container, &id[..12]), (GroupKind::Pod, pod)],
+                vec![
+                    (GroupKind::Found(FoundKind::Container), &id[..12]),
+                    (GroupKind::Found(FoundKind::Pod), pod),
+                ],
             ),
         ] {
             let container = CgroupNames::of(cgroup).container_or_service().into_owned().into();
@@ -420,6 +425,6 @@ mod tests {
         let info = ProcessInfo { container: "ssh.service".into(), ..ProcessInfo::default() };
         let mut found = Vec::new();
         TextSearch::new("ssh").each(&info, SourceKind::Bpf, &mut |of| found.push(of.kind));
-        assert_eq!(found, [GroupKind::Service]);
+        assert_eq!(found, [GroupKind::Found(FoundKind::Service)]);
     }
 }

@@ -168,7 +168,7 @@ impl<S: Sums> Tally<S> {
         }
         let (of, found) = match self.places.place(&of) {
             Some(found) => (of, found),
-            None if of.kind.is_of_search() => return None,
+            None if matches!(of.kind, GroupKind::Found(_)) => return None,
             None => {
                 self.folded += 1;
                 (GroupOf::OTHERS, self.places.place(&GroupOf::OTHERS)?)
