@@ -109,20 +109,7 @@ fn not_stored(reader: &Reader, query: &ExportQuery) -> Result<Vec<NotStored>, Ex
     Ok(all)
 }
 
-/// Writes rows that are in memory: `columns`, then `rows` with as many values each.
-pub fn table<'v>(
-    format: Format,
-    columns: &[SinkColumn<'_>],
-    rows: impl IntoIterator<Item = Vec<Value<'v>>>,
-    out: &mut dyn Write,
-) -> Result<(), ExportError> {
-    let mut sink = format.rows(out);
-    sink.columns(columns, None)?;
-    rows.into_iter().try_for_each(|row| sink.row(&row))?;
-    sink.finish()?;
-    Ok(())
-}
-
+/// Writes rows that are in memory.
 pub fn rows<R, B: Borrow<R>>(
     format: Format,
     fields: &[Field<'_, R>],

@@ -33,10 +33,9 @@ mod trace;
 
 pub use cpumon_query::GroupBy;
 pub use error::ExportError;
-pub use export::{check, export, rows, table};
+pub use export::{check, export, rows};
 pub use file::OutputFile;
 pub use query::{ExportQuery, Format, Kind, LegacyYear, NotStored, PivotValue, Progress, QueryPart, Report};
-pub use rows::SinkColumn;
 pub use sql::sql;
 pub use text_table::TextTable;
 pub use trace::{TraceSurvey, trace_perfetto, trace_slices};

@@ -8,7 +8,7 @@ use cpumon_model::{COLUMNS, ColumnId, IntervalView, Kind as ValueKind, Value};
 use cpumon_query::fields::Field;
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct SinkColumn<'n> {
+pub(crate) struct SinkColumn<'n> {
     /// Name, with its unit.
     pub name: &'n str,
     /// Type of its values; `None`: the first rows show it.

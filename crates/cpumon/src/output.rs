@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use cpumon_export::{ExportError, OutputFile, SinkColumn};
-use cpumon_model::{Kind, Value as Cell, escape};
+use cpumon_export::{ExportError, OutputFile};
+use cpumon_model::escape;
 use cpumon_query::fields::Field;
 use cpumon_tui::{Columns, is_utf8_locale};
 use serde_json::Value;
@@ -295,7 +295,7 @@ pub(crate) fn write_columns<R>(
 /// Writes rows of texts with a name for each column: that of CSV and JSON, in a table in upper case. An empty text is nothing in CSV
 /// and Parquet. The caller escapes text from other machines.
 pub(crate) fn write_texts<const N: usize>(
-    names: [&str; N],
+    names: [&'static str; N],
     rows: impl IntoIterator<Item = [String; N]>,
     format: OutputFormat,
     out: &mut dyn Write,
@@ -303,12 +303,11 @@ pub(crate) fn write_texts<const N: usize>(
     let rows = rows.into_iter();
     if let Some(file) = format.file() {
         let is_empty_nothing = matches!(format, OutputFormat::Csv | OutputFormat::Parquet);
-        let cell = |text: String| match text.as_str() {
-            "" if is_empty_nothing => Cell::Null,
-            _ => Cell::Text(text.into()),
+        let is_cell = move |text: &&String| !(is_empty_nothing && text.is_empty());
+        let field = |at: usize| {
+            Field::text(names[at], move |row: &[String; N]| Some(row.get(at).filter(is_cell)?.into()))
         };
-        let columns = names.map(|name| SinkColumn { name, kind: Some(Kind::Text) });
-        cpumon_export::table(file, &columns, rows.map(|row| row.map(cell).into()), out)?;
+        cpumon_export::rows(file, &std::array::from_fn::<_, N, _>(field), rows, out)?;
     } else {
         let titles = names.map(|name| name.to_ascii_uppercase().replace('_', " "));
         let mut table = Table::new(&titles.each_ref().map(String::as_str));

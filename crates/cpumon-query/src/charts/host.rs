@@ -89,7 +89,7 @@ pub(super) fn cpu(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
 }
 
 /// What rows of a grouping are called.
-fn plural(by: ReportBy) -> &'static str {
+pub(super) fn plural(by: ReportBy) -> &'static str {
     match by {
         ReportBy::Program | ReportBy::Name => "programs",
         ReportBy::Process => "processes",

@@ -8,7 +8,7 @@ use super::chart::{
     Body, Chart, Draft, HeatmapRow, Hole, Ink, Line, Stroke, absences, heatmap, known, line, rates, scale,
     shares,
 };
-use super::host::{PEAK, peak};
+use super::host::{PEAK, peak, plural};
 use super::parts::chart_parts;
 use super::query::{Cells, ChartQuery, ChartRequest, MAX_ROWS, rows_of};
 use crate::history::{
@@ -223,14 +223,7 @@ pub(super) fn rows_by(query: &ChartQuery) -> Result<GroupBy, QueryError> {
 pub(super) fn landscape(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     let limit = rows_of(&request.query, LANDSCAPE_ROWS)?;
     let by = rows_by(&request.query)?;
-    let what_rows = match by {
-        GroupBy::Name | GroupBy::Program => "programs",
-        GroupBy::Process => "processes",
-        GroupBy::User => "users",
-        GroupBy::Service => "services",
-        GroupBy::Container => "containers",
-        GroupBy::Cgroup => "cgroups",
-    };
+    let what_rows = plural(by.into());
     let (cells, search) = (request.query.cells, request.query.filter.text.as_deref().unwrap_or_default());
     let (range, first) = (request.plot(chart_parts().points.matrix), shown(cells, limit, search));
     let matrix = history::landscape(request.history, request.host, range, by, first)?;

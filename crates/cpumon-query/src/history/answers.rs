@@ -252,11 +252,6 @@ pub fn shown_columns(table: Tables) -> impl Iterator<Item = &'static Column> {
     })
 }
 
-/// The columns of processes that frontends show.
-pub fn process_columns() -> impl Iterator<Item = &'static Column> {
-    shown_columns(Tables::PROCESS_INTERVAL)
-}
-
 /// Whether values of a column add up over time: ns, and counts of what happened.
 pub fn summable(column: &Column) -> bool {
     // The agent's own time counts from its start; the longest wait has another reason in each interval.

@@ -29,7 +29,7 @@ use crate::time::{Available, PlotRange, TimeRange};
 use crate::{Live, QueryError, Shown};
 pub use answers::{
     BucketTimes, HostSeries, Kept, LineKind, Lines, Matrix, MatrixRow, RangeSum, SeriesColumn, TaskLine,
-    Values, WaitLine, process_columns, shown_columns, summable,
+    Values, WaitLine, shown_columns, summable,
 };
 pub use lines::{lines, process};
 pub use matrix::{MatrixSort, ShownRows, landscape, threads};

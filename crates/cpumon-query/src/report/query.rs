@@ -80,16 +80,8 @@ words! {
 impl ReportBy {
     /// The same group of processes in a pivot or a comparison; `None` of threads and hosts, which are no groups of processes.
     pub fn group(self) -> Option<GroupBy> {
-        Some(match self {
-            Self::Program => GroupBy::Program,
-            Self::Name => GroupBy::Name,
-            Self::Process => GroupBy::Process,
-            Self::User => GroupBy::User,
-            Self::Service => GroupBy::Service,
-            Self::Container => GroupBy::Container,
-            Self::Cgroup => GroupBy::Cgroup,
-            Self::Thread | Self::Host => return None,
-        })
+        // Both have the same words.
+        GroupBy::ALL.iter().copied().find(|by| by.name() == self.name())
     }
 }
 

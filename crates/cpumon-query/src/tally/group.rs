@@ -2,9 +2,9 @@
 
 use cpumon_model::{
     BootId, CgroupNames, Delta, Fields, Flags, Interval, Life, ProcessInfo, ProcessInterval, ProcessKey,
-    SchedDelta, SourceKind, ThreadInterval, Waits,
+    SourceKind, ThreadInterval, Waits,
 };
-use cpumon_store::{ActiveTimes, Segment, What};
+use cpumon_store::{ActiveTimes, Segment, SumRow, What};
 
 use crate::keys::TaskKey;
 use crate::report::{FoundKind, GroupBy, ReportBy, ReportFilter, group_name};
@@ -100,10 +100,25 @@ pub(crate) struct RowPart<'a> {
     pub(crate) times: Option<ActiveTimes>,
 }
 
-/// The blocked time of a row of an interval; `None`: not measured.
-fn blocked_ns(interval: &Interval, flags: Flags, sched: &SchedDelta) -> Option<i64> {
-    let is_known = interval.fields.contains(Fields::SCHED) && !flags.contains(Flags::UNWATCHED);
-    is_known.then_some(sched.blocked_ns)
+impl<'a> RowPart<'a> {
+    /// `sum`: what is known of the row beside it, if it is a sum's.
+    fn new(interval: &Interval, row: TaskRow<'a>, sum: Option<&SumRow>) -> Self {
+        let (key, life, delta, sched, flags) = match row {
+            TaskRow::Process(row) => (TaskKey::Process(row.key), row.life, &row.delta, &row.sched, row.flags),
+            TaskRow::Thread(row) => (TaskKey::Thread(row.key), row.life, &row.delta, &row.sched, row.flags),
+        };
+        let is_watched = interval.fields.contains(Fields::SCHED) && !flags.contains(Flags::UNWATCHED);
+        Self {
+            row,
+            key,
+            life,
+            delta,
+            waits: &sched.waits,
+            blocked_ns: sum.map_or(is_watched.then_some(sched.blocked_ns), |sum| sum.blocked_ns),
+            most_ns_per_s: sum.map(|sum| sum.max_run_ns_per_s),
+            times: sum.and_then(|sum| sum.times),
+        }
+    }
 }
 
 /// A process row of a span: an interval's, or a sum's.
@@ -137,18 +152,7 @@ impl<'a> SpanProcessRow<'a> {
         // Sums do not name their source; only v1 devices send no boot.
         let is_v1 = is_sum && boot == BootId::default() && !is_short;
         let source = if is_v1 { SourceKind::V1 } else { interval.source };
-        let of_interval = || blocked_ns(interval, row.flags, &row.sched);
-        let part = RowPart {
-            row: TaskRow::Process(row),
-            key: TaskKey::Process(row.key),
-            life: row.life,
-            delta: &row.delta,
-            waits: &row.sched.waits,
-            blocked_ns: sum.map_or_else(of_interval, |sum| sum.blocked_ns),
-            most_ns_per_s: sum.map(|sum| sum.max_run_ns_per_s),
-            times: sum.and_then(|sum| sum.times),
-        };
-        Self { row, boot, source, is_short, part }
+        Self { row, boot, source, is_short, part: RowPart::new(interval, TaskRow::Process(row), sum) }
     }
 }
 
@@ -169,17 +173,7 @@ impl<'a> SpanThreadRow<'a> {
     pub(crate) fn at(span: &'a Segment<'_>, at: usize) -> Self {
         let (interval, sum) = (span.interval, span.threads.get(at));
         let row = &interval.threads[at];
-        let of_interval = || blocked_ns(interval, row.flags, &row.sched);
-        let part = RowPart {
-            row: TaskRow::Thread(row),
-            key: TaskKey::Thread(row.key),
-            life: row.life,
-            delta: &row.delta,
-            waits: &row.sched.waits,
-            blocked_ns: sum.map_or_else(of_interval, |sum| sum.blocked_ns),
-            most_ns_per_s: sum.map(|sum| sum.max_run_ns_per_s),
-            times: sum.and_then(|sum| sum.times),
-        };
+        let part = RowPart::new(interval, TaskRow::Thread(row), sum);
         Self { row, at, boot: sum.map_or(interval.boot, |sum| sum.boot), part }
     }
 

@@ -1,8 +1,8 @@
 //! The page's questions about the past beside the answers of `cpumon_query::history`.
 
-use cpumon_model::{HostStatus, IntervalView, ProcessInfo, ProcessKey, Value};
+use cpumon_model::{HostStatus, IntervalView, ProcessInfo, ProcessKey, Tables, Value};
 use cpumon_query::TaskKey;
-use cpumon_query::history::{Lines, RangeSum, WaitLine, by_name, process_columns, summable};
+use cpumon_query::history::{Lines, RangeSum, WaitLine, by_name, shown_columns, summable};
 use cpumon_query::json::{Nanos, resolution_name};
 use cpumon_query::report::{Change, CompareRanges, Comparison, Side};
 use cpumon_query::time::{Page, TimeRange};
@@ -121,7 +121,7 @@ fn name_table(view: &IntervalView<'_>, page: Page) -> Table {
     table.push("name", rows.iter().map(|row| Value::Text((&*row.sum.info.name).into())));
     table.push("processes", rows.iter().map(|row| Value::count(row.count)));
     table.push_columns(
-        process_columns().filter(|column| summable(column) || column.unit == "%CPU"),
+        shown_columns(Tables::PROCESS_INTERVAL).filter(|column| summable(column) || column.unit == "%CPU"),
         |at, id| view.process(&rows[at].sum, id),
     );
     table

@@ -8,7 +8,7 @@ use cpumon_model::{
     ThreadInterval, Value,
 };
 use cpumon_query::TaskKey;
-use cpumon_query::history::{process_columns, shown_columns};
+use cpumon_query::history::shown_columns;
 use cpumon_query::json::{Named, Nanos};
 use cpumon_query::time::{Page, to_ms};
 use serde::Serialize;
@@ -85,7 +85,7 @@ pub(crate) fn process_table(view: &IntervalView<'_>, page: Page) -> Table {
     let rows: Vec<_> = page.of(rows).collect();
     let mut table = Table::new(rows.len(), total);
     table.push("key", rows.iter().map(|row| key_cell(TaskKey::Process(row.key))));
-    table.push_columns(process_columns(), |at, id| view.process(rows[at], id));
+    table.push_columns(shown_columns(Tables::PROCESS_INTERVAL), |at, id| view.process(rows[at], id));
     table
 }
 
