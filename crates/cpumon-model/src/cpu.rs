@@ -130,6 +130,12 @@ macro_rules! modes {
                 Self { $($field),+ }
             }
         }
+
+        impl std::ops::AddAssign<&CpuTimes> for CpuTimes {
+            fn add_assign(&mut self, more: &CpuTimes) {
+                $(self.$field = self.$field.saturating_add(more.$field);)+
+            }
+        }
     };
 }
 

@@ -36,10 +36,7 @@ impl TaskKey {
 
 impl fmt::Display for TaskKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Process(key) => write!(f, "{}-{}", key.pid, key.start_ns),
-            Self::Thread(key) => write!(f, "{}-{}", key.tid, key.start_ns),
-        }
+        write!(f, "{}-{}", self.number(), self.start_ns())
     }
 }
 
@@ -49,23 +46,18 @@ impl Serialize for TaskKey {
     }
 }
 
-fn pair(text: &str) -> Option<(u32, u64)> {
-    let (number, start_ns) = text.split_once('-')?;
-    Some((number.parse().ok()?, start_ns.parse().ok()?))
-}
-
-fn no_key(text: &str, of: &'static str, form: &'static str) -> QueryError {
-    QueryError::InvalidKey { text: text.to_owned(), of: of.into(), form: form.into() }
+fn pair(text: &str, of: &'static str, form: &'static str) -> Result<(u32, u64), QueryError> {
+    let pair = text.split_once('-');
+    let pair = pair.and_then(|(number, start_ns)| number.parse().ok().zip(start_ns.parse().ok()));
+    pair.ok_or_else(|| QueryError::InvalidKey { text: text.to_owned(), of: of.into(), form: form.into() })
 }
 
 /// Parses `PID-STARTNS`.
 pub fn parse_process_key(text: &str) -> Result<ProcessKey, QueryError> {
-    let key = pair(text).map(|(pid, start_ns)| ProcessKey { pid, start_ns });
-    key.ok_or_else(|| no_key(text, "process", "PID-STARTNS"))
+    pair(text, "process", "PID-STARTNS").map(|(pid, start_ns)| ProcessKey { pid, start_ns })
 }
 
 /// Parses `TID-STARTNS`.
 pub fn parse_thread_key(text: &str) -> Result<ThreadKey, QueryError> {
-    let key = pair(text).map(|(tid, start_ns)| ThreadKey { tid, start_ns });
-    key.ok_or_else(|| no_key(text, "thread", "TID-STARTNS"))
+    pair(text, "thread", "TID-STARTNS").map(|(tid, start_ns)| ThreadKey { tid, start_ns })
 }

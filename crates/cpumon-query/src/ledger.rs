@@ -184,11 +184,7 @@ impl LedgerSum {
             let sum = self.cpus.entry(cpu.cpu).or_default();
             sum.covered_ns = sum.covered_ns.saturating_add(interval.duration_ns());
             sum.unknown_ns = sum.unknown_ns.saturating_add(cpu.sched.unknown_ns);
-            let mut times = sum.times.to_array();
-            for (sum, ns) in times.iter_mut().zip(cpu.times.to_array()) {
-                *sum = sum.saturating_add(ns);
-            }
-            sum.times = CpuTimes::from_array(times);
+            sum.times += &cpu.times;
         }
         self.note_worst(interval);
     }

@@ -117,31 +117,20 @@ fn cut_to(asked: TimeRange, finest: Finest, minutes_ns: i64) -> Cut {
         since_ns: down(asked.since_ns, length_of(finest.since)),
         until_ns: up(asked.until_ns, length_of(finest.until)),
     };
-    let mut spans = Vec::new();
-    let mut push = |since_ns: i64, until_ns: i64, resolution| {
-        if since_ns < until_ns {
-            spans.push(Span { range: TimeRange { since_ns, until_ns }, resolution });
-        }
-    };
     let TimeRange { since_ns, until_ns } = range;
     let (first, last) = (up(since_ns, MINUTE_NS), down(until_ns, MINUTE_NS));
     let has_sums_only = finest.since.is_some() || finest.until.is_some();
     if first >= last || range.length_ns() <= FINE_NS && !has_sums_only {
-        push(since_ns, until_ns, None);
-        return Cut { range, spans };
+        return Cut::at(range, [(range.until_ns, None)]);
     }
-    push(since_ns, first, None);
     let (from, to) = (up(first, HOUR_NS), down(last, HOUR_NS));
     let is_coarse = [finest.since, finest.until].contains(&Some(Resolution::Hour));
+    let (minute, hour) = (Some(Resolution::Minute), Some(Resolution::Hour));
     if from < to && (range.length_ns() > minutes_ns || is_coarse) {
-        push(first, from, Some(Resolution::Minute));
-        push(from, to, Some(Resolution::Hour));
-        push(to, last, Some(Resolution::Minute));
+        Cut::at(range, [(first, None), (from, minute), (to, hour), (last, minute), (until_ns, None)])
     } else {
-        push(first, last, Some(Resolution::Minute));
+        Cut::at(range, [(first, None), (last, minute), (until_ns, None)])
     }
-    push(last, until_ns, None);
-    Cut { range, spans }
 }
 
 /// [`cut`] for threads, which have sums of hours alone; hours of `without` have none, and are read from intervals.
@@ -155,26 +144,14 @@ pub(crate) fn cut_threads(asked: TimeRange, finest: Finest, without: &[TimeRange
     };
     let (from, to) = (up(range.since_ns, HOUR_NS), down(range.until_ns, HOUR_NS));
     let has_sums_only = finest.since.is_some() || finest.until.is_some();
-    let mut spans = Vec::new();
-    let mut push = |since_ns: i64, until_ns: i64, resolution| {
-        if since_ns < until_ns {
-            spans.push(Span { range: TimeRange { since_ns, until_ns }, resolution });
-        }
-    };
     if from >= to || range.length_ns() <= FINE_NS && !has_sums_only {
-        push(range.since_ns, range.until_ns, None);
-        return Cut { range, spans };
+        return Cut::at(range, [(range.until_ns, None)]);
     }
-    push(range.since_ns, from, None);
-    let mut next = from;
-    for hour in without.iter().filter(|hour| hour.since_ns >= from && hour.until_ns <= to) {
-        push(next, hour.since_ns, Some(Resolution::Hour));
-        push(hour.since_ns, hour.until_ns, None);
-        next = hour.until_ns;
-    }
-    push(next, to, Some(Resolution::Hour));
-    push(to, range.until_ns, None);
-    Cut { range, spans }
+    let sums = Some(Resolution::Hour);
+    let without = without.iter().filter(|hour| hour.since_ns >= from && hour.until_ns <= to);
+    let without = without.flat_map(|hour| [(hour.since_ns, sums), (hour.until_ns, None)]);
+    let (begin, end) = ([(from, None)], [(to, sums), (range.until_ns, None)]);
+    Cut::at(range, begin.into_iter().chain(without).chain(end))
 }
 
 impl Finest {
@@ -188,6 +165,16 @@ impl Cut {
     /// How a report, a sum and a comparison read a range of processes; `None`: there is nothing of this host.
     pub fn of(past: &Reader, host: HostId, range: TimeRange) -> Result<Option<Self>, StoreError> {
         Ok(past.reach(host)?.map(|reach| cut(range, Finest::of(&reach, range))))
+    }
+
+    /// A range cut at these ends, each with what is read up to it.
+    fn at(range: TimeRange, ends: impl IntoIterator<Item = (i64, Option<Resolution>)>) -> Self {
+        let mut since_ns = range.since_ns;
+        let span = |(until_ns, resolution)| {
+            let range = TimeRange { since_ns: std::mem::replace(&mut since_ns, until_ns), until_ns };
+            (range.since_ns < until_ns).then_some(Span { range, resolution })
+        };
+        Self { range, spans: ends.into_iter().filter_map(span).collect() }
     }
 
     /// Reads the whole range as single intervals.

@@ -274,8 +274,7 @@ pub struct FleetQuery {
 impl FleetQuery {
     /// Every host, by name.
     pub fn all() -> Self {
-        let page = Page { offset: 0, limit: usize::MAX };
-        Self { search: String::new(), sort: HostOrder::Name, is_reverse: false, page }
+        Self { search: String::new(), sort: HostOrder::Name, is_reverse: false, page: Page::ALL }
     }
 }
 

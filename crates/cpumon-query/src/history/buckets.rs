@@ -117,10 +117,11 @@ impl Buckets {
         wall_ns.saturating_sub(self.begin_ns).div_euclid(self.width_ns)
     }
 
-    /// The points that a span lies in, each with the share of the span that it gets: what spans several points is split by
-    /// time. Calls `visit` for each.
-    fn shares(&self, span: TimeRange, visit: &mut dyn FnMut(usize, f64)) {
-        let TimeRange { since_ns: begin_ns, until_ns: end_ns } = span;
+    /// The points that a span lies in, each with the share of the span that it gets, in `into`: what spans several points is split by
+    /// time.
+    pub(crate) fn place_of(&self, span: &Segment<'_>, into: &mut Vec<PointShare>) {
+        into.clear();
+        let TimeRange { since_ns: begin_ns, until_ns: end_ns } = span.time();
         // The end is exclusive: an interval that ends at a border lies before it.
         let (first, last) = (self.place(begin_ns), self.place(end_ns.saturating_sub(1)));
         let length_ns = end_ns.saturating_sub(begin_ns);
@@ -128,7 +129,7 @@ impl Buckets {
         // to split by.
         if self.resolution.is_some() || length_ns <= 0 || first == last {
             if let Some(at) = usize::try_from(last).ok().filter(|at| *at < self.count) {
-                visit(at, 1.0);
+                into.push(PointShare { at, part: 1.0 });
             }
             return;
         }
@@ -136,17 +137,11 @@ impl Buckets {
         for at in first.max(0)..=last.min(top) {
             let from_ns = self.begin_ns.saturating_add(at.saturating_mul(self.width_ns));
             let to_ns = from_ns.saturating_add(self.width_ns).min(end_ns);
-            let share = to_ns.saturating_sub(from_ns.max(begin_ns)) as f64 / length_ns as f64;
+            let part = to_ns.saturating_sub(from_ns.max(begin_ns)) as f64 / length_ns as f64;
             if let Ok(at) = usize::try_from(at) {
-                visit(at, share);
+                into.push(PointShare { at, part });
             }
         }
-    }
-
-    /// The points that a span lies in, with their shares, in `into`.
-    pub(crate) fn place_of(&self, span: &Segment<'_>, into: &mut Vec<PointShare>) {
-        into.clear();
-        self.shares(span.time(), &mut |at, part| into.push(PointShare { at, part }));
     }
 
     /// Notes that a span was measured, and gives the points it lies in with their shares, in `into`.
@@ -184,29 +179,13 @@ impl Buckets {
         place(range.since_ns)..usize::try_from(last.saturating_add(1)).unwrap_or(0).min(self.count)
     }
 
-    /// Sums where something was measured: zero of what was there and did nothing, no value of what was not there.
-    pub(crate) fn zero_where_there(
+    /// Values of points that were measured, those of one point made one by `join`: zero if the task was alive and idle, `None` if it
+    /// was not alive.
+    pub(crate) fn where_there(
         &self,
         values: impl IntoIterator<Item = (usize, f64)>,
         is_there: impl Fn(usize) -> bool,
-    ) -> Vec<Option<i64>> {
-        self.where_there(values, is_there, |sum, value| sum + value)
-    }
-
-    /// The same with the highest value of each point.
-    pub(crate) fn highest_where_there(
-        &self,
-        values: impl IntoIterator<Item = (usize, f64)>,
-        is_there: impl Fn(usize) -> bool,
-    ) -> Vec<Option<i64>> {
-        self.where_there(values, is_there, f64::max)
-    }
-
-    fn where_there(
-        &self,
-        values: impl IntoIterator<Item = (usize, f64)>,
-        is_there: impl Fn(usize) -> bool,
-        join: impl Fn(f64, f64) -> f64,
+        join: fn(f64, f64) -> f64,
     ) -> Vec<Option<i64>> {
         let covered = self.covered_ns.iter().enumerate();
         let mut all: Vec<Option<f64>> =
@@ -234,36 +213,23 @@ pub(crate) fn view_of<'a>(span: &Segment<'a>) -> IntervalView<'a> {
     IntervalView::new("", span.interval)
 }
 
-/// Pid or tid of a task, and its start.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct TaskStart {
-    number: u32,
-    start_ns: u64,
-}
-
-impl From<TaskKey> for TaskStart {
-    fn from(key: TaskKey) -> Self {
-        Self { number: key.number(), start_ns: key.start_ns() }
-    }
-}
-
 /// When a row was there, while its intervals are read in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Presence {
     /// One bit for each point at which the row was there.
     bits: Vec<u64>,
     /// Start of each task that was seen and has not ended, ns since the epoch.
-    open: HashMap<TaskStart, i64>,
+    open: HashMap<TaskKey, i64>,
     /// Tasks that ended here and may have been seen by the part of the range before.
-    ended: Vec<TaskStart>,
+    ended: Vec<TaskKey>,
 }
 
 impl Presence {
     /// Takes a task's row of an interval. Sums have neither begin nor end: of them it only notes the row.
-    pub(super) fn see(&mut self, buckets: &Buckets, task: TaskStart, span: &Segment<'_>, life: Life) {
+    pub(super) fn see(&mut self, buckets: &Buckets, task: TaskKey, span: &Segment<'_>, life: Life) {
         let time = span.time();
         // A v1 device has no start times; it sends a row, if only of zeros, for as long as the task is there.
-        if task.start_ns == 0 || span.max_busy_ppm.is_some() {
+        if task.start_ns() == 0 || span.max_busy_ppm.is_some() {
             self.mark(buckets, time);
             return;
         }
@@ -325,18 +291,20 @@ impl Presence {
 }
 
 /// When a task began, by its key and the two clocks of an interval; the start of time where the latter are not known.
-fn began_ns(task: TaskStart, span: &Segment<'_>, life: Life) -> i64 {
+fn began_ns(task: TaskKey, span: &Segment<'_>, life: Life) -> i64 {
     let (begin, end) = (span.interval.begin, span.interval.end);
     if life.is_born() {
         return begin.wall_ns;
     }
-    let age_ns = end.boot_ns.checked_sub(task.start_ns).and_then(|ns| i64::try_from(ns).ok());
+    let age_ns = end.boot_ns.checked_sub(task.start_ns()).and_then(|ns| i64::try_from(ns).ok());
     age_ns.map_or(i64::MIN, |age_ns| end.wall_ns.saturating_sub(age_ns))
 }
 
 #[cfg(test)]
 mod tests {
-    use cpumon_model::{Interval, Moment};
+    use std::ops::Add;
+
+    use cpumon_model::{Interval, Moment, ProcessKey};
     use proptest::prelude::*;
 
     use super::*;
@@ -379,9 +347,9 @@ mod tests {
             buckets.cover(&Segment::of(&interval(begin, end)), &mut shares);
         }
         let values = || [(2, 5.0), (2, 1.0)];
-        assert_eq!(buckets.zero_where_there(values(), |_| true), [Some(0), None, Some(6), Some(0)]);
-        assert_eq!(buckets.highest_where_there(values(), |_| true), [Some(0), None, Some(5), Some(0)]);
-        assert_eq!(buckets.zero_where_there(values(), |at| at > 1), [None, None, Some(6), Some(0)]);
+        assert_eq!(buckets.where_there(values(), |_| true, f64::add), [Some(0), None, Some(6), Some(0)]);
+        assert_eq!(buckets.where_there(values(), |_| true, f64::max), [Some(0), None, Some(5), Some(0)]);
+        assert_eq!(buckets.where_there(values(), |at| at > 1, f64::add), [None, None, Some(6), Some(0)]);
         assert_eq!(buckets.points_of(TimeRange { since_ns: i64::MIN, until_ns: 11 }), 0..2);
         assert_eq!(buckets.points_of(TimeRange { since_ns: 35, until_ns: i64::MAX }), 3..4);
         assert_eq!(buckets.points_of(TimeRange { since_ns: 50, until_ns: 60 }), 4..4);
@@ -398,7 +366,8 @@ mod tests {
 
     fn see(presence: &mut Presence, start_ns: u64, second: i64, life: Life) {
         let one = interval(BOOT_NS + second * 10, BOOT_NS + second * 10 + 10);
-        presence.see(&buckets(), TaskStart { number: 7, start_ns }, &Segment::of(&one), life);
+        let task = TaskKey::Process(ProcessKey { pid: 7, start_ns });
+        presence.see(&buckets(), task, &Segment::of(&one), life);
     }
 
     fn points(mut presence: Presence) -> String {

@@ -2,7 +2,7 @@
 //! added up in one.
 
 use std::cmp::Reverse;
-use std::ops::AddAssign;
+use std::ops::{Add, AddAssign};
 
 use cpumon_model::{HostStatus, Life, ProcessKey};
 use cpumon_store::{ProcessFilter, Query, Segment, What};
@@ -155,7 +155,7 @@ impl Sums for CellSums {
     type Span<'s> = PlotSpan<'s>;
 
     fn add(&mut self, at: &PlotSpan<'_>, part: &RowPart<'_>) {
-        self.presence.see(&at.plot.buckets, part.key.into(), at.span, part.life);
+        self.presence.see(&at.plot.buckets, part.key, at.span, part.life);
         self.born |= part.life.is_born();
         self.ended = part.life.has_ended();
     }
@@ -234,7 +234,7 @@ fn finish(
         Some(lives) => find_lives(&mut rows, lives, buckets)?,
         None => rows.iter_mut().for_each(|row| row.sums.presence.close(buckets)),
     }
-    let other = buckets.zero_where_there(hidden.iter().flat_map(|row| row.sums.run_ns()), |_| true);
+    let other = buckets.where_there(hidden.iter().flat_map(|row| row.sums.run_ns()), |_| true, f64::add);
     let rows = rows.into_iter().map(|row| {
         let (key, sums) = (key_of(&row), &row.sums);
         let is_there = |at| sums.presence.is_there(at);
@@ -245,8 +245,8 @@ fn finish(
             first_ns: Nanos(sums.first_ns.unwrap_or_default()),
             last_ns: Nanos(sums.last.until_ns),
             life: Life::of(sums.born, sums.ended).name(),
-            values: buckets.zero_where_there(sums.run_ns(), is_there),
-            max: buckets.highest_where_there(most, is_there),
+            values: buckets.where_there(sums.run_ns(), is_there, f64::add),
+            max: buckets.where_there(most, is_there, f64::max),
             name: row.name.into(),
         }
     });

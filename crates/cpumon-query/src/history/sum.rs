@@ -166,11 +166,7 @@ impl IntervalSum {
 }
 
 fn add_cpu(sum: &mut CpuInterval, more: &CpuInterval) {
-    let mut modes = sum.times.to_array();
-    for (mode, more) in modes.iter_mut().zip(more.times.to_array()) {
-        *mode = mode.saturating_add(more);
-    }
-    sum.times = CpuTimes::from_array(modes);
+    sum.times += &more.times;
     sum.sched += &more.sched;
     sum.went_back |= more.went_back;
 }
@@ -313,9 +309,7 @@ pub fn cpus(history: &History, host: &HostStatus, range: TimeRange) -> Result<Cp
         for cpu in &interval.cpus {
             let sum = each.entry(cpu.cpu).or_default();
             sum.intervals += 1;
-            let (had, more) = (sum.times.to_array(), cpu.times.to_array());
-            sum.times =
-                CpuTimes::from_array(std::array::from_fn(|at| had[at].saturating_add(part(more[at], share))));
+            sum.times += &CpuTimes::from_array(cpu.times.to_array().map(|ns| part(ns, share)));
             if interval.fields.contains(Fields::SCHED) {
                 let more = part(cpu.sched.unknown_ns, share);
                 unknown_ns = Some(unknown_ns.unwrap_or(0_u64).saturating_add(more));

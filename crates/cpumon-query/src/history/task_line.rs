@@ -142,7 +142,7 @@ impl Sums for LineSums {
     fn add(&mut self, at: &LineSpan<'_>, part: &RowPart<'_>) {
         let interval = at.span.interval;
         self.live(part.key.start_ns(), interval.end, part.life);
-        self.presence.see(at.buckets, part.key.into(), at.span, part.life);
+        self.presence.see(at.buckets, part.key, at.span, part.life);
         for (column, points) in
             self.columns.iter_mut().filter(|(column, _)| delay_percent(column.id).is_none())
         {

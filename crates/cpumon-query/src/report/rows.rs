@@ -1,6 +1,7 @@
 //! Rows of a report: of the groups that are shown, of all others, of what no group has, with what they did before and their points.
 
 use std::cmp::Reverse;
+use std::ops::Add;
 
 use cpumon_model::{Delta, Fields, HostStatus};
 use cpumon_store::{ProcessFilter, What};
@@ -140,13 +141,13 @@ pub(super) fn others(tallies: &[HostTally]) -> Vec<GroupPlace> {
 /// Run time of all threads in each point.
 pub(super) fn used(tally: &RangeTally) -> Values {
     let Some(buckets) = &tally.buckets else { return Values::new() };
-    buckets.zero_where_there(tally.used_points.iter().copied().enumerate(), |_| true)
+    buckets.where_there(tally.used_points.iter().copied().enumerate(), |_| true, f64::add)
 }
 
 /// Run time of a group in each point.
 pub(super) fn points(tally: &RangeTally, group: &ReportGroup) -> Values {
     let Some(buckets) = &tally.buckets else { return Values::new() };
-    buckets.zero_where_there(group.sums.points.iter().copied().enumerate(), |_| true)
+    buckets.where_there(group.sums.points.iter().copied().enumerate(), |_| true, f64::add)
 }
 
 /// One row for several groups, with these figures.

@@ -99,13 +99,11 @@ fn bar(theme: Theme, times: &CpuTimes, columns: usize) -> Vec<Span<'static>> {
 }
 
 pub(super) fn sum(cpus: &[CpuInterval]) -> CpuTimes {
-    let mut sum = [0_u64; 10];
+    let mut sum = CpuTimes::default();
     for cpu in cpus {
-        for (total, mode) in sum.iter_mut().zip(cpu.times.to_array()) {
-            *total = total.saturating_add(mode);
-        }
+        sum += &cpu.times;
     }
-    CpuTimes::from_array(sum)
+    sum
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
