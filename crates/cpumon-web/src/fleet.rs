@@ -41,13 +41,6 @@ struct Encoded {
     body: Bytes,
 }
 
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum FileOf {
-    Hosts,
-    /// The 20 busiest processes of each host that reports, the busiest of all first.
-    Busiest,
-}
-
 /// All hosts, as answers, files and messages of the stream.
 pub(crate) struct FleetFeed {
     live: Arc<dyn Live>,
@@ -101,25 +94,21 @@ impl FleetFeed {
         Ok(FleetHistory { since_ns, until_ns, times, hosts: table, busy_ratio, peak_ratio })
     }
 
-    /// The requested hosts as a file, all pages; or their busiest processes.
+    /// The requested hosts as a file, all pages; or the 20 busiest processes of each that reports, the busiest of all first.
     pub(crate) async fn file(
         &self,
         query: &FleetQuery,
-        of: FileOf,
+        is_of_busiest: bool,
         format: Format,
     ) -> Result<Vec<u8>, ExportError> {
         let stored = self.stored().await;
         let fleet = self.board.hosts(&*self.live, &stored, query);
         let mut file = Vec::new();
-        match of {
-            FileOf::Hosts => {
-                let mut fields = host_fields();
-                fields.extend(moment_fields());
-                cpumon_export::rows(format, &fields, &fleet.hosts, &mut file)?;
-            }
-            FileOf::Busiest => {
-                cpumon_export::rows(format, &top_fields(), top(&fleet.hosts), &mut file)?;
-            }
+        if is_of_busiest {
+            cpumon_export::rows(format, &top_fields(), top(&fleet.hosts), &mut file)?;
+        } else {
+            let fields: Vec<_> = host_fields().into_iter().chain(moment_fields()).collect();
+            cpumon_export::rows(format, &fields, &fleet.hosts, &mut file)?;
         }
         Ok(file)
     }

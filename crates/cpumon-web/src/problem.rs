@@ -98,7 +98,7 @@ fn sentence(text: &str) -> String {
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::UnknownHost { .. } => Self::unknown_host(),
+            StoreError::UnknownHost { .. } => QueryError::UnknownHost.into(),
             StoreError::AmbiguousHost { .. } => {
                 Self::new(StatusCode::CONFLICT, error.to_string()).how("Use an id.")
             }
@@ -127,11 +127,6 @@ impl From<ExportError> for Problem {
 }
 
 impl Problem {
-    pub(crate) fn unknown_host() -> Self {
-        let error = serde_json::to_value(QueryError::UnknownHost).ok();
-        Self { error, ..Self::new(StatusCode::NOT_FOUND, "This receiver knows no such host.") }
-    }
-
     /// The body, with the usual way out of this status where none was given.
     pub(crate) fn body(self) -> api::Problem {
         let usual = || usual_way_out(self.status).to_owned();

@@ -51,12 +51,12 @@ pub(super) fn write(
         ImportedOrder::none(all.hosts.len())
     };
     out.write_all(layout.header().as_bytes())?;
-    let mut next = order.first_window();
+    let mut next = order.window_from(order.firsts.first().map(|(first, _)| *first));
     let mut lines = WindowRows::new(layout, filtered.filter.clone(), limits.most_rows);
     while let Some(mut window) = next {
         lines.collect(&all, &order, &mut window, &mut counter)?;
         lines.write(out, &mut counter)?;
-        next = order.window_after(window);
+        next = order.window_from(window.high);
     }
     write_others(&filtered, &order, layout, out, &mut counter)?;
     Ok(counter.report)
@@ -347,16 +347,9 @@ impl ImportedOrder {
         Ok(order)
     }
 
-    /// The first window; `None`: no row has a number.
-    pub fn first_window(&self) -> Option<RowWindow> {
-        let low = self.firsts.first()?.0;
-        Some(RowWindow { low, high: self.high_from(low) })
-    }
-
-    /// The window behind one; `None` if that was the last.
-    pub fn window_after(&self, window: RowWindow) -> Option<RowWindow> {
-        let low = window.high?;
-        Some(RowWindow { low, high: self.high_from(low) })
+    /// The window that begins with this number; `None`: no further row has a number.
+    pub fn window_from(&self, low: Option<i64>) -> Option<RowWindow> {
+        low.map(|low| RowWindow { low, high: self.high_from(low) })
     }
 
     /// A number up to which there are about `window_rows` rows; `None` if fewer are left.

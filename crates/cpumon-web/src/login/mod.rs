@@ -119,15 +119,6 @@ impl Sessions {
     fn is_valid(&self, cookie: &Digest256) -> bool {
         self.0.get(cookie).is_some_and(|session| session.ends > Instant::now())
     }
-
-    fn remove(&mut self, cookie: &Digest256) {
-        self.0.remove(cookie);
-    }
-
-    /// Drops the sessions whose token `counts` refuses.
-    fn retain(&mut self, counts: impl Fn(&str) -> bool) {
-        self.0.retain(|_, session| counts(&session.token_id));
-    }
 }
 
 enum Credential {
@@ -209,7 +200,7 @@ impl Gate {
             }
             let GateState { entries, sessions, verified, .. } = &mut *inner;
             let counts = |id: &str| entries.iter().any(|entry| entry.id == id);
-            sessions.retain(counts);
+            sessions.0.retain(|_, session| counts(&session.token_id));
             verified.retain(|_, id| counts(id));
         }
         inner
@@ -230,15 +221,10 @@ impl Gate {
             .find_map(|(name, value)| (name == self.cookie_name()).then_some(value))
     }
 
-    /// The session of a request's cookie, if it is one of ours.
-    fn session(&self, headers: &HeaderMap) -> Option<Digest256> {
+    /// The session of a request's cookie, if it is a valid one of ours.
+    pub(crate) fn session(&self, headers: &HeaderMap) -> Option<Digest256> {
         let cookie = digest(self.cookie(headers)?);
         self.refreshed().sessions.is_valid(&cookie).then_some(cookie)
-    }
-
-    /// Whether the request has the cookie of a valid session.
-    pub(crate) fn has_session(&self, headers: &HeaderMap) -> bool {
-        self.session(headers).is_some()
     }
 
     fn still_counts(&self, pass: &Credential) -> bool {
@@ -329,7 +315,7 @@ impl Gate {
     /// Logs a person out; returns the cookie to be set.
     pub(crate) fn log_out(&self, headers: &HeaderMap) -> Result<HeaderValue, Problem> {
         if let Some(cookie) = self.cookie(headers) {
-            self.lock().sessions.remove(&digest(cookie));
+            self.lock().sessions.0.remove(&digest(cookie));
         }
         // Max-Age=0 makes the browser delete the cookie (RFC 6265, section 5.2.2).
         self.set_cookie("", Duration::ZERO)

@@ -18,7 +18,7 @@ use super::host::{LastId, last_id};
 use super::params::{Asked, WantedSpan, bad, choice, limit};
 use crate::api;
 use crate::app::SharedApp;
-use crate::fleet::{FileOf, FleetReader};
+use crate::fleet::FleetReader;
 use crate::problem::Problem;
 use crate::readers::Lease;
 use crate::stream;
@@ -28,7 +28,7 @@ const MAX_HOSTS: usize = 4096;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Which {
+pub(super) struct WantedHosts {
     /// Only hosts of whose name, id, address, agent, busiest process, trust or state each of these words is a part, whatever its case.
     search: Option<String>,
     /// Order of the hosts.
@@ -36,6 +36,18 @@ pub(super) struct Which {
     sort: Option<HostOrder>,
     /// Reverses the order; hosts without data stay last.
     reverse: Option<bool>,
+}
+
+impl WantedHosts {
+    fn query(self, page: Page) -> FleetQuery {
+        let (sort, is_reverse) = (self.sort.unwrap_or_default(), self.reverse.unwrap_or_default());
+        FleetQuery { search: self.search.unwrap_or_default(), sort, is_reverse, page }
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct FleetPage {
     /// All hosts as they were at this moment, ns since the UNIX epoch; hosts without data then are `stored`.
     at: Option<i64>,
     /// Hosts to leave out at the beginning.
@@ -47,23 +59,19 @@ pub(super) struct Which {
 }
 
 /// A row for each host, the busiest processes of all hosts, and two minutes of utilization.
-#[utoipa::path(get, path = "/api/v1/fleet", params(Which), responses(
+#[utoipa::path(get, path = "/api/v1/fleet", params(WantedHosts, FleetPage), responses(
     (status = 200, body = api::Fleet),
     (status = 400, body = api::Problem, content_type = "application/problem+json"),
     (status = 503, body = api::Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn fleet(
     State(app): State<SharedApp>,
-    Asked(which): Asked<Which>,
+    Asked(wanted): Asked<WantedHosts>,
+    Asked(FleetPage { at, offset, limit: most }): Asked<FleetPage>,
 ) -> Result<Json<api::Fleet>, Problem> {
-    let limit = limit("limit", which.limit, 1000, MAX_HOSTS)?;
-    let query = FleetQuery {
-        search: which.search.unwrap_or_default(),
-        sort: which.sort.unwrap_or_default(),
-        is_reverse: which.reverse.unwrap_or_default(),
-        page: Page { offset: which.offset.unwrap_or(0), limit },
-    };
-    match which.at {
+    let limit = limit("limit", most, 1000, MAX_HOSTS)?;
+    let query = wanted.query(Page { offset: offset.unwrap_or(0), limit });
+    match at {
         Some(at_ns) => app.fleet.at(at_ns, query).await.map(Json),
         None => Ok(Json(app.fleet.answer(&query).await)),
     }
@@ -150,13 +158,6 @@ pub(super) async fn heatmap(
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct AsFile {
-    /// Only hosts of whose name, id, address, agent, busiest process, trust or state each of these words is a part, whatever its case.
-    search: Option<String>,
-    /// Order of the hosts.
-    #[param(inline)]
-    sort: Option<HostOrder>,
-    /// Reverses the order; hosts without data stay last.
-    reverse: Option<bool>,
     /// Lists, instead of the hosts, the 20 busiest processes of each that reports, the busiest first; they have no other
     /// order.
     busiest: Option<bool>,
@@ -165,13 +166,14 @@ pub(super) struct AsFile {
 }
 
 impl AsFile {
-    fn of(&self) -> Result<FileOf, Problem> {
-        match (self.busiest.unwrap_or_default(), self.sort.is_some() || self.reverse == Some(true)) {
-            (false, _) => Ok(FileOf::Hosts),
-            (true, false) => Ok(FileOf::Busiest),
-            (true, true) => Err(bad("The busiest processes have one order, without sort and reverse.")
-                .how("Leave sort and reverse out, or busiest.")),
+    /// Whether the file has the busiest processes.
+    fn is_of_busiest(&self, wanted: &WantedHosts) -> Result<bool, Problem> {
+        let is_of_busiest = self.busiest.unwrap_or_default();
+        if is_of_busiest && (wanted.sort.is_some() || wanted.reverse == Some(true)) {
+            return Err(bad("The busiest processes have one order, without sort and reverse.")
+                .how("Leave sort and reverse out, or busiest."));
         }
+        Ok(is_of_busiest)
     }
 
     fn format(&self) -> Result<Format, Problem> {
@@ -180,54 +182,50 @@ impl AsFile {
 }
 
 /// Every host that is wanted as a file, with the columns of `/api/v1/fleet`; ages are moments there. Or their busiest processes.
-#[utoipa::path(get, operation_id = "fleet_export", path = "/api/v1/fleet/export", params(AsFile), responses(
+#[utoipa::path(get, operation_id = "fleet_export", path = "/api/v1/fleet/export", params(WantedHosts, AsFile), responses(
     (status = 200, content((String = "text/csv"), (String = "application/jsonl"), (String = "application/json"), (String = "application/vnd.apache.parquet"))),
     (status = 400, body = api::Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn export(
     State(app): State<SharedApp>,
-    Asked(wanted): Asked<AsFile>,
+    Asked(wanted): Asked<WantedHosts>,
+    Asked(file): Asked<AsFile>,
 ) -> Result<Response, Problem> {
-    let (format, of) = (wanted.format()?, wanted.of()?);
-    let query = FleetQuery {
-        search: wanted.search.unwrap_or_default(),
-        sort: wanted.sort.unwrap_or_default(),
-        is_reverse: wanted.reverse.unwrap_or_default(),
-        ..FleetQuery::all()
-    };
-    let file = app.fleet.file(&query, of, format).await;
+    let (format, is_of_busiest) = (file.format()?, file.is_of_busiest(&wanted)?);
+    let file = app.fleet.file(&wanted.query(Page::ALL), is_of_busiest, format).await;
     let file = file.map_err(|error| Problem::fault(&error))?;
-    let name = if of == FileOf::Busiest { "busiest" } else { "hosts" };
+    let name = if is_of_busiest { "busiest" } else { "hosts" };
     Ok(as_download(name, format, file.into()))
 }
 
 /// The command line that gives the same file as `/api/v1/fleet/export`.
-#[utoipa::path(get, operation_id = "fleet_export_command", path = "/api/v1/fleet/export/command", params(AsFile), responses(
+#[utoipa::path(get, operation_id = "fleet_export_command", path = "/api/v1/fleet/export/command", params(WantedHosts, AsFile), responses(
     (status = 200, body = ExportCommand),
     (status = 400, body = api::Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn command(
     State(app): State<SharedApp>,
     headers: HeaderMap,
-    Asked(wanted): Asked<AsFile>,
+    Asked(wanted): Asked<WantedHosts>,
+    Asked(file): Asked<AsFile>,
 ) -> Result<Json<ExportCommand>, Problem> {
-    wanted.format()?;
-    let of = wanted.of()?;
+    file.format()?;
+    let is_of_busiest = file.is_of_busiest(&wanted)?;
     // The guard let it in, so it names this server.
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let is_tls = app.options.tls.is_some();
     let mut line = CommandLine::new(&["hosts"]);
     line.option("url", Some(format!("{}://{host}", if is_tls { "https" } else { "http" })));
     line.option("ca", is_tls.then(|| "http-cert.pem".to_owned()));
-    line.option("search", wanted.search.clone());
+    line.option("search", wanted.search);
     line.option("sort", wanted.sort.map(|sort| sort.name().replace('_', "-")));
     if wanted.reverse == Some(true) {
         line.flag("reverse");
     }
-    if of == FileOf::Busiest {
+    if is_of_busiest {
         line.flag("busiest");
     }
-    line.format(wanted.format.as_deref().unwrap_or("csv"), "hosts");
+    line.format(file.format.as_deref().unwrap_or("csv"), "hosts");
     Ok(Json(line.into()))
 }
 

@@ -80,7 +80,7 @@ pub(super) async fn session(State(app): State<SharedApp>, headers: HeaderMap) ->
     Json(ReceiverFeatures {
         version: env!("CARGO_PKG_VERSION"),
         login_required: app.gate.is_some(),
-        logged_in: app.gate.as_ref().is_none_or(|gate| gate.has_session(&headers)),
+        logged_in: app.gate.as_ref().is_none_or(|gate| gate.session(&headers).is_some()),
         store: app.options.store.is_some(),
         now_ns: json::Nanos(now_ns()),
         limits: api::Limits::default(),
