@@ -158,7 +158,7 @@ impl ParquetColumn {
     fn add(&mut self, value: &Value<'_>) -> io::Result<()> {
         match (&mut self.values, value) {
             (_, Value::Null) => {}
-            (ParquetValues::Any(values), value) => values.push(owned(value)),
+            (ParquetValues::Any(values), value) => values.push(value.clone().into_owned()),
             (ParquetValues::Int(values), Value::Int(value)) => values.push(*value),
             (ParquetValues::Real(values), Value::Real(value)) => values.push(*value),
             (ParquetValues::Real(values), Value::Int(value)) => values.push(*value as f64),
@@ -221,15 +221,6 @@ impl RowSink for Parquet<'_> {
             self.out.write_all(file.inner())?;
         }
         self.out.flush()
-    }
-}
-
-fn owned(value: &Value<'_>) -> Value<'static> {
-    match value {
-        Value::Null => Value::Null,
-        Value::Int(number) => Value::Int(*number),
-        Value::Real(number) => Value::Real(*number),
-        Value::Text(text) => Value::Text(text.clone().into_owned().into()),
     }
 }
 

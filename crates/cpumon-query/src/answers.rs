@@ -109,6 +109,6 @@ impl Answers for History {
             TaskKey::Process(key) => Selection::Process(key),
             TaskKey::Thread(key) => Selection::Thread { key, process: None },
         };
-        history::lines(self, &self.host(&host.to_string())?, range, vec![selection], columns)
+        history::lines(self, &self.host(&host.to_string())?, range, &[selection], columns)
     }
 }

@@ -83,7 +83,7 @@ struct CpuModes {
 }
 
 /// Ledgers of one host added up.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LedgerSum {
     /// Its name; hostile.
     pub host: String,
@@ -145,19 +145,11 @@ impl LedgerSum {
     pub fn new(host: &str, worst_count: usize) -> Self {
         Self {
             host: host.to_owned(),
-            hidden: None,
-            intervals: 0,
-            without: 0,
-            covered_ns: 0,
             begin_wall_ns: i64::MAX,
             end_wall_ns: i64::MIN,
-            sources: Vec::new(),
             fields: Fields::all(),
-            is_windows: false,
-            sum: Ledger::default(),
-            cpus: BTreeMap::new(),
-            worst: Vec::new(),
             worst_count,
+            ..Self::default()
         }
     }
 

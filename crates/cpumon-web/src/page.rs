@@ -2,7 +2,6 @@
 //! directory while developing. The page loads nothing from other servers, and a strict content security
 //! policy prevents that a hostile name becomes code.
 
-use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 
 use axum::body::{Body, Bytes};
@@ -59,11 +58,7 @@ impl WebPage {
 fn embedded(path: &str, headers: &HeaderMap) -> Response {
     let find = |path: &str| FILES.iter().find(|file| file.path == path);
     let Some(file) = find(path).or_else(|| find("index.html").filter(|_| is_view(path))) else {
-        return if FILES.is_empty() && is_view(path) {
-            html(StatusCode::OK, Cow::Borrowed(NOT_BUILT))
-        } else {
-            not_found()
-        };
+        return if FILES.is_empty() && is_view(path) { html(StatusCode::OK, NOT_BUILT) } else { not_found() };
     };
     let mut response = if is_known(headers, file.tag) {
         StatusCode::NOT_MODIFIED.into_response()
@@ -134,7 +129,7 @@ fn not_found() -> Response {
     (StatusCode::NOT_FOUND, headers, text).into_response()
 }
 
-fn html(status: StatusCode, text: Cow<'static, str>) -> Response {
+fn html(status: StatusCode, text: &'static str) -> Response {
     let headers = [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CACHE_CONTROL, "no-store")];
     (status, headers, text).into_response()
 }
@@ -158,10 +153,7 @@ async fn from_disk(dir: PathBuf, path: String) -> Response {
         }
         Ok(Err((dir, error))) => {
             log::warn!("cannot read the page from {}: {error}", dir.display());
-            html(
-                StatusCode::NOT_FOUND,
-                Cow::Borrowed("The directory of --web-dir has no such file; the log says more.\n"),
-            )
+            html(StatusCode::NOT_FOUND, "The directory of --web-dir has no such file; the log says more.\n")
         }
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }

@@ -1,6 +1,8 @@
 //! A chart: what is to be seen, before it is drawn (`cpumon-export` draws it), and what all charts share: title, points, holes with
 //! reasons, and the text of a chart without data.
 
+use std::collections::HashMap;
+
 use cpumon_model::HostStatus;
 use cpumon_store::Gap;
 use serde::{Serialize, Serializer};
@@ -297,6 +299,20 @@ impl ChartRequest<'_> {
 pub(super) fn name_of(host: &HostStatus) -> String {
     let info = &host.info;
     if info.hostname.is_empty() { info.host.to_string() } else { info.hostname.to_string() }
+}
+
+/// These names; where several are alike, with the mark of each behind.
+pub(super) fn distinct(names: Vec<String>, mark: impl Fn(usize) -> Option<String>) -> Vec<String> {
+    let mut times: HashMap<&str, usize> = HashMap::new();
+    for name in &names {
+        *times.entry(name).or_default() += 1;
+    }
+    let is_alike: Vec<bool> = names.iter().map(|name| times[&**name] > 1).collect();
+    let marked = |(at, name): (usize, String)| match is_alike[at].then(|| mark(at)).flatten() {
+        Some(mark) => format!("{name} [{mark}]"),
+        None => name,
+    };
+    names.into_iter().enumerate().map(marked).collect()
 }
 
 pub(super) fn line(label: impl Into<String>, ink: Ink, stroke: Stroke, values: Vec<Option<f64>>) -> Line {

@@ -1,11 +1,12 @@
 //! CPU use of several hosts: a small line each, as the sparklines of the page's hosts, over any range; or a row each of one heatmap.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
 
 use cpumon_model::{HostStatus, with_separators};
 
-use super::chart::{Body, Chart, HeatmapRow, Sparkline, Times, heatmap, holes, name_of, scale, times};
+use super::chart::{
+    Body, Chart, HeatmapRow, Sparkline, Times, distinct, heatmap, holes, name_of, scale, times,
+};
 use super::host::{Of, column};
 use super::parts::chart_parts;
 use super::query::{Cells, ChartQuery, Order, Percent, check_finest, hosts_of, rows_of};
@@ -74,19 +75,10 @@ fn row(
 
 /// Names; where several are alike, with the start of the id behind.
 fn members(hosts: Vec<HostStatus>) -> Vec<Member> {
-    let mut times: HashMap<String, usize> = HashMap::new();
-    for host in &hosts {
-        *times.entry(name_of(host)).or_default() += 1;
-    }
-    let member = |host: HostStatus| {
-        let mut name = name_of(&host);
-        if times.get(&name).is_some_and(|times| *times > 1) {
-            let id = host.info.host.to_string();
-            name = format!("{name} [{}]", id.get(..8).unwrap_or(&id));
-        }
-        Member { host, name }
-    };
-    hosts.into_iter().map(member).collect()
+    let names = distinct(hosts.iter().map(name_of).collect(), |at| {
+        Some(hosts[at].info.host.to_string().chars().take(8).collect())
+    });
+    hosts.into_iter().zip(names).map(|(host, name)| Member { host, name }).collect()
 }
 
 /// From A to Z as the page does it; those without a name last, whichever way round.

@@ -1,12 +1,10 @@
 //! Processes and threads over time: chosen ones as lines, one by state, its run delays; the busiest ones as a heatmap.
 
-use std::collections::HashMap;
-
 use cpumon_model::with_separators;
 
 use super::chart::{
-    Body, Chart, Draft, HeatmapRow, Hole, Ink, Line, Stroke, absences, heatmap, known, line, rates, scale,
-    shares,
+    Body, Chart, Draft, HeatmapRow, Hole, Ink, Line, Stroke, absences, distinct, heatmap, known, line, rates,
+    scale, shares,
 };
 use super::host::{PEAK, peak, plural};
 use super::parts::chart_parts;
@@ -14,7 +12,7 @@ use super::query::{Cells, ChartQuery, ChartRequest, MAX_ROWS, rows_of};
 use crate::history::{
     Lines, Matrix, MatrixRow, MatrixSort, Selection, ShownRows, TaskLine, parse_thread_selection,
 };
-use crate::{GroupBy, QueryError, TaskKey, history};
+use crate::{GroupBy, QueryError, history};
 
 pub(super) const MAX_LINES: usize = 32;
 
@@ -28,19 +26,7 @@ fn labels(lines: &[TaskLine]) -> Vec<String> {
         let key = || line.key.map(|key| key.to_string());
         line.name.clone().or_else(key).unwrap_or_default()
     };
-    let mut times: HashMap<String, usize> = HashMap::new();
-    for line in lines {
-        *times.entry(name(line)).or_default() += 1;
-    }
-    let number = |line: &TaskLine| line.key.map(TaskKey::number);
-    let label = |line: &TaskLine| {
-        let name = name(line);
-        match number(line).filter(|_| times.get(&name).is_some_and(|times| *times > 1)) {
-            Some(number) => format!("{name} [{number}]"),
-            None => name,
-        }
-    };
-    lines.iter().map(label).collect()
+    distinct(lines.iter().map(name).collect(), |at| Some(lines[at].key?.number().to_string()))
 }
 
 /// Says why lines end, if one does where others go on.
@@ -65,7 +51,7 @@ pub(super) fn tasks(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     }
     let count = chart_parts().points.history;
     let range = if query.threads.is_empty() { request.plot(count) } else { request.thread_plot(count)? };
-    let all = history::lines(request.history, request.host, range, selections, &["run_ns".to_owned()])?;
+    let all = history::lines(request.history, request.host, range, &selections, &["run_ns".to_owned()])?;
     let (divide, unit) = scale(query.percent, request.host.info.cpu_count);
     let (times, labels) = (&all.times, labels(&all.lines));
     let one = |(nth, (task, label)): (usize, (&TaskLine, &String))| Line {

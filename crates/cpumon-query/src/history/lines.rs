@@ -42,10 +42,10 @@ pub fn lines(
     history: &History,
     host: &HostStatus,
     range: PlotRange,
-    selections: Vec<Selection>,
+    selections: &[Selection],
     wanted: &[String],
 ) -> Result<Lines, QueryError> {
-    walk(history, host, range, Asked { selections, columns: wanted }, None)
+    walk(history, host, range, selections, wanted, None)
 }
 
 /// One process over time, with its blocked time by reason.
@@ -56,44 +56,32 @@ pub fn process(
     key: ProcessKey,
 ) -> Result<(Lines, Vec<WaitLine>), QueryError> {
     let mut waits = WaitLines::new(key, range.points.saturating_add(1));
-    let lines = walk(
-        history,
-        host,
-        range,
-        Asked { selections: vec![Selection::Process(key)], columns: &[] },
-        Some(&mut waits),
-    )?;
+    let lines = walk(history, host, range, &[Selection::Process(key)], &[], Some(&mut waits))?;
     let waits = waits.finish(lines.times.covered_ns.len());
     Ok((lines, waits))
-}
-
-/// What is asked for: tasks, and names of columns; none: all.
-struct Asked<'a> {
-    selections: Vec<Selection>,
-    columns: &'a [String],
 }
 
 fn walk(
     history: &History,
     host: &HostStatus,
     range: PlotRange,
-    asked: Asked<'_>,
+    selections: &[Selection],
+    wanted: &[String],
     mut waits: Option<&mut WaitLines>,
 ) -> Result<Lines, QueryError> {
-    let Asked { selections, columns } = asked;
     let id = host.info.host;
     let with_threads = selections.iter().any(Selection::is_thread);
     let mut plot = Plot::new(history, id, range, with_threads)?;
     let what = if with_threads { What::Threads } else { What::Processes };
-    let mut query = Query::new(id).what(what).filter(filter_of(&selections));
-    let (mut tally, places) = begin(&selections, plot.buckets.count(), columns);
+    let mut query = Query::new(id).what(what).filter(filter_of(selections));
+    let (mut tally, places) = begin(selections, plot.buckets.count(), wanted);
     let has_events =
         |line: &LineGroup| line.sums.columns.iter().any(|(column, _)| column.needs.intersects(OF_EVENTS));
     if !tally.groups.iter().any(has_events) {
         query = query.without_sched();
     }
     plot.read(history, &query, plot.time(), &mut |plot, span| {
-        add_span(&mut tally, &LineSpan::new(&plot.buckets, &plot.shares, span), &selections);
+        add_span(&mut tally, &LineSpan::new(&plot.buckets, &plot.shares, span), selections);
         if let Some(waits) = &mut waits {
             waits.see(span, &plot.shares);
         }

@@ -7,30 +7,13 @@ use cpumon_store::StoredProcess;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::query::FoundKind;
 use super::read::{Whole, Zoom, of_range};
 use crate::QueryError;
 use crate::history::History;
 use crate::json::Nanos;
-use crate::named;
 use crate::tally::{GroupId, GroupKind, Grouping, TextSearch};
 use crate::time::{Page, PlotRange, TimeRange};
-
-named! {
-    /// What a name that was found is of.
-    #[derive(PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
-    #[serde(rename_all = "snake_case")]
-    FoundKind,
-    /// A container.
-    Container = "container",
-    /// A program.
-    Name = "name",
-    /// A pod.
-    Pod = "pod",
-    /// A systemd unit.
-    Service = "service",
-    /// A user.
-    User = "user",
-}
 
 /// Something that was found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -30,8 +30,10 @@ use cpumon_model::HostStatus;
 pub use answer::{Before, HostPart, Peak, Report, ReportRow, RowKind};
 pub use comparison::{Change, CompareRanges, Comparison, Side, compare};
 pub(crate) use find::find;
-pub use find::{Findings, Found, FoundKind};
-pub use query::{CompareWith, GroupBy, OTHERS, ReportBy, ReportFilter, ReportQuery, ReportSort, group_name};
+pub use find::{Findings, Found};
+pub use query::{
+    CompareWith, FoundKind, GroupBy, OTHERS, ReportBy, ReportFilter, ReportQuery, ReportSort, group_name,
+};
 
 use self::quotas::HostLimits;
 use self::read::{Whole, Zoom};

@@ -4,9 +4,11 @@
 use std::borrow::Cow;
 
 use cpumon_model::{ProcessInfo, SourceKind};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::time::TimeRange;
-use crate::{ChoiceError, words};
+use crate::{ChoiceError, named, words};
 
 const DAY_NS: i64 = 86_400_000_000_000;
 
@@ -90,6 +92,23 @@ impl From<GroupBy> for ReportBy {
         // There is one for each.
         Self::ALL.iter().copied().find(|one| one.group() == Some(by)).unwrap_or_default()
     }
+}
+
+named! {
+    /// What a name that was found is of.
+    #[derive(PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    FoundKind,
+    /// A container.
+    Container = "container",
+    /// A program.
+    Name = "name",
+    /// A pod.
+    Pod = "pod",
+    /// A systemd unit.
+    Service = "service",
+    /// A user.
+    User = "user",
 }
 
 /// What a report is compared with.

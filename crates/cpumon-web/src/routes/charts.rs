@@ -149,38 +149,14 @@ impl Drawn {
         Ok(ChartQuery { since_ns: self.since, until_ns: self.until, is_finest, ..ChartQuery::new(view) })
     }
 
-    fn rendering(&self) -> Result<Rendering, Problem> {
-        Ok(Rendering {
-            options: RenderOptions {
-                width: pixels("width", self.width)?,
-                height: pixels("height", self.height)?,
-                theme: word(self.theme.as_deref(), Theme::Light)?,
-                zone: self.zone()?,
-            },
-            form: word(self.format.as_deref(), PictureForm::Svg)?,
-        })
-    }
-
-    /// Begins and ends the command line that gives the same file; `more` is between.
-    fn command(&self, query: &CheckedQuery, more: impl FnOnce(&ChartQuery, &mut CommandLine)) -> CommandLine {
-        let CheckedQuery { query, form, store } = query;
-        let mut line = CommandLine::new(&["export", "chart", query.view.name()]);
-        line.option("store", Some(store.clone()));
-        for host in &query.hosts {
-            line.option("host", Some(host.clone()));
-        }
-        line.option("since", query.since_ns.map(|ns| Utc(ns).to_string()));
-        line.option("until", query.until_ns.map(|ns| Utc(ns).to_string()));
-        more(query, &mut line);
-        line.option("width", self.width.map(|pixels| pixels.to_string()));
-        line.option("height", self.height.map(|pixels| pixels.to_string()));
-        line.option("theme", self.theme.clone());
-        line.option("zone", self.zone.clone());
-        if query.is_finest {
-            line.flag("finest");
-        }
-        line.option("output", Some(format!("cpumon-{}.{}", query.view.name(), form.name())));
-        line
+    fn rendering(&self) -> Result<(RenderOptions, PictureForm), Problem> {
+        let options = RenderOptions {
+            width: pixels("width", self.width)?,
+            height: pixels("height", self.height)?,
+            theme: word(self.theme.as_deref(), Theme::Light)?,
+            zone: self.zone()?,
+        };
+        Ok((options, word(self.format.as_deref(), PictureForm::Svg)?))
     }
 }
 
@@ -244,21 +220,15 @@ impl OfFleet {
     }
 }
 
-struct Rendering {
-    options: RenderOptions,
-    form: PictureForm,
-}
-
-/// A query that the command line would answer, and the store that it reads.
-struct CheckedQuery {
+/// The picture as a file, or that it is still the one that is known. Draws once the store has what the receiver has of the range: the
+/// command line reads only the store.
+async fn picture(
+    app: &SharedApp,
     query: ChartQuery,
-    form: PictureForm,
-    store: String,
-}
-
-/// Draws once the store has what the receiver has of the range: the command line reads only the store.
-async fn drawn(app: &SharedApp, query: &ChartQuery, how: &Drawn) -> Result<Picture, Problem> {
-    let Rendering { options, form } = how.rendering()?;
+    how: &Drawn,
+    headers: &HeaderMap,
+) -> Result<Response, Problem> {
+    let (options, form) = how.rendering()?;
     for _ in 0..MOST_CHECKS {
         let query = query.clone();
         if !app.past.ask(move |past| is_awaited(past, &query)).await? {
@@ -266,29 +236,9 @@ async fn drawn(app: &SharedApp, query: &ChartQuery, how: &Drawn) -> Result<Pictu
         }
         tokio::time::sleep(BETWEEN_CHECKS).await;
     }
-    let (view, query) = (query.view.name(), query.clone());
+    let view = query.view.name();
     let drawn = app.past.ask(move |past| Ok(draw(&fill(past, &query)?, &options, form))).await?;
     let bytes = drawn.map_err(|error| Problem::fault(&error))?;
-    Ok(Picture { bytes, view, form })
-}
-
-/// The store that the command line names, once the query is one that it would answer.
-async fn checked(app: &SharedApp, query: ChartQuery, how: &Drawn) -> Result<CheckedQuery, Problem> {
-    let (form, store) = (how.rendering()?.form, store_of(app)?.display().to_string());
-    let asked = query.clone();
-    app.past.ask(move |past| check(past, &asked)).await?;
-    Ok(CheckedQuery { query, form, store })
-}
-
-struct Picture {
-    bytes: Vec<u8>,
-    view: &'static str,
-    form: PictureForm,
-}
-
-/// A picture as a file, or that it is still the one that is known.
-fn sent(picture: Picture, headers: &HeaderMap) -> Response {
-    let Picture { bytes, view, form } = picture;
     let hash = Sha256::digest(&bytes);
     let tag = format!("\"{:032x}\"", u128::from_be_bytes(std::array::from_fn(|at| hash[at])));
     let mut response = if is_known(headers, &tag) {
@@ -314,7 +264,36 @@ fn sent(picture: Picture, headers: &HeaderMap) -> Response {
             response.headers_mut().insert(header, value);
         }
     }
-    response
+    Ok(response)
+}
+
+/// The command line that gives the same file, once the query is one that it would answer; `more` adds the options of the view.
+async fn command_of(
+    app: &SharedApp,
+    query: ChartQuery,
+    how: &Drawn,
+    more: impl FnOnce(&ChartQuery, &mut CommandLine),
+) -> Result<Json<ExportCommand>, Problem> {
+    let ((_, form), store) = (how.rendering()?, store_of(app)?);
+    let asked = query.clone();
+    app.past.ask(move |past| check(past, &asked)).await?;
+    let mut line = CommandLine::new(&["export", "chart", query.view.name()]);
+    line.option("store", Some(store.display().to_string()));
+    for host in &query.hosts {
+        line.option("host", Some(host.clone()));
+    }
+    line.option("since", query.since_ns.map(|ns| Utc(ns).to_string()));
+    line.option("until", query.until_ns.map(|ns| Utc(ns).to_string()));
+    more(&query, &mut line);
+    line.option("width", how.width.map(|pixels| pixels.to_string()));
+    line.option("height", how.height.map(|pixels| pixels.to_string()));
+    line.option("theme", how.theme.clone());
+    line.option("zone", how.zone.clone());
+    if query.is_finest {
+        line.flag("finest");
+    }
+    line.option("output", Some(format!("cpumon-{}.{}", query.view.name(), form.name())));
+    Ok(Json(line.into()))
 }
 
 /// Charts of one host over one range, with their values; common data is read once.
@@ -366,7 +345,7 @@ pub(super) async fn chart(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let query = of.query(&host, &how.query(view_of(&view)?)?)?;
-    Ok(sent(drawn(&app, &query, &how).await?, &headers))
+    picture(&app, query, &how, &headers).await
 }
 
 /// The command line that gives the same file as `/api/v1/hosts/{host}/charts/{view}`.
@@ -381,8 +360,7 @@ pub(super) async fn command(
     Asked(how): Asked<Drawn>,
 ) -> Result<Json<ExportCommand>, Problem> {
     let query = of.query(&host, &how.query(view_of(&view)?)?)?;
-    let checked = checked(&app, query, &how).await?;
-    Ok(Json(how.command(&checked, |query, line| of.options(query, line)).into()))
+    command_of(&app, query, &how, |query, line| of.options(query, line)).await
 }
 
 /// CPU use of all hosts, or of some, a small line each: the bytes that `cpumon export chart fleet` writes.
@@ -396,7 +374,7 @@ pub(super) async fn fleet(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let query = of.query(&how)?;
-    Ok(sent(drawn(&app, &query, &how).await?, &headers))
+    picture(&app, query, &how, &headers).await
 }
 
 /// The command line that gives the same file as `/api/v1/fleet/chart`.
@@ -408,6 +386,5 @@ pub(super) async fn fleet_command(
     Asked(how): Asked<Drawn>,
 ) -> Result<Json<ExportCommand>, Problem> {
     let query = of.query(&how)?;
-    let checked = checked(&app, query, &how).await?;
-    Ok(Json(how.command(&checked, |query, line| of.options(query, line)).into()))
+    command_of(&app, query, &how, |query, line| of.options(query, line)).await
 }

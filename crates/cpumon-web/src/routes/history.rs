@@ -128,7 +128,7 @@ pub(super) async fn lines(
     }
     let wanted = list(which.columns.as_deref(), 64, |name| Ok(name.to_owned()))?;
     let answer =
-        app.past.ask(move |past| history::lines(past, &past.host(&host)?, range, selections, &wanted));
+        app.past.ask(move |past| history::lines(past, &past.host(&host)?, range, &selections, &wanted));
     answer.await.map(Json)
 }
 
