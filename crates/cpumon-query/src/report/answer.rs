@@ -53,7 +53,7 @@ impl RowKind {
 }
 
 /// What a group did in the range that a report is compared with. Null: not measured.
-#[derive(Copy, Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Before {
     /// Run time.
     pub run_ns: Option<i64>,
@@ -176,13 +176,14 @@ impl Figures {
     }
 
     fn before(&self) -> Before {
-        let is_there = self.covered_ns > 0;
-        let delay_ns = self.known(Fields::RUN_DELAY, self.delta.run_delay_ns);
+        if self.covered_ns == 0 {
+            return Before::default();
+        }
         Before {
-            run_ns: self.run_ns().filter(|_| is_there),
+            run_ns: self.run_ns(),
             cpu_pct: self.cpu_pct(),
-            run_delay_ns: delay_ns.filter(|_| is_there),
-            blocked_ns: self.blocked_ns.filter(|_| is_there),
+            run_delay_ns: self.known(Fields::RUN_DELAY, self.delta.run_delay_ns),
+            blocked_ns: self.blocked_ns,
             duration_ns: self.duration_ns(),
         }
     }

@@ -25,9 +25,7 @@ pub(crate) enum Grouping {
 pub(crate) struct TextSearch {
     /// A part of the name of a program, an interpreter, a product, a user or a container, in lower case.
     text: String,
-    /// The user id, if the text is a number.
-    uid: Option<u32>,
-    /// The pid, if the text is a number; only filters search for pids.
+    /// The user id, if the text is a number; filters search for pids too.
     number: Option<u32>,
 }
 
@@ -308,7 +306,7 @@ fn has_other_name(by: GroupBy, name: &str, source: SourceKind, info: &ProcessInf
 impl TextSearch {
     /// Searches for a text: a part of the name of a program, an interpreter, a product, a user or a container in any case, or a whole user id.
     pub(crate) fn new(text: &str) -> Self {
-        Self { text: text.to_lowercase(), uid: text.parse().ok(), number: text.parse().ok() }
+        Self { text: text.to_lowercase(), number: text.parse().ok() }
     }
 
     fn is_in(&self, text: &str) -> bool {
@@ -327,7 +325,7 @@ impl TextSearch {
             found(FoundKind::Name, &info.name);
         }
         let is_named = || info.user_name().is_some_and(|name| self.is_in(name));
-        if source.has_users() && (self.uid == Some(info.uid) || is_named()) {
+        if source.has_users() && (self.number == Some(info.uid) || is_named()) {
             found(FoundKind::User, &info.user_label());
         }
         let (service, pod) = (info.service(), CgroupNames::of(&info.cgroup).pod());

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use cpumon_files::{AuditEvent, AuditLog};
@@ -35,6 +35,17 @@ pub(crate) const OPEN: [&str; 4] =
 /// The sender of a request, as the socket reports it.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// Values of a header.
+fn texts(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
+    headers.get_all(name).iter().filter_map(|value| value.to_str().ok())
+}
+
+/// Names and values of a request's cookies.
+fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
+    let pairs = texts(headers, header::COOKIE).flat_map(|value| value.split(';'));
+    pairs.filter_map(|pair| pair.trim().split_once('='))
+}
 
 /// The address a request came from; tests that ask the router directly have none.
 pub(crate) fn peer_of(request: &Request) -> IpAddr {
@@ -212,13 +223,7 @@ impl Gate {
     }
 
     fn cookie<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
-        headers
-            .get_all(header::COOKIE)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(';'))
-            .filter_map(|pair| pair.trim().split_once('='))
-            .find_map(|(name, value)| (name == self.cookie_name()).then_some(value))
+        cookies(headers).find_map(|(name, value)| (name == self.cookie_name()).then_some(value))
     }
 
     /// The session of a request's cookie, if it is a valid one of ours.
@@ -388,13 +393,9 @@ impl AddressKey {
     }
 
     fn is_in(&self, headers: &HeaderMap) -> bool {
-        let texts = |name| headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-        let mut cookies = texts(header::COOKIE).flat_map(|value| value.split(';'));
-        let named = |pair: &str| {
-            pair.trim().split_once('=').is_some_and(|(name, value)| name == self.cookie && self.is_it(value))
-        };
         let bearer = |value: &str| value.split_once(' ').is_some_and(|(_, token)| self.is_it(token.trim()));
-        cookies.any(named) || texts(header::AUTHORIZATION).any(bearer)
+        cookies(headers).any(|(name, value)| name == self.cookie && self.is_it(value))
+            || texts(headers, header::AUTHORIZATION).any(bearer)
     }
 
     /// Sends the browser to the address without the key, if it has the right one.

@@ -174,8 +174,7 @@ pub(super) async fn record(
         problem.how(if how.is_empty() { FOLLOW.to_owned() } else { how })
     })?;
     app.note(peer, AuditEvent::TraceAsked, &host.to_string(), &format!("recording of {seconds} s"));
-    let sources = app.live.trace_sources(host);
-    Ok((StatusCode::ACCEPTED, Json(sources)).into_response())
+    Ok((StatusCode::ACCEPTED, Json(app.live.trace_sources(host))).into_response())
 }
 
 /// Ends the recording under way; its events so far are stored.
@@ -194,6 +193,5 @@ pub(super) async fn stop(
         return Err(Problem::new(StatusCode::CONFLICT, "No recording of this host is under way.").how(FOLLOW));
     }
     app.note(peer, AuditEvent::TraceAsked, &host.to_string(), "end of a recording");
-    let sources = app.live.trace_sources(host);
-    Ok((StatusCode::ACCEPTED, Json(sources)).into_response())
+    Ok((StatusCode::ACCEPTED, Json(app.live.trace_sources(host))).into_response())
 }
