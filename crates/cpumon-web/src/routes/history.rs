@@ -202,8 +202,7 @@ pub(super) async fn threads(
     let range = span.range(200)?;
     check_thread_range(range.time())?;
     let (key, shown) = (parse_process_key(&process)?, rows.shown(200)?);
-    let answer = app.past.ask(move |past| history::threads(past, &past.host(&host)?, range, key, shown));
-    answer.await.map(Json)
+    app.past.ask(move |past| history::threads(past, &past.host(&host)?, range, key, shown)).await.map(Json)
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -235,8 +234,7 @@ pub(super) async fn landscape(
 ) -> Result<Json<history::Matrix>, Problem> {
     let (range, by) = (span.range(200)?, choice::<GroupBy>(grouped.by.as_deref())?);
     let shown = rows.shown(40)?;
-    let answer = app.past.ask(move |past| history::landscape(past, &past.host(&host)?, range, by, shown));
-    answer.await.map(Json)
+    app.past.ask(move |past| history::landscape(past, &past.host(&host)?, range, by, shown)).await.map(Json)
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -320,8 +318,7 @@ pub(super) async fn gaps(
     Asked(page): Asked<Paging>,
 ) -> Result<Json<json::Gaps>, Problem> {
     let (range, page) = (span.range(1)?.time(), page.rows(1000, 10_000)?);
-    let answer = app.past.ask(move |past| of_one(past.gaps(&[host], range, page)?));
-    Ok(Json(answer.await?))
+    app.past.ask(move |past| of_one(past.gaps(&[host], range, page)?)).await.map(Json)
 }
 
 /// The only answer to a question that names one host.
@@ -351,6 +348,5 @@ pub(super) async fn ledger(
     if worst > MAX_WORST {
         return Err(bad(format!("worst={worst} is more than {MAX_WORST}.")));
     }
-    let answer = app.past.ask(move |past| of_one(past.ledger(&[host], range, worst)?));
-    Ok(Json(answer.await?))
+    app.past.ask(move |past| of_one(past.ledger(&[host], range, worst)?)).await.map(Json)
 }

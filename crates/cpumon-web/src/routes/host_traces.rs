@@ -48,8 +48,7 @@ pub(super) async fn list(
     Asked(page): Asked<Paging>,
 ) -> Result<Json<json::TraceList>, Problem> {
     let (range, page) = (span.range(1)?.time(), page.rows(1000, MAX_TRACES)?);
-    let answer = app.past.ask(move |past| of_one(past.traces(&[host], range, page)?));
-    Ok(Json(answer.await?))
+    app.past.ask(move |past| of_one(past.traces(&[host], range, page)?)).await.map(Json)
 }
 
 /// Asks a host for a trace of the last seconds. It decides itself: it must run a flight recorder, and writes one in a minute at most.

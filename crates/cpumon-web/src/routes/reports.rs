@@ -105,8 +105,7 @@ pub(super) async fn of_host(
 ) -> Result<Json<Report>, Problem> {
     let page = page.rows(20, MAX_ROWS)?;
     let query = params.query(page)?;
-    let answer = app.past.ask(move |past| past.report(&[host], &query));
-    Ok(Json(answer.await?))
+    app.past.ask(move |past| past.report(&[host], &query)).await.map(Json)
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -192,8 +191,7 @@ pub(super) async fn of_hosts(
 ) -> Result<Json<Report>, Problem> {
     let query = params.query(page.rows(20, MAX_ROWS)?)?;
     let wanted = list(hosts.host.as_deref(), MAX_HOSTS, |name| Ok(name_of(name)))?;
-    let answer = app.past.ask(move |past| past.report(&wanted, &query));
-    Ok(Json(answer.await?))
+    app.past.ask(move |past| past.report(&wanted, &query)).await.map(Json)
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -218,8 +216,7 @@ pub(super) async fn find(
         return Err(bad(format!("A search has {MAX_TEXT} bytes at most.")));
     }
     let wanted = list(params.host.as_deref(), MAX_HOSTS, |name| Ok(name_of(name)))?;
-    let answer = app.past.ask(move |past| past.find(&wanted, &params.text, page));
-    Ok(Json(answer.await?))
+    app.past.ask(move |past| past.find(&wanted, &params.text, page)).await.map(Json)
 }
 
 #[cfg(test)]
