@@ -236,6 +236,12 @@ pub fn spark_of(values: &[Option<f64>], highest: f64, is_ascii: bool) -> String 
     values.iter().map(|value| value.map_or(' ', block)).collect()
 }
 
+/// Whether each word of a search is part of one of these texts, in any case.
+pub(crate) fn has_words(search: &str, texts: &[&str]) -> bool {
+    let is_there = |word: &str| texts.iter().any(|text| text.to_lowercase().contains(word));
+    search.to_lowercase().split_whitespace().all(is_there)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 
 use std::ops::RangeInclusive;
 
-use cpumon_query::charts::{Chart, Hole, Ink, Stroke};
+use cpumon_query::charts::{Chart, Hole, Ink, Stroke, first_names};
 
 use super::axis::{TimeAxis, moments};
 use super::options::{RenderOptions, Theme, ink_color, line_colors};
@@ -159,16 +159,14 @@ impl<'c> ChartFrame<'c> {
         let seen = self.chart.holes.iter().filter(|hole| self.edges(hole).is_some());
         let small: Vec<&Hole> = seen.filter(|hole| !self.has_space(hole)).collect();
         let zone = &self.options.zone;
-        let named = small.iter().take(MAX_NAMED).map(|hole| {
+        let named = small.iter().map(|hole| {
             let (from, to) = (zone.second(hole.begin_ms), zone.second(hole.end_ms));
             // The note begins with "No data", so that reason would only repeat it.
             let reason = if hole.reason == "no data" { String::new() } else { format!(" ({})", hole.reason) };
             format!("{from} – {to}{reason}")
         });
-        let named = named.collect::<Vec<_>>().join(", ");
-        let more = small.len().saturating_sub(MAX_NAMED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        (!small.is_empty()).then(|| format!("No data: {named}{more}"))
+        let named = first_names(&named.collect::<Vec<_>>(), MAX_NAMED, "more");
+        (!small.is_empty()).then(|| format!("No data: {named}"))
     }
 
     /// Draws holes hatched, over the grid.

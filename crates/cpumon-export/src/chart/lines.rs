@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::ops::{Range, RangeInclusive};
 
-use cpumon_query::charts::{Chart, Hole, Line, Sparkline, Stroke, Times};
+use cpumon_query::charts::{Chart, Hole, Line, Sparkline, Stroke, Times, first_names};
 
 use super::axis::{nice, value_ticks};
 use super::frame::{ChartFrame, LEGEND_ROW, Legend, LegendMark, PAD, every, point};
@@ -256,13 +256,11 @@ fn reasons_without_space(frame: &ChartFrame<'_>, rows: &[Sparkline], row: f64) -
             reasons.push(&hole.reason);
         }
     }
-    let more = reasons.len().saturating_sub(MAX_REASONS);
-    let named = reasons.iter().take(MAX_REASONS).copied().collect::<Vec<_>>().join(", ");
-    let more = if more > 0 { format!(" and {more} other reasons") } else { String::new() };
+    let named = first_names(&reasons, MAX_REASONS, "other reasons");
     match reasons.as_slice() {
         [] => None,
         ["no data"] => Some("Hatched: no data.".to_owned()),
-        _ => Some(format!("Hatched: no data ({named}{more}).")),
+        _ => Some(format!("Hatched: no data ({named}).")),
     }
 }
 

@@ -301,6 +301,15 @@ pub(super) fn name_of(host: &HostStatus) -> String {
     if info.hostname.is_empty() { info.host.to_string() } else { info.hostname.to_string() }
 }
 
+/// The first of these names, with commas, and how many `others` there are.
+pub fn first_names<T: AsRef<str>>(names: &[T], most: usize, others: &str) -> String {
+    let named = names.iter().take(most).map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(most) {
+        0 => named,
+        more => format!("{named} and {more} {others}"),
+    }
+}
+
 /// These names; where several are alike, with the mark of each behind.
 pub(super) fn distinct(names: Vec<String>, mark: impl Fn(usize) -> Option<String>) -> Vec<String> {
     let mut times: HashMap<&str, usize> = HashMap::new();

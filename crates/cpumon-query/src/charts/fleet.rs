@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use cpumon_model::{HostStatus, with_separators};
 
 use super::chart::{
-    Body, Chart, HeatmapRow, Sparkline, Times, distinct, heatmap, holes, name_of, scale, times,
+    Body, Chart, HeatmapRow, Sparkline, Times, distinct, first_names, heatmap, holes, name_of, scale, times,
 };
 use super::host::{Of, column};
 use super::parts::chart_parts;
@@ -127,10 +127,8 @@ fn notes(query: &ChartQuery, shown: usize, total: usize, without: &[String]) -> 
         notes.push(with_separators(&counts));
     }
     if !without.is_empty() {
-        let more = without.len().saturating_sub(MAX_NAMED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let named = without.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-        notes.push(format!("No data of this range: {named}{more}."));
+        let named = first_names(without, MAX_NAMED, "more");
+        notes.push(format!("No data of this range: {named}."));
     }
     notes.push(
         "Faint above a line: the highest single interval in each point; its largest is the peak.".to_owned(),

@@ -2,7 +2,9 @@
 
 use cpumon_model::{CpuTimes, Terms, with_separators};
 
-use super::chart::{Bar, BarPart, Body, Chart, Draft, Ink, Line, Stroke, known, line, rates, scale, shares};
+use super::chart::{
+    Bar, BarPart, Body, Chart, Draft, Ink, Line, Stroke, first_names, known, line, rates, scale, shares,
+};
 use super::parts::{ChartPart, chart_parts};
 use super::query::{ChartRequest, check_cpu_range, check_finest};
 use crate::history::{BucketTimes, CpuSum, HostSeries, SeriesOptions};
@@ -266,10 +268,8 @@ fn partly_online<'a>(each: impl Iterator<Item = (&'a u32, &'a CpuSum)> + Clone) 
     let most = each.clone().map(|(_, sum)| sum.intervals).max()?;
     let partly: Vec<String> =
         each.filter(|(_, sum)| sum.intervals < most).map(|(cpu, _)| cpu.to_string()).collect();
-    let more = partly.len().saturating_sub(MAX_NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let named = partly.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-    (!partly.is_empty()).then(|| format!("Online in a part of this time only: CPU {named}{more}."))
+    let named = first_names(&partly, MAX_NAMED, "more");
+    (!partly.is_empty()).then(|| format!("Online in a part of this time only: CPU {named}."))
 }
 
 pub(super) fn cpus(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {

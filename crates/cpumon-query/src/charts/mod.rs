@@ -9,7 +9,7 @@ mod query;
 mod tasks;
 
 pub use chart::{
-    Bar, BarPart, Body, Chart, HeatmapRow, Hole, HostCharts, Ink, Line, Sparkline, Stroke, Times,
+    Bar, BarPart, Body, Chart, HeatmapRow, Hole, HostCharts, Ink, Line, Sparkline, Stroke, Times, first_names,
 };
 pub use fleet::fleet_heatmap;
 pub use parts::{ChartPart, ChartParts, DelayPart, Points, chart_parts};

@@ -15,6 +15,7 @@ use cpumon_store::HostRecord;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::fields::has_words;
 use crate::time::{Page, now_ns};
 use crate::{Live, Seek, Shown, named};
 pub use host::{
@@ -322,8 +323,7 @@ fn key(host: &FleetHost, by: HostOrder) -> Option<HostSortKey> {
 
 /// The hosts that match, in order. Hosts with the same key are in order of name, whatever the direction.
 fn select(hosts: Vec<FleetHost>, query: &FleetQuery) -> Vec<FleetHost> {
-    let search = query.search.to_lowercase();
-    let mut hosts: Vec<FleetHost> = hosts.into_iter().filter(|host| matches(host, &search)).collect();
+    let mut hosts: Vec<FleetHost> = hosts.into_iter().filter(|host| matches(host, &query.search)).collect();
     let name = |host: &FleetHost| (host.status.info.hostname.clone(), host.status.info.host);
     // The sort below is stable, so hosts with equal keys stay in order of name in either direction.
     hosts.sort_by_key(name);
@@ -348,11 +348,8 @@ pub(crate) fn known_first<T>(
     }
 }
 
-/// Whether each word of `search`, which is in lower case, is part of what a host is called or of how it is doing.
+/// Whether each word of `search` is part of what a host is called or of how it is doing.
 fn matches(host: &FleetHost, search: &str) -> bool {
-    if search.is_empty() {
-        return true;
-    }
     let status = &host.status;
     let top = host.glance.as_ref().and_then(|glance| glance.top.first());
     let id = status.info.host.to_string();
@@ -364,7 +361,6 @@ fn matches(host: &FleetHost, search: &str) -> bool {
         status.trust.name(),
         host.state.name(),
         top.map_or("", |top| &top.name),
-    ]
-    .map(str::to_lowercase);
-    search.split_whitespace().all(|word| texts.iter().any(|text| text.contains(word)))
+    ];
+    has_words(search, &texts)
 }

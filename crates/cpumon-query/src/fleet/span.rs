@@ -5,6 +5,7 @@ use cpumon_store::{Query, Resolution, Segment, What};
 
 use super::host::{busy_of_ledger, busy_ratio};
 use super::known_first;
+use crate::fields::has_words;
 use crate::history::buckets::{Buckets, PointShare, Points};
 use crate::history::{BucketTimes, History};
 use crate::spans::Plan;
@@ -201,11 +202,8 @@ fn read(history: &History, status: &HostStatus, grid: PlotRange) -> Result<Read,
 
 /// Hosts of which a range is read: the stored ones, whether they report now or not.
 fn wanted(history: &History, search: &str) -> Result<Vec<HostStatus>, QueryError> {
-    let search = search.to_lowercase();
-    let matches = |host: &HostStatus| {
-        let texts = [host.info.hostname.to_lowercase(), host.info.host.to_string()];
-        search.split_whitespace().all(|word| texts.iter().any(|text| text.contains(word)))
-    };
+    let matches =
+        |host: &HostStatus| has_words(search, &[&*host.info.hostname, &*host.info.host.to_string()]);
     Ok(history.all()?.into_iter().filter(matches).collect())
 }
 

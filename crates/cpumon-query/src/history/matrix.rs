@@ -15,6 +15,7 @@ use super::buckets::{Buckets, PointShare, Presence};
 use super::plot::Plot;
 use super::task_line::Lives;
 use crate::QueryError;
+use crate::fields::has_words;
 use crate::json::Nanos;
 use crate::keys::TaskKey;
 use crate::report::GroupBy;
@@ -215,9 +216,7 @@ fn finish(
 ) -> Result<(usize, Vec<MatrixRow>, Values), QueryError> {
     let is_row = |row: &CellGroup| row.kind != GroupKind::Others;
     let (mut rows, mut hidden): (Vec<CellGroup>, Vec<CellGroup>) = tally.groups.into_iter().partition(is_row);
-    let search = shown.search.to_lowercase();
-    let is_found = |name: &str| search.split_whitespace().all(|word| name.contains(word));
-    rows.retain(|row| is_found(&row.name.to_lowercase()));
+    rows.retain(|row| has_words(shown.search, &[&*row.name]));
     let total = rows.len();
     rows.sort_by(|a, b| {
         let order = |row: &CellGroup| (Reverse(row.sums.total_ns), row.task);
