@@ -303,7 +303,7 @@ pub(super) fn name_of(host: &HostStatus) -> String {
 
 /// The first of these names, with commas, and how many `others` there are.
 pub fn first_names<T: AsRef<str>>(names: &[T], most: usize, others: &str) -> String {
-    let named = names.iter().take(most).map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
+    let named = names.iter().take(most).map(AsRef::as_ref).collect::<Vec<&str>>().join(", ");
     match names.len().saturating_sub(most) {
         0 => named,
         more => format!("{named} and {more} {others}"),
