@@ -105,6 +105,7 @@ struct EncoderPass<'a> {
     interval: &'a Interval,
     turn: Turn,
     frames: Frames<'a>,
+    texts: TextBudget,
     report: EncodeReport,
 }
 
@@ -164,14 +165,14 @@ impl Encoder {
         interval: &Interval,
         out: &mut Datagrams,
     ) -> EncodeReport {
-        let turn = self.turn();
-        let mut texts = self.text_budget(ROW_OVERHEAD);
+        let (turn, texts) = (self.turn(), self.text_budget(ROW_OVERHEAD));
         let frames = Frames::new(self.header(host, snapshot, turn), self.options.max_datagram, out);
-        let mut pass = EncoderPass { snapshot, interval, turn, frames, report: EncodeReport::default() };
+        let mut pass =
+            EncoderPass { snapshot, interval, turn, frames, texts, report: EncodeReport::default() };
         // A full snapshot must be readable alone, so it has the host's description too.
         let is_hosts_turn = turn.everything || (turn.slot == 0 && turn.slots > 0);
         if is_hosts_turn || *host != self.host {
-            self.write_host(&mut pass, host, &mut texts);
+            self.write_host(&mut pass, host);
         }
         self.write_totals(&mut pass);
         // Before `write_processes`: `was_sent` must still answer for the snapshot before.
@@ -179,14 +180,14 @@ impl Encoder {
         // Both choices precede the processes, because a process with gone threads is due as well.
         self.choose_threads(&mut pass);
         self.choose_gone(snapshot);
-        self.write_processes(&mut pass, &mut texts);
+        self.write_processes(&mut pass);
         self.write_gone(&mut pass);
         self.write_threads(&mut pass);
         self.write_irqs(&mut pass);
         self.write_delays(&mut pass);
         self.write_cgroups(&mut pass);
         pass.frames.finish();
-        pass.report.texts_cut += texts.cut;
+        pass.report.texts_cut += pass.texts.cut;
         self.sent += 1;
         self.full_left = self.full_left.saturating_sub(1);
         pass.report
@@ -234,20 +235,17 @@ impl Encoder {
         TextBudget::new(self.options.max_datagram - overhead)
     }
 
-    fn write_host(&mut self, pass: &mut EncoderPass<'_>, host: &HostInfo, texts: &mut TextBudget) {
+    fn write_host(&mut self, pass: &mut EncoderPass<'_>, host: &HostInfo) {
         if *host != self.host {
             self.host.clone_from(host);
         }
-        self.table.clear();
-        rows::push_host(&mut self.table, host, texts);
+        rows::push_host(&mut self.table, host, &mut pass.texts);
         pass.put(&mut self.table, rows::HOST);
     }
 
     fn write_totals(&mut self, pass: &mut EncoderPass<'_>) {
-        self.table.clear();
         rows::push_totals(&mut self.table, pass.snapshot);
         pass.put(&mut self.table, rows::TOTALS);
-        self.table.clear();
         for cpu in &pass.snapshot.cpus {
             rows::push_cpu(&mut self.table, cpu);
         }
@@ -268,8 +266,6 @@ impl Encoder {
         // `false` sorts first, so an exit of both snapshots keeps its newer row.
         order.dedup_by_key(|entry| (entry.0, entry.1));
         pass.report.exits = order.len() as u64;
-        self.table.clear();
-        self.named_table.clear();
         let boot_ns = pass.snapshot.end.boot_ns;
         for &(process, _, again, at) in &self.exit_order {
             let exits = if again { &self.exits_before } else { &pass.snapshot.exits };
@@ -335,9 +331,7 @@ impl Encoder {
         self.gone.dedup();
     }
 
-    fn write_processes(&mut self, pass: &mut EncoderPass<'_>, texts: &mut TextBudget) {
-        self.table.clear();
-        self.named_table.clear();
+    fn write_processes(&mut self, pass: &mut EncoderPass<'_>) {
         self.processes.begin();
         for process in &pass.snapshot.processes {
             let due = self.processes.next(process, pass.turn);
@@ -347,7 +341,7 @@ impl Encoder {
                 self.gone.get(at).is_some_and(|gone| gone.0 == process.key)
             };
             if due.with_names {
-                rows::push_process(&mut self.named_table, process, texts);
+                rows::push_process(&mut self.named_table, process, &mut pass.texts);
             } else if due.changed || has_gone() {
                 rows::push_plain_process(&mut self.table, process);
             } else {
@@ -360,7 +354,6 @@ impl Encoder {
     }
 
     fn write_gone(&mut self, pass: &mut EncoderPass<'_>) {
-        self.table.clear();
         for &(process, thread) in &self.gone {
             rows::push_thread_key(&mut self.table, process, thread);
         }
@@ -369,7 +362,6 @@ impl Encoder {
 
     fn write_threads(&mut self, pass: &mut EncoderPass<'_>) {
         for chosen in self.plain_order.chunks(ROWS_AT_ONCE) {
-            self.table.clear();
             for &(_, at, row) in chosen {
                 if let (Some(thread), Some(row)) =
                     (pass.snapshot.threads.get(at as usize), pass.interval.threads.get(row))
@@ -380,7 +372,6 @@ impl Encoder {
             pass.put(&mut self.table, rows::PLAIN_THREADS);
         }
         for chosen in self.named_order.chunks(ROWS_AT_ONCE) {
-            self.table.clear();
             for thread in chosen.iter().filter_map(|&(_, at)| pass.snapshot.threads.get(at as usize)) {
                 rows::push_thread(&mut self.table, thread);
             }
@@ -390,40 +381,28 @@ impl Encoder {
 
     /// Interrupt lines that were handled; all of them with their names when they are new and once every refresh.
     fn write_irqs(&mut self, pass: &mut EncoderPass<'_>) {
-        self.table.clear();
-        self.named_table.clear();
-        let mut texts = self.text_budget(ROW_OVERHEAD);
         for irq in &pass.snapshot.irqs {
             let is_new = self.irqs_before.binary_search(&irq.irq).is_err();
             if pass.turn.everything || pass.turn.slot == 0 || is_new {
-                rows::push_named_irq(&mut self.named_table, irq, &mut texts);
+                rows::push_named_irq(&mut self.named_table, irq, &mut pass.texts);
             } else if pass.interval.irqs.binary_search_by_key(&irq.irq, |row| row.irq).is_ok() {
                 rows::push_irq(&mut self.table, irq);
             }
         }
         pass.put(&mut self.named_table, rows::IRQS);
         pass.put(&mut self.table, rows::PLAIN_IRQS);
-        pass.report.texts_cut += texts.cut;
         self.irqs_before.clear();
         self.irqs_before.extend(pass.snapshot.irqs.iter().map(|irq| irq.irq));
     }
 
     fn write_cgroups(&mut self, pass: &mut EncoderPass<'_>) {
-        let mut texts = self.text_budget(ROW_OVERHEAD);
-        let mut tables = [&mut self.named_table, &mut self.table];
-        for table in &mut tables {
-            table.clear();
-        }
-        let lost = self.cgroups.write(pass.snapshot, pass.turn, tables, &mut texts, &mut pass.frames);
+        let tables = [&mut self.named_table, &mut self.table];
+        let lost = self.cgroups.write(pass.snapshot, pass.turn, tables, &mut pass.texts, &mut pass.frames);
         pass.report.rows_lost += lost;
-        pass.report.texts_cut += texts.cut;
     }
 
     fn write_delays(&mut self, pass: &mut EncoderPass<'_>) {
-        let mut tables = [&mut self.table, &mut self.named_table, &mut self.third_table];
-        for table in &mut tables {
-            table.clear();
-        }
+        let tables = [&mut self.table, &mut self.named_table, &mut self.third_table];
         let lost = self.delays.write(pass.snapshot, pass.interval, pass.turn, tables, &mut pass.frames);
         pass.report.rows_lost += lost;
     }

@@ -231,7 +231,6 @@ impl CgroupWriter {
         }
         let is_listed = |id: u64| snapshot.cgroups.binary_search_by_key(&id, |row| row.id).is_ok();
         let lost = named.write(NAMED_CGROUPS, frames) + plain.write(PLAIN_CGROUPS, frames);
-        plain.clear();
         for ended in self.sent.iter().map(|sent| sent.row.id).filter(|id| !is_listed(*id)) {
             push_cgroup(plain, ended, HAS_ENDED, &CgroupSample::default());
         }

@@ -86,11 +86,6 @@ pub(crate) struct TableWriter {
 }
 
 impl TableWriter {
-    pub(crate) fn clear(&mut self) {
-        self.values.clear();
-        self.texts.clear();
-    }
-
     /// Adds a row: a value for each group and row column of the table's [`Spec`], in that order.
     pub(crate) fn push(&mut self, row: &[u64]) {
         self.values.extend_from_slice(row);
@@ -106,7 +101,7 @@ impl TableWriter {
         self.texts.push(&[kept, mark])
     }
 
-    /// Writes all rows into frames. Returns how many did not fit even an empty datagram.
+    /// Writes all rows into frames, and forgets them. Returns how many did not fit even an empty datagram.
     pub(crate) fn write(&mut self, spec: Spec, frames: &mut Frames<'_>) -> u64 {
         self.stride = spec.columns().count();
         let rows = self.values.len() / self.stride;
@@ -122,7 +117,8 @@ impl TableWriter {
             at += written.rows;
             if written.is_full && at < rows && !frames.next_datagram() {
                 // The header cannot number more datagrams.
-                return lost + (rows - at) as u64;
+                lost += (rows - at) as u64;
+                break;
             }
             // An empty datagram does not take this row either, or there are no more.
             if written.rows == 0 && !frames.next_datagram() {
@@ -130,6 +126,8 @@ impl TableWriter {
                 at += 1;
             }
         }
+        self.values.clear();
+        self.texts.clear();
         lost
     }
 
