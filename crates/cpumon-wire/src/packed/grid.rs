@@ -4,11 +4,9 @@
 
 use super::memory::KEY_COLUMNS;
 use crate::v2::bits::{BitReader, BitWriter};
-use crate::v2::columns::{
-    ColumnDescription, ColumnKind, Relative, UNITS, add_difference, difference, relative,
-};
+use crate::v2::columns::{ColumnDescription, ColumnKind, Relative, add_difference, relative};
 use crate::v2::read::MAX_COLUMNS;
-use crate::v2::table::Texts;
+use crate::v2::table::{PlannedColumn, RowWriter, Texts};
 
 /// Most values of a table: 4 MiB while it is taken apart.
 pub(super) const MAX_VALUES: usize = 1 << 19;
@@ -22,7 +20,7 @@ pub(super) const MAX_BODY: usize = 0xffff;
 /// A table, reused from section to section.
 #[derive(Debug, Default)]
 pub(super) struct Grid {
-    pub(super) columns: Vec<ColumnDescription>,
+    pub(super) columns: Vec<PlannedColumn>,
     /// How many of them are written for a group of rows.
     pub(super) groups: usize,
     /// A value for each row and column. A text is its start and length in `texts`.
@@ -42,6 +40,17 @@ impl Grid {
     pub(super) fn trim(&mut self) {
         self.clear();
         self.values.shrink_to(BUFFER_VALUES);
+    }
+
+    /// Adds a column. `None`: the grid has it already; the memory has one column for each id.
+    pub(super) fn add_column(&mut self, column: ColumnDescription) -> Option<()> {
+        let place = |id: u8| self.columns.iter().position(|known| known.column.id == id);
+        if place(column.id).is_some() {
+            return None;
+        }
+        let base = if let Relative::ToGroup(base) = relative(column.id) { place(base) } else { None };
+        self.columns.push(PlannedColumn::new(column, self.columns.len(), base));
+        Some(())
     }
 
     pub(super) fn rows(&self) -> usize {
@@ -91,12 +100,8 @@ impl Grid {
             return None;
         }
         for description in descriptions.as_chunks::<{ ColumnDescription::BYTES }>().0 {
-            let column = ColumnDescription::from_bytes(*description)?;
-            // The memory has one column for each id. A section with a column twice is sent byte by byte.
-            if self.columns.iter().any(|known| known.id == column.id) {
-                return None;
-            }
-            self.columns.push(column);
+            // A section with a column twice is sent byte by byte.
+            self.add_column(ColumnDescription::from_bytes(*description)?)?;
         }
         self.groups = groups;
         let (&rows, rest) = rest.split_first_chunk()?;
@@ -117,24 +122,31 @@ impl Grid {
         let begins_group = (self.groups > 0 && bits.take(1)? == 1) || at == 0;
         let begin = self.values.len();
         for slot in 0..width {
-            let before = if at == 0 { None } else { self.values.get(begin + slot - width).copied() };
-            let value = match (slot < self.groups && !begins_group, before) {
-                (true, before) => before?,
-                (false, before) => self.read_value(slot, begins_group, before, bits)?,
+            // Of the row at hand the values up to this one are known, which are those that it may refer to.
+            let (known, row) = self.values.split_at(begin);
+            let before = known.len().checked_sub(width).map(|from| &known[from..]);
+            let of_before = before.map(|before| before[slot]);
+            let value = if slot < self.groups && !begins_group {
+                of_before?
+            } else {
+                let planned = self.columns[slot];
+                let base = planned.base(row, before, begins_group);
+                self.read_value(planned, base, of_before, bits)?
             };
             self.values.push(value);
         }
         Some(())
     }
 
+    /// `base`: what a number is the difference to; `before`: the value of the row before, which a text may repeat.
     fn read_value(
         &mut self,
-        slot: usize,
-        begins_group: bool,
+        planned: PlannedColumn,
+        base: Option<u64>,
         before: Option<u64>,
         bits: &mut BitReader<'_>,
     ) -> Option<u64> {
-        let column = *self.columns.get(slot)?;
+        let (column, unit) = (planned.column, planned.unit);
         let coded = column.take(bits).ok()?;
         if column.kind == ColumnKind::Text {
             if coded == 0 {
@@ -143,42 +155,25 @@ impl Grid {
             let len = usize::try_from(coded - 1).ok().filter(|&len| len <= bits.bits_left() / 8)?;
             return self.texts.take(len, bits);
         }
-        let unit = UNITS[column.unit];
-        let from = match self.base(slot, begins_group) {
-            None => return coded.checked_mul(unit),
-            Some(DifferenceBase::RowBefore) => before.unwrap_or(0),
-            Some(DifferenceBase::Slot(base)) => self.values.get(self.values.len() - slot + base).copied()?,
-        };
-        let value = add_difference(from, coded, unit, column.kind == ColumnKind::Folded)?;
+        let Some(base) = base else { return coded.checked_mul(unit) };
+        let value = add_difference(base, coded, unit, column.kind == ColumnKind::Folded)?;
         // `write` divides by the unit, so a value between two units would not come back.
         value.is_multiple_of(unit).then_some(value)
-    }
-
-    /// The value that a column's number is the difference to.
-    fn base(&self, slot: usize, begins_group: bool) -> Option<DifferenceBase> {
-        match relative(self.columns.get(slot)?.id) {
-            Relative::No => None,
-            Relative::ToGroup(id) if begins_group => {
-                // The base is a column before this one, which is known by now; otherwise the row before is the base.
-                let base = self.columns.iter().take(slot).position(|column| column.id == id);
-                Some(base.map_or(DifferenceBase::RowBefore, DifferenceBase::Slot))
-            }
-            _ => Some(DifferenceBase::RowBefore),
-        }
     }
 
     /// Appends the section, with its type and length. `None`: a value does not fit its column, or it is too long.
     pub(super) fn write(&self, kind: u8, out: &mut Vec<u8>) -> Option<()> {
         let (begin, rows) = (out.len(), self.rows());
-        out.extend_from_slice(&[kind, 0, 0, u8::try_from(self.columns.len()).ok()?]);
-        out.push(u8::try_from(self.groups).ok()?);
-        for column in &self.columns {
-            out.extend_from_slice(&column.to_bytes());
-        }
+        let writer = RowWriter { columns: &self.columns, groups: self.groups, texts: &self.texts };
+        writer.head(kind, out);
         out.extend_from_slice(&u16::try_from(rows).ok()?.to_le_bytes());
         let mut bits = BitWriter::default();
         for at in 0..rows {
-            self.write_row(at, &mut bits, out)?;
+            let (row, before) = (self.row(at), at.checked_sub(1).map(|before| self.row(before)));
+            // The flag is not remembered: it follows from the values. A section where it does not is sent byte by
+            // byte.
+            let begins_group = before.is_none_or(|before| before[..self.groups] != row[..self.groups]);
+            writer.row(row, before, begins_group, &mut bits, out)?;
             if out.len() - begin > MAX_BODY {
                 return None;
             }
@@ -188,39 +183,4 @@ impl Grid {
         out.get_mut(begin + 1..begin + 3)?.copy_from_slice(&body.to_le_bytes());
         Some(())
     }
-
-    fn write_row(&self, at: usize, bits: &mut BitWriter, out: &mut Vec<u8>) -> Option<()> {
-        let row = self.row(at);
-        let before = at.checked_sub(1).map(|before| self.row(before));
-        // The flag is not remembered: it follows from the values. A section where it does not is sent byte by
-        // byte.
-        let begins_group = before.is_none_or(|before| before[..self.groups] != row[..self.groups]);
-        let from = if begins_group { 0 } else { self.groups };
-        if self.groups > 0 {
-            bits.put(out, u64::from(begins_group), 1);
-        }
-        for (slot, (&column, &value)) in self.columns.iter().zip(row).enumerate().skip(from) {
-            let before = before.and_then(|before| before.get(slot)).copied();
-            if column.kind == ColumnKind::Text {
-                self.texts.put(value, before, column, bits, out)?;
-                continue;
-            }
-            let unit = UNITS[column.unit];
-            let from = match self.base(slot, begins_group) {
-                None => {
-                    column.put(value / unit, bits, out)?;
-                    continue;
-                }
-                Some(DifferenceBase::RowBefore) => before.unwrap_or(0),
-                Some(DifferenceBase::Slot(base)) => row.get(base).copied()?,
-            };
-            column.put(difference(value, from, unit, column.kind == ColumnKind::Folded), bits, out)?;
-        }
-        Some(())
-    }
-}
-
-enum DifferenceBase {
-    RowBefore,
-    Slot(usize),
 }

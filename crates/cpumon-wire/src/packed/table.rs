@@ -4,7 +4,7 @@
 use super::coder::Coder;
 use super::grid::{Grid, KeySlots, MAX_VALUES};
 use super::memory::{KEY_COLUMNS, RowKey, RowMemory, key_columns};
-use crate::v2::columns::{ColumnDescription, ColumnKind, UNITS, properties, section};
+use crate::v2::columns::{ColumnDescription, ColumnKind, properties, section};
 use crate::v2::read::MAX_COLUMNS;
 
 /// Kinds of tables, and one more because they count from 1.
@@ -79,8 +79,8 @@ impl TableMemory {
         }
         let mut slots: KeySlots = [None; KEY_COLUMNS];
         for (slot, id) in slots.iter_mut().zip(key_columns(kind)) {
-            *slot =
-                grid.columns.iter().position(|column| column.id == *id && column.kind != ColumnKind::Text);
+            let is_key = |column: ColumnDescription| column.id == *id && column.kind != ColumnKind::Text;
+            *slot = grid.columns.iter().position(|planned| is_key(planned.column));
         }
         // The last counters of a thread that ended are close to those that the thread had before.
         let memory_kind = usize::from(if is_end(kind) { section::THREADS } else { kind });
@@ -96,13 +96,13 @@ impl TableMemory {
             column.kind != ColumnKind::Text && !slots.contains(&Some(slot))
         };
         if !is_end(job.kind) {
-            let columns = job.grid.columns.iter().enumerate();
+            let columns = job.grid.columns.iter().map(|planned| planned.column).enumerate();
             let values = columns.filter(|(slot, column)| is_value(*slot, column));
             job.memory.add_columns(values.map(|(_, column)| column.id));
         }
         self.code_rows(coder, &mut job)?;
         for slot in 0..job.grid.columns.len() {
-            let column = job.grid.columns[slot];
+            let column = job.grid.columns[slot].column;
             if column.kind == ColumnKind::Text {
                 self.code_texts(coder, &mut job, slot)?;
             } else if is_value(slot, &column) {
@@ -168,7 +168,7 @@ impl TableMemory {
 
     /// The differences of one column's values to what was expected.
     fn code_column<C: Coder>(&mut self, coder: &mut C, job: &mut TableJob<'_>, slot: usize) -> Option<()> {
-        let (id, unit) = (job.grid.columns[slot].id, UNITS[job.grid.columns[slot].unit]);
+        let (id, unit) = (job.grid.columns[slot].column.id, job.grid.columns[slot].unit);
         let width = job.grid.columns.len();
         let mut column = job.memory.column(id);
         let values = job.grid.values.iter_mut().skip(slot).step_by(width);
@@ -252,11 +252,11 @@ fn code_key<C: Coder>(coder: &mut C, job: &TableJob<'_>, at: usize, before: &Row
     let is_thread = matches!(job.kind, section::THREADS..=section::GONE);
     let mut key = RowKey::default();
     for (part, slot) in job.slots.iter().enumerate() {
-        let Some(column) = slot.and_then(|slot| job.grid.columns.get(slot)) else { continue };
+        let Some(planned) = slot.and_then(|slot| job.grid.columns.get(slot)) else { continue };
         // The first thread of a process often has the process's id and start.
         let begins_process = is_thread && part >= 2 && key[..2] != before[..2];
         let base = if begins_process { key[part - 2] } else { before[part] };
-        let unit = UNITS[column.unit];
+        let unit = planned.unit;
         let difference = (wanted[part] / unit).wrapping_sub(base / unit).cast_signed();
         let difference = coder.signed(difference)?.cast_unsigned();
         key[part] = (base / unit).wrapping_add(difference).wrapping_mul(unit);
@@ -276,7 +276,7 @@ fn code_shape<C: Coder>(
         return None;
     }
     let [low, high] = u16::try_from(grid.rows()).ok()?.to_le_bytes();
-    let mut columns: Vec<[u8; 3]> = grid.columns.iter().map(|column| column.to_bytes()).collect();
+    let mut columns: Vec<[u8; 3]> = grid.columns.iter().map(|planned| planned.column.to_bytes()).collect();
     columns.resize(count, [0; 3]);
     // All ids first: they are the same from record to record, while widths change.
     for column in &mut columns {
@@ -288,11 +288,7 @@ fn code_shape<C: Coder>(
         let before = &mut described[usize::from(id)];
         *before = code_description(coder, u16::from_le_bytes([low, high]), *before)?;
         let [low, high] = before.to_le_bytes();
-        let column = ColumnDescription::from_bytes([id, low, high])?;
-        if grid.columns.iter().any(|known| known.id == id) {
-            return None;
-        }
-        grid.columns.push(column);
+        grid.add_column(ColumnDescription::from_bytes([id, low, high])?)?;
     }
     let rows = usize::from(u16::from_le_bytes([coder.symbol(low)?, coder.symbol(high)?]));
     (rows * count <= MAX_VALUES).then_some(rows)

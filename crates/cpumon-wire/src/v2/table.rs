@@ -43,26 +43,83 @@ impl Spec {
     }
 }
 
+/// A column of a table that is written.
 #[derive(Copy, Clone, Debug)]
-struct Planned {
-    column: ColumnDescription,
+pub(crate) struct PlannedColumn {
+    pub(crate) column: ColumnDescription,
+    /// Index of its values in a row.
     slot: usize,
     /// Unit of the values, as a number of ns or of counts.
-    unit: u64,
+    pub(crate) unit: u64,
     relative: Relative,
-    /// Slot of the column that the first row of a group is relative to.
+    /// Slot of the column that the first row of a group is relative to; `usize::MAX`: the table has none.
     base_slot: usize,
 }
 
-impl Planned {
-    fn of(tally: &Tally, column: ColumnDescription, spec: Spec) -> Self {
-        Self {
-            column,
-            slot: tally.slot,
-            unit: UNITS[tally.unit],
-            relative: relative(tally.id),
-            base_slot: base_slot(tally.id, spec).unwrap_or(usize::MAX),
+impl PlannedColumn {
+    pub(crate) fn new(column: ColumnDescription, slot: usize, base_slot: Option<usize>) -> Self {
+        let (unit, relative) = (UNITS[column.unit], relative(column.id));
+        Self { column, slot, unit, relative, base_slot: base_slot.unwrap_or(usize::MAX) }
+    }
+
+    /// The value that its number in a row is the difference to; `None`: it is the value itself.
+    #[inline]
+    pub(crate) fn base(&self, row: &[u64], before: Option<&[u64]>, begins_group: bool) -> Option<u64> {
+        let of_group = match self.relative {
+            Relative::No => return None,
+            Relative::ToGroup(_) if begins_group => row.get(self.base_slot),
+            _ => None,
+        };
+        let base = of_group.or_else(|| before?.get(self.slot));
+        Some(base.copied().unwrap_or(0))
+    }
+}
+
+/// Writes the rows of a section. The first `groups` columns are written for the first row of a group only.
+pub(crate) struct RowWriter<'t> {
+    pub(crate) columns: &'t [PlannedColumn],
+    pub(crate) groups: usize,
+    pub(crate) texts: &'t Texts,
+}
+
+impl RowWriter<'_> {
+    /// Writes type and columns, with a length of 0.
+    pub(crate) fn head(&self, kind: u8, out: &mut Vec<u8>) {
+        out.extend_from_slice(&[kind, 0, 0, low_byte(self.columns.len()), low_byte(self.groups)]);
+        for planned in self.columns {
+            out.extend_from_slice(&planned.column.to_bytes());
         }
+    }
+
+    /// `before`: the row before in the section. `None`: a value does not fit its column.
+    pub(crate) fn row(
+        &self,
+        row: &[u64],
+        before: Option<&[u64]>,
+        begins_group: bool,
+        bits: &mut BitWriter,
+        out: &mut Vec<u8>,
+    ) -> Option<()> {
+        if self.groups > 0 {
+            bits.put(out, u64::from(begins_group), 1);
+        }
+        for planned in &self.columns[if begins_group { 0 } else { self.groups }..] {
+            let value = row[planned.slot];
+            if planned.column.kind == ColumnKind::Text {
+                let before = before.and_then(|before| before.get(planned.slot)).copied();
+                self.texts.put(value, before, planned.column, bits, out)?;
+                continue;
+            }
+            let coded = match planned.base(row, before, begins_group) {
+                None if planned.unit == 1 => value,
+                None => value / planned.unit,
+                Some(base) => {
+                    difference(value, base, planned.unit, planned.column.kind == ColumnKind::Folded)
+                }
+            };
+            planned.column.put(coded, bits, out)?;
+        }
+        Some(())
     }
 }
 
@@ -81,7 +138,7 @@ pub(crate) struct TableWriter {
     texts: Texts,
     stride: usize,
     tallies: Vec<Tally>,
-    planned: Vec<Planned>,
+    planned: Vec<PlannedColumn>,
     planned_groups: usize,
 }
 
@@ -239,7 +296,7 @@ impl TableWriter {
                 continue;
             }
             self.planned_groups += usize::from(tally.slot < spec.group.len());
-            self.planned.push(Planned::of(tally, tally.column(), spec));
+            self.planned.push(PlannedColumn::new(tally.column(), tally.slot, base_slot(tally.id, spec)));
         }
         self.ensure_min_row_bits(spec);
     }
@@ -263,7 +320,7 @@ impl TableWriter {
             ColumnKind::Fixed => ColumnDescription { min: column.min.max(MIN_ROW_BITS), ..column },
             _ => ColumnDescription { prefix: MIN_ROW_BITS, ..column },
         };
-        let planned = Planned::of(key, column, spec);
+        let planned = PlannedColumn::new(column, key.slot, base_slot(key.id, spec));
         let at = self.planned_groups;
         match self.planned.get_mut(at) {
             Some(first) if first.column.id == key.id => *first = planned,
@@ -276,16 +333,8 @@ impl TableWriter {
         let limit = frames.limit();
         let out = frames.buffer();
         let begin = out.len();
-        out.extend_from_slice(&[
-            spec.section,
-            0,
-            0,
-            low_byte(self.planned.len()),
-            low_byte(self.planned_groups),
-        ]);
-        for planned in &self.planned {
-            out.extend_from_slice(&planned.column.to_bytes());
-        }
+        let writer = RowWriter { columns: &self.planned, groups: self.planned_groups, texts: &self.texts };
+        writer.head(spec.section, out);
         let count_at = out.len();
         out.extend_from_slice(&[0, 0]);
         let mut bits = BitWriter::default();
@@ -293,7 +342,11 @@ impl TableWriter {
         // The section counts its rows in 16 bits.
         while at < rows && at - first < usize::from(u16::MAX) && !is_full {
             let mark = bits.mark(out);
-            self.write_row(at, at == first, &mut bits, out);
+            // Each datagram must be readable alone: the first row of a section refers to no other row.
+            let before = (at > first).then(|| self.row(at - 1));
+            let begins_group = before.is_none_or(|before| self.differs_in_group(self.row(at), before));
+            // The widths were chosen for these values, so each fits.
+            let _ = writer.row(self.row(at), before, begins_group, &mut bits, out);
             // A row's length is known only when it is written, so one that is too long is taken back.
             if bits.byte_len(out) > limit {
                 bits.go_back(out, &mark);
@@ -317,45 +370,7 @@ impl TableWriter {
         Written { rows: at - first, is_full }
     }
 
-    fn write_row(&self, at: usize, is_first: bool, bits: &mut BitWriter, out: &mut Vec<u8>) {
-        let row = self.row(at);
-        // Each datagram must be readable alone: the first row of a section refers to no other row.
-        let before = if is_first { &[][..] } else { self.row(at - 1) };
-        let has_groups = self.planned_groups > 0;
-        let begins_group = is_first || (has_groups && self.differs_in_group(at));
-        let mut columns = &self.planned[..];
-        if has_groups {
-            bits.put(out, u64::from(begins_group), 1);
-            if !begins_group {
-                columns = &self.planned[self.planned_groups..];
-            }
-        }
-        for planned in columns {
-            let value = row[planned.slot];
-            if planned.column.kind == ColumnKind::Text {
-                let before = before.get(planned.slot).copied();
-                self.texts.put(value, before, planned.column, bits, out);
-                continue;
-            }
-            let coded = match planned.relative {
-                Relative::No if planned.unit == 1 => value,
-                Relative::No => value / planned.unit,
-                of => {
-                    let before = match of {
-                        Relative::ToGroup(_) if begins_group => row.get(planned.base_slot),
-                        _ => before.get(planned.slot),
-                    };
-                    let is_folded = planned.column.kind == ColumnKind::Folded;
-                    difference(value, before.copied().unwrap_or(0), planned.unit, is_folded)
-                }
-            };
-            // The widths were chosen for these values, so each fits.
-            planned.column.put(coded, bits, out);
-        }
-    }
-
-    fn differs_in_group(&self, at: usize) -> bool {
-        let (row, before) = (self.row(at), self.row(at - 1));
+    fn differs_in_group(&self, row: &[u64], before: &[u64]) -> bool {
         self.planned[..self.planned_groups].iter().any(|planned| row[planned.slot] != before[planned.slot])
     }
 }
