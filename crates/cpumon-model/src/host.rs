@@ -1,7 +1,7 @@
 //! What is known about a reporting machine: who it is ([`HostInfo`]), how far to trust it ([`Trust`]), what got lost on the way, which host
 //! a text means ([`HostRef`]), and its own words ([`Terms`]).
 
-use crate::{BootId, HostClock, HostId, Moment, SourceKind};
+use crate::{BootId, HostClock, HostId, Moment, SourceKind, coded};
 
 /// Part of a source's reason where /proc hides the processes of other users: their time is known in sum only.
 pub const PROCESSES_ARE_HIDDEN: &str =
@@ -57,50 +57,28 @@ impl HostInfo {
     }
 }
 
-/// How a host's data came in.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Trust {
-    /// Measured by this very process.
-    Local,
-    /// Plain datagrams: anyone on the network could have sent them. Every frontend says so.
-    #[default]
-    Unauthenticated,
-    /// Encrypted datagrams: from a sender who has the group's key. Any device of the group could have sent them.
-    Encrypted,
-    /// Over TLS, from the device that was enrolled under this host: it showed its certificate.
-    Authenticated,
-    /// Read from a file that the user named.
-    Imported,
+coded! {
+    /// How a host's data came in. The number is its rank, how far a host's name is believed: of several hosts with one name, the highest
+    /// is meant.
+    Trust: rank name {
+        /// Measured by this very process.
+        Local = 4 "local",
+        /// Plain datagrams: anyone on the network could have sent them. Every frontend says so.
+        #[default]
+        Unauthenticated = 0 "unauthenticated",
+        /// Encrypted datagrams: from a sender who has the group's key. Any device of the group could have sent them.
+        Encrypted = 2 "sealed",
+        /// Over TLS, from the device that was enrolled under this host: it showed its certificate.
+        Authenticated = 3 "authenticated",
+        /// Read from a file that the user named.
+        Imported = 1 "imported",
+    }
 }
 
 impl Trust {
-    /// Every kind with its rank and its stable name (API, store).
-    const TABLE: [(Self, u8, &'static str); 5] = [
-        (Self::Unauthenticated, 0, "unauthenticated"),
-        (Self::Imported, 1, "imported"),
-        (Self::Encrypted, 2, "sealed"),
-        (Self::Authenticated, 3, "authenticated"),
-        (Self::Local, 4, "local"),
-    ];
-
-    /// How far a host's name is believed: of several hosts with one name, the highest is meant.
-    pub fn rank(self) -> u8 {
-        Self::TABLE.iter().find(|row| row.0 == self).map_or(0, |row| row.1)
-    }
-
     /// Whether anyone vouches for the sender. What all others use is limited, together: they can be as many as they like.
     pub fn is_trusted(self) -> bool {
         self != Self::Unauthenticated
-    }
-
-    /// The stable name (API, store).
-    pub fn name(self) -> &'static str {
-        Self::TABLE.iter().find(|row| row.0 == self).map_or("unauthenticated", |row| row.2)
-    }
-
-    /// From its stable name; anything else is [`Trust::Unauthenticated`].
-    pub fn from_name(name: &str) -> Self {
-        Self::TABLE.iter().find(|row| row.2 == name).map_or(Self::Unauthenticated, |row| row.0)
     }
 }
 

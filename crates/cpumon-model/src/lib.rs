@@ -17,6 +17,7 @@ mod cgroup;
 mod cgroup_names;
 mod clock;
 mod clock_line;
+mod coded;
 mod collections;
 mod columns;
 mod counters;

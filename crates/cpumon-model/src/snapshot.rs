@@ -8,7 +8,7 @@ use bitflags::bitflags;
 use crate::collections::emptied;
 use crate::{
     BootId, CgroupNames, CgroupSample, Comm, Counters, CpuSample, Delays, Fields, HostId, IrqSample,
-    Pressure, ProcessKey, SchedTimes, ThreadKey, is_unit,
+    Pressure, ProcessKey, SchedTimes, ThreadKey, coded, is_unit,
 };
 
 /// One instant on three clocks.
@@ -35,29 +35,30 @@ impl Moment {
     }
 }
 
-/// The source that measured.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum SourceKind {
-    /// The sender does not report its source.
-    #[default]
-    Unknown,
-    /// Linux, by reading /proc.
-    Procfs,
-    /// Linux BPF task iterator with exit records.
-    Bpf,
-    /// A v1 device (`cpumon2`).
-    V1,
-    /// Imported from a legacy database.
-    Legacy,
-    /// Made up by `cargo xtask simulate`, for tests.
-    Simulated,
-    /// Windows, by one call of the kernel for all threads (`NtQuerySystemInformation`).
-    Nt,
-    /// Windows, by a list of threads and a call for each.
-    Toolhelp,
-    /// A context-switch trace that is played: never sent or stored.
-    Trace,
+coded! {
+    /// The source that measured.
+    #[non_exhaustive]
+    SourceKind: code name {
+        /// The sender does not report its source.
+        #[default]
+        Unknown = 0 "unknown",
+        /// Linux, by reading /proc.
+        Procfs = 1 "procfs",
+        /// Linux BPF task iterator with exit records.
+        Bpf = 2 "bpf",
+        /// A v1 device (`cpumon2`).
+        V1 = 3 "v1",
+        /// Imported from a legacy database.
+        Legacy = 4 "legacy",
+        /// Made up by `cargo xtask simulate`, for tests.
+        Simulated = 5 "simulated",
+        /// Windows, by one call of the kernel for all threads (`NtQuerySystemInformation`).
+        Nt = 6 "nt",
+        /// Windows, by a list of threads and a call for each.
+        Toolhelp = 7 "toolhelp",
+        /// A context-switch trace that is played: never sent or stored.
+        Trace = 8 "trace",
+    }
 }
 
 impl SourceKind {
@@ -69,39 +70,6 @@ impl SourceKind {
     /// Whether it measures Windows: such a host has no nice values, and its own words ([`crate::Terms`]).
     pub const fn is_windows(self) -> bool {
         matches!(self, Self::Nt | Self::Toolhelp)
-    }
-
-    /// Every kind with its stable number (wire, store) and its name (exports, screens).
-    const TABLE: [(Self, u8, &'static str); 9] = [
-        (Self::Unknown, 0, "unknown"),
-        (Self::Procfs, 1, "procfs"),
-        (Self::Bpf, 2, "bpf"),
-        (Self::V1, 3, "v1"),
-        (Self::Legacy, 4, "legacy"),
-        (Self::Simulated, 5, "simulated"),
-        (Self::Nt, 6, "nt"),
-        (Self::Toolhelp, 7, "toolhelp"),
-        (Self::Trace, 8, "trace"),
-    ];
-
-    /// The stable number used on the wire and in the store.
-    pub fn code(self) -> u8 {
-        Self::TABLE.iter().find(|row| row.0 == self).map_or(0, |row| row.1)
-    }
-
-    /// The kind of a stable number; unknown numbers (a newer sender) are [`SourceKind::Unknown`].
-    pub fn from_code(code: u8) -> Self {
-        Self::TABLE.iter().find(|row| row.1 == code).map_or(Self::Unknown, |row| row.0)
-    }
-
-    /// The kind of a name that people see; unknown names (a newer sender) are [`SourceKind::Unknown`].
-    pub fn from_name(name: &str) -> Self {
-        Self::TABLE.iter().find(|row| row.2 == name).map_or(Self::Unknown, |row| row.0)
-    }
-
-    /// The name people see.
-    pub fn name(self) -> &'static str {
-        Self::TABLE.iter().find(|row| row.0 == self).map_or("unknown", |row| row.2)
     }
 }
 

@@ -12,51 +12,25 @@ const SNAPSHOT: u8 = 1;
 const GAP: u8 = 2;
 const FULL: u8 = 1;
 
-/// Why snapshots are missing.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum GapReason {
-    /// A reason that this version does not know.
-    #[default]
-    Unknown,
-    /// The disk was full, or more was to be kept than the spool may hold, and nothing older could go.
-    NoSpace,
-    /// Writing to the disk failed.
-    DiskFailed,
-    /// The snapshot was too large for a record.
-    TooLarge,
-    /// The spool had reached its size: the oldest went.
-    Dropped,
-    /// The bytes of the snapshots were damaged.
-    Damaged,
-    /// The receiver cannot use what it was sent. Only a receiver notes this.
-    Refused,
-}
-
-impl GapReason {
-    const TABLE: [(Self, u8, &'static str); 7] = [
-        (Self::Unknown, 0, "not kept"),
-        (Self::NoSpace, 1, "no room on the device"),
-        (Self::DiskFailed, 2, "the device's disk failed"),
-        (Self::TooLarge, 3, "too large for the device's log"),
-        (Self::Dropped, 4, "dropped, the device's log was full"),
-        (Self::Damaged, 5, "damaged on the device"),
-        (Self::Refused, 6, "refused by the receiver"),
-    ];
-
-    /// Number of the reason in a gap record.
-    pub fn code(self) -> u8 {
-        Self::TABLE.iter().find(|row| row.0 == self).map_or(0, |row| row.1)
-    }
-
-    /// The reason of a number; numbers that are not known here are [`GapReason::Unknown`].
-    pub fn from_code(code: u8) -> Self {
-        Self::TABLE.iter().find(|row| row.1 == code).map_or(Self::Unknown, |row| row.0)
-    }
-
-    /// The reason in words.
-    pub fn words(self) -> &'static str {
-        Self::TABLE.iter().find(|row| row.0 == self).map_or("not kept", |row| row.2)
+cpumon_model::coded! {
+    /// Why snapshots are missing.
+    #[non_exhaustive]
+    GapReason: code words {
+        /// A reason that this version does not know.
+        #[default]
+        Unknown = 0 "not kept",
+        /// The disk was full, or more was to be kept than the spool may hold, and nothing older could go.
+        NoSpace = 1 "no room on the device",
+        /// Writing to the disk failed.
+        DiskFailed = 2 "the device's disk failed",
+        /// The snapshot was too large for a record.
+        TooLarge = 3 "too large for the device's log",
+        /// The spool had reached its size: the oldest went.
+        Dropped = 4 "dropped, the device's log was full",
+        /// The bytes of the snapshots were damaged.
+        Damaged = 5 "damaged on the device",
+        /// The receiver cannot use what it was sent. Only a receiver notes this.
+        Refused = 6 "refused by the receiver",
     }
 }
 
