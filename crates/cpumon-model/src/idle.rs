@@ -160,29 +160,26 @@ impl OpenWaits {
 
     /// A thread of `process` begins to wait for `reason`; nothing happens if that is [`WaitReason::NONE`].
     pub fn join(&mut self, process: ProcessKey, reason: WaitReason, place: &mut WaitPlace) {
+        self.change(process, reason, 1, place);
+    }
+
+    /// A thread that [`OpenWaits::join`]ed waits no longer, or ended.
+    pub fn leave(&mut self, process: ProcessKey, reason: WaitReason, mut place: WaitPlace) {
+        self.change(process, reason, -1, &mut place);
+    }
+
+    fn change(&mut self, process: ProcessKey, reason: WaitReason, more: i32, place: &mut WaitPlace) {
         if !reason.is_some() {
             return;
         }
         let group = WaitGroup { process, reason };
         match self.find(group, place) {
-            Some(at) => self.groups[at].threads = self.groups[at].threads.saturating_add(1),
-            None => self.buffers.changes.push((group, 1)),
-        }
-    }
-
-    /// A thread that [`OpenWaits::join`]ed waits no longer, or ended.
-    pub fn leave(&mut self, process: ProcessKey, reason: WaitReason, mut place: WaitPlace) {
-        if !reason.is_some() {
-            return;
-        }
-        let group = WaitGroup { process, reason };
-        match self.find(group, &mut place) {
             Some(at) => {
                 let threads = &mut self.groups[at].threads;
-                *threads = threads.saturating_sub(1);
+                *threads = threads.saturating_add_signed(more);
                 self.has_empty |= *threads == 0;
             }
-            None => self.buffers.changes.push((group, -1)),
+            None => self.buffers.changes.push((group, more)),
         }
     }
 
