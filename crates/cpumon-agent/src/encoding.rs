@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cpumon_model::HostInfo;
+use cpumon_model::{HostInfo, counted};
 use cpumon_wire::encrypted::{Encryptor, Exhausted, OVERHEAD_BYTES};
 use cpumon_wire::v1::{SetEncoder, SetReport};
 use cpumon_wire::v2::{EncodeReport, Encoder, EncoderOptions};
@@ -84,19 +84,16 @@ impl Encoding {
 
     /// Reports, as text, the values that did not fit into datagrams so far; `None` if all did.
     pub fn misfits(&self) -> Option<String> {
-        let counts = match self {
-            Self::V1 { totals, .. } => [
+        let words = match self {
+            Self::V1 { totals, .. } => counted([
                 (totals.idle_threads_dropped, "idle threads left out"),
                 (totals.processes_split, "processes split"),
                 (totals.names_cut, "names cut"),
-            ],
+            ]),
             Self::V2 { totals, .. } => {
-                // The zero only makes both arrays equally long; counts of zero are filtered out below.
-                [(totals.texts_cut, "texts cut"), (totals.rows_lost, "rows lost"), (0, "")]
+                counted([(totals.texts_cut, "texts cut"), (totals.rows_lost, "rows lost")])
             }
         };
-        let words: Vec<String> =
-            counts.iter().filter(|row| row.0 > 0).map(|row| format!("{} {}", row.0, row.1)).collect();
         (!words.is_empty()).then(|| words.join(", "))
     }
 

@@ -11,7 +11,7 @@ use clap::Args;
 use cpumon_collect::parse_interval;
 use cpumon_link::discovery::{FoundReceiver, Ignored, Search, SearchOptions, groups, search};
 use cpumon_link::tls::{Code, Token, ask, enroll, fingerprint};
-use cpumon_model::{HostInfo, escape};
+use cpumon_model::{HostInfo, counted, escape};
 
 use crate::error::{DiscoverError, EnrollError};
 use crate::platform::{STATE_HELP, default_state_dir};
@@ -223,16 +223,11 @@ pub(crate) fn describe(search: &Search) -> String {
 }
 
 fn ignored(ignored: &Ignored) -> String {
-    let counts = [
+    let shown = counted([
         (ignored.malformed, "malformed"),
         (ignored.stale, "to another question"),
         (ignored.too_many, "too many"),
-    ];
-    let shown: Vec<String> = counts
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"))
-        .collect();
+    ]);
     if shown.is_empty() { String::new() } else { format!("ignored answers: {}\n", shown.join(", ")) }
 }
 

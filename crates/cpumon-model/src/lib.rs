@@ -78,5 +78,5 @@ pub use snapshot::{
     ExitSample, Moment, Probes, ProcessInfo, ProcessSample, Snapshot, SourceHealth, SourceKind, TaskState,
     ThreadSample,
 };
-pub use text::{Escaped, Utc, escape, with_causes, with_separators};
+pub use text::{Escaped, Utc, counted, escape, with_causes, with_separators};
 pub use wait::{WaitReason, syscall_name, syscall_number, wait_in_words, wait_words};

@@ -18,6 +18,11 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
+/// The counts that are not zero, each with its name: `3 malformed`.
+pub fn counted<'a>(counts: impl IntoIterator<Item = (u64, &'a str)>) -> Vec<String> {
+    counts.into_iter().filter(|one| one.0 > 0).map(|(count, name)| format!("{count} {name}")).collect()
+}
+
 /// A text whose numbers have separators: `(49,000 others)`. What may hold other digits, such as a name, does not belong in it.
 pub fn with_separators(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use anyhow::Context;
 use cpumon_export::Format;
-use cpumon_model::{HostStatus, LossCounts, escape};
+use cpumon_model::{HostStatus, LossCounts, counted, escape};
 use cpumon_query::fields::{Field, decimal, name_text};
 use cpumon_query::fleet::HostOrder;
 use cpumon_query::status;
@@ -341,8 +341,7 @@ fn show_loss(counts: &LossCounts, over_limit: u64) -> [String; 2] {
         (counts.store_dropped, "not stored"),
         (over_limit, "datagrams over its source's limit"),
     ];
-    let shown: Vec<String> =
-        named.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}")).collect();
+    let shown = counted(named);
     if shown.is_empty() {
         return ["none"; 2].map(str::to_owned);
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use cpumon_link::spool::SpoolReader;
-use cpumon_model::{HostId, HostStatus, Interval, Trust, escape};
+use cpumon_model::{HostId, HostStatus, Interval, Trust, counted, escape};
 use cpumon_store::{BootSpan, Gap, Put, Reader, SourcePosition, StoreOptions, Writer, legacy};
 use cpumon_wire::spool::{self, SegmentHeader};
 
@@ -222,17 +222,13 @@ impl<'a> Import<'a> {
             lines.push(format!("and {} more gaps", more + 1));
         }
         lines.extend(reading.refused.describe());
-        for (count, what) in [
+        lines.extend(counted([
             (report.damaged, "damaged parts were skipped"),
             (
                 report.tail_bytes,
                 "bytes of an unfinished snapshot at the end: the agent was killed, or is still writing",
             ),
-        ] {
-            if count > 0 {
-                lines.push(format!("{count} {what}"));
-            }
-        }
+        ]));
         lines
     }
 }

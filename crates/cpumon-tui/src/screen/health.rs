@@ -3,7 +3,7 @@
 
 use cpumon_model::{
     CgroupInterval, CgroupNames, Fields, GroupLimits, Interval, LossCounts, Pressure, SourceHealth,
-    SourceKind, Throttle, Trust,
+    SourceKind, Throttle, Trust, counted,
 };
 
 use crate::app::App;
@@ -148,8 +148,7 @@ pub(crate) fn losses(
     is_meant: impl Fn(LossKind) -> bool,
 ) -> Vec<String> {
     let meant = LOSSES.iter().filter(|one| is_meant(one.kind));
-    let counts = meant.map(|one| ((one.count)(loss, health), one.name));
-    counts.filter(|row| row.0 > 0).map(|(count, name)| format!("{count} {name}")).collect()
+    counted(meant.map(|one| ((one.count)(loss, health), one.name)))
 }
 
 /// Most terminal columns of a group's name in the header.
