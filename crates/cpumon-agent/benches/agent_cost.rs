@@ -8,16 +8,16 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::UdpSocket;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use std::{env, fs, hint, io, thread};
 
-use cpumon_agent::{Agent, ConnectionSettings, RecordingSettings, SamplerOptions, Settings, enroll_here};
+use cpumon_agent::{Agent, ConnectionSettings, SamplerOptions, Settings, enroll_here};
 use cpumon_collect::{SourceChoice, SourceOptions};
 use cpumon_link::Target;
-use cpumon_link::spool::{SpoolOptions, SyncPolicy};
+use cpumon_link::spool::SpoolOptions;
 use cpumon_receiver::enrolment::Authority;
 use cpumon_receiver::{Frontend, Plan, Receiver, TlsPlan};
 use cpumon_store::StoreOptions;
@@ -192,16 +192,8 @@ fn stream(way: &str, dir: &Path) -> Outcome<ConnectionSettings> {
     let token = Authority::open(Path::new(&env::var("BENCH_IDENTITY")?))?
         .make_token(Duration::from_mins(1), &cpumon_receiver::enrolment::TokenScope::default())?;
     enroll_here(&address, &token, &state, (way == UNACKED).then_some(UNACKED))?;
-    let spool = (way != "tls").then(|| log_settings(dir.join("spool")));
+    let spool = (way != "tls").then(|| SpoolOptions::new(dir.join("spool")));
     Ok(ConnectionSettings { receivers: vec![address], state, spool, ask: Vec::new() })
-}
-
-fn log_settings(dir: PathBuf) -> RecordingSettings {
-    RecordingSettings {
-        dir,
-        max_bytes: SpoolOptions::DEFAULT_BYTES,
-        sync: SyncPolicy::Every(SpoolOptions::DEFAULT_EVERY),
-    }
 }
 
 fn cpu_time() -> Duration {
@@ -214,7 +206,7 @@ fn cpu_time() -> Duration {
 fn measure_agent(way: &str, source: &str, seconds: usize) -> Outcome<()> {
     let dir = tempfile::tempdir()?;
     let secure = matches!(way, "tls" | "spool" | "unacked").then(|| stream(way, dir.path())).transpose()?;
-    let log = (way == "log").then(|| log_settings(dir.path().join("log")));
+    let log = (way == "log").then(|| SpoolOptions::new(dir.path().join("log")));
     let sink = UdpSocket::bind("127.0.0.1:0")?;
     let options = SourceOptions {
         choice: source.parse::<SourceChoice>()?,

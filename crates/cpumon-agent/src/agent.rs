@@ -88,12 +88,10 @@ impl Agent {
             dir: wanted.dir.clone(),
             requests: flight.requests(),
         });
-        let connect = |wanted| {
-            Connection::open(wanted, sampler.info(), agent_start, settings.interval(), files.clone())
-        };
+        let connect = |wanted| Connection::open(wanted, sampler.info(), agent_start, files.clone());
         let connection = settings.connection.as_ref().map(connect).transpose();
         let connection = connection.map_err(AgentError::PrepareConnection)?;
-        let record = |wanted| Recorder::open(wanted, sampler.info(), agent_start, settings.interval());
+        let record = |wanted| Recorder::open(wanted, sampler.info(), agent_start);
         let recorder = settings.recording.as_ref().map(record).transpose().map_err(AgentError::Record)?;
         let keys = settings.group_key.as_deref().map(group::read_keys).transpose();
         let keys = keys.map_err(AgentError::GroupKeys)?;
@@ -262,10 +260,10 @@ impl Agent {
             let agent_start = new_agent_start();
             self.encoding = Encoding::new(&self.settings, agent_start, encryptor(self.group.as_ref())?);
             if let Some(connection) = &mut self.connection {
-                connection.restart(agent_start);
+                connection.encoding.restart(agent_start);
             }
             if let Some(recorder) = &mut self.recorder {
-                recorder.restart(agent_start);
+                recorder.encoding.restart(agent_start);
             }
         }
         if let Some(sender) = &mut self.sender {
@@ -312,8 +310,8 @@ impl Agent {
     /// those of the recording or of the TLS connection.
     pub fn threads_sent(&self) -> (u64, u64) {
         match (&self.sender, &self.recorder, &self.connection) {
-            (None, Some(recorder), _) => recorder.threads_recorded(),
-            (None, None, Some(connection)) => connection.threads_sent(),
+            (None, Some(recorder), _) => recorder.encoding.threads,
+            (None, None, Some(connection)) => connection.encoding.threads,
             _ => self.encoding.threads_sent(),
         }
     }

@@ -12,15 +12,13 @@ use cpumon_link::tls::{
 };
 use cpumon_link::{Backlog, RamBacklog};
 use cpumon_model::HostInfo;
-use cpumon_wire::Datagrams;
 use cpumon_wire::spool::Origin;
-use cpumon_wire::v2::Encoder;
 
 use crate::error::ConnectionError;
 use crate::process::in_domain;
-use crate::recorder::{DAY, describe_directory, encoder};
+use crate::recorder::{DAY, LosslessEncoding, describe_directory};
 use crate::sampler::SamplerStep;
-use crate::settings::{ConnectionSettings, RecordingSettings};
+use crate::settings::ConnectionSettings;
 
 /// Memory for snapshots that wait for a receiver, bytes.
 pub(crate) const RAM_BYTES: usize = 4 << 20;
@@ -91,13 +89,9 @@ struct UplinkParts {
 pub(crate) struct Connection {
     ready: Option<UplinkParts>,
     uplink: Option<Uplink>,
-    encoder: Encoder,
-    datagrams: Datagrams,
-    misfits: u64,
-    /// In the last snapshot's frames because they ran, and for another reason.
-    threads: (u64, u64),
+    pub encoding: LosslessEncoding,
     receivers: String,
-    spool: Option<RecordingSettings>,
+    spool: Option<SpoolOptions>,
 }
 
 impl Connection {
@@ -106,7 +100,6 @@ impl Connection {
         settings: &ConnectionSettings,
         info: &HostInfo,
         agent_start: u64,
-        interval: Duration,
         attachments: Option<AttachmentOptions>,
     ) -> Result<Self, ConnectionError> {
         let receiver = |address: &String| {
@@ -129,7 +122,7 @@ impl Connection {
             attachments,
         };
         let backlog: Box<dyn Backlog> = match &settings.spool {
-            Some(spool) => Box::new(open_spool(spool, info, interval)?),
+            Some(spool) => Box::new(open_spool(spool, info)?),
             None => Box::new(RamBacklog::new(random()?, RAM_BYTES)),
         };
         Ok(Self {
@@ -139,10 +132,7 @@ impl Connection {
                 backlog,
             }),
             uplink: None,
-            encoder: encoder(agent_start),
-            datagrams: Datagrams::new(),
-            misfits: 0,
-            threads: (0, 0),
+            encoding: LosslessEncoding::new(agent_start),
             receivers: addresses.join(", "),
             spool: settings.spool.clone(),
         })
@@ -160,11 +150,6 @@ impl Connection {
             }
             None => format!("{receivers} over TLS; unacknowledged snapshots wait in memory"),
         }
-    }
-
-    /// Starts a new encoding: after a change of source, counters restart from another base.
-    pub(crate) fn restart(&mut self, agent_start: u64) {
-        self.encoder = encoder(agent_start);
     }
 
     /// Starts the uplink thread if it does not run yet. Returns the sandbox of the thread as text.
@@ -186,20 +171,9 @@ impl Connection {
         self.start()?;
         let Some(uplink) = &self.uplink else { return Ok(ConnectionTotals::default()) };
         // A receiver that knows nothing must begin at a full snapshot, so the backlog needs one now and then.
-        if uplink.wants_full() {
-            self.encoder.begin_again();
-        }
-        let is_full = self.encoder.is_next_full();
-        let report = self.encoder.encode(info, step.snapshot, step.interval, &mut self.datagrams);
-        self.misfits += report.texts_cut + report.rows_lost;
-        self.threads = (report.changed_threads, report.refreshed_threads);
-        uplink.append(is_full, step.snapshot.end.wall_ns, &self.datagrams);
+        let is_full = self.encoding.encode(info, step, uplink.wants_full());
+        uplink.append(is_full, step.snapshot.end.wall_ns, &self.encoding.datagrams);
         Ok(self.totals(uplink))
-    }
-
-    /// Threads in the last snapshot's frames because they ran, and threads in them for another reason.
-    pub(crate) fn threads_sent(&self) -> (u64, u64) {
-        self.threads
     }
 
     /// Waits up to five seconds for the last acknowledgements.
@@ -215,7 +189,7 @@ impl Connection {
 
     fn totals(&self, uplink: &Uplink) -> ConnectionTotals {
         let is_on_disk = self.spool.is_some();
-        ConnectionTotals { uplink: uplink.status(), misfits: self.misfits, is_on_disk }
+        ConnectionTotals { uplink: uplink.status(), misfits: self.encoding.misfits, is_on_disk }
     }
 }
 
@@ -248,21 +222,11 @@ fn allowed_paths(
     }
 }
 
-fn open_spool(
-    settings: &RecordingSettings,
-    info: &HostInfo,
-    interval: Duration,
-) -> Result<Spool, SpoolError> {
-    let options = SpoolOptions {
-        dir: settings.dir.clone(),
-        max_bytes: settings.max_bytes,
-        sync: settings.sync,
-        interval,
-    };
-    let spool = Spool::open_backlog(&options, Origin { host: info.host, boot: info.boot })?;
+fn open_spool(options: &SpoolOptions, info: &HostInfo) -> Result<Spool, SpoolError> {
+    let spool = Spool::open_backlog(options, Origin { host: info.host, boot: info.boot })?;
     let waiting = spool.counts().waiting;
     if waiting > 0 {
-        log::info!("{waiting} snapshots of an earlier run wait in {}", settings.dir.display());
+        log::info!("{waiting} snapshots of an earlier run wait in {}", options.dir.display());
     }
     Ok(spool)
 }

@@ -54,7 +54,7 @@ pub use recorder::RecordingTotals;
 pub use recording::{RecordingOutput, SwitchRecording, trace_header};
 pub use report::AgentTotals;
 pub use sampler::{Sampler, SamplerOptions, SamplerStep};
-pub use settings::{ConnectionSettings, RecordingSettings, Settings};
+pub use settings::{ConnectionSettings, Settings};
 pub use values::{
     To, is_flag, parse_receiver_address, size, variable_of, whole_number, with_old_variable, with_variables,
     with_yes_and_no, without_unset_variable,

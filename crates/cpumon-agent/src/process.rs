@@ -3,7 +3,7 @@
 //! could not read the names of other programs from one. The slim binary and `cpumon` use it.
 
 use std::error::Error;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use cpumon_collect::{AllowedPaths, Calls, confine_calls, confine_files};
-use cpumon_model::escape;
+use cpumon_model::{escape, with_causes};
 
 use crate::error::AgentError;
 use crate::platform::catch_stop;
@@ -92,15 +92,8 @@ pub struct Chain<'a>(pub &'a (dyn Error + 'static));
 
 impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut line = self.0.to_string();
-        let mut cause = self.0.source();
-        while let Some(error) = cause {
-            // Writing to a String cannot fail.
-            let _ = write!(line, ": {error}");
-            cause = error.source();
-        }
         // Line breaks are part of our own messages; only the text between them is escaped.
-        let lines: Vec<String> = line.lines().map(|line| escape(line).to_string()).collect();
+        let lines: Vec<String> = with_causes(self.0).lines().map(|line| escape(line).to_string()).collect();
         f.write_str(&lines.join("\n"))
     }
 }

@@ -8,10 +8,9 @@ use cpumon_link::spool::{Spool, SpoolError, SpoolOptions, SpoolStatus, SyncPolic
 use cpumon_model::HostInfo;
 use cpumon_wire::Datagrams;
 use cpumon_wire::spool::Origin;
-use cpumon_wire::v2::{EncodeReport, Encoder, EncoderOptions};
+use cpumon_wire::v2::{Encoder, EncoderOptions};
 
 use crate::sampler::SamplerStep;
-use crate::settings::RecordingSettings;
 
 /// Longest frame in a recording, bytes. Long frames need few headers.
 const MAX_FRAME_BYTES: usize = 65_000;
@@ -58,7 +57,7 @@ impl RecordingTotals {
 }
 
 /// Directory, largest size and write policy, for the start line.
-pub(crate) fn describe_directory(settings: &RecordingSettings) -> String {
+pub(crate) fn describe_directory(settings: &SpoolOptions) -> String {
     let when = match settings.sync {
         SyncPolicy::Always => "after each snapshot".to_owned(),
         SyncPolicy::Every(every) => format!("every {every:?}"),
@@ -67,77 +66,43 @@ pub(crate) fn describe_directory(settings: &RecordingSettings) -> String {
     format!("{}, at most {:.1} MB, written {when}", settings.dir.display(), settings.max_bytes as f64 / 1e6)
 }
 
-pub(crate) struct Recorder {
-    spool: Spool,
+/// Encodes steps as a lossless sequence of snapshots, in which each change is sent once: a recording, or what waits for a connection.
+pub(crate) struct LosslessEncoding {
     encoder: Encoder,
-    datagrams: Datagrams,
-    misfits: u64,
-    report: EncodeReport,
+    /// The frames of the last step.
+    pub datagrams: Datagrams,
+    /// Texts cut and rows left out because they fit no frame.
+    pub misfits: u64,
+    /// Threads in the last snapshot's frames because they ran, and threads in them for another reason.
+    pub threads: (u64, u64),
 }
 
-impl Recorder {
-    /// Opens the directory and appends to an existing recording. `agent_start` identifies this start of the agent.
-    pub(crate) fn open(
-        settings: &RecordingSettings,
-        info: &HostInfo,
-        agent_start: u64,
-        interval: Duration,
-    ) -> Result<Self, SpoolError> {
-        let options = SpoolOptions {
-            dir: settings.dir.clone(),
-            max_bytes: settings.max_bytes,
-            sync: settings.sync,
-            interval,
-        };
-        let spool = Spool::open(&options, Origin { host: info.host, boot: info.boot })?;
-        let status = spool.status();
-        if status.cut_bytes > 0 {
-            log::warn!(
-                "the recording was not closed: {} bytes of an unfinished snapshot are cut off",
-                status.cut_bytes
-            );
-        }
-        Ok(Self {
-            spool,
-            encoder: encoder(agent_start),
-            datagrams: Datagrams::new(),
-            misfits: 0,
-            report: EncodeReport::default(),
-        })
+impl LosslessEncoding {
+    /// `agent_start` identifies this start of the agent.
+    pub(crate) fn new(agent_start: u64) -> Self {
+        let (datagrams, misfits, threads) = (Datagrams::new(), 0, (0, 0));
+        Self { encoder: encoder(agent_start), datagrams, misfits, threads }
     }
 
-    /// Starts a new encoding: after a change of source, counters restart from another base.
+    /// Starts again: after a change of source, counters restart from another base.
     pub(crate) fn restart(&mut self, agent_start: u64) {
         self.encoder = encoder(agent_start);
     }
 
-    pub(crate) fn record(&mut self, info: &HostInfo, step: &SamplerStep<'_>) -> RecordingTotals {
-        // A segment must be readable alone: the ones before it may be deleted when the recording is full.
-        if self.spool.wants_full() {
+    /// Encodes a step. Returns whether it has every task, as with `wants_full`.
+    pub(crate) fn encode(&mut self, info: &HostInfo, step: &SamplerStep<'_>, wants_full: bool) -> bool {
+        if wants_full {
             self.encoder.begin_again();
         }
         let is_full = self.encoder.is_next_full();
         let report = self.encoder.encode(info, step.snapshot, step.interval, &mut self.datagrams);
         self.misfits += report.texts_cut + report.rows_lost;
-        self.report = report;
-        // The spool counts the snapshots that it could not append.
-        let _ = self.spool.append(step.snapshot.end.wall_ns, is_full, self.datagrams.as_slice());
-        RecordingTotals { spool: self.spool.status().clone(), misfits: self.misfits }
-    }
-
-    /// Threads in the last snapshot's frames because they ran, and threads in them for another reason.
-    pub(crate) fn threads_recorded(&self) -> (u64, u64) {
-        (self.report.changed_threads, self.report.refreshed_threads)
-    }
-
-    /// Writes the snapshots that still wait, and returns the final counts.
-    pub(crate) fn finish(self) -> RecordingTotals {
-        RecordingTotals { spool: self.spool.close(), misfits: self.misfits }
+        self.threads = (report.changed_threads, report.refreshed_threads);
+        is_full
     }
 }
 
-/// An encoder for a lossless sequence of snapshots, in which each change is sent once.
-pub(crate) fn encoder(agent_start: u64) -> Encoder {
+fn encoder(agent_start: u64) -> Encoder {
     Encoder::new(EncoderOptions {
         max_datagram: MAX_FRAME_BYTES,
         // The default repeats the full snapshot, because a datagram may be lost. Here nothing is lost.
@@ -146,6 +111,43 @@ pub(crate) fn encoder(agent_start: u64) -> Encoder {
         is_lossless: true,
         ..EncoderOptions::default()
     })
+}
+
+pub(crate) struct Recorder {
+    spool: Spool,
+    pub encoding: LosslessEncoding,
+}
+
+impl Recorder {
+    /// Opens the directory and appends to an existing recording. `agent_start` identifies this start of the agent.
+    pub(crate) fn open(
+        options: &SpoolOptions,
+        info: &HostInfo,
+        agent_start: u64,
+    ) -> Result<Self, SpoolError> {
+        let spool = Spool::open(options, Origin { host: info.host, boot: info.boot })?;
+        let status = spool.status();
+        if status.cut_bytes > 0 {
+            log::warn!(
+                "the recording was not closed: {} bytes of an unfinished snapshot are cut off",
+                status.cut_bytes
+            );
+        }
+        Ok(Self { spool, encoding: LosslessEncoding::new(agent_start) })
+    }
+
+    pub(crate) fn record(&mut self, info: &HostInfo, step: &SamplerStep<'_>) -> RecordingTotals {
+        // A segment must be readable alone: the ones before it may be deleted when the recording is full.
+        let is_full = self.encoding.encode(info, step, self.spool.wants_full());
+        // The spool counts the snapshots that it could not append.
+        let _ = self.spool.append(step.snapshot.end.wall_ns, is_full, self.encoding.datagrams.as_slice());
+        RecordingTotals { spool: self.spool.status().clone(), misfits: self.encoding.misfits }
+    }
+
+    /// Writes the snapshots that still wait, and returns the final counts.
+    pub(crate) fn finish(self) -> RecordingTotals {
+        RecordingTotals { spool: self.spool.close(), misfits: self.encoding.misfits }
+    }
 }
 
 #[cfg(test)]

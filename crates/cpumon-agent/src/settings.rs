@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cpumon_collect::SourceOptions;
 use cpumon_link::discovery::groups;
-use cpumon_link::spool::SyncPolicy;
+use cpumon_link::spool::{SpoolOptions, SyncPolicy};
 use cpumon_link::{DEFAULT_PORT, Target};
 
 use crate::args::{AgentArgs, SpoolSync};
@@ -36,7 +36,7 @@ pub struct Settings {
     pub count: Option<u64>,
     /// Receivers to connect to by TLS; `None`: no connection.
     pub connection: Option<ConnectionSettings>,
-    pub recording: Option<RecordingSettings>,
+    pub recording: Option<SpoolOptions>,
     /// The last seconds of context switches; `None`: they are not recorded.
     pub flight: Option<FlightSettings>,
 }
@@ -49,18 +49,9 @@ pub struct ConnectionSettings {
     /// Directory of this machine's identities.
     pub state: PathBuf,
     /// Directory in which snapshots wait; `None`: in memory.
-    pub spool: Option<RecordingSettings>,
+    pub spool: Option<SpoolOptions>,
     /// Subnets to search for a receiver whose address has changed; empty: no search.
     pub ask: Vec<Target>,
-}
-
-/// A directory of snapshots: a recording or a spool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecordingSettings {
-    pub dir: PathBuf,
-    /// Largest size in bytes; the oldest segments are deleted first.
-    pub max_bytes: u64,
-    pub sync: SyncPolicy,
 }
 
 impl From<&AgentArgs> for Settings {
@@ -78,17 +69,17 @@ impl From<&AgentArgs> for Settings {
             ..SourceOptions::default()
         };
         Self {
-            sampler: SamplerOptions { source, hostname: args.host_name.clone(), max_cpu: args.max_cpu },
             to: targets(args),
-            connection: connection(args),
+            connection: connection(args, source.interval),
             v1: args.v1,
             group_key: args.group_key.clone(),
             pace: args.v1.then_some(V1_PACE),
             max_datagram: args.max_datagram.map(usize::from),
             refresh: args.refresh,
             count: args.count,
-            recording: args.record.clone().map(|dir| directory(dir, args)),
+            recording: args.record.clone().map(|dir| directory(dir, args, source.interval)),
             flight: flight(args),
+            sampler: SamplerOptions { source, hostname: args.host_name.clone(), max_cpu: args.max_cpu },
         }
     }
 }
@@ -99,13 +90,14 @@ fn flight(args: &AgentArgs) -> Option<FlightSettings> {
     Some(FlightSettings { disk, ..settings })
 }
 
-fn directory(dir: PathBuf, args: &AgentArgs) -> RecordingSettings {
+/// A directory of snapshots, a recording or a spool, of which one is made every `interval`.
+fn directory(dir: PathBuf, args: &AgentArgs, interval: Duration) -> SpoolOptions {
     let sync = match args.spool_sync {
         SpoolSync::Interval => SyncPolicy::Every(args.spool_interval),
         SpoolSync::Always => SyncPolicy::Always,
         SpoolSync::Exit => SyncPolicy::AtEnd,
     };
-    RecordingSettings { dir, max_bytes: args.spool_bytes, sync }
+    SpoolOptions { dir, max_bytes: args.spool_bytes, sync, interval }
 }
 
 impl Settings {
@@ -137,7 +129,7 @@ fn targets(args: &AgentArgs) -> Vec<Target> {
     targets
 }
 
-fn connection(args: &AgentArgs) -> Option<ConnectionSettings> {
+fn connection(args: &AgentArgs, interval: Duration) -> Option<ConnectionSettings> {
     let receivers: Vec<String> = args
         .to
         .iter()
@@ -147,7 +139,7 @@ fn connection(args: &AgentArgs) -> Option<ConnectionSettings> {
         })
         .collect();
     let state = || args.state.clone().unwrap_or_else(default_state_dir);
-    let spool = args.spool.clone().map(|dir| directory(dir, args));
+    let spool = args.spool.clone().map(|dir| directory(dir, args, interval));
     let ask = if args.no_discovery { Vec::new() } else { groups(&args.interfaces) };
     let is_wanted = !receivers.is_empty() || args.to.contains(&To::Enrolled);
     is_wanted.then(|| ConnectionSettings { receivers, state: state(), spool, ask })
@@ -155,8 +147,6 @@ fn connection(args: &AgentArgs) -> Option<ConnectionSettings> {
 
 #[cfg(test)]
 mod tests {
-    use cpumon_link::spool::SpoolOptions;
-
     use clap::{Args, Command, FromArgMatches};
 
     use super::*;
@@ -185,12 +175,7 @@ mod tests {
         assert_eq!(shown("--record d --to 10.0.0.1"), ["10.0.0.1:3001"]);
         assert_eq!(shown("--record d --broadcast"), ["broadcast port 3001"]);
         let recording = |arguments: &str| settings(arguments).recording.unwrap();
-        let usual = RecordingSettings {
-            dir: "d".into(),
-            max_bytes: SpoolOptions::DEFAULT_BYTES,
-            sync: SyncPolicy::Every(SpoolOptions::DEFAULT_EVERY),
-        };
-        assert_eq!(recording("--record d"), usual);
+        assert_eq!(recording("--record d"), SpoolOptions::new("d".into()));
         assert_eq!(recording("--record d --spool-sync always --spool-bytes 1MB").sync, SyncPolicy::Always);
         assert_eq!(recording("--record d --spool-sync exit").sync, SyncPolicy::AtEnd);
         assert_eq!(

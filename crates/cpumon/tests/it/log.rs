@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use cpumon_agent::{Agent, RecordingSettings, Sampler, SamplerOptions, Settings};
+use cpumon_agent::{Agent, Sampler, SamplerOptions, Settings};
 use cpumon_collect::SourceOptions;
-use cpumon_link::spool::SyncPolicy;
+use cpumon_link::spool::{SpoolOptions, SyncPolicy};
 use cpumon_model::{BootId, HostInfo, SourceKind};
 use cpumon_store::{Query, Reader};
 
@@ -45,7 +45,12 @@ fn recorder() {
         count: None,
         connection: None,
         flight: None,
-        recording: Some(RecordingSettings { dir: dir.into(), max_bytes: number("TEST_BYTES"), sync }),
+        recording: Some(SpoolOptions {
+            dir: dir.into(),
+            max_bytes: number("TEST_BYTES"),
+            sync,
+            interval: INTERVAL,
+        }),
     };
     let mut agent = Agent::with_sampler(sampler, &settings).unwrap();
     // It ends when it is killed, and not much later by itself.

@@ -10,11 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use cpumon_agent::{
-    Agent, ConnectionSettings, RecordingSettings, Sampler, SamplerOptions, Settings, Signals,
-};
+use cpumon_agent::{Agent, ConnectionSettings, Sampler, SamplerOptions, Settings, Signals};
 use cpumon_collect::{CollectError, Source, SourceOptions};
-use cpumon_link::spool::SyncPolicy;
+use cpumon_link::spool::{SpoolOptions, SyncPolicy};
 use cpumon_link::tls::enroll;
 use cpumon_model::{
     BootId, Counters, HostId, HostInfo, Moment, ProcessKey, ProcessSample, Snapshot, SourceKind, ThreadKey,
@@ -88,10 +86,11 @@ fn agent() {
     let info = HostInfo { host, boot, hostname: format!("device-{id}").into(), ..HostInfo::default() };
     let made_ns = Arc::new(AtomicU64::new(0));
     let steady = Box::new(Steady { host, boot, pass: 0, made_ns: Arc::clone(&made_ns) });
-    let spool = RecordingSettings {
+    let spool = SpoolOptions {
         dir: dir.join("spool"),
         max_bytes: number("TEST_BYTES"),
         sync: SyncPolicy::Always,
+        interval: INTERVAL,
     };
     let receivers = vec![std::env::var("TEST_RECEIVER").unwrap()];
     let settings = Settings {
