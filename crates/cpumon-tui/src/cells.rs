@@ -1,5 +1,5 @@
-//! [`Cells`]: the text of each cell, for the grid and for batch mode, and [`limits_of`], the CPU limit of a row. No data
-//! is `-`, which is not `0.0`; [`cpumon_model::IntervalView`] decides which values are no data.
+//! [`Cells`]: the text of each cell, for the grid and for batch mode. No data is `-`, which is not `0.0`;
+//! [`cpumon_model::IntervalView`] decides which values are no data.
 
 use cpumon_model::{
     CgroupInterval, ColumnId, CpuLimit, Fields, Flags, Format, GroupLimits, Interval, IntervalView, Life,
@@ -19,7 +19,7 @@ pub(crate) struct Cells<'a> {
     pub interval: &'a Interval,
     pub view: &'a View,
     pub theme: Theme,
-    values: IntervalView<'a>,
+    pub values: IntervalView<'a>,
     limits: LimitFinder<'a>,
     seen: Option<&'a RunTotals>,
 }
@@ -99,7 +99,10 @@ impl<'a> Cells<'a> {
 
     /// The CPU limit of its control groups; `None`: not known.
     pub(crate) fn limits(&self, item: &Item<'_>) -> Option<GroupLimits> {
-        limits_of(&self.limits, self.interval, item)
+        match item {
+            Item::Group(group) => self.limits.of(group.rows(self.interval).map(|row| &*row.info.cgroup)),
+            _ => self.limits.of([&*item.process(self.interval)?.info.cgroup]),
+        }
     }
 
     /// A cell of [`IS_OF_LIMITS`]. A row without a limit was not throttled.
@@ -292,18 +295,6 @@ const IS_OF_LIMITS: [ColumnId; 5] = [
     ColumnId::ThrottledNs,
     ColumnId::PressureSomeNs,
 ];
-
-/// Limits of a row's control groups; `None` if not known.
-pub(crate) fn limits_of(
-    finder: &LimitFinder<'_>,
-    interval: &Interval,
-    item: &Item<'_>,
-) -> Option<GroupLimits> {
-    match item {
-        Item::Group(group) => finder.of(group.rows(interval).map(|row| &*row.info.cgroup)),
-        _ => finder.of([&*item.process(interval)?.info.cgroup]),
-    }
-}
 
 /// A limit as a cell, in CPUs: empty without one. `None`: not known.
 fn limit_text(limits: Option<GroupLimits>) -> Option<String> {

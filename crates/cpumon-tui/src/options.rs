@@ -8,7 +8,7 @@ use cpumon_query::GroupBy;
 
 use crate::columns::SortColumn;
 use crate::feed::{FeedError, NoMoment, TimeWords};
-use crate::view::{Layout, UserFilter, View};
+use crate::view::{GROUPINGS, Layout, UserFilter, View};
 
 #[derive(Clone, Debug, Default)]
 pub struct RowOptions {
@@ -30,16 +30,16 @@ pub struct RowOptions {
 impl RowOptions {
     /// The view that a user asked for at the start.
     pub(crate) fn view(&self) -> View {
-        let usual = View::default();
         View {
             threads: self.threads,
             pids: self.pids.iter().copied().collect(),
-            sort: self.sort.map_or(usual.sort, SortColumn::col),
+            sort: self.sort.map(SortColumn::col).unwrap_or_default(),
             limit: self.limit,
             hide_idle: self.active,
             user: self.user.clone(),
             filter: self.filter.to_ascii_lowercase(),
-            ..usual
+            group_by: GROUPINGS[0],
+            ..View::default()
         }
     }
 }

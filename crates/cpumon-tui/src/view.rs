@@ -91,7 +91,7 @@ impl Unit {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key that turns something on and off")]
 pub(crate) struct View {
     pub layout: Layout,
@@ -125,31 +125,6 @@ pub(crate) struct View {
     pub has_limits: bool,
 }
 
-impl Default for View {
-    fn default() -> Self {
-        Self {
-            layout: Layout::List,
-            threads: false,
-            sort: Col::Cpu,
-            reversed: false,
-            unit: Unit::OneCpu,
-            filter: String::new(),
-            pids: HashSet::new(),
-            user: None,
-            limit: None,
-            group_by: GROUPINGS[0],
-            hide_idle: false,
-            open: HashSet::new(),
-            closed: HashSet::new(),
-            cmdline: false,
-            wait_names: false,
-            per_cpu: false,
-            known: Fields::empty(),
-            has_limits: false,
-        }
-    }
-}
-
 impl View {
     /// Threads stand alone, sorted among each other, without rows of processes.
     pub(crate) fn is_flat_threads(&self) -> bool {
@@ -166,7 +141,7 @@ impl View {
 /// the highest ones), least terminal columns in a line of batch mode, whether small values naturally come first.
 macro_rules! columns {
     ($($(#[$meta:meta])* $col:ident: $id:literal, $width:literal, $rank:literal, $batch:expr, $is_rising:literal;)*) => {
-        #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+        #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
         pub(crate) enum Col {
             $($(#[$meta])* $col,)*
         }
@@ -223,6 +198,7 @@ columns! {
     State: "state", 1, 4, Some(1), true;
     Nice: "nice", 3, 22, Some(3), true;
     LastCpu: "last_cpu", 5, 21, Some(4), true;
+    #[default]
     Cpu: "cpu", 6, 1, Some(6), false;
     User100: "user", 6, 9, Some(6), false;
     System100: "system", 6, 10, Some(6), false;

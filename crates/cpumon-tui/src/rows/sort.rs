@@ -3,26 +3,21 @@
 
 use std::cmp::Reverse;
 
-use cpumon_model::{
-    ColumnId, CpuLimit, DelayHistogram, DelayOf, Delta, Interval, IntervalView, Kind, LimitFinder,
-    ProcessInterval, SchedDelta, ThreadInterval, WaitReason,
-};
+use cpumon_model::{ColumnId, CpuLimit, Delta, Interval, Kind, SchedDelta, WaitReason};
 
-use crate::cells::limits_of;
+use crate::cells::Cells;
 use crate::history::RunTotals;
-use crate::rows::{Item, RowGroup, group_delays, main_thread, thread_name};
+use crate::rows::{Item, RowGroup, main_thread, thread_name};
+use crate::theme::Theme;
 use crate::view::{Col, View};
 
 pub(crate) struct Sorter<'a> {
-    interval: &'a Interval,
-    values: IntervalView<'a>,
+    cells: Cells<'a>,
     seen: &'a RunTotals,
-    limits: LimitFinder<'a>,
     col: Col,
     /// What that is measured by.
     measured: Option<ColumnId>,
     is_rising: bool,
-    has_wait_names: bool,
 }
 
 /// Sort key of a row.
@@ -33,29 +28,24 @@ enum SortKey {
 }
 
 impl<'a> Sorter<'a> {
-    pub(crate) fn new(interval: &'a Interval, view: &View, seen: &'a RunTotals) -> Self {
-        let limits = LimitFinder::new(interval);
+    pub(crate) fn new(interval: &'a Interval, view: &'a View, seen: &'a RunTotals) -> Self {
         let source = view.sort.shared().source;
         Self {
-            interval,
-            values: IntervalView::new("", interval),
+            cells: Cells::new(interval, view, Theme { color: false, ascii: true }, None),
             seen,
-            limits,
             col: view.sort,
             measured: source.filter(|id| id.column().is_measured_of_tasks()),
             is_rising: view.is_rising(),
-            has_wait_names: view.wait_names,
         }
     }
 
     pub(crate) fn processes(&self, places: &mut [u32]) {
-        let row = |at: u32| self.interval.processes.get(at as usize);
-        self.sort(places, |at| row(at).map_or(SortKey::Number(0), |row| self.process(row)));
+        self.sort(places, |at| Some(Item::Process(self.cells.interval.processes.get(at as usize)?)));
     }
 
     /// A process's value in the sort column; `None` where that column cannot be added up.
     pub(crate) fn measured_of(&self, place: u32) -> Option<i64> {
-        let row = self.interval.processes.get(place as usize)?;
+        let row = self.cells.interval.processes.get(place as usize)?;
         let can_add = self.col == Col::Switches
             || self
                 .measured
@@ -65,24 +55,15 @@ impl<'a> Sorter<'a> {
 
     /// Sorts indices by the sums at these indices.
     pub(crate) fn by_sums(&self, places: &mut [u32], sums: &[i64]) {
-        self.sort(places, |at| SortKey::Number(sums.get(at as usize).copied().unwrap_or(0)));
+        self.sort_by(places, |at| SortKey::Number(sums.get(at as usize).copied().unwrap_or(0)));
     }
 
     pub(crate) fn threads(&self, places: &mut [u32]) {
-        let row = |at: u32| self.interval.threads.get(at as usize);
-        self.sort(places, |at| row(at).map_or(SortKey::Number(0), |row| self.thread(row)));
+        self.sort(places, |at| Some(Item::Thread(self.cells.interval.threads.get(at as usize)?)));
     }
 
     pub(crate) fn groups(&self, groups: &mut [RowGroup]) {
-        let value = |group: &RowGroup| match self.col {
-            Col::Threads => SortKey::Number(i64::from(group.thread_rows)),
-            Col::Seen => SortKey::Number(self.seen.run_ns(self.interval, &Item::Group(group))),
-            Col::Name | Col::Container | Col::User => SortKey::Text(group.name.to_lowercase()),
-            Col::Wait => SortKey::Text(self.longest_wait(&group.sched)),
-            Col::DelayP99 => p99(Some(&group_delays(self.interval, group)), &group.sched),
-            Col::Limit | Col::Throttled => self.limits(&Item::Group(group)),
-            _ => SortKey::Number(self.measured(&group.delta, &group.sched)),
-        };
+        let value = |group: &RowGroup| self.key(&Item::Group(group));
         if self.is_rising {
             // The sort is stable: groups of equal value stay in the order of their first process.
             groups.sort_by_cached_key(value);
@@ -91,8 +72,12 @@ impl<'a> Sorter<'a> {
         }
     }
 
+    fn sort<'r>(&self, places: &mut [u32], item: impl Fn(u32) -> Option<Item<'r>>) {
+        self.sort_by(places, |at| item(at).map_or(SortKey::Number(0), |item| self.key(&item)));
+    }
+
     /// Most sort values are numbers and cost nothing to compare, so they are kept beside the places.
-    fn sort(&self, places: &mut [u32], value: impl Fn(u32) -> SortKey) {
+    fn sort_by(&self, places: &mut [u32], value: impl Fn(u32) -> SortKey) {
         if self.is_rising {
             places.sort_by_cached_key(|&at| (value(at), at));
         } else {
@@ -101,89 +86,75 @@ impl<'a> Sorter<'a> {
         }
     }
 
+    fn key(&self, item: &Item<'_>) -> SortKey {
+        let interval = self.cells.interval;
+        let owner = || item.process(interval);
+        SortKey::Number(match (self.col, item) {
+            (Col::Name | Col::Container | Col::User, Item::Group(group)) => {
+                return SortKey::Text(group.name.to_lowercase());
+            }
+            (Col::Name, Item::Process(row)) => return SortKey::Text(row.info.name.to_lowercase()),
+            (Col::Name, Item::Thread(row)) => {
+                return SortKey::Text(thread_name(interval, row).to_lowercase());
+            }
+            (Col::Container, _) => {
+                return SortKey::Text(owner().map_or(String::new(), |row| row.info.container.to_lowercase()));
+            }
+            (Col::Wait, _) => return SortKey::Text(self.longest_wait(item.sched())),
+            (Col::User, _) => owner().map_or(i64::MAX, |row| i64::from(row.info.uid)),
+            (Col::Threads, Item::Group(group)) => i64::from(group.thread_rows),
+            (Col::Threads, Item::Process(row)) => i64::from(row.thread_rows),
+            (Col::Threads, Item::Thread(_)) => 1,
+            (Col::Seen, _) => self.seen.run_ns(interval, item),
+            // Rows without any come last.
+            (Col::DelayP99, _) => self.cells.int(item, ColumnId::RunDelayP99Ns).unwrap_or(-1),
+            (Col::Limit | Col::Throttled, _) => self.limits(item),
+            (Col::Id | Col::Owner, Item::Process(row)) => i64::from(row.key.pid),
+            (Col::Id, Item::Thread(row)) => i64::from(row.key.tid),
+            (Col::Owner, Item::Thread(row)) => i64::from(row.process.pid),
+            (Col::State | Col::Nice | Col::LastCpu, Item::Process(row)) => {
+                let main = main_thread(interval, row);
+                return main.map_or(SortKey::Number(i64::MAX), |main| self.key(&Item::Thread(main)));
+            }
+            (Col::State, Item::Thread(row)) => i64::from(row.state.0),
+            (Col::Nice, Item::Thread(row)) => i64::from(row.nice),
+            (Col::LastCpu, Item::Thread(row)) => i64::from(row.last_cpu),
+            _ => self.measured(item.delta(), item.sched()),
+        })
+    }
+
     /// The tightest limit comes first, then rows without one; unknown throttled time comes last.
-    fn limits(&self, item: &Item<'_>) -> SortKey {
-        let limits = limits_of(&self.limits, self.interval, item);
-        SortKey::Number(if self.col == Col::Limit {
+    fn limits(&self, item: &Item<'_>) -> i64 {
+        let limits = self.cells.limits(item);
+        if self.col == Col::Limit {
             let code =
                 limits.map(|limits| limits.limit).filter(|limit| limit.is_limited()).map(CpuLimit::code);
             code.map_or(i64::MAX, |code| i64::try_from(code).unwrap_or(i64::MAX))
         } else {
             let throttle = limits.and_then(|limits| limits.throttle);
             throttle.map_or(-1, |one| i64::try_from(one.throttled_ns).unwrap_or(i64::MAX))
-        })
+        }
     }
 
     fn measured(&self, delta: &Delta, sched: &SchedDelta) -> i64 {
         if self.col == Col::Switches {
             return delta.voluntary_switches.saturating_add(delta.involuntary_switches);
         }
-        self.values.weight(delta, sched, self.measured.unwrap_or(ColumnId::RunNs))
+        self.cells.values.weight(delta, sched, self.measured.unwrap_or(ColumnId::RunNs))
     }
 
     /// The longest wait reason as it is shown, so that reasons of one meaning follow each other; rows that were not blocked come last.
     fn longest_wait(&self, sched: &SchedDelta) -> String {
         let text = |(reason, _): (WaitReason, u64)| {
-            if self.has_wait_names { reason.name() } else { reason.words_and_name() }
+            if self.cells.view.wait_names { reason.name() } else { reason.words_and_name() }
         };
         sched.waits.longest().map_or("~".into(), |longest| text(longest).into_owned())
     }
-
-    fn process(&self, row: &ProcessInterval) -> SortKey {
-        SortKey::Number(match self.col {
-            Col::Id | Col::Owner => i64::from(row.key.pid),
-            Col::User => i64::from(row.info.uid),
-            Col::Threads => i64::from(row.thread_rows),
-            Col::Seen => self.seen.run_ns(self.interval, &Item::Process(row)),
-            Col::Container => return SortKey::Text(row.info.container.to_lowercase()),
-            Col::Name => return SortKey::Text(row.info.name.to_lowercase()),
-            Col::State | Col::Nice | Col::LastCpu => {
-                return main_thread(self.interval, row)
-                    .map_or(SortKey::Number(i64::MAX), |row| self.thread(row));
-            }
-            Col::Wait => return SortKey::Text(self.longest_wait(&row.sched)),
-            Col::DelayP99 => return p99(self.interval.delays_of(DelayOf::Process(row.key)), &row.sched),
-            Col::Limit | Col::Throttled => return self.limits(&Item::Process(row)),
-            _ => self.measured(&row.delta, &row.sched),
-        })
-    }
-
-    fn thread(&self, row: &ThreadInterval) -> SortKey {
-        let owner = || self.interval.process(row.process);
-        SortKey::Number(match self.col {
-            Col::Id => i64::from(row.key.tid),
-            Col::Owner => i64::from(row.process.pid),
-            Col::State => i64::from(row.state.0),
-            Col::Nice => i64::from(row.nice),
-            Col::LastCpu => i64::from(row.last_cpu),
-            Col::User => owner().map_or(i64::MAX, |process| i64::from(process.info.uid)),
-            Col::Threads => 1,
-            Col::Seen => self.seen.run_ns(self.interval, &Item::Thread(row)),
-            Col::Container => {
-                return SortKey::Text(
-                    owner().map_or(String::new(), |process| process.info.container.to_lowercase()),
-                );
-            }
-            Col::Name => return SortKey::Text(thread_name(self.interval, row).to_lowercase()),
-            Col::Wait => return SortKey::Text(self.longest_wait(&row.sched)),
-            Col::DelayP99 => {
-                return p99(self.interval.delays_of(DelayOf::Thread(row.process, row.key)), &row.sched);
-            }
-            Col::Limit | Col::Throttled => return self.limits(&Item::Thread(row)),
-            _ => self.measured(&row.delta, &row.sched),
-        })
-    }
-}
-
-/// 99th percentile of the run delays; rows without any come last.
-fn p99(delays: Option<&DelayHistogram>, sched: &SchedDelta) -> SortKey {
-    let ns = delays.and_then(|delays| delays.percentile_ns(99, sched.longest_ns()));
-    SortKey::Number(ns.map_or(-1, |ns| i64::try_from(ns).unwrap_or(i64::MAX)))
 }
 
 #[cfg(test)]
 mod tests {
-    use cpumon_model::ProcessKey;
+    use cpumon_model::{ProcessInterval, ProcessKey};
 
     use super::*;
 
