@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cpumon_model::{HostId, HostStatus, Interval, escape};
+use cpumon_model::{HostId, Interval, escape};
 use cpumon_query::status;
 use cpumon_query::{QueryError, Seek, Shown, TraceSources};
 use cpumon_web::{LONG_POLL, api};
@@ -149,23 +149,14 @@ impl Client {
         path: &str,
         query: &[(&str, impl AsRef<str>)],
     ) -> Result<Option<(T, usize)>, ClientError> {
-        let Some((url, body)) = self.bytes(path, query)? else { return Ok(None) };
+        let (url, response) = self.get(path, query)?;
+        let Some((url, body)) = self.body(url, response)? else { return Ok(None) };
         // The error names the field that it does not understand, a text of the answer's own.
         let not_a_receiver = |error: serde_json::Error| ClientError::NotAReceiver {
             url,
             reason: escape(&error.to_string()).to_string(),
         };
         serde_json::from_slice(&body).map(|answer| Some((answer, body.len()))).map_err(not_a_receiver)
-    }
-
-    /// Returns the address and the answer. `None`: 204, nothing new.
-    fn bytes(
-        &self,
-        path: &str,
-        query: &[(&str, impl AsRef<str>)],
-    ) -> Result<Option<(String, Vec<u8>)>, ClientError> {
-        let (url, response) = self.get(path, query)?;
-        self.body(url, response)
     }
 
     fn get(
@@ -190,12 +181,16 @@ impl Client {
             return Ok(Download { body: response.into_body().into_reader(), silence: self.silence });
         }
         self.body(url, response)?;
-        Err(self.wrong(path, "an empty answer"))
+        Err(self.empty(path))
     }
 
     /// The error for an answer that is not of a receiver.
     fn wrong(&self, path: &str, reason: impl Into<String>) -> ClientError {
         ClientError::NotAReceiver { url: format!("{}{path}", self.base), reason: reason.into() }
+    }
+
+    fn empty(&self, path: &str) -> ClientError {
+        self.wrong(path, "an empty answer")
     }
 
     fn unreachable(&self, error: &ureq::Error) -> ClientError {
@@ -248,7 +243,7 @@ impl Client {
         path: &str,
         query: &[(&str, impl AsRef<str>)],
     ) -> Result<T, ClientError> {
-        self.ask(path, query)?.ok_or_else(|| self.wrong(path, "an empty answer"))
+        self.ask(path, query)?.ok_or_else(|| self.empty(path))
     }
 
     /// The receiver's own state, its hosts included.
@@ -256,17 +251,11 @@ impl Client {
         self.must(STATUS, NOTHING)
     }
 
-    /// Every host that reported since the receiver started, by name, and the receiver's clock, ns since the UNIX epoch.
-    pub fn reporting(&self) -> Result<(Vec<HostStatus>, i64), ClientError> {
-        let status = self.status()?;
-        Ok((status.hosts, status.now_wall_ns))
-    }
-
     /// The hosts as a file, as the page's download.
     pub fn fleet_file(&self, query: &[(&str, &str)]) -> Result<Vec<u8>, ClientError> {
         let path = "/api/v1/fleet/export";
-        let answer = self.bytes(path, query)?;
-        answer.map(|(_, body)| body).ok_or_else(|| self.wrong(path, "an empty answer"))
+        let (url, response) = self.get(path, query)?;
+        self.body(url, response)?.map(|(_, body)| body).ok_or_else(|| self.empty(path))
     }
 
     /// The file of a trace, which is read as it arrives.

@@ -27,7 +27,8 @@ impl KnownHosts {
 
     /// Asks for those that report. The store need not be read again: hosts are added to it as they report.
     pub fn again(self, client: &Client) -> Result<Self, ClientError> {
-        let (reporting, now_ns) = client.reporting()?;
+        let status = client.status()?;
+        let (reporting, now_ns) = (status.hosts, status.now_wall_ns);
         let ids: HashSet<HostId> = reporting.iter().map(|host| host.info.host).collect();
         // A receiver that started again has only stored those that reported before.
         let mut seen = ids.clone();

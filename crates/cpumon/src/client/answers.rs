@@ -192,17 +192,16 @@ impl Client {
         page: Page,
         rows_of: fn(&mut A) -> (usize, &mut Vec<T>),
     ) -> Result<A, ClientError> {
-        let empty = || self.wrong(path, "an empty answer");
         let mut last = None;
         let ask = |part| {
             let answer = self.ask_sized(path, &[part, parameters.to_vec()].concat())?;
-            let (answer, bytes) = answer.ok_or_else(empty)?;
+            let (answer, bytes) = answer.ok_or_else(|| self.empty(path))?;
             let (total, rows) = rows_of(last.insert(answer));
             Ok(ListPart { total, rows: std::mem::take(rows), bytes })
         };
         let too_long = || self.wrong(path, format!("a list of more than {} MB", MAX_ANSWER_BYTES >> 20));
         let (_, all) = in_parts(page, ask, too_long)?;
-        let mut whole = last.ok_or_else(empty)?;
+        let mut whole = last.ok_or_else(|| self.empty(path))?;
         *rows_of(&mut whole).1 = all;
         Ok(whole)
     }
