@@ -3,6 +3,7 @@
 
 use cpumon_model::Interval;
 use cpumon_query::report::{Report, ReportRow};
+use ratatui::crossterm::event::KeyCode;
 
 use crate::rows::{RowId, RowList};
 
@@ -22,14 +23,22 @@ pub(crate) struct GridCursor {
     pub follow: bool,
 }
 
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Move {
-    Up,
-    Down,
-    PageUp,
-    PageDown,
-    Home,
-    End,
+/// The place in a list after a key; `None` for keys that do not move.
+pub(crate) fn moved(code: KeyCode, at: usize, last: usize, page: usize) -> Option<usize> {
+    Some(match code {
+        KeyCode::Up | KeyCode::Char('k') => at.saturating_sub(1),
+        KeyCode::Down | KeyCode::Char('j') => (at + 1).min(last),
+        KeyCode::PageUp => at.saturating_sub(page),
+        KeyCode::PageDown => (at + page).min(last),
+        KeyCode::Home => 0,
+        KeyCode::End => last,
+        _ => return None,
+    })
+}
+
+/// The first row in view that has the row `at` among `height` rows, as near to `top` as can be.
+fn scrolled(top: usize, at: usize, height: usize) -> usize {
+    top.min(at).max((at + 1).saturating_sub(height.max(1)))
 }
 
 impl GridCursor {
@@ -46,22 +55,19 @@ impl GridCursor {
         self.top = self.top.min(rows.rows.len().saturating_sub(self.height.max(1)));
     }
 
-    /// Moves the selection. The first move selects the first row in view.
-    pub(crate) fn go(&mut self, step: Move, rows: &RowList, interval: &Interval) {
-        let last = rows.rows.len().saturating_sub(1);
+    /// The place of the selection after a key, in so many rows; `None` for keys that do not move. The first move is to the first row in
+    /// view.
+    pub(crate) fn moved(&self, code: KeyCode, rows: usize) -> Option<usize> {
+        let last = rows.saturating_sub(1);
         // One row of the page before stays in view.
         let page = self.height.saturating_sub(1).max(1);
-        let at = match (step, self.selected.is_some()) {
-            (Move::Home, _) => 0,
-            (Move::End, _) => last,
-            (Move::Up | Move::Down, false) => self.top,
-            (Move::Up, true) => self.at.saturating_sub(1),
+        let at = match code {
+            KeyCode::Up | KeyCode::Down | KeyCode::Char('j' | 'k') if self.selected.is_none() => self.top,
             // Where the selected task has no row, `at` is already the row that took its place.
-            (Move::Down, true) => self.at.saturating_add(usize::from(self.is_present)),
-            (Move::PageUp, _) => self.at.saturating_sub(page),
-            (Move::PageDown, _) => self.at.saturating_add(page),
+            KeyCode::Down | KeyCode::Char('j') if !self.is_present => self.at,
+            _ => moved(code, self.at, last, page)?,
         };
-        self.select(at.min(last), rows, interval);
+        Some(at.min(last))
     }
 
     /// Selects the row at a place and scrolls to it.
@@ -95,12 +101,7 @@ impl GridCursor {
     }
 
     fn scroll_to_selection(&mut self) {
-        let height = self.height.max(1);
-        if self.at < self.top {
-            self.top = self.at;
-        } else if self.at >= self.top + height {
-            self.top = self.at + 1 - height;
-        }
+        self.top = scrolled(self.top, self.at, self.height);
     }
 }
 
@@ -132,6 +133,6 @@ impl ReportScreen {
     /// Takes in how many rows are in view; the selected one stays among them.
     pub(crate) fn resize(&mut self, height: usize) {
         self.height = height;
-        self.top = self.top.min(self.at).max((self.at + 1).saturating_sub(height.max(1)));
+        self.top = scrolled(self.top, self.at, height);
     }
 }

@@ -14,7 +14,7 @@ use cpumon_query::report::{Report, ReportQuery};
 use ratatui::layout::Rect;
 
 use self::cursor::GridCursor;
-pub(crate) use self::cursor::{Move, ReportScreen};
+pub(crate) use self::cursor::{ReportScreen, moved};
 use crate::columns::ColumnPlace;
 use crate::feed::{FeedError, NoMoment, Play, Playback, TimeWords};
 use crate::history::{LossHistory, PAST_BYTES, PlotState, Recent, RunHistory, RunTotals};

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use cpumon_model::{Interval, Trust};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::app::{App, Clock, CommandPart, Move, Pane, Prompt, Request, ScreenMode};
+use crate::app::{App, Clock, CommandPart, Pane, Prompt, Request, ScreenMode};
 use crate::columns::choose;
 use crate::export::csv;
 use crate::feed::Play;
@@ -67,23 +67,18 @@ impl App {
     }
 
     fn on_move_key(&mut self, code: KeyCode) -> bool {
-        let step = match code {
-            KeyCode::Up | KeyCode::Char('k') => Move::Up,
-            KeyCode::Down | KeyCode::Char('j') => Move::Down,
-            KeyCode::PageUp => Move::PageUp,
-            KeyCode::PageDown => Move::PageDown,
-            KeyCode::Home => Move::Home,
-            KeyCode::End => Move::End,
+        match code {
             KeyCode::Enter => return self.fold(None),
             KeyCode::Right => return self.fold(Some(true)),
             KeyCode::Left => return self.fold(Some(false)),
             KeyCode::Char('n') => return self.find_next(true),
             // Without a search `N` sorts by id, as in top.
             KeyCode::Char('N') if !self.search.is_empty() => return self.find_next(false),
-            _ => return false,
-        };
+            _ => {}
+        }
+        let Some(at) = self.cursor.moved(code, self.rows.rows.len()) else { return false };
         if let Some(shown) = &self.shown {
-            self.cursor.go(step, &self.rows, shown);
+            self.cursor.select(at, &self.rows, shown);
         }
         true
     }

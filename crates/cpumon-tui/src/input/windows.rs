@@ -6,7 +6,7 @@ use cpumon_query::GroupBy;
 use cpumon_query::report::{ReportQuery, ReportSort};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::app::{App, Prompt, Request, ScreenMode};
+use crate::app::{App, Prompt, Request, ScreenMode, moved};
 use crate::view::{GROUPINGS, Layout, UserFilter, UserRow, next_grouping, users_of};
 
 /// Lines that one key press skips in a list.
@@ -209,17 +209,4 @@ impl App {
         let chosen = self.hosts.get(at).filter(|_| code == KeyCode::Enter)?;
         Some(Request::Select(chosen.info.host))
     }
-}
-
-/// The place in a list after a key; `None` for keys that do not move.
-fn moved(code: KeyCode, at: usize, last: usize, page: usize) -> Option<usize> {
-    Some(match code {
-        KeyCode::Up | KeyCode::Char('k') => at.saturating_sub(1),
-        KeyCode::Down | KeyCode::Char('j') => (at + 1).min(last),
-        KeyCode::PageUp => at.saturating_sub(page),
-        KeyCode::PageDown => (at + page).min(last),
-        KeyCode::Home => 0,
-        KeyCode::End => last,
-        _ => return None,
-    })
 }
