@@ -152,14 +152,14 @@ impl Tracepoints {
         let described = self.by_id.get(&id).filter(|known| known.kind.is_new(&mut self.has_wakings));
         let Some(DescribedTracepoint { kind, fields, states }) = described else { return Ok(None) };
         let field = |at: usize| fields.get(at).copied().flatten();
-        let said = kind.read(
+        let read = kind.read(
             |at| field(at)?.number(record, order),
             |at| tid_in(field(at)?),
             |at| field(at).and_then(|field| field.text(record, order)).unwrap_or_default(),
             || common_pid.and_then(tid_in).unwrap_or(UNKNOWN),
             states,
         );
-        said.map(Some).ok_or(DamagedTracepoint)
+        read.map(Some).ok_or(DamagedTracepoint)
     }
 }
 

@@ -64,21 +64,20 @@ fn sound_table() -> impl Strategy<Value = (u8, Vec<u8>)> {
         |(kind, columns, groups, seeds)| {
             let mut grid = Grid::default();
             for (id, is_text, unit, zero_is_apart) in columns {
-                if grid.columns.iter().all(|known| known.id != id) {
-                    let kind = if is_text { ColumnKind::Text } else { ColumnKind::Folded };
-                    grid.columns.push(ColumnDescription { id, kind, prefix: 7, min: 1, zero_is_apart, unit });
-                }
+                let kind = if is_text { ColumnKind::Text } else { ColumnKind::Folded };
+                // One that is there already stays.
+                let _ =
+                    grid.add_column(ColumnDescription { id, kind, prefix: 7, min: 1, zero_is_apart, unit });
             }
             grid.groups = groups.min(grid.columns.len());
             for row in seeds.chunks_exact(grid.columns.len()) {
-                for (column, &seed) in grid.columns.clone().iter().zip(row) {
-                    let value = if column.kind == ColumnKind::Text {
+                for (planned, &seed) in grid.columns.clone().iter().zip(row) {
+                    let value = if planned.column.kind == ColumnKind::Text {
                         let text = &b"abcdefghij"[..usize::try_from(seed % 10).unwrap()];
                         grid.put_text(text, grid.rows(), 0).unwrap()
                     } else {
                         // Often the same, seldom far away.
-                        let unit = crate::v2::columns::UNITS[column.unit];
-                        (seed >> (seed % 40 + 20)) / unit * unit
+                        (seed >> (seed % 40 + 20)) / planned.unit * planned.unit
                     };
                     grid.values.push(value);
                 }
@@ -168,7 +167,8 @@ fn threads(first: u64, count: u64) -> Vec<u8> {
         unit: 0,
     };
     let folded = ColumnDescription { kind: ColumnKind::Prefixed, prefix: 7, ..column(3, 0) };
-    let mut grid = Grid { columns: vec![column(1, 1), folded, column(6, 40)], groups: 1, ..Grid::default() };
+    let mut grid = Grid { groups: 1, ..Grid::default() };
+    [column(1, 1), folded, column(6, 40)].into_iter().try_for_each(|one| grid.add_column(one)).unwrap();
     for at in 0..count {
         grid.values.extend([1, first + at, (first + at) * 1_000]);
     }

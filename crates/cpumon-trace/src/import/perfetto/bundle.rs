@@ -158,8 +158,8 @@ impl Bundles {
         // A field that is missing is 0.
         let number = |at: usize| numbers.get(at).map(|(_, field)| event.number(*field));
         let text = |at: usize| numbers.get(at).map_or(&[][..], |(_, field)| event.text(*field));
-        let said = tracepoint.read(number, |at| number(at).map(tid_of), text, || current, self.states);
-        said.map(|kind| Some((at_ns, kind))).ok_or(DamagedTracepoint)
+        let read = tracepoint.read(number, |at| number(at).map(tid_of), text, || current, self.states);
+        read.map(|kind| Some((at_ns, kind))).ok_or(DamagedTracepoint)
     }
 }
 
