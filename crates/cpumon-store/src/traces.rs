@@ -34,13 +34,25 @@ pub struct TraceRecord {
     #[cfg_attr(feature = "json", serde(rename = "at_ns", with = "nanos"), schema(value_type = nanos::Nanos))]
     pub wall_ns: i64,
     /// Its first moment.
-    #[cfg_attr(feature = "json", serde(rename = "first_ns", with = "nanos"), schema(value_type = nanos::Nanos))]
+    #[cfg_attr(
+        feature = "json",
+        serde(rename = "first_ns", with = "nanos"),
+        schema(value_type = nanos::Nanos)
+    )]
     pub first_wall_ns: i64,
     /// Its last moment.
-    #[cfg_attr(feature = "json", serde(rename = "last_ns", with = "nanos"), schema(value_type = nanos::Nanos))]
+    #[cfg_attr(
+        feature = "json",
+        serde(rename = "last_ns", with = "nanos"),
+        schema(value_type = nanos::Nanos)
+    )]
     pub last_wall_ns: i64,
     /// When it was received, by the receiver's clock.
-    #[cfg_attr(feature = "json", serde(rename = "received_ns", with = "nanos"), schema(value_type = nanos::Nanos))]
+    #[cfg_attr(
+        feature = "json",
+        serde(rename = "received_ns", with = "nanos"),
+        schema(value_type = nanos::Nanos)
+    )]
     pub received_wall_ns: i64,
     /// Why it was written, as the device says: a rule of `--flight-when`, `request`, `SIGUSR1`, or `recorded by a user`.
     pub reason: String,

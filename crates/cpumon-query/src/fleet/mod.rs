@@ -350,6 +350,9 @@ pub(crate) fn known_first<T>(
 
 /// Whether each word of `search` is part of what a host is called or of how it is doing.
 fn matches(host: &FleetHost, search: &str) -> bool {
+    if search.is_empty() {
+        return true;
+    }
     let status = &host.status;
     let top = host.glance.as_ref().and_then(|glance| glance.top.first());
     let id = status.info.host.to_string();

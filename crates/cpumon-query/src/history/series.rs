@@ -47,7 +47,7 @@ impl ColumnLine {
     /// `None`: there is no data.
     fn finish(&self, with_extremes: bool) -> Option<SeriesColumn> {
         let known = |points: &Points| (!points.is_empty()).then(|| points.finish());
-        let extreme = |points: &Points| known(points).filter(|_| with_extremes);
+        let extreme = |points: &Points| if with_extremes { known(points) } else { None };
         let column = SeriesColumn { sum: known(&self.sum), min: extreme(&self.min), max: extreme(&self.max) };
         (column != SeriesColumn::default()).then_some(column)
     }

@@ -21,10 +21,18 @@ pub struct Damage {
     /// The host.
     pub host: HostId,
     /// End of the first interval in it, ns since the epoch on the host's time line.
-    #[cfg_attr(feature = "json", serde(rename = "first_end_ns", with = "nanos"), schema(value_type = nanos::Nanos))]
+    #[cfg_attr(
+        feature = "json",
+        serde(rename = "first_end_ns", with = "nanos"),
+        schema(value_type = nanos::Nanos)
+    )]
     pub first_end_wall_ns: i64,
     /// End of the last one.
-    #[cfg_attr(feature = "json", serde(rename = "last_end_ns", with = "nanos"), schema(value_type = nanos::Nanos))]
+    #[cfg_attr(
+        feature = "json",
+        serde(rename = "last_end_ns", with = "nanos"),
+        schema(value_type = nanos::Nanos)
+    )]
     pub last_end_wall_ns: i64,
     /// Intervals in it; `None`: not known.
     pub intervals: Option<u64>,

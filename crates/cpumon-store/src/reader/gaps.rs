@@ -16,7 +16,11 @@ use crate::rows::{HostRow, all_rows, signed};
 #[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema))]
 pub struct Gap {
     /// Start, ns since the epoch, on the time line of the host's intervals.
-    #[cfg_attr(feature = "json", serde(rename = "begin_ns", with = "nanos"), schema(value_type = nanos::Nanos))]
+    #[cfg_attr(
+        feature = "json",
+        serde(rename = "begin_ns", with = "nanos"),
+        schema(value_type = nanos::Nanos)
+    )]
     pub begin_wall_ns: i64,
     /// End, on the same time line.
     #[cfg_attr(feature = "json", serde(rename = "end_ns", with = "nanos"), schema(value_type = nanos::Nanos))]

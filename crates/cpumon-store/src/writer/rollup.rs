@@ -94,7 +94,8 @@ impl Rollup {
         let ledger = ledger_lines(row);
         // The highest share in one interval, because a mean over an hour hides a second in which all CPUs were busy.
         let busy_ns = ledger[1..5].iter().fold(0_i64, |sum, line| sum.saturating_add(*line));
-        let busy_ppm = rate(busy_ns, ledger[0], 1_000_000);
+        // Lines may be negative: devices have sent such times.
+        let busy_ppm = rate(busy_ns, ledger[0], 1_000_000).max(0);
         let run_delay_ns = known.contains(Fields::RUN_DELAY).then(|| delays.fold(0, i64::saturating_add));
         let first = [1, covered_ns].into_iter().chain(ledger).chain([busy_ppm]).map(Some);
         let mut numbers = first.chain([run_delay_ns, blocked_ns]).chain(queue);

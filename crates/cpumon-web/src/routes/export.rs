@@ -161,7 +161,7 @@ impl Wanted {
         if self.interval_ns == Some(0) {
             return Err(bad("interval_ns=0 is no interval."));
         }
-        let legacy = self.legacy.as_deref().map(|year| year.parse::<LegacyYear>());
+        let legacy = self.legacy.as_deref().map(str::parse::<LegacyYear>);
         let legacy = legacy.transpose().map_err(|error| bad(error.to_string()))?;
         // The original's layouts are texts with separators, whatever the format.
         let format = if legacy.is_some() { Format::Csv } else { choice(self.format.as_deref())? };
