@@ -17,6 +17,7 @@ use crate::split::{Split, settle};
 pub(super) const MAX_THREADS: usize = 1 << 16;
 /// Processes that are followed at one time.
 const MAX_PROCESSES: usize = 1 << 16;
+
 #[derive(Clone, Debug)]
 pub(super) struct ThreadLife {
     pub(super) task: TraceTask,

@@ -37,6 +37,7 @@ const SWITCH: &[(&str, usize)] =
 const WAKING: &[(&str, usize)] = &[("pid", 2), ("comm", 1), ("target_cpu", 5)];
 const FORK: &[(&str, usize)] = &[("child_pid", 4), ("child_comm", 3), ("parent_pid", 2)];
 const NEW_TASK: &[(&str, usize)] = &[("pid", 1), ("comm", 2), ("clone_flags", 3)];
+
 /// The tracepoints that are read, the most frequent ones first.
 pub(super) static TRACEPOINTS: [KnownTracepoint; 13] = [
     ("sched_switch", 4, TracepointKind::Switch, SWITCH),

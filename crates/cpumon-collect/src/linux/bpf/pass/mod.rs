@@ -397,7 +397,7 @@ mod tests {
 
     fn known(tid: u32, missed: u16) -> TaskRecord {
         let counters = Counters { run_ns: 7, ..Counters::default() };
-        TaskRecord { tid, missed, counters, ..TaskRecord::default() }
+        TaskRecord { counters, tid, missed, ..TaskRecord::default() }
     }
 
     #[test]

@@ -35,6 +35,7 @@ macro_rules! same_layout {
         const _: () = {
             assert!(size_of::<$name>() == $size && 0 $(+ size_of::<$type>())+ == $size);
             $(assert!(offset_of!($name, $field) == $at);)+
+            $(let _: fn(&$name) -> &$type = |value| &value.$field;)+
         };
     };
 }
@@ -45,6 +46,7 @@ macro_rules! layouts {
     ($($name:ident = $size:literal { $($at:literal $field:ident: $type:ty,)+ })+) => {
         $(
             #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+            #[allow(clippy::struct_field_names, reason = "of some structs all fields are times")]
             #[repr(C)]
             pub(crate) struct $name {
                 $(pub(crate) $field: $type,)+
@@ -79,6 +81,14 @@ pub(crate) const EXEC_NAME_BYTES: usize = 120;
 
 /// [`TaskRecord`] without its times, as the iterator sends it for a thread that has none.
 pub(crate) const PLAIN_RECORD_BYTES: usize = offset_of!(TaskRecord, times);
+
+// Where only the begin of one is read or written, it is this.
+const _: () = {
+    assert!(offset_of!(ControlPage, cut_ns) == 0 && offset_of!(DelayPage, round) == 0);
+    assert!(offset_of!(ExitEvent, kind) == 0 && offset_of!(ExecEvent, kind) == 0);
+    assert!(offset_of!(ScriptEvent, exec) == 0 && offset_of!(GroupHeader, kind) == 0);
+    assert!(PLAIN_RECORD_BYTES + size_of::<ThreadTimes>() == size_of::<TaskRecord>());
+};
 
 /// A value whose bytes are all 0.
 pub(crate) fn zeroed<T: Plain>() -> T {
