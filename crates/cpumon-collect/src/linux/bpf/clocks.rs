@@ -50,7 +50,7 @@ impl ClockReader {
     pub fn read(&mut self, into: &mut Vec<ClockReading>) -> Result<(), CollectError> {
         let cut = self.control.begin_cut();
         // Against an empty pass: without `PassControl::keep` the probe sends every thread in full.
-        let oddities = self.iterator.read(&PassRecords::default(), &[], &mut self.records);
+        let oddities = self.iterator.read(&PassRecords::default(), &[], u64::MAX, &mut self.records);
         self.control.end();
         oddities?;
         into.clear();

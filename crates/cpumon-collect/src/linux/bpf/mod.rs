@@ -220,7 +220,7 @@ impl BpfSource {
             self.control.begin();
         }
         // Against an empty pass: until `PassControl::keep` the probe sends every thread in full.
-        let read = self.iterator.read(&PassRecords::default(), &[], &mut self.records);
+        let read = self.iterator.read(&PassRecords::default(), &[], u64::MAX, &mut self.records);
         self.control.end();
         read?;
         Ok(())
@@ -287,7 +287,9 @@ impl BpfSource {
         };
         // Read at the cut: threads that end later belong to the next interval.
         let mut lost = self.watch.is_some().then(|| self.read_lost(into));
-        let read = self.read_all(into);
+        // Where the switches are watched, a thread that began after the cut belongs to the next interval.
+        let until_ns = if self.watch.is_some() { cut.boot_ns } else { u64::MAX };
+        let read = self.read_all(until_ns, into);
         // After a failed pass too: otherwise every thread that ends until the next pass would leave a copy.
         self.control.end();
         let oddities = read?;
@@ -305,8 +307,7 @@ impl BpfSource {
         self.malformed += u64::from(oddities.malformed > 0);
         into.health.malformed = self.malformed + malformed + self.cpus.malformed();
         if let Some(watch) = &mut self.watch {
-            let records = self.records.records_mut();
-            watch.settle(cut, self.merger.before(), records, &mut self.events, oddities, into);
+            watch.settle(cut, self.merger.before(), &mut self.records, &mut self.events, oddities, into);
             // All counters are as of the cut; the distance of the two moments is the length of the pass.
             (into.begin, into.end) = (cut.before(end.mono_ns.saturating_sub(begin.mono_ns)), cut);
         } else {
@@ -315,10 +316,11 @@ impl BpfSource {
         Ok(Observed { from_ns: cut.boot_ns, lost, oddities })
     }
 
-    fn read_all(&mut self, into: &mut Snapshot) -> Result<Oddities, CollectError> {
+    fn read_all(&mut self, until_ns: u64, into: &mut Snapshot) -> Result<Oddities, CollectError> {
         // They have no cut: the nearer to its instant, the better.
         self.hidden.read();
-        let oddities = self.iterator.read(self.merger.before(), self.hidden.threads(), &mut self.records)?;
+        let (before, hidden) = (self.merger.before(), self.hidden.threads());
+        let oddities = self.iterator.read(before, hidden, until_ns, &mut self.records)?;
         self.cpus.read(&mut into.cpus)?;
         Ok(oddities)
     }

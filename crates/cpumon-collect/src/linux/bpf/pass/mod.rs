@@ -72,8 +72,9 @@ impl PassRecords {
         self.records.get_mut(at)
     }
 
-    pub(crate) fn parts_mut(&mut self) -> (&mut Vec<TaskRecord>, &mut Vec<RecordPlace>) {
-        (&mut self.records, &mut self.places)
+    /// The records to change, except for their identities.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut TaskRecord> {
+        self.records.iter_mut()
     }
 
     /// Moves the record at `from` to an earlier index, in exchange for the record there.
@@ -156,12 +157,14 @@ impl TaskIterator {
     }
 
     /// Replaces `into` by a record for each live thread, in the kernel's order (ascending by tid). `before`: the last pass; a
-    /// thread that rested since is taken from there. `hidden`: threads that the iterator does not show, ascending. `into` holds the pass before that, or, if one failed meanwhile, anything:
-    /// then this pass sends all in full.
+    /// thread that rested since is taken from there. `hidden`: threads that the iterator does not show, ascending. A thread that began
+    /// after `until_ns` (since boot) is left out. `into` holds the pass before that, or, if one failed meanwhile, anything: then this
+    /// pass sends all in full.
     pub(crate) fn read(
         &mut self,
         before: &PassRecords,
         hidden: &[TaskRecord],
+        until_ns: u64,
         into: &mut PassRecords,
     ) -> Result<Oddities, CollectError> {
         let failed = |operation| move |error| CollectError::Bpf { operation, error };
@@ -169,6 +172,7 @@ impl TaskIterator {
             .map_err(|error| std::io::Error::other(error.to_string()))
             .map_err(failed("start the task iterator"))?;
         let mut take = Take::new(before, hidden, self.has_times, into);
+        take.until_ns = until_ns;
         loop {
             match iterator.read(&mut self.buffer) {
                 Ok(0) => return Ok(take.end()),
@@ -188,8 +192,10 @@ pub(crate) struct Take<'a> {
     /// Hidden threads that were not inserted yet.
     hidden: &'a [TaskRecord],
     has_times: bool,
+    /// Threads that began later are left out.
+    until_ns: u64,
     into: &'a mut Vec<TaskRecord>,
-    /// Places of the records taken; empty where the switches are watched, because the times of a blocked thread advance.
+    /// Places of the records taken. Where the switches are watched no age is above 0, because the times of a blocked thread advance.
     places: &'a mut Vec<RecordPlace>,
     /// Number of records in `into` from this pass; the rest is left from an earlier one.
     taken: usize,
@@ -203,11 +209,11 @@ impl<'a> Take<'a> {
         has_times: bool,
         into: &'a mut PassRecords,
     ) -> Self {
-        let (into, places) = into.parts_mut();
+        let PassRecords { records: into, places } = into;
         // Ages go on from `before`: those that `into` still has are two passes old.
         places.clear();
         let oddities = Oddities::default();
-        Self { before, passed: 0, hidden, has_times, into, places, taken: 0, oddities }
+        Self { before, passed: 0, hidden, has_times, until_ns: u64::MAX, into, places, taken: 0, oddities }
     }
 
     pub(crate) fn end(mut self) -> Oddities {
@@ -265,10 +271,11 @@ impl<'a> Take<'a> {
     }
 
     fn push_fresh(&mut self, task: TaskRecord) {
-        if !self.has_times {
+        // Its birth would lie after the snapshot's end.
+        if task.start_ns <= self.until_ns {
             self.places.push(RecordPlace { tid: task.tid, pid: task.pid, age: 0 });
+            self.push_plain(task);
         }
-        self.push_plain(task);
     }
 
     /// Repeats the record of a thread that was idle since the last pass.
@@ -281,7 +288,7 @@ impl<'a> Take<'a> {
         };
         // Its counters are unchanged, but its open wait lasts: the record is closed at the new cut.
         if self.has_times {
-            self.push(self.before[at]);
+            self.push_fresh(self.before[at]);
             return;
         }
         let place = self.before.places().get(at).copied();
@@ -323,7 +330,7 @@ impl<'a> Take<'a> {
                 0
             }
             SentKind::Times => {
-                self.push(read_plain(rest)?);
+                self.push_fresh(read_plain(rest)?);
                 size_of::<TaskRecord>()
             }
             kind @ (SentKind::Task | SentKind::Torn) => {

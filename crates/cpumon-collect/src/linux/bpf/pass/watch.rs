@@ -7,7 +7,7 @@ use super::super::merge::ReadyTotal;
 use super::super::records::{ENDED_LEADER, ExitEvent, HIDDEN, RingDrops, TaskRecord};
 use super::super::ring::{Event, INITIAL_EVENTS};
 use super::super::sched::{CpuAccounts, IrqTimes, Programs, TimesState};
-use super::Oddities;
+use super::{Oddities, PassRecords};
 use crate::{CollectError, SourceOptions};
 
 pub(crate) struct SwitchWatch {
@@ -70,18 +70,14 @@ impl SwitchWatch {
         &mut self,
         cut: Moment,
         before: &[TaskRecord],
-        records: &mut Vec<TaskRecord>,
+        records: &mut PassRecords,
         events: &mut Vec<Event>,
         oddities: Oddities,
         into: &mut Snapshot,
     ) {
-        // A thread that began after T is not part of this snapshot; its birth would lie after the snapshot's end.
-        records.retain(|task| task.start_ns <= cut.boot_ns);
         // The iterator goes by the kernel's ids: a thread that has taken over the id of its leader and has not reported its exec yet is
         // in that place under its old one. The events below are searched in this list.
-        if !events.is_empty() && !records.is_sorted_by_key(TaskRecord::key) {
-            records.sort_unstable_by_key(TaskRecord::key);
-        }
+        records.sort();
         // Before `sort_events`, which drops the copies made at the cut.
         Self::add_ended(cut, records, events);
         self.sort_events(cut, events);
@@ -156,7 +152,7 @@ impl SwitchWatch {
     }
 
     /// Adds the threads that lived at the cut and were gone when the iterator came by.
-    fn add_ended(cut: Moment, records: &mut Vec<TaskRecord>, events: &[Event]) {
+    fn add_ended(cut: Moment, records: &mut PassRecords, events: &[Event]) {
         let seen = records.len();
         for event in events {
             let Event::Cut(ended) = event else { continue };
@@ -170,16 +166,16 @@ impl SwitchWatch {
                 match iterated.binary_search_by_key(&task.key(), TaskRecord::key) {
                     // A leader that ended, of a process whose other threads live on.
                     Ok(at) if iterated.get(at).is_some_and(|other| other.has(ENDED_LEADER)) => {
-                        records[at] = task;
+                        records.records_mut()[at] = task;
                     }
                     // The iterator has read how it was at the cut.
                     Ok(_) => {}
-                    Err(_) => records.push(task),
+                    Err(_) => records.records_mut().push(task),
                 }
             }
         }
         if records.len() > seen {
-            records.sort_unstable_by_key(TaskRecord::key);
+            records.sort();
         }
     }
 
@@ -257,7 +253,7 @@ mod tests {
     #[test]
     fn who_ended_after_the_cut_is_there_as_of_it_a_leader_that_leaves_others_behind_too() {
         let seen = |tid, flags| TaskRecord { tid, pid: 5, flags, ..ran(9) };
-        let mut records = vec![seen(5, ENDED_LEADER), seen(6, 0)];
+        let mut records = PassRecords::from(vec![seen(5, ENDED_LEADER), seen(6, 0)]);
         let cut = Moment { mono_ns: 77, ..Moment::default() };
         let events = [ended(5, 3), ended(6, 4), ended(7, 5), ended(7, 5)];
         SwitchWatch::add_ended(cut, &mut records, &events);
