@@ -1,6 +1,8 @@
 //! Row ids of hosts, boots, processes and threads: found by key, or inserted where something is new. Samples name a task by
 //! one small number in place of its key and names.
 
+use std::cmp::Reverse;
+
 use cpumon_model::{BootId, HostId, HostInfo, Interval, Recent, Trust};
 use rusqlite::{Connection, Row, params};
 
@@ -12,6 +14,15 @@ type Sql<T> = rusqlite::Result<T>;
 
 /// Hosts in memory, as many as send at a time: one that is forgotten is found again, but its tasks get new rows.
 const MAX_HOSTS: usize = 16_384;
+/// Memory of the names of tasks of all hosts, bytes, where data is trusted: about 2 million tasks. Beyond it the hosts with most tasks
+/// forget those that were not used lately, then all; they get new rows.
+const TRUSTED_BYTES: usize = 256 << 20;
+/// And for data of others, who choose what tasks there are: about 100,000 tasks.
+const STRANGERS_BYTES: usize = 8 << 20;
+/// The memory is counted after so many new names, because that takes a walk over all hosts.
+const COUNT_AFTER: u64 = 16_384;
+/// Tasks that were not used for so many seconds are forgotten first.
+const UNUSED_S: u32 = 60;
 
 #[derive(Debug)]
 pub(super) struct KnownHost {
@@ -32,6 +43,8 @@ pub(super) struct Dims {
     hosts: Recent<HostId, KnownHost, Seeded>,
     infos: ByRange<Infos>,
     last: ByRange<TaskIds>,
+    /// The names that were given out when memory was last counted.
+    counted: ByRange<u64>,
     /// The block in which a process was looked up last.
     block: Option<Block<ProcessName>>,
 }
@@ -46,7 +59,8 @@ impl Dims {
             )
         })?;
         let infos = ByRange::try_new(|range| Infos::load(connection, range))?;
-        Ok(Self { hosts: Recent::new(MAX_HOSTS), infos, last, block: None })
+        let counted = ByRange::default();
+        Ok(Self { hosts: Recent::new(MAX_HOSTS), infos, last, counted, block: None })
     }
 
     pub(super) fn last_ids(&self) -> ByRange<TaskIds> {
@@ -58,17 +72,35 @@ impl Dims {
         self.infos[range].last_id
     }
 
-    pub(super) fn task_count(&self) -> usize {
-        self.hosts.values().flat_map(|host| host.tasks.iter()).map(KnownTasks::count).sum()
-    }
-
-    /// Forgets all tasks and descriptions: tasks get new rows, descriptions are found again by content.
-    pub(super) fn forget_tasks(&mut self) {
-        for range in IdRange::ALL {
-            self.forget_names(range);
+    /// Keeps the memory of names within its limit.
+    fn limit_names(&mut self, range: IdRange, used_s: u32) {
+        let given = self.last[range].process + self.last[range].thread;
+        if given - self.counted[range] < COUNT_AFTER {
+            return;
+        }
+        self.counted[range] = given;
+        let limit = match range {
+            IdRange::Trusted => TRUSTED_BYTES,
+            IdRange::Unauthenticated => STRANGERS_BYTES,
+        };
+        let hosts = self.hosts.values_mut().map(|host| &mut host.tasks[range]);
+        let mut sizes: Vec<(usize, &mut KnownTasks)> = hosts.map(|tasks| (tasks.bytes(), tasks)).collect();
+        let mut bytes: usize = sizes.iter().map(|one| one.0).sum();
+        // Hosts with few tasks keep theirs.
+        sizes.sort_unstable_by_key(|one| Reverse(one.0));
+        for (size, tasks) in sizes {
+            if bytes <= limit {
+                return;
+            }
+            tasks.forget_unused(used_s.saturating_sub(UNUSED_S));
+            if bytes - (size - tasks.bytes()) > limit {
+                *tasks = KnownTasks::default();
+            }
+            bytes -= size - tasks.bytes();
         }
     }
 
+    /// Forgets tasks and descriptions: tasks get new rows, descriptions are found again by content.
     fn forget_names(&mut self, range: IdRange) {
         self.infos[range].forget();
         for host in self.hosts.values_mut() {
@@ -162,6 +194,8 @@ impl Dims {
         now_s: i64,
     ) -> Sql<Naming<'a>> {
         let range = IdRange::of(trust);
+        let used_s = u32::try_from(now_s).unwrap_or(0);
+        self.limit_names(range, used_s);
         let Self { hosts, infos, last, .. } = self;
         let host = hosts.get_mut(&host).ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         Ok(Naming {
@@ -171,6 +205,7 @@ impl Dims {
             infos: &mut infos[range],
             last: &mut last[range],
             now_s,
+            used_s,
         })
     }
 }

@@ -41,9 +41,6 @@ use crate::Gap;
 use crate::error::{At, Result, StoreError, check_is_file};
 use crate::rows::{find_host, value};
 
-/// Tasks in memory over all hosts (about 100 bytes each); beyond it all are forgotten and get new rows.
-const MAX_TASKS: usize = 4 << 20;
-
 #[derive(Debug)]
 pub struct Writer {
     session: WriterSession,
@@ -236,9 +233,6 @@ impl Writer {
 
     fn maintain_for(&mut self, budget: Duration, times: AgeTimes) -> Result<()> {
         let begin = Instant::now();
-        if self.parts.dims.task_count() > MAX_TASKS {
-            self.parts.dims.forget_tasks();
-        }
         // Each step below is a transaction of its own: a failed one must not take intervals with it.
         self.commit()?;
         let due = Due::by_age(times.wall_ns, &self.options);

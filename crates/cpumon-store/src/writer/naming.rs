@@ -3,19 +3,16 @@
 //! description. What retention removed, these caches forget.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use cpumon_model::{
-    Comm, Interval, Life, ProcessInfo, ProcessInterval, ProcessKey, ThreadInterval, ThreadKey,
+    Comm, Interval, Life, ProcessInfo, ProcessInterval, ProcessKey, ThreadInterval, ThreadKey, bytes_of_info,
 };
 use rusqlite::{Connection, Result as Sql, ToSql, params_from_iter};
 
 use crate::names::{INFO_COLUMNS, NameRow, ProcessName, ThreadName, info_values};
 use crate::rows::{BootRow, ByRange, HostRow, IdRange, execute, find_row, first, value};
-
-/// Tasks of one host in memory; beyond it they are forgotten and get new rows.
-const MAX_TASKS_OF_A_HOST: usize = 1 << 18;
 
 /// Keys come from other machines: the hash has a new seed in each process, so that none of them can make keys collide.
 pub(crate) type Seeded = foldhash::quality::RandomState;
@@ -44,7 +41,10 @@ impl TaskIds {
 struct KnownProcess {
     id: u64,
     parent_pid: u32,
-    info: Arc<ProcessInfo>,
+    /// Hash of its description, whose texts are not held for each process: strangers choose them. Its seed is random, so two are equal
+    /// by chance only, once in 2^64.
+    info: u64,
+    used_s: u32,
 }
 
 /// A thread's row and what it was made of.
@@ -54,9 +54,10 @@ struct KnownThread {
     comm: Comm,
     nice: i8,
     priority: i16,
+    used_s: u32,
 }
 
-/// Tasks of one boot of a host whose rows are known.
+/// Tasks of one boot of a host whose rows are known, and when each was last used, seconds since the epoch.
 #[derive(Debug, Default)]
 pub(super) struct KnownTasks {
     processes: HashMap<ProcessKey, KnownProcess, Seeded>,
@@ -64,8 +65,19 @@ pub(super) struct KnownTasks {
 }
 
 impl KnownTasks {
-    pub(super) fn count(&self) -> usize {
-        self.processes.len() + self.threads.len()
+    /// Memory, bytes: places of a hash table, of which one in eight is never used, and a byte beside each.
+    pub(super) fn bytes(&self) -> usize {
+        let processes = self.processes.capacity() * (size_of::<(ProcessKey, KnownProcess)>() + 1);
+        let threads = self.threads.capacity() * (size_of::<(ThreadKey, KnownThread)>() + 1);
+        (processes + threads) / 7 * 8
+    }
+
+    /// Forgets what was not used since, and gives its memory back.
+    pub(super) fn forget_unused(&mut self, since_s: u32) {
+        self.processes.retain(|_, known| known.used_s >= since_s);
+        self.threads.retain(|_, known| known.used_s >= since_s);
+        self.processes.shrink_to_fit();
+        self.threads.shrink_to_fit();
     }
 
     pub(super) fn forget(&mut self, gone: &Gone) {
@@ -84,19 +96,20 @@ pub(crate) struct Naming<'a> {
     pub(super) last: &'a mut TaskIds,
     /// Now, seconds since the epoch on this machine's clock.
     pub(super) now_s: i64,
+    /// The same, in the length in which it is kept of each task.
+    pub(super) used_s: u32,
 }
 
 impl Naming<'_> {
     /// The row of a process. `row` is `None` where the interval has threads of it, but not the process itself.
     #[inline]
     pub(super) fn process(&mut self, key: ProcessKey, row: Option<&ProcessInterval>) -> Sql<u64> {
-        match (self.tasks.processes.get(&key), row) {
-            (Some(known), None) => Ok(known.id),
-            // Infos of one agent are mostly the same allocation, which spares comparing their texts.
-            (Some(known), Some(row))
-                if known.parent_pid == row.parent_pid
-                    && (Arc::ptr_eq(&known.info, &row.info) || known.info == row.info) =>
+        let info = row.map(|row| self.tasks.processes.hasher().hash_one(&row.info));
+        match self.tasks.processes.get_mut(&key) {
+            Some(known)
+                if row.is_none_or(|row| known.parent_pid == row.parent_pid && Some(known.info) == info) =>
             {
+                known.used_s = self.used_s;
                 Ok(known.id)
             }
             _ => self.insert_process(key, row),
@@ -120,23 +133,19 @@ impl Naming<'_> {
             is_short: row.is_some_and(|row| row.life == Life::BornEnded),
         };
         name.insert(self.connection, self.now_s)?;
-        let known = &mut self.tasks.processes;
-        // A host may invent tasks without end. All go at once: new rows are a little waste, a list of the oldest would cost
-        // at each interval.
-        if known.len() >= MAX_TASKS_OF_A_HOST {
-            known.clear();
-        }
-        known.insert(key, KnownProcess { id, parent_pid, info });
+        let info = self.tasks.processes.hasher().hash_one(&info);
+        self.tasks.processes.insert(key, KnownProcess { id, parent_pid, info, used_s: self.used_s });
         Ok(id)
     }
 
     /// The row of a thread; a new one if its name or priority changed.
     #[inline]
     pub(super) fn thread(&mut self, process_id: u64, row: &ThreadInterval) -> Sql<u64> {
-        match self.tasks.threads.get(&row.key) {
+        match self.tasks.threads.get_mut(&row.key) {
             Some(known)
                 if known.comm == row.comm && known.nice == row.nice && known.priority == row.priority =>
             {
+                known.used_s = self.used_s;
                 Ok(known.id)
             }
             _ => self.insert_thread(process_id, row),
@@ -147,21 +156,10 @@ impl Naming<'_> {
     fn insert_thread(&mut self, process_id: u64, row: &ThreadInterval) -> Sql<u64> {
         self.last.thread += 1;
         let id = self.last.thread;
-        let name = ThreadName {
-            id,
-            process_id,
-            tid: row.key.tid,
-            start_ns: row.key.start_ns,
-            comm: row.comm,
-            nice: row.nice,
-            priority: row.priority,
-        };
+        let ThreadInterval { key, comm, nice, priority, .. } = *row;
+        let name = ThreadName { id, process_id, tid: key.tid, start_ns: key.start_ns, comm, nice, priority };
         name.insert(self.connection, self.now_s)?;
-        let known = &mut self.tasks.threads;
-        if known.len() >= MAX_TASKS_OF_A_HOST {
-            known.clear();
-        }
-        known.insert(row.key, KnownThread { id, comm: row.comm, nice: row.nice, priority: row.priority });
+        self.tasks.threads.insert(key, KnownThread { id, comm, nice, priority, used_s: self.used_s });
         Ok(id)
     }
 
@@ -176,12 +174,14 @@ impl Naming<'_> {
     }
 }
 
-/// Descriptions in memory; beyond it they are looked up again.
-const MAX_INFOS: usize = 1 << 16;
+/// Memory of the descriptions of a range, bytes; beyond it they are looked up again.
+const MAX_INFO_BYTES: usize = 8 << 20;
 
 #[derive(Debug)]
 pub(super) struct Infos {
-    known: HashMap<Arc<ProcessInfo>, i64>,
+    known: HashMap<Arc<ProcessInfo>, i64, Seeded>,
+    /// Their memory.
+    bytes: usize,
     range: IdRange,
     /// Rows up to this id are not used any more: they are about to be deleted.
     after_id: i64,
@@ -193,12 +193,13 @@ impl Infos {
     pub(super) fn load(connection: &Connection, range: IdRange) -> Sql<Self> {
         let last = "SELECT coalesce(max(id), ?1) FROM process_info WHERE id > ?1 AND id <= ?2";
         let last_id = value(connection, last, [range.after(), range.last()])?;
-        Ok(Self { known: HashMap::new(), range, after_id: range.after(), last_id })
+        Ok(Self { known: HashMap::default(), bytes: 0, range, after_id: range.after(), last_id })
     }
 
     /// Forgets all but which ids are used up; they are looked up again.
     pub(super) fn forget(&mut self) {
-        self.known = HashMap::new();
+        self.known = HashMap::default();
+        self.bytes = 0;
     }
 
     /// Forgets all for good: what comes gets rows of its own, also where an equal one is still there.
@@ -237,9 +238,11 @@ impl Infos {
             execute(connection, &text, params_from_iter(values().chain(id)))?;
             self.last_id
         };
-        if self.known.len() >= MAX_INFOS {
-            self.known.clear();
+        let bytes = bytes_of_info(info);
+        if self.bytes + bytes > MAX_INFO_BYTES {
+            self.forget();
         }
+        self.bytes += bytes;
         self.known.insert(Arc::clone(info), id);
         Ok(id)
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cpumon_model::{HostInfo, Interval, Trust};
+use cpumon_model::{Delta, HostInfo, Interval, ProcessInterval, ProcessKey, Trust};
 use cpumon_store::{ProcessFilter, Query, Reader, Resolution, StoreOptions, What, Writer, sql};
 use rusqlite::Connection;
 
@@ -269,4 +269,62 @@ fn names_of_intervals_that_wait_for_compaction_stay() {
     }
     let expected: Vec<Interval> = day.iter().map(data::active).collect();
     assert_eq!(read_all(&Reader::open(&path).unwrap(), &Query::new(data::host(1).host)), expected);
+}
+
+/// Puts one second of a host, as it comes in at that second.
+fn put_second(writer: &mut Writer, info: &HostInfo, second: u32, interval: &Interval) {
+    let received_wall_ns = data::START_NS + i64::from(second) * data::SECOND_NS;
+    writer.put_received(info, Trust::Unauthenticated, None, interval, received_wall_ns).unwrap();
+}
+
+#[test]
+fn strangers_that_invent_tasks_take_the_names_of_no_small_host() {
+    const TASKS: u32 = 20_000;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let (runs, rests) = (data::host(1), data::host(2));
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    let day = |info: &HostInfo, pid, count| -> Vec<Interval> {
+        data::day(info, 3, 120, 1).iter().map(|one| with_processes(one, pid, count)).collect()
+    };
+    let (running, resting) = (day(&runs, 1, 1), day(&rests, 1, 1));
+    put_second(&mut writer, &rests, 0, &resting[0]);
+    // Twice in a row all that they invent at once, which takes more memory than the names of strangers may.
+    for second in 0..2 {
+        put_second(&mut writer, &runs, second, &running[second as usize]);
+        for number in 3..13 {
+            let stranger = data::host(number);
+            let interval = &data::day(&stranger, 3, 2, 1)[second as usize];
+            put_second(&mut writer, &stranger, second, &with_processes(interval, 1_000, TASKS));
+        }
+    }
+    put_second(&mut writer, &runs, 100, &running[100]);
+    put_second(&mut writer, &rests, 100, &resting[100]);
+    writer.commit().unwrap();
+    let rows_of = |host: u8| {
+        let of_host = format!(
+            "SELECT count(*) FROM process WHERE boot_id = (SELECT id FROM boot WHERE key = x'{}')",
+            format!("{host:02x}").repeat(16)
+        );
+        count(&path, &of_host)
+    };
+    assert_eq!((rows_of(1), rows_of(2)), (1, 1));
+    let of_strangers: Vec<i64> = (3..13).map(rows_of).collect();
+    assert!(of_strangers.iter().all(|rows| *rows >= i64::from(TASKS)), "{of_strangers:?}");
+    let most = of_strangers.iter().max();
+    assert!(
+        most > Some(&i64::from(TASKS)),
+        "none was forgotten, so the memory has no limit: {of_strangers:?}"
+    );
+}
+
+/// The interval with so many processes that ran, from this pid on, instead of its own.
+fn with_processes(interval: &Interval, first_pid: u32, count: u32) -> Interval {
+    let process = |pid| ProcessInterval {
+        key: ProcessKey { pid, start_ns: 1 },
+        delta: Delta { run_ns: 1_000, ..Delta::default() },
+        ..ProcessInterval::default()
+    };
+    let processes = (first_pid..first_pid + count).map(process).collect();
+    Interval { processes, threads: Vec::new(), process_count: count, ..interval.clone() }
 }

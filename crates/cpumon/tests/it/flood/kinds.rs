@@ -5,7 +5,7 @@ use cpumon_wire::v1::{Datagram, ProcessDatagram, ThreadEntry, encode};
 
 use crate::tables::{
     Head, cpus, delays, exits, gone, gone_in_many_columns, irqs, irqs_with_long_name, named_process,
-    named_processes, processes, processes_with_long_texts, threads, totals,
+    named_processes, processes, processes_from, processes_with_long_texts, threads, totals,
 };
 
 /// Hosts of each kind that does not say otherwise.
@@ -85,6 +85,12 @@ fn texts() -> Vec<Kind> {
         Kind::new("new names and command lines", move |number| {
             let text = letter(number / HOSTS).to_string();
             of(21_000, number, named_processes(120, &text.repeat(255), &text.repeat(270)))
+        }),
+        Kind::new("new command lines", move |number| {
+            of(22_000, number, named_processes(1, "a", &format!("{number:08}").repeat(7_000)))
+        }),
+        Kind::new("new processes", move |number| {
+            of(23_000, number, processes_from(1 + number / HOSTS * 15_000, 15_000))
         }),
     ]
 }
