@@ -44,6 +44,9 @@ static __always_inline void add_lost(struct lost_exits *sums, const struct count
 // Initial value for a parent.
 static const struct lost_exits no_exits = {};
 
+// Place of the first counter that is no proportion.
+#define FIRST_EXACT (__builtin_offsetof(struct counters, run_ns) / sizeof(__u64))
+
 // The part of a task's counters that no snapshot has, by the kernel's own. User and system time stay whole: they only give the
 // proportions by which the run time is split. A failed pass has noted counters as sent that no snapshot has: their time stays unattributed.
 static __noinline int unsent_by_kernel(struct counters *unsent, struct task_struct *task)
@@ -55,10 +58,9 @@ static __noinline int unsent_by_kernel(struct counters *unsent, struct task_stru
 	fill_counters(unsent, task);
 	if (!sent || sent->start_ns != task->start_boottime)
 		return 0;
-	unsent->run_ns = since(unsent->run_ns, sent->run_ns);
-	unsent->run_delay_ns = since(unsent->run_delay_ns, sent->run_delay_ns);
-	unsent->voluntary_switches = (__u32)unsent->voluntary_switches - sent->voluntary_switches;
-	unsent->involuntary_switches = (__u32)unsent->involuntary_switches - sent->involuntary_switches;
+#pragma unroll
+	for (unsigned int i = FIRST_EXACT; i < sizeof(*unsent) / sizeof(__u64); i++)
+		((__u64 *)unsent)[i] = since(((__u64 *)unsent)[i], ((const __u64 *)&sent->counters)[i]);
 	return 0;
 }
 

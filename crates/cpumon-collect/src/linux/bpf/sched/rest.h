@@ -2,7 +2,8 @@
 // traces:   each thread that the iterator visits, and each rename.
 // produces: whether a thread has been idle since. Most threads of a host are: for them the iterator sends one word instead of a
 //           record. Also the kernel's counters as sent: an exit that is only summed counts less what was shown (lost.h).
-// costs:    48 bytes a slot. Neither the storage of an idle thread nor most of its task_struct is read, which no cache holds.
+// costs:    72 bytes a slot, of which the first 24 are read of an idle thread. Neither its storage nor most of its task_struct is
+//           read, which no cache holds.
 //
 // A thread that is off its CPU and in no run queue, and has made no switch since, has not run: its counters are unchanged, and its open
 // wait lasts. `others` has the fields that other threads can change meanwhile; its name is reported by an event.
@@ -13,16 +14,12 @@
 // A thread when it was sent to user space.
 struct rest {
 	__u64 start_ns; // CLOCK_BOOTTIME
-	__u64 run_ns;
-	__u64 run_delay_ns;
-	__u32 voluntary_switches; // lower half
-	__u32 involuntary_switches; // lower half
 	__u32 switches; // lower half of the switch count in the state that was sent
 	__u32 others; // its parent and priorities, mixed
 	__u32 rests;
 	__u32 reserved;
+	struct counters counters; // as sent
 };
-ASSERT_SIZE(rest, 48);
 
 // Slots by tid; threads that share one are sent in full. User space sets the size, a power of two, before it loads this.
 struct {

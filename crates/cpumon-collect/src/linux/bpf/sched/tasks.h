@@ -140,10 +140,7 @@ static __always_inline void note_rest(struct rest *rest, struct task_struct *tas
 	// One that has ended, or has another id to user space, is sent in full until that is over.
 	rests = rests && !is_renamed && !(out->task.flags & RECORD_ENDED_LEADER) && out->task.tid == out->sent.tid;
 	rest->start_ns = task->start_boottime;
-	rest->run_ns = out->task.counters.run_ns;
-	rest->run_delay_ns = out->task.counters.run_delay_ns;
-	rest->voluntary_switches = out->task.counters.voluntary_switches;
-	rest->involuntary_switches = out->task.counters.involuntary_switches;
+	rest->counters = out->task.counters;
 	rest->switches = switches;
 	rest->others = others_of(task);
 	rest->rests = rests;
