@@ -6,7 +6,7 @@ use std::fmt::Write;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use cpumon_model::{
-    Align, COLUMNS, Frontends, HOST_COLUMNS, Kind, ScreenColumn, SourceKind, TASK_COLUMNS, Terms,
+    Align, COLUMNS, Frontends, HOST_COLUMNS, Kind, PageLayout, ScreenColumn, SourceKind, TASK_COLUMNS, Terms,
 };
 
 use crate::repository;
@@ -34,6 +34,15 @@ export interface ScreenColumn {
   readonly format: Format;
   readonly align: 'left' | 'right';
   readonly help: string;
+  /** In the grid of processes and threads. */
+  readonly layout?: {
+    /** px. */
+    readonly width: number;
+    /** Smaller comes first where space is short. */
+    readonly rank: number;
+    /** Not shown unless the user chose it. */
+    readonly isSeldom: boolean;
+  };
 }
 ";
 
@@ -138,6 +147,10 @@ fn table(name: &str, columns: &[ScreenColumn]) -> String {
         for (key, value) in row {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "    {key}: {value},");
+        }
+        if let Some(PageLayout { width_px, rank, is_seldom }) = column.page {
+            let _ =
+                writeln!(text, "    layout: {{ width: {width_px}, rank: {rank}, isSeldom: {is_seldom} }},");
         }
         text.push_str("  },\n");
     }

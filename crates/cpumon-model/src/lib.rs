@@ -47,8 +47,8 @@ pub use clock_line::{
 };
 pub use collections::{Finder, Recent, empty_list, gallop, sort_rows, trim_list};
 pub use columns::{
-    Align, COLUMNS, Column, ColumnId, Format, Frontends, HOST_COLUMNS, IntervalView, Kind, ScreenColumn,
-    TASK_COLUMNS, Tables, Value, column, columns, delay_percent,
+    Align, COLUMNS, Column, ColumnId, Format, Frontends, HOST_COLUMNS, IntervalView, Kind, PageLayout,
+    ScreenColumn, TASK_COLUMNS, Tables, Value, column, columns, delay_percent,
 };
 pub use counters::{ClockReading, Counters, Delta, Fields, SchedDelta, SchedTimes, WAIT_SLOTS, Waits};
 pub use cpu::{

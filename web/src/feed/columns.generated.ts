@@ -12,6 +12,15 @@ export interface ScreenColumn {
   readonly format: Format;
   readonly align: 'left' | 'right';
   readonly help: string;
+  /** In the grid of processes and threads. */
+  readonly layout?: {
+    /** px. */
+    readonly width: number;
+    /** Smaller comes first where space is short. */
+    readonly rank: number;
+    /** Not shown unless the user chose it. */
+    readonly isSeldom: boolean;
+  };
 }
 
 export const TASK_COLUMNS = [
@@ -22,6 +31,7 @@ export const TASK_COLUMNS = [
     format: 'text',
     align: 'left',
     help: 'Process: the base name of the script that it runs, else of its executable where known, else its comm. Thread: its comm at the interval\'s end.',
+    layout: { width: 200, rank: 0, isSeldom: false },
   },
   {
     id: 'process',
@@ -30,6 +40,7 @@ export const TASK_COLUMNS = [
     format: 'text',
     align: 'left',
     help: 'Name of the process the thread belongs to.',
+    layout: { width: 140, rank: 2, isSeldom: true },
   },
   {
     id: 'pid',
@@ -38,6 +49,7 @@ export const TASK_COLUMNS = [
     format: 'plain',
     align: 'right',
     help: 'Process id; thread id of a thread; number of processes of a group.',
+    layout: { width: 70, rank: 4, isSeldom: false },
   },
   {
     id: 'cpu',
@@ -46,6 +58,7 @@ export const TASK_COLUMNS = [
     format: 'share',
     align: 'right',
     help: 'Time on a CPU. %CPU: 100 = one CPU. %host: 100 = all CPUs.',
+    layout: { width: 78, rank: 1, isSeldom: false },
   },
   {
     id: 'user',
@@ -54,6 +67,7 @@ export const TASK_COLUMNS = [
     format: 'share',
     align: 'right',
     help: 'Run time in user mode, in the unit of utilization.',
+    layout: { width: 58, rank: 9, isSeldom: false },
   },
   {
     id: 'system',
@@ -62,6 +76,7 @@ export const TASK_COLUMNS = [
     format: 'share',
     align: 'right',
     help: 'Run time in kernel mode, in the unit of utilization.',
+    layout: { width: 62, rank: 10, isSeldom: false },
   },
   {
     id: 'ready',
@@ -70,6 +85,7 @@ export const TASK_COLUMNS = [
     format: 'threads',
     align: 'right',
     help: 'Run delay: time runnable but waiting for a CPU within the interval. Shown as the number of threads in that state on average; of a single thread as a percentage of the interval.',
+    layout: { width: 66, rank: 3, isSeldom: false },
   },
   {
     id: 'blocked',
@@ -78,6 +94,7 @@ export const TASK_COLUMNS = [
     format: 'threads',
     align: 'right',
     help: 'Time neither running nor runnable within the interval. Shown as the number of threads in that state on average; of a single thread as a percentage of the interval.',
+    layout: { width: 78, rank: 13, isSeldom: false },
   },
   {
     id: 'wait',
@@ -86,6 +103,7 @@ export const TASK_COLUMNS = [
     format: 'text',
     align: 'left',
     help: 'What it was blocked by most: a system call, by name or in words (futex: lock), disk, page fault, stopped, traced (debugger), kernel (work to do), exit, other.',
+    layout: { width: 130, rank: 11, isSeldom: false },
   },
   {
     id: 'longest',
@@ -94,6 +112,7 @@ export const TASK_COLUMNS = [
     format: 'ns',
     align: 'right',
     help: 'Longest single run delay; of a process the longest of its threads. Never summed.',
+    layout: { width: 78, rank: 14, isSeldom: false },
   },
   {
     id: 'limit',
@@ -102,6 +121,7 @@ export const TASK_COLUMNS = [
     format: 'plain',
     align: 'right',
     help: 'CPUs that its control group may use: the tightest limit of the group and those above it. Empty without one.',
+    layout: { width: 76, rank: 6, isSeldom: false },
   },
   {
     id: 'throttled',
@@ -110,6 +130,7 @@ export const TASK_COLUMNS = [
     format: 'share',
     align: 'right',
     help: 'Time in which the quota of that limit was used up, so that its tasks could not run, summed over CPUs as the kernel does. Shown as a percentage of the interval, in the unit of utilization. All tasks below a limit have the same value.',
+    layout: { width: 78, rank: 5, isSeldom: false },
   },
   {
     id: 'vcsw',
@@ -118,6 +139,7 @@ export const TASK_COLUMNS = [
     format: 'per_s',
     align: 'right',
     help: 'Times it left the CPU to wait. Shown per second.',
+    layout: { width: 66, rank: 15, isSeldom: false },
   },
   {
     id: 'icsw',
@@ -126,6 +148,7 @@ export const TASK_COLUMNS = [
     format: 'per_s',
     align: 'right',
     help: 'Times it was pushed off the CPU while runnable. Shown per second.',
+    layout: { width: 66, rank: 16, isSeldom: false },
   },
   {
     id: 'wakeups',
@@ -134,6 +157,7 @@ export const TASK_COLUMNS = [
     format: 'per_s',
     align: 'right',
     help: 'Times it was woken. Shown per second.',
+    layout: { width: 70, rank: 20, isSeldom: true },
   },
   {
     id: 'migrations',
@@ -142,6 +166,7 @@ export const TASK_COLUMNS = [
     format: 'per_s',
     align: 'right',
     help: 'Times it ran on another CPU than before. Shown per second.',
+    layout: { width: 62, rank: 21, isSeldom: true },
   },
   {
     id: 'threads',
@@ -150,6 +175,7 @@ export const TASK_COLUMNS = [
     format: 'plain',
     align: 'right',
     help: 'Threads of the process that have a row in this interval, ended ones included.',
+    layout: { width: 64, rank: 8, isSeldom: false },
   },
   {
     id: 'state',
@@ -158,6 +184,7 @@ export const TASK_COLUMNS = [
     format: 'text',
     align: 'left',
     help: 'State at the interval\'s end: a letter of proc(5).',
+    layout: { width: 26, rank: 17, isSeldom: false },
   },
   {
     id: 'nice',
@@ -166,6 +193,7 @@ export const TASK_COLUMNS = [
     format: 'plain',
     align: 'right',
     help: 'Nice value, -20 to 19. Windows has none.',
+    layout: { width: 44, rank: 19, isSeldom: true },
   },
   {
     id: 'last_cpu',
@@ -174,6 +202,7 @@ export const TASK_COLUMNS = [
     format: 'plain',
     align: 'right',
     help: 'CPU it last ran on.',
+    layout: { width: 48, rank: 18, isSeldom: true },
   },
   {
     id: 'uid',
@@ -182,6 +211,7 @@ export const TASK_COLUMNS = [
     format: 'text',
     align: 'left',
     help: 'Real user, by name if known.',
+    layout: { width: 80, rank: 12, isSeldom: false },
   },
   {
     id: 'container',
@@ -190,6 +220,7 @@ export const TASK_COLUMNS = [
     format: 'text',
     align: 'left',
     help: 'Container, or else systemd unit, out of the cgroup path: name (LXC, nspawn) or first 12 digits of the id; empty if none.',
+    layout: { width: 150, rank: 7, isSeldom: false },
   },
   {
     id: 'cmdline',
@@ -198,6 +229,7 @@ export const TASK_COLUMNS = [
     format: 'text',
     align: 'left',
     help: 'Command line, scrubbed of secrets; empty unless the agent runs with --cmdline.',
+    layout: { width: 260, rank: 22, isSeldom: true },
   },
 ] as const satisfies readonly ScreenColumn[];
 

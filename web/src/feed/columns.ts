@@ -1,72 +1,24 @@
-// The grid's columns: titles, units and help from the table that terminal and documents share (columns.generated.ts), widths and
-// counters from here. Worker, grid, settings and help read this one list.
+// The grid's columns: titles, units, help and widths from the table that terminal and documents share (columns.generated.ts), counters
+// from here. Worker, grid, settings and help read this one list.
 import { TASK_COLUMNS, type ScreenColumn } from './columns.generated';
 
 /** Raw counters of a task, in the order in which they are kept. */
-export const COUNTERS = [
-  'run_ns',
-  'user_ns',
-  'system_ns',
-  'run_delay_ns',
-  'blocked_ns',
-  'longest_run_delay_ns',
-  'voluntary_switches',
-  'involuntary_switches',
-  'wakeups',
-  'migrations',
-  'thread_rows',
-  'nice',
-  'last_cpu',
-  'cpu_limit',
-  'throttled_ns',
-] as const;
+export const COUNTERS = TASK_COLUMNS.flatMap((column) =>
+  column.format === 'text' || column.id === 'pid' ? [] : [column.source],
+);
 export type Counter = (typeof COUNTERS)[number];
 export const COUNTER = Object.fromEntries(COUNTERS.map((name, at) => [name, at])) as Record<Counter, number>;
 
-export interface GridColumn extends Omit<ScreenColumn, 'source' | 'align'> {
-  counter?: Counter;
-  /** px. */
-  width: number;
-  /** Smaller comes first where space is short. */
-  rank: number;
-  /** Not shown unless the user chose it. */
-  isSeldom?: boolean;
-}
-
-/** Layout, which only this page decides. */
-const LAYOUT: Record<(typeof TASK_COLUMNS)[number]['id'], Pick<GridColumn, 'width' | 'rank' | 'isSeldom'>> = {
-  name: { width: 200, rank: 0 },
-  process: { width: 140, rank: 1.5, isSeldom: true },
-  pid: { width: 70, rank: 3 },
-  cpu: { width: 78, rank: 1 },
-  user: { width: 58, rank: 6 },
-  system: { width: 62, rank: 7 },
-  ready: { width: 66, rank: 2 },
-  blocked: { width: 78, rank: 10 },
-  wait: { width: 130, rank: 8 },
-  longest: { width: 78, rank: 11 },
-  limit: { width: 76, rank: 3.2 },
-  throttled: { width: 78, rank: 3.1 },
-  vcsw: { width: 66, rank: 12 },
-  icsw: { width: 66, rank: 13 },
-  wakeups: { width: 70, rank: 17, isSeldom: true },
-  migrations: { width: 62, rank: 18, isSeldom: true },
-  threads: { width: 64, rank: 5 },
-  state: { width: 26, rank: 14 },
-  nice: { width: 44, rank: 16, isSeldom: true },
-  last_cpu: { width: 48, rank: 15, isSeldom: true },
-  uid: { width: 80, rank: 9 },
-  container: { width: 150, rank: 4 },
-  cmdline: { width: 260, rank: 19, isSeldom: true },
-};
+export type GridColumn = Omit<ScreenColumn, 'source' | 'align' | 'layout'> &
+  Required<ScreenColumn>['layout'] & { counter?: Counter };
 
 function counterOf(source: string | null): { counter?: Counter } {
   const counter = COUNTERS.find((name) => name === source);
   return counter ? { counter } : {};
 }
 
-export const GRID_COLUMNS: readonly GridColumn[] = TASK_COLUMNS.map(({ source, ...column }) => ({
-  ...{ ...column, ...counterOf(source), ...LAYOUT[column.id] },
+export const GRID_COLUMNS: readonly GridColumn[] = TASK_COLUMNS.map(({ source, layout, ...column }) => ({
+  ...{ ...column, ...counterOf(source), ...layout },
 }));
 
 /** Whether a source that measures these counters fills the column. */

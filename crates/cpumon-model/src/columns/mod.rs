@@ -10,7 +10,7 @@ mod values;
 
 use bitflags::bitflags;
 
-pub use self::screen::{Align, Format, Frontends, HOST_COLUMNS, ScreenColumn, TASK_COLUMNS};
+pub use self::screen::{Align, Format, Frontends, HOST_COLUMNS, PageLayout, ScreenColumn, TASK_COLUMNS};
 use self::values::{CellRow, filled, names_of};
 pub use self::values::{IntervalView, Value};
 use crate::{

@@ -3,8 +3,7 @@
 //! The terminal and the page show rates and shares of what [`COLUMNS`](crate::COLUMNS) holds as counts and times, under
 //! headings that fit a screen. Each row here names the stored column that it is computed from, so that its help text and what a
 //! source must measure for it are written once. The page reads `web/src/feed/columns.generated.ts`, which
-//! `cargo xtask generate-columns` writes from these tables. Widths and what to drop first on a narrow screen are up to each
-//! frontend.
+//! `cargo xtask generate-columns` writes from these tables.
 
 use bitflags::bitflags;
 
@@ -73,6 +72,17 @@ pub enum Align {
     Right,
 }
 
+/// A column in the page's grid.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct PageLayout {
+    /// Width, px.
+    pub width_px: u16,
+    /// Where space is short, columns with a smaller number come first.
+    pub rank: u8,
+    /// Not shown unless the user chose it.
+    pub is_seldom: bool,
+}
+
 /// One column of a table on the page or in a terminal.
 #[derive(Copy, Clone, Debug)]
 pub struct ScreenColumn {
@@ -90,6 +100,8 @@ pub struct ScreenColumn {
     pub align: Align,
     /// Frontends that show the column.
     pub frontends: Frontends,
+    /// Layout in the page's grid of processes and threads; `None` in other tables.
+    pub page: Option<PageLayout>,
     /// Its own help text; empty where that of `source` says it all. [`ScreenColumn::help`] gives the text to show.
     own_help: &'static str,
 }
@@ -115,7 +127,7 @@ impl ScreenColumn {
 }
 
 macro_rules! screen_columns {
-    ($($id:literal $source:ident $title:literal $short:literal $format:ident $align:ident [$($frontend:ident)|+] $help:literal;)+) => {
+    ($($id:literal $source:ident $title:literal $short:literal $format:ident $align:ident [$($frontend:ident)|+] $({$($layout:tt)+})? $help:literal;)+) => {
         &[$(ScreenColumn {
             id: $id,
             source: screen_columns!(@source $source),
@@ -124,43 +136,50 @@ macro_rules! screen_columns {
             format: Format::$format,
             align: Align::$align,
             frontends: Frontends::empty()$(.union(Frontends::$frontend))+,
+            page: screen_columns!(@page $($($layout)+)?),
             own_help: $help,
         },)+]
     };
     (@source NONE) => { None };
     (@source $source:ident) => { Some(ColumnId::$source) };
+    (@page) => { None };
+    (@page $width_px:literal $rank:literal) => { screen_columns!(@page $width_px $rank false) };
+    (@page $width_px:literal $rank:literal seldom) => { screen_columns!(@page $width_px $rank true) };
+    (@page $width_px:literal $rank:literal $is_seldom:literal) => {
+        Some(PageLayout { width_px: $width_px, rank: $rank, is_seldom: $is_seldom })
+    };
 }
 
-/// Columns of processes and threads, in the order in which the page lists them.
+/// Columns of processes and threads, in the order in which the page lists them; in braces its layout there: width in px, rank.
 pub const TASK_COLUMNS: &[ScreenColumn] = screen_columns! {
-    "name" Name "Name" "NAME" Text Left [TERMINAL|PAGE] "";
-    "process" ProcessName "Process" "" Text Left [PAGE] "";
+    "name" Name "Name" "NAME" Text Left [TERMINAL|PAGE] {200 0} "";
+    "process" ProcessName "Process" "" Text Left [PAGE] {140 2 seldom} "";
     "owner" Pid "PID" "PID" Number Right [TERMINAL] "Process id of the process that a thread belongs to.";
-    "pid" Pid "PID" "PID" Number Right [TERMINAL|PAGE] "Process id; thread id of a thread; number of processes of a group.";
-    "cpu" RunNs "%CPU" "%CPU" Share Right [TERMINAL|PAGE] "Time on a CPU. %CPU: 100 = one CPU. %host: 100 = all CPUs.";
-    "user" UserNs "user" "%USR" Share Right [TERMINAL|PAGE] "Run time in user mode, in the unit of utilization.";
-    "system" SystemNs "system" "%SYS" Share Right [TERMINAL|PAGE] "Run time in kernel mode, in the unit of utilization.";
-    "ready" RunDelayNs "ready" "RDY" Threads Right [TERMINAL|PAGE] "";
-    "blocked" BlockedNs "blocked" "BLK" Threads Right [TERMINAL|PAGE] "Time neither running nor runnable within the interval. Shown as the number of threads in that state on average; of a single thread as a percentage of the interval.";
-    "wait" WaitReason "waits for" "WAIT" Text Left [TERMINAL|PAGE] "What it was blocked by most: a system call, by name or in words (futex: lock), disk, page fault, stopped, traced (debugger), kernel (work to do), exit, other.";
-    "longest" LongestRunDelayNs "max delay" "MAXDLY" Duration Right [TERMINAL|PAGE] "";
+    "pid" Pid "PID" "PID" Number Right [TERMINAL|PAGE] {70 4} "Process id; thread id of a thread; number of processes of a group.";
+    "cpu" RunNs "%CPU" "%CPU" Share Right [TERMINAL|PAGE] {78 1} "Time on a CPU. %CPU: 100 = one CPU. %host: 100 = all CPUs.";
+    "user" UserNs "user" "%USR" Share Right [TERMINAL|PAGE] {58 9} "Run time in user mode, in the unit of utilization.";
+    "system" SystemNs "system" "%SYS" Share Right [TERMINAL|PAGE] {62 10} "Run time in kernel mode, in the unit of utilization.";
+    "ready" RunDelayNs "ready" "RDY" Threads Right [TERMINAL|PAGE] {66 3} "";
+    "blocked" BlockedNs "blocked" "BLK" Threads Right [TERMINAL|PAGE] {78 13} "Time neither running nor runnable within the interval. Shown as the number of threads in that state on average; of a single thread as a percentage of the interval.";
+    "wait" WaitReason "waits for" "WAIT" Text Left [TERMINAL|PAGE] {130 11} "What it was blocked by most: a system call, by name or in words (futex: lock), disk, page fault, stopped, traced (debugger), kernel (work to do), exit, other.";
+    "longest" LongestRunDelayNs "max delay" "MAXDLY" Duration Right [TERMINAL|PAGE] {78 14} "";
     "p99" RunDelayP99Ns "p99 delay" "P99DLY" Duration Right [TERMINAL] "99 % of the run delays were no longer, to within an eighth; of a thread only if it was selected (--histogram-threads).";
-    "limit" CpuLimit "CPU limit" "LIMIT" Number Right [TERMINAL|PAGE] "CPUs that its control group may use: the tightest limit of the group and those above it. Empty without one.";
-    "throttled" ThrottledNs "throttled" "%THROT" Share Right [TERMINAL|PAGE] "Time in which the quota of that limit was used up, so that its tasks could not run, summed over CPUs as the kernel does. Shown as a percentage of the interval, in the unit of utilization. All tasks below a limit have the same value.";
+    "limit" CpuLimit "CPU limit" "LIMIT" Number Right [TERMINAL|PAGE] {76 6} "CPUs that its control group may use: the tightest limit of the group and those above it. Empty without one.";
+    "throttled" ThrottledNs "throttled" "%THROT" Share Right [TERMINAL|PAGE] {78 5} "Time in which the quota of that limit was used up, so that its tasks could not run, summed over CPUs as the kernel does. Shown as a percentage of the interval, in the unit of utilization. All tasks below a limit have the same value.";
     "csw" NONE "csw/s" "CSW/s" PerSecond Right [TERMINAL] "Context switches per second, voluntary and involuntary.";
-    "vcsw" VoluntarySwitches "vcsw/s" "VCSW/s" PerSecond Right [TERMINAL|PAGE] "";
-    "icsw" InvoluntarySwitches "icsw/s" "ICSW/s" PerSecond Right [TERMINAL|PAGE] "";
-    "wakeups" Wakeups "wakes/s" "WAKE/s" PerSecond Right [PAGE] "";
-    "migrations" Migrations "migr/s" "MIGR/s" PerSecond Right [PAGE] "";
-    "threads" ThreadRows "threads" "THR" Number Right [TERMINAL|PAGE] "";
-    "state" State "S" "S" Text Left [TERMINAL|PAGE] "";
-    "nice" Nice "nice" "NI" Number Right [TERMINAL|PAGE] "";
-    "last_cpu" LastCpu "CPU#" "CPU#" Number Right [TERMINAL|PAGE] "";
-    "uid" User "owner" "USER" Text Left [TERMINAL|PAGE] "Real user, by name if known.";
+    "vcsw" VoluntarySwitches "vcsw/s" "VCSW/s" PerSecond Right [TERMINAL|PAGE] {66 15} "";
+    "icsw" InvoluntarySwitches "icsw/s" "ICSW/s" PerSecond Right [TERMINAL|PAGE] {66 16} "";
+    "wakeups" Wakeups "wakes/s" "WAKE/s" PerSecond Right [PAGE] {70 20 seldom} "";
+    "migrations" Migrations "migr/s" "MIGR/s" PerSecond Right [PAGE] {62 21 seldom} "";
+    "threads" ThreadRows "threads" "THR" Number Right [TERMINAL|PAGE] {64 8} "";
+    "state" State "S" "S" Text Left [TERMINAL|PAGE] {26 17} "";
+    "nice" Nice "nice" "NI" Number Right [TERMINAL|PAGE] {44 19 seldom} "";
+    "last_cpu" LastCpu "CPU#" "CPU#" Number Right [TERMINAL|PAGE] {48 18 seldom} "";
+    "uid" User "owner" "USER" Text Left [TERMINAL|PAGE] {80 12} "Real user, by name if known.";
     "seen" NONE "run time" "SEEN" Duration Right [TERMINAL] "Run time since it is on screen.";
-    "container" Container "container" "CONTAINER" Text Left [TERMINAL|PAGE] "";
+    "container" Container "container" "CONTAINER" Text Left [TERMINAL|PAGE] {150 7} "";
     "marks" NONE "" "" Text Left [TERMINAL] "+ began, x ended, * both, ! something is odd: its details say what.";
-    "cmdline" Cmdline "command line" "COMMAND" Text Left [TERMINAL|PAGE] "";
+    "cmdline" Cmdline "command line" "COMMAND" Text Left [TERMINAL|PAGE] {260 22 seldom} "";
 };
 
 /// Columns of the page's table of hosts.
@@ -191,6 +210,15 @@ mod tests {
                 assert!(ids.insert(column.id), "{} twice", column.id);
                 assert!(column.help().ends_with('.'), "{}: {}", column.id, column.help());
             }
+        }
+    }
+
+    #[test]
+    fn columns_of_the_grid_of_the_page_have_a_layout_and_ranks_of_their_own() {
+        let mut ranks = HashSet::new();
+        for column in TASK_COLUMNS {
+            assert_eq!(column.page.is_some(), column.frontends.contains(Frontends::PAGE), "{}", column.id);
+            assert!(column.page.is_none_or(|page| ranks.insert(page.rank)), "{}", column.id);
         }
     }
 
