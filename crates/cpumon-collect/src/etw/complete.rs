@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use cpumon_events::ThreadState;
 use cpumon_model::{
-    Counters, ExitSample, Fields, IrqSample, Moment, Probes, ProcessInfo, ProcessKey, ProcessSample,
-    SchedTimes, Snapshot, ThreadKey, ThreadSample, WaitReason, Waits,
+    ExitSample, Fields, IrqSample, Moment, Probes, ProcessInfo, ProcessKey, ProcessSample, SchedTimes,
+    Snapshot, ThreadKey, ThreadSample, WaitReason, Waits,
 };
 
 use super::{Ended, SessionAccounts};
@@ -102,8 +102,6 @@ impl SessionAccounts {
     }
 
     fn bind_process(&mut self, process: &mut ProcessSample) {
-        // Every thread that ended has a row.
-        process.ended_threads = Counters::default();
         let (pid, pass) = (process.key.pid, self.pass);
         let Some(life) = self.lives.process(pid, None) else { return };
         life.seen = pass;

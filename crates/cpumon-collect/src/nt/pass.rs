@@ -54,7 +54,7 @@ pub struct Passes {
     gone: Counters,
     /// Run time that no pass saw; `None`: the CPUs' times do not show it.
     unseen: Option<Unseen>,
-    has_reasons: bool,
+    has_events: bool,
     service: String,
 }
 
@@ -68,7 +68,7 @@ impl Passes {
             exited: none,
             gone: none,
             unseen: None,
-            has_reasons: false,
+            has_events: false,
             service: String::new(),
         }
     }
@@ -81,10 +81,11 @@ impl Passes {
         self
     }
 
-    /// Fills [`SchedTimes::open_wait`] with each waiting thread's reason, though nothing measures its length: for callers that do.
+    /// For callers that follow the events of threads: [`SchedTimes::open_wait`] is each waiting thread's reason, whose length they
+    /// measure, and ended threads, which they report, count nothing here.
     #[must_use]
-    pub fn with_reasons(mut self) -> Self {
-        self.has_reasons = true;
+    pub fn with_events(mut self) -> Self {
+        self.has_events = true;
         self
     }
 
@@ -99,7 +100,7 @@ impl Passes {
         into: &mut Snapshot,
     ) {
         let key = ProcessKey { pid: process.pid, start_ns: self.base.ns_since(process.created) };
-        let (pass, base, has_reasons) = (self.pass, self.base, self.has_reasons);
+        let (pass, base, has_events) = (self.pass, self.base, self.has_events);
         let mut is_new = false;
         let known = self.known.entry(key).or_insert_with(|| {
             is_new = true;
@@ -122,11 +123,16 @@ impl Passes {
                 state: thread.state.map_or_else(Default::default, |(state, reason)| letter(state, reason)),
                 priority: i16::try_from(thread.priority).unwrap_or(0),
                 counters,
-                sched: if has_reasons { open_wait(thread.state) } else { SchedTimes::default() },
+                sched: if has_events { open_wait(thread.state) } else { SchedTimes::default() },
                 ..ThreadSample::default()
             });
         }
-        known.end_threads(is_new && pass == 0);
+        if !has_events {
+            known.end_threads();
+        }
+        if is_new && pass == 0 {
+            known.before = known.ended;
+        }
         into.processes.push(ProcessSample {
             key,
             parent_pid: process.parent_pid,
@@ -195,7 +201,7 @@ impl ProcessState {
     ///
     /// The sum decides, and its modes follow. Wine's times are those of Linux, which splits a sum into modes for the process and for each
     /// thread apart: user time would grow by the error of one pass, system time by that of another.
-    fn end_threads(&mut self, is_older: bool) {
+    fn end_threads(&mut self) {
         let Self { ended, live, total, .. } = self;
         let grown = |total: u64, live: u64, ended: u64| total.saturating_sub(live).saturating_sub(ended);
         let run_ns = grown(total.run_ns, live.run_ns, ended.run_ns);
@@ -203,9 +209,6 @@ impl ProcessState {
         ended.user_ns += user_ns;
         ended.system_ns += run_ns - user_ns;
         ended.run_ns += run_ns;
-        if is_older {
-            self.before = *ended;
-        }
     }
 
     fn ended_since_first(&self) -> Counters {

@@ -58,7 +58,7 @@ impl WindowsSource {
         let sees_all = is_nt && !is_wine;
         let has_events = !probes.is_empty();
         let passes = match (has_events, sees_all) {
-            (true, _) => passes.with_reasons(),
+            (true, _) => passes.with_events(),
             (false, true) => passes.with_unseen(),
             (false, false) => passes,
         };

@@ -48,8 +48,8 @@ fn what_a_waiting_thread_waits_for_is_shown_where_it_is_asked_for() {
     let of = |passes: Passes, row| pass(&mut { passes }, 0, &[row]).threads[0].sched.open_wait;
     let waits = thread(12, 0, 0);
     let runs = ReportedThread { state: Some((2, 6)), ..waits };
-    assert_eq!(of(Passes::new(BASE).with_reasons(), waits).name(), "UserRequest");
-    assert_eq!(of(Passes::new(BASE).with_reasons(), runs), WaitReason::NONE);
+    assert_eq!(of(Passes::new(BASE).with_events(), waits).name(), "UserRequest");
+    assert_eq!(of(Passes::new(BASE).with_events(), runs), WaitReason::NONE);
     assert_eq!(of(Passes::new(BASE), waits), WaitReason::NONE);
 }
 
