@@ -223,8 +223,8 @@ impl Toolhelp {
                 created: times.created,
                 user: times.user,
                 kernel: times.kernel,
-                session: None,
                 base_priority: nt::priority(process.base_priority),
+                ..ReportedProcess::default()
             };
             rows.push((at, row));
         }
