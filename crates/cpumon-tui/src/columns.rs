@@ -3,7 +3,7 @@
 
 use std::str::FromStr;
 
-use cpumon_model::Align;
+use cpumon_model::{Align, Fields};
 
 use crate::view::{Col, Layout, View};
 
@@ -45,12 +45,9 @@ impl Col {
         match self {
             Self::Owner => view.is_flat_threads(),
             Self::Threads => !view.is_flat_threads(),
-            // Columns without data would take the space of others.
-            Self::LongestDelay | Self::Blocked | Self::DelayP99 | Self::Wait => {
-                view.known.contains(self.shared().needs())
-            }
             Self::Limit | Self::Throttled => view.has_limits,
-            _ => true,
+            // Columns without data would take the space of others.
+            _ => Fields::FIRST_RELEASE.union(view.known).contains(self.shared().needs()),
         }
     }
 }
@@ -141,7 +138,7 @@ impl FromStr for SortColumn {
 
 #[cfg(test)]
 mod tests {
-    use cpumon_model::{Fields, Frontends};
+    use cpumon_model::Frontends;
 
     use super::*;
 
