@@ -6,7 +6,7 @@ use std::ops::AddAssign;
 
 use bitflags::bitflags;
 
-use crate::{Comm, ThreadKey, WaitReason};
+use crate::{Comm, SourceKind, ThreadKey, WaitReason};
 
 bitflags! {
     /// Which counters a source measures. What is not set is *no data*, which is not zero.
@@ -45,6 +45,8 @@ impl Fields {
     /// All of [`Counters`].
     pub const COUNTERS: Self =
         Self::USER.union(Self::SYSTEM).union(Self::RUN).union(Self::RUN_DELAY).union(Self::SWITCHES);
+    /// Counters that Windows has of processes only.
+    const OF_PROCESSES_ON_WINDOWS: Self = Self::empty();
     /// What the frames and the store of the first release carry.
     pub const FIRST_RELEASE: Self = Self::from_bits_truncate(Self::SCHED.bits() - 1);
     /// What frames and the store carry. They mask with it, so that the rest of what a source measures is no data there, never zero.
@@ -54,12 +56,20 @@ impl Fields {
         .union(Self::IRQ)
         .union(Self::HISTOGRAMS)
         .union(Self::CGROUPS);
+    /// Counters that came later than the first release: stores and senders of earlier versions do not have them.
+    pub const LATER_COUNTERS: Self = Self::COUNTERS.difference(Self::FIRST_RELEASE);
+
+    /// Which of these fields rows of threads have.
+    #[must_use]
+    pub fn of_threads(self, source: SourceKind) -> Self {
+        if source.is_windows() { self.difference(Self::OF_PROCESSES_ON_WINDOWS) } else { self }
+    }
 }
 
 /// The counters of a task: what each is, what its growth over an interval is, and all that is done with each of them. A counter is a row of
 /// this list; the columns of wire, store and screens refer to it by its name.
 macro_rules! counters {
-    ($($(#[doc = $doc:tt])+ $counter:ident, $growth:tt;)+) => {
+    ($($(#[doc = $doc:tt])+ $counter:ident $field:ident, $growth:tt;)+) => {
         /// Cumulative counters of one task since it started. They never fall while the task lives. The BPF probes fill it in place, in C.
         #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
         #[repr(C)]
@@ -102,6 +112,9 @@ macro_rules! counters {
             /// Names of the counters, as the columns of tables and exports have them.
             pub const NAMES: [&'static str; [$(stringify!($counter)),+].len()] = [$(stringify!($counter)),+];
 
+            /// What a source must measure for each of them.
+            pub const FIELDS: [Fields; Self::NAMES.len()] = [$(Fields::$field),+];
+
             /// The counters in the order of [`Delta::NAMES`].
             #[inline]
             pub fn to_array(self) -> [i64; Self::NAMES.len()] {
@@ -141,17 +154,17 @@ macro_rules! counters {
 
 counters! {
     /// Run time in user mode, ns. The split is sampled at the clock tick (kernel/sched/cputime.c), the sum is not.
-    user_ns, "User time in the interval, ns.";
+    user_ns USER, "User time in the interval, ns.";
     /// Run time in kernel mode, ns.
-    system_ns, "System time in the interval, ns.";
+    system_ns SYSTEM, "System time in the interval, ns.";
     /// Time on a CPU, ns (`se.sum_exec_runtime`; first field of /proc/PID/task/TID/schedstat).
-    run_ns, "Run time in the interval, ns.";
+    run_ns RUN, "Run time in the interval, ns.";
     /// Time runnable but waiting for a CPU, ns (`sched_info.run_delay`; second field of schedstat).
-    run_delay_ns, "Run delay in the interval, ns.";
+    run_delay_ns RUN_DELAY, "Run delay in the interval, ns.";
     /// Times the task left the CPU to wait (`nvcsw`, proc(5) status).
-    voluntary_switches, "Voluntary switches in the interval.";
+    voluntary_switches SWITCHES, "Voluntary switches in the interval.";
     /// Times the task was pushed off the CPU while runnable (`nivcsw`).
-    involuntary_switches, "Involuntary switches in the interval.";
+    involuntary_switches SWITCHES, "Involuntary switches in the interval.";
 }
 
 impl AddAssign<&Delta> for Delta {

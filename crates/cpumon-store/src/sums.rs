@@ -202,6 +202,7 @@ const TASK_COLUMNS: [SumColumn; 6] = [
 /// Place of the wait reasons among the columns of a task.
 pub(crate) const WAITS_AT: usize = Delta::NAMES.len() + TASK_COLUMNS.len() - 1;
 
+/// Counters that later versions added are NULL where they were not measured: then the sum is, too.
 fn task_columns() -> impl Iterator<Item = SumColumn> + Clone {
     Delta::NAMES.map(|name| (name, "# + excluded.#")).into_iter().chain(TASK_COLUMNS)
 }
@@ -253,6 +254,8 @@ impl IntervalAt {
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct TaskSum {
     delta: Delta,
+    /// Of [`Fields::LATER_COUNTERS`], those that were not measured in some interval: their sums are unknown, not too small.
+    unknown: Fields,
     largest: Largest,
     /// Of the threads that were active; `None`: not measured.
     blocked_ns: Option<i64>,
@@ -266,6 +269,7 @@ impl TaskSum {
     /// Adds an interval; `sched`: where it was measured.
     pub(crate) fn add(&mut self, at: &IntervalAt, delta: &Delta, sched: Option<&SchedDelta>) {
         self.delta += delta;
+        self.unknown |= Fields::LATER_COUNTERS.difference(at.known);
         add_known(&mut self.blocked_ns, sched.map(|sched| sched.blocked_ns));
         let has_waits = at.known.contains(Fields::WAITS);
         add_more(&mut self.waits, sched.filter(|_| has_waits).map(|sched| &sched.waits));
@@ -291,7 +295,10 @@ impl TaskSum {
     ) -> Result<()> {
         let [first_ns, last_ns, max_end_ns] = &self.largest.stored_times(resolution, bucket);
         let waits = self.waits.as_ref().map(Packed::pack);
-        let counters = self.delta.to_array();
+        let mut counters = self.delta.to_array().map(Some);
+        for (count, field) in counters.iter_mut().zip(Delta::FIELDS) {
+            *count = count.filter(|_| !self.unknown.intersects(field));
+        }
         let rest: [&dyn ToSql; TASK_COLUMNS.len()] =
             [&self.largest.ns_per_s, &self.blocked_ns, first_ns, last_ns, max_end_ns, &waits];
         let counters = counters.iter().map(|count| count as &dyn ToSql);
@@ -414,6 +421,8 @@ pub(crate) fn read_packed<T: Packed>(row: &Row<'_>, at: usize) -> Result<Option<
 /// What a row of a sum has beside its counters.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct SumRow {
+    /// Counters that were not measured all the time: 0 in its sums.
+    pub unknown: Fields,
     /// The largest run time in one interval, ns per second; of short-lived threads that share a row that of all of them together.
     pub max_run_ns_per_s: i64,
     /// Blocked time; `None`: not measured.
@@ -429,7 +438,10 @@ pub struct SumRow {
 impl SumRow {
     /// Reads the columns of a task from column `at` on, but for the wait reasons; `begin_ns`: of the bucket.
     pub(crate) fn read(row: &Row<'_>, at: usize, begin_ns: i64, boot: BootId) -> Result<(Delta, Self)> {
-        let delta = Delta::from_array(numbers(row, at)?);
+        let counters: [Option<i64>; Delta::NAMES.len()] = numbers(row, at)?;
+        let unmeasured = counters.iter().zip(Delta::FIELDS).filter(|(count, _)| count.is_none());
+        let unknown = unmeasured.fold(Fields::empty(), |all, (_, field)| all | field);
+        let delta = Delta::from_array(counters.map(Option::unwrap_or_default));
         let at = at + Delta::NAMES.len();
         let time = |at: usize| {
             Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(at)?.map(|ns| ns.saturating_add(begin_ns)))
@@ -441,6 +453,6 @@ impl SumRow {
             _ => None,
         };
         let (max_run_ns_per_s, blocked_ns) = (row.get(at)?, row.get(at + 1)?);
-        Ok((delta, Self { max_run_ns_per_s, blocked_ns, times, boot, process: None }))
+        Ok((delta, Self { unknown, max_run_ns_per_s, blocked_ns, times, boot, process: None }))
     }
 }

@@ -83,13 +83,15 @@ impl RangeTally {
     ) {
         let interval = span.interval;
         self.covered_ns = self.covered_ns.saturating_add(interval.duration_ns());
-        self.fields &= interval.fields;
+        let is_of_threads = grouping.what() == What::Threads;
+        self.fields &=
+            if is_of_threads { interval.fields.of_threads(interval.source) } else { interval.fields };
         if let Some(buckets) = &mut self.buckets {
             buckets.cover(span, &mut self.shares);
         }
         let at = MarkedSpan::new(span, resolution, &self.shares);
         let mut rows_ns = 0_i64;
-        if grouping.what() == What::Threads {
+        if is_of_threads {
             rows_ns = interval.processes.iter().map(|row| row.delta.run_ns).fold(0, i64::saturating_add);
             add_threads(&mut self.tally, span, grouping, &at);
         } else {

@@ -44,6 +44,7 @@ pub(crate) const END_BOOT: usize = 3;
 pub(crate) const BEGIN_MONO: usize = 4;
 pub(crate) const BEGIN_WALL: usize = 5;
 pub(crate) const RECEIVED: usize = 7;
+const SOURCE: usize = 8;
 const FIELDS: usize = 9;
 const FLAGS: usize = 10;
 /// The first of the ledger's lines, which are neighbours here and in sums.
@@ -109,7 +110,7 @@ macro_rules! set {
     };
     ($into:ident $value:ident received) => { $into.received_wall_ns = $value };
     ($into:ident $value:ident source) => {
-        $into.interval.source = SourceKind::from_code(u8::try_from($value).unwrap_or(0))
+        $into.interval.source = source_from($value)
     };
     ($into:ident $value:ident fields) => { $into.interval.fields = fields_from($value) };
     ($into:ident $value:ident flags) => { $into.interval.flags = flags_from($value) };
@@ -246,6 +247,14 @@ pub(crate) fn fields_of(row: &MetaRow) -> Fields {
     fields_from(row[FIELDS])
 }
 
+pub(crate) fn source_of(row: &MetaRow) -> SourceKind {
+    source_from(row[SOURCE])
+}
+
+fn source_from(code: i64) -> SourceKind {
+    SourceKind::from_code(u8::try_from(code).unwrap_or(0))
+}
+
 fn fields_from(bits: i64) -> Fields {
     Fields::from_bits_retain(u32::try_from(bits).unwrap_or(0))
 }
@@ -329,6 +338,7 @@ mod tests {
         (interval.v1_ticks, row[11]) = (None, NONE);
         assert_eq!(row_of(&interval, row[RECEIVED], None)[31..IN_EVERY_CHUNK], [NONE; 9]);
         assert_eq!(row_of(&interval, row[RECEIVED], None)[11], NONE);
+        assert_eq!(COLUMNS[SOURCE].name, "source");
     }
 
     #[test]

@@ -152,6 +152,13 @@ impl BucketInterval {
         // In a bucket without a row no task waited and was active.
         let is_known = self.with_waits && unknown == 0 && (known > 0 || self.interval.processes.is_empty());
         self.interval.fields.set(Fields::WAITS, is_known);
+        self.know_counters(self.processes.iter().fold(Fields::empty(), |all, row| all | row.unknown));
+    }
+
+    /// Sums know of the counters of later versions whether they were measured.
+    fn know_counters(&mut self, unknown: Fields) {
+        self.interval.fields |= Fields::LATER_COUNTERS;
+        self.interval.fields -= unknown;
     }
 
     fn add_delays(&mut self, of: DelayOf, histogram: Option<&DelayHistogram>) {
@@ -431,6 +438,8 @@ impl SumReader {
             let process = bucket.ids.binary_search(&id).ok();
             bucket.threads.push(SumRow { process, ..sum });
         }
+        let rows = bucket.processes.iter().chain(&bucket.threads);
+        bucket.know_counters(rows.fold(Fields::empty(), |all, row| all | row.unknown));
         Ok(())
     }
 }

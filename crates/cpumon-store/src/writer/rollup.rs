@@ -11,7 +11,7 @@ use super::naming::Seeded;
 use crate::codec::chunk::FreshInterval;
 use crate::codec::host::{self, Cgroups};
 use crate::codec::meta::{
-    BEGIN_WALL, END_WALL, fields_of, flags_of, ledger_lines, length_ns, measured_in_ns,
+    BEGIN_WALL, END_WALL, fields_of, flags_of, ledger_lines, length_ns, measured_in_ns, source_of,
 };
 use crate::codec::sched::SchedRows;
 use crate::codec::{Packed, PackedProcess, PackedThread};
@@ -62,12 +62,13 @@ impl Rollup {
                 measured_in_ns: measured_in_ns(row),
                 known: self.read_sched(interval),
             };
-            let mut blocked_ns = None;
+            let known = self.at.known.of_threads(source_of(row));
+            let (mut blocked_ns, of_threads) = (None, IntervalAt { known, ..self.at });
             for (process, threads) in interval.rows.groups() {
                 let is_short = process.life == Life::BornEnded;
                 let id = if is_short { names.summed_process(process.id)? } else { process.id };
                 add_known(&mut blocked_ns, self.add_process(process, id));
-                self.threads.add(&self.at, threads, id, &self.sched, names)?;
+                self.threads.add(&of_threads, threads, id, &self.sched, names)?;
             }
             self.add_host(interval, blocked_ns);
         }
