@@ -16,6 +16,10 @@ pub struct Stat {
     pub parent_pid: u32,
     /// Field 9, `PF_*`.
     pub flags: u32,
+    /// Field 10: page faults that needed no disk.
+    pub minor_faults: u64,
+    /// Field 12: page faults that needed one.
+    pub major_faults: u64,
     /// Field 14: ticks in user mode, guests included.
     pub user_ticks: u64,
     /// Field 15: ticks in kernel mode.
@@ -114,7 +118,10 @@ pub fn parse_stat(bytes: &[u8]) -> Option<Stat> {
     stat.state = TaskState(*state.first().filter(|_| state.len() == 1)?);
     stat.parent_pid = parse_u32(fields.next()?)?;
     stat.flags = parse_u32(fields.nth(4)?)?;
-    stat.user_ticks = parse_u64(fields.nth(4)?)?;
+    stat.minor_faults = parse_u64(fields.next()?)?;
+    // Behind each count is that of the children that were waited for.
+    stat.major_faults = parse_u64(fields.nth(1)?)?;
+    stat.user_ticks = parse_u64(fields.nth(1)?)?;
     stat.system_ticks = parse_u64(fields.next()?)?;
     stat.priority = parse_i64(fields.nth(2)?)?.try_into().ok()?;
     stat.nice = parse_i64(fields.next()?)?.try_into().ok()?;
@@ -295,7 +302,7 @@ mod tests {
         }
     }
 
-    const LINE: &[u8] = b"42 (a) R 1 2 (b) S 7 42 42 0 -1 4194304 100 0 0 0 11 22 0 0 -2 0 3 0 9001 1000 200 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 5 1 1 0 0 0\n";
+    const LINE: &[u8] = b"42 (a) R 1 2 (b) S 7 42 42 0 -1 4194304 100 7 5 9 11 22 0 0 -2 0 3 0 9001 1000 200 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 5 1 1 0 0 0\n";
 
     #[test]
     fn a_name_full_of_stat_is_only_a_name() {
@@ -303,6 +310,7 @@ mod tests {
         assert_eq!(stat.comm.as_bytes(), b"a) R 1 2 (b");
         assert_eq!((stat.pid, stat.parent_pid, stat.state.letter()), (42, 7, 'S'));
         assert_eq!((stat.user_ticks, stat.system_ticks, stat.start_ticks), (11, 22, 9001));
+        assert_eq!((stat.minor_faults, stat.major_faults), (100, 5));
         assert_eq!((stat.priority, stat.nice, stat.num_threads, stat.last_cpu), (-2, 0, 3, 5));
         assert!(!stat.is_kernel());
     }

@@ -63,6 +63,7 @@ fn interval(second: u64, infos: &[Arc<ProcessInfo>]) -> Interval {
                 run_delay_ns: work / 50,
                 voluntary_switches: work / 100_000,
                 involuntary_switches: work / 5_000_000,
+                ..Delta::default()
             };
             process.delta += &delta;
             let key = ThreadKey { tid: key.pid + thread, start_ns: 7 };

@@ -38,15 +38,21 @@ bitflags! {
         /// CPU limits of control groups, and how often they were reached ([`CgroupSample`](crate::CgroupSample)): a group without
         /// a row has no limit.
         const CGROUPS = 1 << 11;
+        /// [`Counters::minor_faults`] and [`Counters::major_faults`] are measured; Windows has them of processes only.
+        const FAULTS = 1 << 12;
     }
 }
 
 impl Fields {
     /// All of [`Counters`].
-    pub const COUNTERS: Self =
-        Self::USER.union(Self::SYSTEM).union(Self::RUN).union(Self::RUN_DELAY).union(Self::SWITCHES);
+    pub const COUNTERS: Self = Self::USER
+        .union(Self::SYSTEM)
+        .union(Self::RUN)
+        .union(Self::RUN_DELAY)
+        .union(Self::SWITCHES)
+        .union(Self::FAULTS);
     /// Counters that Windows has of processes only.
-    const OF_PROCESSES_ON_WINDOWS: Self = Self::empty();
+    const OF_PROCESSES_ON_WINDOWS: Self = Self::FAULTS;
     /// What the frames and the store of the first release carry.
     pub const FIRST_RELEASE: Self = Self::from_bits_truncate(Self::SCHED.bits() - 1);
     /// What frames and the store carry. They mask with it, so that the rest of what a source measures is no data there, never zero.
@@ -55,7 +61,8 @@ impl Fields {
         .union(Self::WAITS)
         .union(Self::IRQ)
         .union(Self::HISTOGRAMS)
-        .union(Self::CGROUPS);
+        .union(Self::CGROUPS)
+        .union(Self::FAULTS);
     /// Counters that came later than the first release: stores and senders of earlier versions do not have them.
     pub const LATER_COUNTERS: Self = Self::COUNTERS.difference(Self::FIRST_RELEASE);
 
@@ -165,6 +172,10 @@ counters! {
     voluntary_switches SWITCHES, "Voluntary switches in the interval.";
     /// Times the task was pushed off the CPU while runnable (`nivcsw`).
     involuntary_switches SWITCHES, "Involuntary switches in the interval.";
+    /// Page faults that needed no disk (`min_flt`, proc(5) stat).
+    minor_faults FAULTS, "Minor page faults in the interval.";
+    /// Page faults for which a page was read from a disk (`maj_flt`).
+    major_faults FAULTS, "Major page faults in the interval.";
 }
 
 impl AddAssign<&Delta> for Delta {

@@ -67,6 +67,7 @@ fn counters(run_ns: i64, length_ns: i64) -> (Delta, SchedDelta) {
         run_delay_ns: run_ns / 50,
         voluntary_switches: run_ns / 100_000,
         involuntary_switches: run_ns / 5_000_000,
+        ..Delta::default()
     };
     let waits = waits.into_iter().map(|(reason, us)| (reason, (us / 3 * 1000).unsigned_abs())).collect();
     (delta, SchedDelta { blocked_ns: blocked_us * 1000, waits, ..SchedDelta::default() })

@@ -103,6 +103,7 @@ impl Habits {
             run_delay_ns: signed(self.random.below(run / 4 + 1)),
             voluntary_switches: signed(1 + self.random.below(run / 50_000 + 2)),
             involuntary_switches: signed(self.random.below(run / 2_000_000 + 1)),
+            ..Delta::default()
         }
     }
 }

@@ -151,8 +151,8 @@ mod tests {
         }
         assert_eq!(choose(&View::default(), 300, 99).len(), 17);
         let all = View { known: Fields::all(), ..View::default() };
-        assert_eq!(choose(&all, 300, 99).len(), 21);
-        assert_eq!(choose(&View { has_limits: true, ..all }, 300, 99).len(), 23);
+        assert_eq!(choose(&all, 300, 99).len(), 23);
+        assert_eq!(choose(&View { has_limits: true, ..all }, 300, 99).len(), 25);
     }
 
     fn every_width_is_used(view: &View) {

@@ -148,7 +148,7 @@ macro_rules! columns {
 
         impl Col {
             /// All columns from left to right.
-            pub(crate) const ORDER: [Self; 24] = [$(Self::$col),*];
+            pub(crate) const ORDER: [Self; 26] = [$(Self::$col),*];
 
             /// Name in the shared table.
             fn id(self) -> &'static str {
@@ -180,7 +180,7 @@ macro_rules! columns {
 
             /// Columns of batch mode with their least widths; the process of a thread comes first, the name last.
             pub(crate) fn of_batch() -> impl Iterator<Item = (Self, usize)> {
-                let mut widths: [(Self, Option<usize>); 24] = [$((Self::$col, $batch)),*];
+                let mut widths: [(Self, Option<usize>); 26] = [$((Self::$col, $batch)),*];
                 widths.sort_by_key(|(col, _)| *col != Self::Owner);
                 widths.into_iter().filter_map(|(col, width)| Some((col, width?)))
             }
@@ -219,11 +219,13 @@ columns! {
     Switches: "csw", 6, 15, Some(7), false;
     Voluntary: "vcsw", 6, 17, Some(7), false;
     Involuntary: "icsw", 6, 18, Some(7), false;
+    MinorFaults: "minflt", 6, 24, None, false;
+    MajorFaults: "majflt", 6, 23, None, false;
     Threads: "threads", 5, 13, Some(5), false;
     /// Run time while on screen.
     Seen: "seen", 8, 20, None, false;
     /// Container or unit.
-    Container: "container", 20, 23, None, true;
+    Container: "container", 20, 25, None, true;
     Marks: "marks", 2, 3, Some(4), false;
     /// Name or command line.
     Name: "name", 10, 2, Some(0), true;

@@ -69,6 +69,7 @@ fn process(second: u64, number: u32, info: &Arc<ProcessInfo>) -> (ProcessInterva
             run_delay_ns: work / 50,
             voluntary_switches: work / 100_000,
             involuntary_switches: work / 5_000_000,
+            ..Delta::default()
         };
         let sched = sched(work);
         row.delta += &delta;

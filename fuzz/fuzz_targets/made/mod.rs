@@ -44,6 +44,8 @@ fn counters(from: &mut Unstructured<'_>) -> Result<Counters> {
         run_delay_ns: value(from)?,
         voluntary_switches: value(from)?,
         involuntary_switches: value(from)?,
+        minor_faults: value(from)?,
+        major_faults: value(from)?,
     })
 }
 

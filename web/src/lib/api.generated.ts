@@ -632,6 +632,18 @@ export interface components {
             involuntary_switches: number;
             /**
              * Format: int64
+             * @description Major page faults in the interval.
+             * @default 0
+             */
+            major_faults: number;
+            /**
+             * Format: int64
+             * @description Minor page faults in the interval.
+             * @default 0
+             */
+            minor_faults: number;
+            /**
+             * Format: int64
              * @description Run delay in the interval, ns.
              * @default 0
              */
@@ -2121,6 +2133,16 @@ export interface components {
             kind: components["schemas"]["RowKind"];
             last_ns?: components["schemas"]["Nanos"] | null;
             limits?: components["schemas"]["GroupLimits"] | null;
+            /**
+             * Format: int64
+             * @description Page faults that needed one.
+             */
+            major_faults?: number | null;
+            /**
+             * Format: int64
+             * @description Page faults that needed no disk.
+             */
+            minor_faults?: number | null;
             /** @description The group; hostile. */
             name: string;
             peak?: components["schemas"]["Peak"] | null;

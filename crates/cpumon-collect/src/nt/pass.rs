@@ -40,6 +40,10 @@ struct ProcessState {
     live: Counters,
     /// Counters of the process and its ended threads in all.
     total: Counters,
+    /// Page faults as reported last, all and those that needed a disk.
+    faults: [u32; 2],
+    /// All of them since its start.
+    all_faults: u64,
     pass: u64,
 }
 
@@ -127,6 +131,10 @@ impl Passes {
                 ..ThreadSample::default()
             });
         }
+        if let Some(faults) = process.faults {
+            known.count_faults(faults);
+            into.fields |= Fields::FAULTS;
+        }
         if !has_events {
             known.end_threads();
         }
@@ -178,7 +186,8 @@ impl Passes {
         });
         into.exited_total = *exited;
         into.exited_total += &living;
-        (into.sequence, into.fields, into.is_complete) = (*pass, FIELDS, true);
+        into.fields = FIELDS | into.fields & Fields::FAULTS;
+        (into.sequence, into.is_complete) = (*pass, true);
         into.count_tasks();
         if let Some(unseen) = unseen {
             total += gone;
@@ -193,7 +202,33 @@ impl ProcessState {
     fn new(info: ProcessInfo, pass: u64) -> Self {
         let comm = comm_of(&info.name);
         let none = Counters::default();
-        Self { info: Arc::new(info), comm, ended: none, before: none, live: none, total: none, pass }
+        let (faults, all_faults) = ([0; 2], 0);
+        Self {
+            info: Arc::new(info),
+            comm,
+            ended: none,
+            before: none,
+            live: none,
+            total: none,
+            faults,
+            all_faults,
+            pass,
+        }
+    }
+
+    /// Windows counts page faults of the whole process: all of them count as those of ended threads.
+    fn count_faults(&mut self, faults: [u32; 2]) {
+        let before = std::mem::replace(&mut self.faults, faults);
+        let [all, major] = [0, 1].map(|at| {
+            let more = faults[at].wrapping_sub(before[at]);
+            // A count that fell a little did not pass its end.
+            if before[at] == 0 || more <= u32::MAX / 2 { u64::from(more) } else { 0 }
+        });
+        self.all_faults += all;
+        self.ended.major_faults += major;
+        // A fault that waits for its disk may be in one of the two counts already, and not yet in the other.
+        let minor = self.all_faults.saturating_sub(self.ended.major_faults);
+        self.ended.minor_faults = self.ended.minor_faults.max(minor);
     }
 
     /// Run time of the process beyond its live threads belongs to ended ones. It never falls: live threads may continue

@@ -13,6 +13,7 @@ pub const THREAD_BYTES: usize = 80;
 mod process {
     pub(super) const NEXT: usize = 0x00;
     pub(super) const THREADS: usize = 0x04;
+    pub(super) const HARD_FAULTS: usize = 0x10;
     pub(super) const CYCLES: usize = 0x18;
     pub(super) const CREATED: usize = 0x20;
     pub(super) const USER: usize = 0x28;
@@ -23,6 +24,7 @@ mod process {
     pub(super) const PID: usize = 0x50;
     pub(super) const PARENT: usize = 0x58;
     pub(super) const SESSION: usize = 0x64;
+    pub(super) const FAULTS: usize = 0x80;
 }
 
 /// Offsets in a thread's record (`SYSTEM_THREAD_INFORMATION`).
@@ -52,6 +54,9 @@ pub struct ReportedProcess {
     pub session: Option<u32>,
     /// Base priority, 0 to 31, where the call reports it. It changes with the priority class.
     pub base_priority: Option<u8>,
+    /// Page faults since its start, all and those that needed a disk, where the call reports them: Wine has 0 for every process. Each
+    /// starts again from 0 after 4,294,967,295.
+    pub faults: Option<[u32; 2]>,
 }
 
 /// `number`, if it is a base priority: 0 to 31.
@@ -165,6 +170,8 @@ impl<'a> Processes<'a> {
                 base_priority: part(record, process::BASE_PRIORITY)
                     .map(i32::from_le_bytes)
                     .and_then(priority),
+                faults: Some([u32_of(process::FAULTS)?, u32_of(process::HARD_FAULTS)?])
+                    .filter(|faults| *faults != [0, 0]),
             },
             cycles: u64_of(process::CYCLES)?,
             name: self.name(u64_of(process::NAME)?, name_bytes.into()).ok_or(NtError::Name { at })?,
@@ -268,6 +275,8 @@ mod tests {
             kernel: 40,
             cycles: 50,
             base_priority: 13,
+            faults: 130,
+            hard_faults: 60,
             name: "größe 漢字.exe",
             threads,
         };
@@ -291,6 +300,7 @@ mod tests {
             kernel: 40,
             session: Some(1),
             base_priority: Some(13),
+            faults: Some([130, 60]),
         };
         assert_eq!((first.process, first.cycles), (expected, 50));
         let units: Vec<u16> =

@@ -26,6 +26,8 @@ pub(crate) struct MadeProcess {
     pub(crate) user: u64,
     pub(crate) kernel: u64,
     pub(crate) cycles: u64,
+    pub(crate) faults: u32,
+    pub(crate) hard_faults: u32,
     pub(crate) name: &'static str,
     pub(crate) threads: Vec<MadeThread>,
 }
@@ -46,6 +48,7 @@ pub(crate) fn answer(processes: &[MadeProcess]) -> Vec<u8> {
         let mut record = [0_u8; PROCESS_BYTES];
         put(&mut record, 0x00, &next.to_le_bytes());
         put(&mut record, 0x04, &u32::try_from(process.threads.len()).unwrap().to_le_bytes());
+        put(&mut record, 0x10, &process.hard_faults.to_le_bytes());
         put(&mut record, 0x18, &process.cycles.to_le_bytes());
         put(&mut record, 0x20, &process.created.to_le_bytes());
         put(&mut record, 0x28, &process.user.to_le_bytes());
@@ -56,6 +59,7 @@ pub(crate) fn answer(processes: &[MadeProcess]) -> Vec<u8> {
         put(&mut record, 0x50, &process.pid.to_le_bytes());
         put(&mut record, 0x58, &process.parent.to_le_bytes());
         put(&mut record, 0x64, &process.session.to_le_bytes());
+        put(&mut record, 0x80, &process.faults.to_le_bytes());
         bytes.extend_from_slice(&record);
         bytes.extend(process.threads.iter().flat_map(|thread| thread_bytes(process.pid, thread)));
         bytes.extend_from_slice(&name);

@@ -22,6 +22,7 @@ mod calm;
 mod cgroups;
 mod delays;
 mod doctor;
+mod faults;
 mod hidden;
 mod mass;
 mod perf;

@@ -46,7 +46,7 @@ impl Task {
         let Self { user, system, start, .. } = self;
         line.extend_from_slice(
             format!(
-                ") S 1 {pid} {pid} 0 -1 4194304 0 0 0 0 {user} {system} 0 0 20 0 1 0 {start} 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 3 0 0 0 0 0\n",
+                ") S 1 {pid} {pid} 0 -1 4194304 40 9 3 9 {user} {system} 0 0 20 0 1 0 {start} 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 3 0 0 0 0 0\n",
                 pid = self.pid
             )
             .as_bytes(),

@@ -50,6 +50,8 @@ fn a_tree_comes_out_as_written() {
         run_delay_ns: 5_000,
         voluntary_switches: 7,
         involuntary_switches: 2,
+        minor_faults: 40,
+        major_faults: 3,
     };
     assert_eq!(first.counters, counters);
     let other = thread(&snapshot, 21).unwrap();
@@ -62,8 +64,13 @@ fn a_tree_comes_out_as_written() {
     );
     assert_eq!(process.parent_pid, 1);
     assert_eq!(snapshot.cpus[0].times.to_array()[..4], [100_000_000, 200_000_000, 300_000_000, 400_000_000]);
-    let all =
-        Fields::USER | Fields::SYSTEM | Fields::RUN | Fields::RUN_DELAY | Fields::SWITCHES | Fields::CPUS;
+    let all = Fields::USER
+        | Fields::SYSTEM
+        | Fields::RUN
+        | Fields::RUN_DELAY
+        | Fields::SWITCHES
+        | Fields::CPUS
+        | Fields::FAULTS;
     assert_eq!(snapshot.fields, all);
     assert_eq!(pass(&mut source).threads, snapshot.threads, "nothing ran");
 }

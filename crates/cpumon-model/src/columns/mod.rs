@@ -261,6 +261,16 @@ columns! { |view, row|
     Session "session" Integer "" [PROCESSES|PROCESS_INTERVAL] NONE view.info(row)?.session?, "Windows session of the process: 0 for services, one for each login; empty on other systems.";
     PriorityClass "priority_class" Text "" [PROCESSES|PROCESS_INTERVAL] NONE view.info(row)?.priority_class()?, "Windows priority class of the process, by its base priority: idle (4), below normal (6), normal (8), above normal (10), high (13), realtime (24); any other base priority is shown as its number; empty on other systems.";
     Product "product" Text "" [PROCESSES|PROCESS_INTERVAL] NONE filled(&*view.info(row)?.product)?, "Product name in the version resource of the executable, on Windows: a text that its author chose; empty if it has none or was not read yet, and on other systems.";
+    MinorFaults "minor_faults" Integer "" [PROCESS_INTERVAL|THREAD_INTERVAL] FAULTS faults(view, row)?.minor_faults, "Page faults that needed no disk: the page was in memory, or new. On Windows of processes only.";
+    MajorFaults "major_faults" Integer "" [PROCESS_INTERVAL|THREAD_INTERVAL] FAULTS faults(view, row)?.major_faults, "Page faults for which a page was read from a disk. On Windows of processes only.";
+}
+
+/// Counters with page faults; Windows counts none for single threads.
+fn faults<'v>(view: &IntervalView<'_>, row: CellRow<'v>) -> Option<&'v Delta> {
+    let interval = view.interval;
+    let is_counted =
+        row.as_thread().is_none() || Fields::FAULTS == Fields::FAULTS.of_threads(interval.source);
+    row.task().filter(|_| is_counted).map(|task| task.delta)
 }
 
 impl ColumnId {

@@ -171,6 +171,8 @@ pub const TASK_COLUMNS: &[ScreenColumn] = screen_columns! {
     "icsw" InvoluntarySwitches "icsw/s" "ICSW/s" PerSecond Right [TERMINAL|PAGE] {66 16} "";
     "wakeups" Wakeups "wakes/s" "WAKE/s" PerSecond Right [PAGE] {70 20 seldom} "";
     "migrations" Migrations "migr/s" "MIGR/s" PerSecond Right [PAGE] {62 21 seldom} "";
+    "minflt" MinorFaults "minflt/s" "MINF/s" PerSecond Right [TERMINAL|PAGE] {70 23 seldom} "";
+    "majflt" MajorFaults "majflt/s" "MAJF/s" PerSecond Right [TERMINAL|PAGE] {70 24 seldom} "";
     "threads" ThreadRows "threads" "THR" Number Right [TERMINAL|PAGE] {64 8} "";
     "state" State "S" "S" Text Left [TERMINAL|PAGE] {26 17} "";
     "nice" Nice "nice" "NI" Number Right [TERMINAL|PAGE] {44 19 seldom} "";

@@ -17,6 +17,8 @@ fn delta(n: i64) -> Delta {
         run_delay_ns: i64::MIN,
         voluntary_switches: n + 3,
         involuntary_switches: n + 4,
+        minor_faults: n + 5,
+        major_faults: n + 6,
     }
 }
 

@@ -84,6 +84,7 @@ fn thread(text: &str) -> ThreadSample {
         run_delay_ns: number() * MS,
         voluntary_switches: number(),
         involuntary_switches: number(),
+        ..Counters::default()
     };
     ThreadSample {
         key: ThreadKey { tid, start_ns },

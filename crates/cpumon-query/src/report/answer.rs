@@ -108,6 +108,10 @@ pub struct ReportRow {
     pub voluntary_switches: Option<i64>,
     /// Switches by which it was pushed off while it could run.
     pub involuntary_switches: Option<i64>,
+    /// Page faults that needed no disk.
+    pub minor_faults: Option<i64>,
+    /// Page faults that needed one.
+    pub major_faults: Option<i64>,
     /// The longest wait, summed over threads; empty: none, or not known over the whole range.
     pub waits: Waits,
     /// Start of the first interval in which it was active.
@@ -209,6 +213,8 @@ impl Figures {
             blocked_mean: self.mean(self.blocked_ns),
             voluntary_switches: self.known(Fields::SWITCHES, delta.voluntary_switches),
             involuntary_switches: self.known(Fields::SWITCHES, delta.involuntary_switches),
+            minor_faults: self.known(Fields::FAULTS, delta.minor_faults),
+            major_faults: self.known(Fields::FAULTS, delta.major_faults),
             duration_ns: self.duration_ns(),
             change_cpu_pct: before.as_ref().and_then(change),
             before,

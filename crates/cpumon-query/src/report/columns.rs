@@ -106,6 +106,10 @@ impl Report {
                 .shows(|row| decimal(row.blocked_mean, 3)),
             Field::int("voluntary_switches", |row: &ReportRow| row.voluntary_switches),
             Field::int("involuntary_switches", |row: &ReportRow| row.involuntary_switches),
+            Field::int("minor_faults", |row: &ReportRow| row.minor_faults),
+            Field::int("major_faults", |row: &ReportRow| row.major_faults)
+                .titled("MAJFLT", 13)
+                .shows(|row| row.major_faults.map_or_else(|| "-".into(), |count| count.to_string())),
         ]);
         if sort == ReportSort::Switches {
             fields.push(Field::shown("SWITCHES", 0, |row: &ReportRow| {

@@ -59,6 +59,8 @@ fn process(at: i64, pid: u32, info: &Arc<ProcessInfo>, run_ns: i64, life: Life) 
             run_delay_ns: run_ns / 7,
             voluntary_switches: run_ns % 13,
             involuntary_switches: run_ns % 5,
+            minor_faults: run_ns % 11,
+            major_faults: run_ns % 3,
         },
         sched: SchedDelta {
             blocked_ns: blocked_ns + 5_000,

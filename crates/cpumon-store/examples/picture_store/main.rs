@@ -64,6 +64,8 @@ fn process(
             run_delay_ns: run_ns / 10,
             voluntary_switches: 40,
             involuntary_switches: 2,
+            minor_faults: 3,
+            major_faults: 1,
         };
         let blocked_ns = SECOND.cast_signed() - run_ns - run_ns / 10;
         let sched = SchedDelta {

@@ -194,16 +194,7 @@ pub(crate) mod tests {
                 any::<i64>()
             ]
         };
-        (value(), value(), value(), value(), value(), value()).prop_map(
-            |(user_ns, system_ns, run_ns, run_delay_ns, voluntary_switches, involuntary_switches)| Delta {
-                user_ns,
-                system_ns,
-                run_ns,
-                run_delay_ns,
-                voluntary_switches,
-                involuntary_switches,
-            },
-        )
+        prop::array::uniform8(value()).prop_map(Delta::from_array)
     }
 
     prop_compose! {
@@ -268,6 +259,7 @@ pub(crate) mod tests {
                 run_delay_ns: 90_000,
                 voluntary_switches: 20,
                 involuntary_switches: 1,
+                ..Delta::default()
             },
             ..PackedThread::default()
         };

@@ -440,8 +440,8 @@ fn a_chunk_that_would_fill_the_memory_is_a_hole_and_hides_no_other() {
 fn chunks_of_one_time_do_not_fill_the_memory_together() {
     let ids = MAX_ROWS / MAX_INTERVALS;
     let rows = Made::rows("rows", MAX_INTERVALS, &processes(ids, MAX_INTERVALS, 0), &threads(0, 0, 0));
-    // How many are merged: of rows of 72 bytes three fit into 128 MiB.
-    for (made, merged) in [(rows, 3), (all_at_once(), 1)] {
+    // How many are merged: of rows of 88 bytes two fit into 128 MiB.
+    for (made, merged) in [(rows, 2), (all_at_once(), 1)] {
         let dir = tempfile::tempdir().unwrap();
         let path = store(dir.path(), &vec![made.clone(); 4]);
         let reader = Reader::open(&path).unwrap();

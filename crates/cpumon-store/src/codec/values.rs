@@ -13,6 +13,9 @@ pub(crate) const TICK_NS: i64 = 10_000_000;
 /// Parts of a row, one for each counter of [`Delta`] and in their order; in place of run time what it is more than user and system time.
 pub(crate) const PARTS: usize = Delta::NAMES.len();
 
+/// Parts of a section that is not wide: those of the first format. Sections without page faults are written so.
+const NARROW_PARTS: usize = 6;
+
 /// How the values of a section are written; one for all its rows.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Coding {
@@ -20,11 +23,13 @@ pub(crate) struct Coding {
     pub(crate) in_ticks: bool,
     /// Run time is 0 in every row and not written.
     pub(crate) no_run: bool,
+    /// Rows have all parts, not only [`NARROW_PARTS`].
+    pub(crate) is_wide: bool,
 }
 
 impl Coding {
     /// The coding that fits rows of zeros.
-    pub(crate) const TIGHTEST: Self = Self { in_ticks: true, no_run: true };
+    pub(crate) const TIGHTEST: Self = Self { in_ticks: true, no_run: true, is_wide: false };
 
     /// The coding that fits all these rows.
     pub(crate) fn of<'a>(rows: impl Iterator<Item = &'a Delta>) -> Self {
@@ -36,6 +41,7 @@ impl Coding {
     #[inline]
     pub(crate) fn widen(&mut self, row: &Delta) {
         self.no_run &= row.run_ns == 0;
+        self.is_wide |= row.to_array()[NARROW_PARTS..].iter().any(|part| *part != 0);
         // A row that does not fit decides for all: the divisions of later rows are saved.
         if self.in_ticks {
             self.in_ticks = is_small_tick(row.user_ns) && is_small_tick(row.system_ns);
@@ -44,12 +50,17 @@ impl Coding {
 
     /// The coding byte in front of a section's values.
     pub(crate) fn bits(self) -> u8 {
-        u8::from(self.in_ticks) | u8::from(self.no_run) << 1
+        u8::from(self.in_ticks) | u8::from(self.no_run) << 1 | u8::from(self.is_wide) << 2
     }
 
     /// The reverse of [`Coding::bits`]; other bits have no meaning.
     pub(crate) fn from_bits(bits: u8) -> Self {
-        Self { in_ticks: bits & 1 != 0, no_run: bits & 2 != 0 }
+        Self { in_ticks: bits & 1 != 0, no_run: bits & 2 != 0, is_wide: bits & 4 != 0 }
+    }
+
+    /// Parts that a row has.
+    fn part_count(self) -> usize {
+        if self.is_wide { PARTS } else { NARROW_PARTS }
     }
 
     /// The parts of a row.
@@ -96,24 +107,37 @@ pub(crate) fn difference(a: &Delta, b: &Delta) -> Delta {
     a.zip_with(b, i64::wrapping_sub)
 }
 
-/// Bit of a row's mask: some part is negative. The lower bits are which parts follow.
-const SIGNED: u8 = 1 << PARTS;
+/// Bit of a row's mask, whose lower bits are which parts follow. In a wide section: a second byte follows; in others: some part is
+/// negative.
+const MORE: u8 = 1 << NARROW_PARTS;
+/// Bit of the second byte of a mask: some part is negative. The higher bits are which of the other parts follow.
+const SIGNED: u8 = 1;
 
-/// A mask byte, then the parts that are not zero.
+/// A mask of one or two bytes, then the parts that are not zero.
 #[inline]
 pub(super) fn put_values(out: &mut VarintRow<'_>, coding: Coding, row: &Delta, mut mask: u8) {
     let mut parts = coding.parts(row);
+    let mut more = 0;
     // The sign bit of the OR is set if any part is negative. Otherwise zigzag would only cost a bit in each
     // number.
     if parts.iter().fold(0, |all, part| all | part) < 0 {
-        mask |= SIGNED;
+        more = SIGNED;
         parts = parts.map(|part| zigzag(part).cast_signed());
+    }
+    for (bit, part) in parts[NARROW_PARTS..].iter().enumerate() {
+        more |= u8::from(*part != 0) << (bit + 1);
     }
     // The mask comes before the parts, but is complete only after them: its byte is reserved here.
     let at = out.put_byte(0);
+    if more != 0 {
+        mask |= MORE;
+        if coding.is_wide {
+            out.put_byte(more);
+        }
+    }
     for (bit, part) in parts.into_iter().enumerate() {
         if part != 0 {
-            mask |= 1 << bit;
+            mask |= if bit < NARROW_PARTS { 1 << bit } else { 0 };
             out.put(part.cast_unsigned());
         }
     }
@@ -123,11 +147,17 @@ pub(super) fn put_values(out: &mut VarintRow<'_>, coding: Coding, row: &Delta, m
 #[inline]
 pub(super) fn decode_values(coding: Coding, cursor: &mut VarintCursor<'_>) -> Result<(Delta, u8), Malformed> {
     let mask = cursor.u8()?;
+    let more = match (mask & MORE != 0, coding.is_wide) {
+        (false, _) => 0,
+        (true, true) => cursor.u8()?,
+        (true, false) => SIGNED,
+    };
+    let present = u16::from(mask & (MORE - 1)) | u16::from(more >> 1) << NARROW_PARTS;
     let mut parts = [0_i64; PARTS];
     for (bit, part) in parts.iter_mut().enumerate() {
-        if mask & 1 << bit != 0 {
+        if present & 1 << bit != 0 {
             let raw = cursor.u64()?;
-            *part = if mask & SIGNED == 0 { raw.cast_signed() } else { unzigzag(raw) };
+            *part = if more & SIGNED == 0 { raw.cast_signed() } else { unzigzag(raw) };
         }
     }
     Ok((coding.delta(parts), mask))
@@ -144,7 +174,7 @@ impl<'a> DeltaReader<'a> {
     pub(crate) fn open(cursor: &mut VarintCursor<'a>) -> Result<Self, Malformed> {
         let (coding, signed) = (Coding::from_bits(cursor.u8()?), cursor.u8()?);
         let mut columns = [VarintCursor::new(&[]); PARTS];
-        for column in &mut columns {
+        for column in columns.iter_mut().take(coding.part_count()) {
             *column = cursor.section()?;
         }
         Ok(Self { coding, signed, columns })
@@ -152,14 +182,15 @@ impl<'a> DeltaReader<'a> {
 
     /// Steps over as many rows without decoding them.
     pub(crate) fn skip(&mut self, rows: usize) -> Result<(), Malformed> {
-        self.columns.iter_mut().try_for_each(|column| column.skip(rows))
+        self.columns.iter_mut().take(self.coding.part_count()).try_for_each(|column| column.skip(rows))
     }
 
     /// Decodes the next row; an error where a column has ended.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Delta, Malformed> {
         let mut parts = [0_i64; PARTS];
-        for (bit, (part, column)) in parts.iter_mut().zip(&mut self.columns).enumerate() {
+        let columns = self.columns.iter_mut().take(self.coding.part_count());
+        for (bit, (part, column)) in parts.iter_mut().zip(columns).enumerate() {
             let raw = column.u64()?;
             *part = if self.signed & 1 << bit == 0 { raw.cast_signed() } else { unzigzag(raw) };
         }
@@ -184,7 +215,7 @@ pub(crate) fn write_values(rows: &[Delta], coding: Coding, out: &mut Vec<u8>) {
         }
     }
     out.extend([coding.bits(), signed]);
-    for column in &columns {
+    for column in columns.iter().take(coding.part_count()) {
         write_section(out, column);
     }
 }

@@ -151,6 +151,7 @@ fn thread_row(random: &mut Random, process: ProcessKey, index: u32, thread: u32)
         run_delay_ns: i64::try_from(random.below(200_000)).unwrap(),
         voluntary_switches: i64::try_from(random.below(60)).unwrap(),
         involuntary_switches: i64::try_from(random.below(4)).unwrap(),
+        ..Delta::default()
     };
     ThreadInterval {
         key: ThreadKey { tid: process.pid + thread, start_ns: process.start_ns + u64::from(thread) },
@@ -322,6 +323,26 @@ pub fn add_products(day: &mut [Interval]) {
     for row in day.iter_mut().flat_map(|interval| &mut interval.processes) {
         let product = if row.info.session.is_some() { "Größe® 3".into() } else { Box::default() };
         row.info = Arc::new(ProcessInfo { product, ..ProcessInfo::clone(&row.info) });
+    }
+}
+
+/// Adds page faults, as a source reports them that counts them.
+pub fn add_faults(day: &mut [Interval]) {
+    let mut random = Random::new(19);
+    for interval in day {
+        interval.fields |= Fields::FAULTS;
+        for row in interval.threads.iter_mut().filter(|row| row.delta.run_ns > 0) {
+            row.delta.minor_faults = i64::try_from(random.below(9)).unwrap();
+            row.delta.major_faults = i64::try_from(random.below(2)).unwrap();
+        }
+        for row in &mut interval.processes {
+            let threads = interval.threads.iter().filter(|thread| thread.process == row.key);
+            [row.delta.minor_faults, row.delta.major_faults] = [0, 0];
+            for thread in threads {
+                row.delta.minor_faults += thread.delta.minor_faults;
+                row.delta.major_faults += thread.delta.major_faults;
+            }
+        }
     }
 }
 

@@ -16,7 +16,7 @@ fn fixture(version: i32) -> PathBuf {
 }
 
 /// The newest schema version.
-const NEWEST: i32 = 18;
+const NEWEST: i32 = 19;
 
 /// Writes the store of a schema version to `path`.
 pub fn unpack(version: i32, path: &Path) {
@@ -30,7 +30,8 @@ pub fn unpack(version: i32, path: &Path) {
 /// clocks that are off, from version 8 on lists of processes; version 9 added an index, version 10 how
 /// each interval came in, version 11 what retention chooses by, version 12 which threads wait, version 13 sums of threads,
 /// version 14 limits of control groups in sums, version 15 interpreters and names of users, version 16 a table for traces,
-/// version 17 sessions and base priorities of processes of Windows, version 18 products of executables.
+/// version 17 sessions and base priorities of processes of Windows, version 18 products of executables, version 19
+/// page faults.
 fn content(version: i32) -> (Vec<Interval>, usize) {
     let info = data::host(1);
     if version == 1 {
@@ -57,6 +58,9 @@ fn content(version: i32) -> (Vec<Interval>, usize) {
     }
     if version > 17 {
         data::add_products(&mut day);
+    }
+    if version > 18 {
+        data::add_faults(&mut day);
     }
     (day, 400)
 }

@@ -20,7 +20,8 @@ fn fresh_intervals_come_back_in_order_with_their_active_rows() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sqlite");
     let (first, second) = (data::host(1), data::host(2));
-    let days = [data::day(&first, 1, 150, 40), data::day(&second, 2, 70, 12)];
+    let mut days = [data::day(&first, 1, 150, 40), data::day(&second, 2, 70, 12)];
+    data::add_faults(&mut days[1]);
     let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
     for (info, day) in [(&first, &days[0]), (&second, &days[1])] {
         for interval in day.iter().rev() {

@@ -557,3 +557,32 @@ fn limits_of_control_groups_add_up_to_the_same_at_every_resolution() {
         assert_eq!(known, expected, "a bucket without measurement is no data: {resolution:?}");
     }
 }
+
+#[test]
+fn sums_have_a_counter_only_where_it_was_measured_all_the_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let info = data::host(1);
+    let mut day = data::day(&info, 1, 240, 12);
+    // An agent of an earlier version, and after one minute and a half one that counts page faults.
+    data::add_faults(&mut day[90..]);
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    for interval in &day {
+        writer.put(&info, Trust::Local, None, interval).unwrap();
+    }
+    data::compact_all(&mut writer);
+    let reader = Reader::open(&path).unwrap();
+    let query = Query::new(info.host).what(What::Processes);
+    let mut reading = reader.segments(&query, Some(Resolution::Minute)).unwrap();
+    let mut found = Vec::new();
+    while let Some(segment) = reading.read().unwrap() {
+        let faults: i64 = segment.interval.processes.iter().map(|row| row.delta.minor_faults).sum();
+        found.push((segment.interval.fields.contains(Fields::FAULTS), faults));
+    }
+    let made = |minute: usize| -> i64 {
+        let rows = day[minute * 60..][..60].iter().flat_map(|one| &one.processes);
+        rows.map(|row| row.delta.minor_faults).sum()
+    };
+    assert!(made(1) > 0 && made(2) > 0);
+    assert_eq!(found, [(false, 0), (false, 0), (true, made(2)), (true, made(3))]);
+}

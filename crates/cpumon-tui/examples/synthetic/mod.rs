@@ -162,6 +162,8 @@ fn push(made: &mut Interval, spec: &Spec, number: u64) {
             run_delay_ns: run_ns / 9,
             voluntary_switches: run_ns / 400_000,
             involuntary_switches: run_ns / 9_000_000,
+            minor_faults: run_ns / 500_000,
+            major_faults: run_ns / 90_000_000,
         };
         sum += &delta;
         if !delta.is_zero() {

@@ -172,6 +172,8 @@ fn impossible(low: i64, high: u64) -> cpumon_model::Interval {
         run_delay_ns: low,
         voluntary_switches: low,
         involuntary_switches: low,
+        minor_faults: low,
+        major_faults: low,
     };
     made.processes.iter_mut().for_each(|row| row.delta = delta);
     made.threads.iter_mut().for_each(|row| row.delta = delta);

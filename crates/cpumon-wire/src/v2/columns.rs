@@ -28,7 +28,7 @@ pub(crate) const fn average_bits(kind: u8) -> usize {
 }
 
 /// Column numbers from here on are not known and skipped.
-pub(crate) const ID_LIMIT: usize = 146;
+pub(crate) const ID_LIMIT: usize = 148;
 
 /// What the coding of a column depends on.
 #[derive(Copy, Clone, Debug)]
@@ -160,6 +160,8 @@ columns! {
     SESSION = 143 "the session of a process";
     BASE_PRIORITY = 144 "the base priority of a process";
     PRODUCT = 145 [is_text];
+    MINOR_FAULTS = 146;
+    MAJOR_FAULTS = 147;
 }
 
 /// Counters of a task in the order of every table that has them: run, user and system time, and what remains of system time without the
@@ -191,6 +193,8 @@ counters! {
     RUN_DELAY run_delay_ns
     VOLUNTARY voluntary_switches
     INVOLUNTARY involuntary_switches
+    MINOR_FAULTS minor_faults
+    MAJOR_FAULTS major_faults
 }
 
 /// Those of a column, by its number.

@@ -325,7 +325,8 @@ fn rendered(frame: &cpumon_wire::v2::Frame) -> String {
     )
     .unwrap();
     let totals = frame.totals.as_ref().unwrap();
-    writeln!(out, "{:?} {} {}", totals.exited_total, totals.thread_count, totals.process_count).unwrap();
+    let exited = rendered_counters(&totals.exited_total);
+    writeln!(out, "{exited} {} {}", totals.thread_count, totals.process_count).unwrap();
     for cpu in &frame.cpus {
         writeln!(out, "cpu {} {:?}", cpu.cpu, cpu.times).unwrap();
     }
@@ -345,12 +346,29 @@ fn rendered(frame: &cpumon_wire::v2::Frame) -> String {
         let t = thread;
         writeln!(
             out,
-            "{:?} {:?} {:?} {:?} {} {} {} {:?}",
-            t.key, t.process, t.comm, t.state, t.nice, t.priority, t.last_cpu, t.counters
+            "{:?} {:?} {:?} {:?} {} {} {} {}",
+            t.key,
+            t.process,
+            t.comm,
+            t.state,
+            t.nice,
+            t.priority,
+            t.last_cpu,
+            rendered_counters(&t.counters)
         )
         .unwrap();
     }
     out
+}
+
+/// Without what came later: page faults.
+fn rendered_counters(counters: &cpumon_model::Counters) -> String {
+    let cpumon_model::Counters { user_ns, system_ns, run_ns, run_delay_ns, .. } = counters;
+    let cpumon_model::Counters { voluntary_switches, involuntary_switches, .. } = counters;
+    format!(
+        "Counters {{ user_ns: {user_ns}, system_ns: {system_ns}, run_ns: {run_ns}, run_delay_ns: {run_delay_ns}, \
+         voluntary_switches: {voluntary_switches}, involuntary_switches: {involuntary_switches} }}"
+    )
 }
 
 /// Without what came later: interpreter, name of the user, session, base priority and product.

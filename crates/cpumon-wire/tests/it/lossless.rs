@@ -31,14 +31,18 @@ fn number() -> impl Strategy<Value = u64> {
 }
 
 fn counters() -> impl Strategy<Value = Counters> {
-    prop::array::uniform6(number()).prop_map(|[user, system, run, delay, voluntary, involuntary]| Counters {
-        user_ns: user,
-        system_ns: system,
-        run_ns: run,
-        run_delay_ns: delay,
-        voluntary_switches: voluntary,
-        involuntary_switches: involuntary,
-    })
+    prop::array::uniform8(number()).prop_map(
+        |[user, system, run, delay, voluntary, involuntary, minor, major]| Counters {
+            user_ns: user,
+            system_ns: system,
+            run_ns: run,
+            run_delay_ns: delay,
+            voluntary_switches: voluntary,
+            involuntary_switches: involuntary,
+            minor_faults: minor,
+            major_faults: major,
+        },
+    )
 }
 
 /// Times whose sums fit 64 bits.

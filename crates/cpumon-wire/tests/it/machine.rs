@@ -306,6 +306,7 @@ fn aged_counters(random: &mut Random) -> Counters {
         run_delay_ns: random.log_between(1e5, run_ns as f64 / 4.0),
         voluntary_switches: random.log_between(1.0, 5e6),
         involuntary_switches: random.log_between(1.0, 3e5),
+        ..Counters::default()
     }
 }
 
@@ -393,5 +394,6 @@ fn young_counters(random: &mut Random) -> Counters {
         run_delay_ns: random.below(1_000_000),
         voluntary_switches: random.below(20),
         involuntary_switches: random.below(3),
+        ..Counters::default()
     }
 }

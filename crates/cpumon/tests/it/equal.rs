@@ -63,6 +63,8 @@ fn process(at: i64, number: u32, infos: &[Arc<ProcessInfo>]) -> ProcessInterval 
             run_delay_ns: run_ns / 7,
             voluntary_switches: run_ns % 13,
             involuntary_switches: run_ns % 5,
+            minor_faults: run_ns % 11,
+            major_faults: run_ns % 3,
         },
         ..ProcessInterval::default()
     }

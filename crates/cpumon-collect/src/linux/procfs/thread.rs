@@ -210,6 +210,9 @@ impl ProcfsThread {
             _ => self.sched.run_ns,
         };
         counters.run_delay_ns = self.sched.run_delay_ns;
+        if let Some(stat) = stat {
+            (counters.minor_faults, counters.major_faults) = (stat.minor_faults, stat.major_faults);
+        }
         split_run_time(counters, user, system);
     }
 

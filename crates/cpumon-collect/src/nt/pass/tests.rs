@@ -78,6 +78,35 @@ fn what_ended_threads_ran_is_the_processs_rest_and_never_falls() {
 }
 
 #[test]
+fn page_faults_are_those_of_the_process_since_the_first_pass_beyond_32_bits() {
+    let mut passes = Passes::new(BASE);
+    let mut pass = |at: u64, faults| {
+        let process = ReportedProcess { pid: 8, created: 1_000_005, faults, ..ReportedProcess::default() };
+        let mut into = Snapshot::default();
+        passes.add(&process, std::iter::once(thread(12, 1, 0)), ProcessInfo::default, &mut into);
+        passes.finish(&mut into);
+        into.end = Moment { mono_ns: at, boot_ns: at, wall_ns: 0 };
+        into
+    };
+    let first = pass(1_000_000_000, Some([4_294_967_290, 7]));
+    assert_eq!(first.exited_total, Counters::default(), "of before the first pass");
+    let second = pass(2_000_000_000, Some([4, 9]));
+    assert!(second.fields.contains(Fields::FAULTS));
+    let interval = Interval::between(&first, &second);
+    let delta = interval.processes[0].delta;
+    assert_eq!((delta.minor_faults, delta.major_faults), (8, 2));
+    // The count of those from a disk is ahead, and then the other one follows.
+    let counts: Vec<[u64; 2]> = [[4, 9], [4, 10], [6, 10], [5, 10]]
+        .map(|faults| pass(3_000_000_000, Some(faults)).processes[0].ended_threads)
+        .map(|ended| [ended.minor_faults, ended.major_faults])
+        .to_vec();
+    let grown: Vec<[u64; 2]> =
+        counts.windows(2).map(|two| [two[1][0] - two[0][0], two[1][1] - two[0][1]]).collect();
+    assert_eq!(grown, [[0, 1], [1, 0], [0, 0]]);
+    assert!(!pass(4_000_000_000, None).fields.contains(Fields::FAULTS), "not reported is no data");
+}
+
+#[test]
 fn a_thread_with_more_time_than_it_exists_has_no_times() {
     let row = thread(12, 400_000, 300_000);
     assert_eq!(row.if_possible(row.created + 600_000), row);

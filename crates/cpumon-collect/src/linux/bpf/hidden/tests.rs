@@ -28,7 +28,7 @@ impl Tree {
         let dir = self.dir(pid, tid);
         fs::create_dir_all(&dir).unwrap();
         let stat = format!(
-            "{tid} (init) {state} 7 {pid} {pid} 0 -1 4194304 0 0 0 0 30 10 0 0 19 -1 1 0 {start_ticks} 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 3 0 0 0 0 0\n"
+            "{tid} (init) {state} 7 {pid} {pid} 0 -1 4194304 40 9 3 9 30 10 0 0 19 -1 1 0 {start_ticks} 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 3 0 0 0 0 0\n"
         );
         let status =
             "Name:\tinit\nUid:\t5\t5\t5\t5\nvoluntary_ctxt_switches:\t8\nnonvoluntary_ctxt_switches:\t2\n";
@@ -86,6 +86,8 @@ fn a_process_in_proc_that_the_iterator_does_not_report_is_hidden() {
         run_delay_ns: 500,
         voluntary_switches: 8,
         involuntary_switches: 2,
+        minor_faults: 40,
+        major_faults: 3,
     };
     assert_eq!(task.counters, counters);
     assert_eq!((task.parent_pid, task.uid, task.cpu, task.priority, task.nice), (7, 5, 3, 19, -1));

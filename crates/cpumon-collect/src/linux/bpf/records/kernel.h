@@ -153,6 +153,8 @@ struct task_struct {
 	unsigned long nvcsw;
 	unsigned long nivcsw;
 	__u64 start_boottime;
+	unsigned long min_flt;
+	unsigned long maj_flt;
 	const struct cred *real_cred;
 	char comm[16];
 	struct nsproxy *nsproxy;

@@ -18,6 +18,8 @@ struct counters {
 	__u64 run_delay_ns; // sched_info.run_delay
 	__u64 voluntary_switches;
 	__u64 involuntary_switches;
+	__u64 minor_faults;
+	__u64 major_faults;
 };
 
 // A thread by its switches: cumulative times at one instant, and its state since `at_ns`. Zero where the switches are not
@@ -179,6 +181,8 @@ static __always_inline void fill_counters(struct counters *counters, struct task
 		counters->run_delay_ns = task->sched_info.run_delay;
 	counters->voluntary_switches = task->nvcsw;
 	counters->involuntary_switches = task->nivcsw;
+	counters->minor_faults = task->min_flt;
+	counters->major_faults = task->maj_flt;
 }
 
 // All but the times.
