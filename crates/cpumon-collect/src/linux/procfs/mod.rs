@@ -25,7 +25,7 @@
 //! | `pread` on kept descriptors | 1.70 µs | 0.20 |
 //! | this source, whole snapshot of the machine | 0.68 µs | 0.08 |
 //!
-//! # Limits Processes that begin and end between two passes, and run delay and switches of threads that ended since the last pass, are
+//! # Limits Processes that begin and end between two passes, and run delay, switches and page faults of threads that ended since the last pass, are
 //! not seen. A change of name or nice value made from outside on an idle thread shows up to 256 passes later.
 
 use std::os::fd::OwnedFd;

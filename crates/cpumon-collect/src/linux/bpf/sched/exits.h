@@ -2,7 +2,7 @@
 // traces:   last switches, and the beginning of each end, as sched.bpf.c reports them.
 // produces: events in a ring buffer, in the order in which they happened; those that do not fit are summed (lost.h). A thread
 //           that ends between two passes is in no list, so only its event has its final counters.
-// costs:    288 bytes of the ring buffer an event; docs/probes.md.
+// costs:    304 bytes of the ring buffer an event; docs/probes.md.
 #pragma once
 
 #include "groups.h"

@@ -1,7 +1,8 @@
 // Exits that did not fit the ring buffer.
 // traces:   a task that made its last switch, if its event found no space.
 // produces: sums over the host and for each parent executable of what these tasks did since the last snapshot that has them: the
-//           rest was charged to them while they lived. Names are lost, CPU time never is, and none is counted twice.
+//           rest was charged to them while they lived. Names are lost, CPU time never is, and none is counted twice. Of page faults
+//           all are counted again if another thread had taken the task's slot in the records of what was sent.
 // costs:    two sums of an atomic addition a counter, for each lost exit.
 #pragma once
 

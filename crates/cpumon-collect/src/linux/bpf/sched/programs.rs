@@ -236,7 +236,7 @@ pub(crate) fn visit_cpus() {
     }
 }
 
-/// Slots for idle threads: four for each thread there is, so that few share one. They take 48 bytes each in the kernel.
+/// Slots for idle threads: four for each thread there is, so that few share one. They take 88 bytes each in the kernel.
 fn rest_slots() -> u32 {
     // proc_loadavg(5): the fourth field is RUNNABLE/ALL threads.
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();

@@ -2,7 +2,7 @@
 // traces:   each thread that the iterator visits, and each rename.
 // produces: whether a thread has been idle since. Most threads of a host are: for them the iterator sends one word instead of a
 //           record. Also the kernel's counters as sent: an exit that is only summed counts less what was shown (lost.h).
-// costs:    72 bytes a slot, of which the first 24 are read of an idle thread. Neither its storage nor most of its task_struct is
+// costs:    88 bytes a slot, of which the first 24 are read of an idle thread. Neither its storage nor most of its task_struct is
 //           read, which no cache holds.
 //
 // A thread that is off its CPU and in no run queue, and has made no switch since, has not run: its counters are unchanged, and its open
@@ -20,6 +20,8 @@ struct rest {
 	__u32 reserved;
 	struct counters counters; // as sent
 };
+
+ASSERT_SIZE(rest, 88);
 
 // Slots by tid; threads that share one are sent in full. User space sets the size, a power of two, before it loads this.
 struct {
