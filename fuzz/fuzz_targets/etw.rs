@@ -2,7 +2,7 @@
 #![no_main]
 
 use cpumon_collect::etw::{Record, SessionAccounts};
-use cpumon_events::windows::TickClock;
+use cpumon_sched::windows::TickClock;
 use cpumon_model::{
     Counters, CpuSample, Interval, Moment, Probes, ProcessKey, ProcessSample, SchedTimes, Snapshot, ThreadKey, ThreadSample,
     WaitReason,

@@ -26,7 +26,7 @@ pub use analysis::series::{CpuCell, Series, SeriesCell, SeriesError, SeriesRow, 
 pub use analysis::snapshots::snapshots;
 pub use analysis::wakers::{WakeCounts, Waker, WakerKey, WakerRow, Wakers, wakers};
 pub use analysis::{CpuAccount, ThreadTotals, TraceRange};
-pub use cpumon_events::{
+pub use cpumon_sched::{
     CpuSpan, CpuState, InterruptSpan, RecentWakers, SpanSink, ThreadSpan, ThreadState, Tracker, Wakeup,
 };
 #[doc(hidden)]

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use cpumon_events::ThreadState;
 use cpumon_model::{
     ExitSample, Fields, IrqSample, Moment, Probes, ProcessInfo, ProcessKey, ProcessSample, SchedTimes,
     Snapshot, ThreadKey, ThreadSample, WaitReason, Waits,
 };
+use cpumon_sched::ThreadState;
 
 use super::{Ended, SessionAccounts};
 

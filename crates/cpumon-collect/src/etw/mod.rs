@@ -2,7 +2,7 @@
 //! snapshot whose rows the system listed. Nothing here calls the system, so it is compiled and tested everywhere.
 //!
 //! [`SessionAccounts`] takes the events, which arrive nearly in order, and sorts them. `lives` knows which thread and process an id is now,
-//! and [`cpumon_events::Tracker`] derives the states. `complete` brings the accounts and the rows of the system together.
+//! and [`cpumon_sched::Tracker`] derives the states. `complete` brings the accounts and the rows of the system together.
 
 mod complete;
 mod lives;
@@ -12,12 +12,12 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cpumon_events::windows::{Change, KernelEvent, PACKED_SWITCH, Payload, Provider, TickClock, hook_of};
-use cpumon_events::{Accounts, Tracker, up_to_zero};
 use cpumon_model::{
     Comm, Counters, Interrupt, Leaves, ProcessKey, SchedEvent, SchedEventKind, SchedTimes, TaskState,
     ThreadKey, TraceTask, WaitReason,
 };
+use cpumon_sched::windows::{Change, KernelEvent, PACKED_SWITCH, Payload, Provider, TickClock, hook_of};
+use cpumon_sched::{Accounts, Tracker, up_to_zero};
 
 use self::lives::{CpuBases, HeldEvent, HeldEvents, Lives, ProcessLife, ThreadLife};
 

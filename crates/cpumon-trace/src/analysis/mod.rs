@@ -16,8 +16,8 @@ pub(crate) mod wakers;
 
 use std::collections::HashMap;
 
-use cpumon_events::{CpuState, SpanSink};
 use cpumon_model::Interrupt;
+use cpumon_sched::{CpuState, SpanSink};
 
 use crate::file::ReadError;
 use crate::source::{Ending, TraceSource};

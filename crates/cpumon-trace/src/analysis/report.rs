@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use cpumon_events::{CpuSpan, InterruptSpan, Numbers, Slots, SpanSink, ThreadSpan, ThreadState};
 use cpumon_model::{CgroupNames, DelayHistogram, Interrupt, Leaves, ProcessKey, ThreadKey, TraceTask, Waits};
+use cpumon_sched::{CpuSpan, InterruptSpan, Numbers, Slots, SpanSink, ThreadSpan, ThreadState};
 use foldhash::fast::FixedState;
 
 use super::ready::{Culprits, LongestDelay, ReadyTimes, Slices};

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use cpumon_events::{CpuSpan, CpuState, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState};
 use cpumon_model::TraceTask;
+use cpumon_sched::{CpuSpan, CpuState, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState};
 use foldhash::fast::FixedState;
 
 use super::report::{GroupKey, ReportBy, group_of};

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use cpumon_events::{Accounts, ThreadAccount, Tracker};
 use cpumon_model::{
     CgroupNames, Counters, ExitSample, Fields, HostId, Leaves, Moment, ProcessInfo, ProcessKey,
     ProcessSample, SchedEvent, SchedEventKind, Snapshot, SourceKind, ThreadSample, TraceTask,
 };
+use cpumon_sched::{Accounts, ThreadAccount, Tracker};
 use foldhash::fast::FixedState;
 
 use super::TraceRange;

@@ -3,8 +3,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use cpumon_events::{CpuSpan, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState, Wakeup};
 use cpumon_model::{Interrupt, TraceTask};
+use cpumon_sched::{CpuSpan, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState, Wakeup};
 use foldhash::fast::FixedState;
 
 use super::ready::LongestDelay;

@@ -3,8 +3,8 @@
 
 use std::io::Read;
 
-use cpumon_events::{Name, ProgramName, reserve_some, up_to_zero};
 use cpumon_model::{Interrupt, Leaves};
+use cpumon_sched::{Name, ProgramName, reserve_some, up_to_zero};
 
 use crate::file::ReadError;
 use crate::source::Ending;

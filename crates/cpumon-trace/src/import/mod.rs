@@ -16,8 +16,8 @@ mod tracepoints;
 use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom};
 
-use cpumon_events::{Name, up_to_zero};
 use cpumon_model::{Moment, SchedEvent};
+use cpumon_sched::{Name, up_to_zero};
 
 use crate::file::format::FileHeader;
 use crate::file::reader::TraceReader;

@@ -3,11 +3,11 @@
 
 use std::collections::HashMap;
 
-use cpumon_events::{Name, ProgramName, Slots, up_to_zero};
 use cpumon_model::{
     Comm, Interrupt, Leaves, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask,
     WaitReason,
 };
+use cpumon_sched::{Name, ProgramName, Slots, up_to_zero};
 use foldhash::fast::FixedState;
 
 use super::decoder::{NamedThread, RawEvent, RawKind, UNKNOWN};

@@ -4,8 +4,8 @@
 
 use std::collections::HashMap;
 
-use cpumon_events::{Bytes, Order, name};
 use cpumon_model::{Interrupt, Leaves, WaitReason};
+use cpumon_sched::{Bytes, Order, name};
 use foldhash::fast::FixedState;
 
 use super::decoder::{NamedThread, RawKind, UNKNOWN};

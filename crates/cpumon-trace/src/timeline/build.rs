@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cpumon_events::{
+use cpumon_model::{Leaves, TraceTask};
+use cpumon_sched::{
     CpuSpan, InterruptSpan, Numbers, RecentWakers, SpanSink, ThreadSpan, Wakeup, reserve_some,
 };
-use cpumon_model::{Leaves, TraceTask};
 
 use super::cpus::{CpuPart, CpuParts, CpuTimeline, IrqPart, OTHER, WAIT_BYTES, code_of};
 use super::lines::{

@@ -1,6 +1,6 @@
 //! One state of one thread: how long, why, who woke it, what it waited behind, whom it woke, and where it goes on.
 
-use cpumon_events::ThreadState;
+use cpumon_sched::ThreadState;
 
 use super::behind::TraceBehind;
 use super::cpus::{CpuWho, who};

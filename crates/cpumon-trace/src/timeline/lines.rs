@@ -1,8 +1,8 @@
 //! Lines of time: parts that follow each other, each up to the next one's begin, with sums in front of every 32nd, so that the times of a
 //! bucket take two searches. [`ThreadParts`] is the line of a thread, with its states.
 
-use cpumon_events::ThreadState;
 use cpumon_model::WaitReason;
+use cpumon_sched::ThreadState;
 
 /// Parts between two sums.
 pub(super) const BLOCK: usize = 32;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use cpumon_events::ThreadState;
+use cpumon_sched::ThreadState;
 
 use super::cpus::{CpuTimeline, CpuWho, IDLE, who};
 use super::lines::{LinePart, STATES, ThreadParts, since};

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use cpumon_events::windows::{Provider, TickClock};
 use cpumon_model::{
     Counters, CpuSample, CpuTimes, Fields, Interval, Moment, Probes, ProcessInfo, ProcessKey, ProcessSample,
     SchedTimes, Snapshot, SourceKind, TaskState, ThreadKey, ThreadSample, WaitReason,
 };
+use cpumon_sched::windows::{Provider, TickClock};
 
 use crate::counting::allocations;
 use crate::etw::{Record, SessionAccounts};

@@ -6,8 +6,8 @@
 //! start is the time of the exec, and its counters begin at zero there. Nothing is counted twice, whichever snapshot sees
 //! which half. Its process keeps its key.
 
-use cpumon_events::up_to_zero;
 use cpumon_model::{Comm, Counters, ProcessKey, ThreadKey, trim_list};
+use cpumon_sched::up_to_zero;
 
 use super::super::procinfo::Exec;
 use super::records::task::whole_us;

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use cpumon_events::windows::TickClock;
 use cpumon_model::{Moment, Probes, Snapshot};
+use cpumon_sched::windows::TickClock;
 use windows_sys::Win32::Foundation::{ERROR_ACCESS_DENIED, ERROR_NO_SYSTEM_RESOURCES};
 use windows_sys::Win32::System::Diagnostics::Etw::{
     EVENT_TRACE_FLAG, EVENT_TRACE_FLAG_CSWITCH, EVENT_TRACE_FLAG_DISPATCHER, EVENT_TRACE_FLAG_DPC,

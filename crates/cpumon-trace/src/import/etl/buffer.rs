@@ -6,9 +6,9 @@
 
 use std::io::{Read, Seek, SeekFrom};
 
-use cpumon_events::windows::{Payload, TickClock, hook_of};
-use cpumon_events::{Bytes, Order};
 use cpumon_model::Moment;
+use cpumon_sched::windows::{Payload, TickClock, hook_of};
+use cpumon_sched::{Bytes, Order};
 
 use super::super::decoder::read_up_to;
 use super::unpack::unpack;

@@ -1,7 +1,7 @@
 //! `.etl`: what the Windows kernel's tracing (ETW) writes, as `xperf`, `wpr` and `logman` start it.
 //!
 //! A file is a sequence of buffers, each of one CPU and packed or not ([`mod@unpack`]). They hold events ([`buffer`]), of which those of the
-//! scheduler are read ([`cpumon_events::windows`]). Its [`Index`] has the order of the buffers and what is missing between them; here they
+//! scheduler are read ([`cpumon_sched::windows`]). Its [`Index`] has the order of the buffers and what is missing between them; here they
 //! are read in this order.
 
 mod buffer;
@@ -10,9 +10,9 @@ mod unpack;
 use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom};
 
-use cpumon_events::Name;
-use cpumon_events::windows::{Change, KernelEvent, PACKED_SWITCH, TickClock};
 use cpumon_model::Leaves;
+use cpumon_sched::Name;
+use cpumon_sched::windows::{Change, KernelEvent, PACKED_SWITCH, TickClock};
 
 use super::decoder::{
     Decoder, DecoderStep, NamedThread, RawEvent, RawKind, RawTrace, UNKNOWN, lost, read_up_to,

@@ -3,7 +3,7 @@
 //! They are our own because the crates that exist have no limit: `lznt1` 0.1.3 makes up to 8 MB of 4 kB and `xpress-huffman` 0.1.3
 //! up to 4 GB of one match, `rust-lzxpress` 0.7.1 can panic and is not maintained, `ms-compress` 0.2.1 is LGPL.
 
-use cpumon_events::{Bytes, Order};
+use cpumon_sched::{Bytes, Order};
 
 const LZNT1: u16 = 2;
 const XPRESS: u16 = 3;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom};
 
-use cpumon_events::{Bytes, Order};
+use cpumon_sched::{Bytes, Order};
 use foldhash::fast::FixedState;
 
 use super::super::decoder::{host_name, read_up_to};

@@ -8,7 +8,7 @@ mod header;
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 
-use cpumon_events::{Bytes, Slots, name};
+use cpumon_sched::{Bytes, Slots, name};
 use zstd::stream::raw::{self, InBuffer, Operation, OutBuffer};
 
 use super::decoder::{Decoder, DecoderStep, NamedThread, RawEvent, RawKind, RawTrace};

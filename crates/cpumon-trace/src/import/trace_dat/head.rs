@@ -3,7 +3,7 @@
 
 use std::io::{Read, Seek, SeekFrom};
 
-use cpumon_events::{Bytes, Order, name};
+use cpumon_sched::{Bytes, Order, name};
 
 use super::super::decoder::{NamedThread, RawEvent, RawKind, host_name, read_up_to};
 use super::super::tracepoints::{Tracepoints, skip_own, take_intro, take_page_layout, take_systems};

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{Read, Seek, SeekFrom};
 
-use cpumon_events::Bytes;
+use cpumon_sched::Bytes;
 
 use super::decoder::{Decoder, DecoderStep, RawEvent, RawKind, RawTrace, read_up_to};
 use crate::file::format::FileHeader;

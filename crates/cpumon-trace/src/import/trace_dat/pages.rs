@@ -1,6 +1,6 @@
 //! A page of the kernel's ring buffer: a time, a length, and records with the time since the record before.
 
-use cpumon_events::{Bytes, Order};
+use cpumon_sched::{Bytes, Order};
 
 use super::super::tracepoints::{TracepointField, TracepointFormat};
 

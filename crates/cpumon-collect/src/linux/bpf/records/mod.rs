@@ -5,8 +5,8 @@ pub(crate) mod task;
 
 use std::mem::offset_of;
 
-use cpumon_events::up_to_zero;
 use cpumon_model::{Counters, Fields};
+use cpumon_sched::up_to_zero;
 
 /// What is measured without any probe that can be switched off: what a [`TaskRecord`] counts, and CPUs.
 pub(crate) const FIELDS: Fields = Fields::COUNTERS.union(Fields::CPUS).union(Fields::EXITS);
