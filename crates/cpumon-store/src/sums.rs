@@ -17,7 +17,7 @@ use crate::reader::TimeRange;
 use crate::rows::{HostRow, all_rows, signed};
 
 /// ns in a second: the unit of rates per second.
-pub(crate) const PER_SECOND: i64 = 1_000_000_000;
+pub const PER_SECOND: i64 = 1_000_000_000;
 
 /// Length of the buckets in which compacted intervals are summed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -149,17 +149,21 @@ impl RunQueue {
     }
 }
 
-/// `part` per second (or million) of `whole`; 0 if `whole` is not positive.
-pub(crate) fn rate(part: i64, whole: i64, unit: i64) -> i64 {
+/// `part` per `unit` of `whole`, such as a billion for a second; 0 if `whole` is not positive.
+#[must_use]
+pub fn rate(part: i64, whole: i64, unit: i64) -> i64 {
     if whole <= 0 {
         return 0;
     }
-    // 128 bits: `part` can be centuries of ns times a billion.
-    signed(i128::from(part) * i128::from(unit) / i128::from(whole))
+    match part.checked_mul(unit) {
+        Some(units) => units / whole,
+        // `part` can be centuries of ns times a billion; a division of 128 bits takes several times as long.
+        None => signed(i128::from(part) * i128::from(unit) / i128::from(whole)),
+    }
 }
 
 /// Adds where something is known: unknown + 5 = 5, and a sum of nothing stays unknown.
-pub(crate) fn add_known(sum: &mut Option<i64>, more: Option<i64>) {
+pub fn add_known(sum: &mut Option<i64>, more: Option<i64>) {
     if let Some(more) = more {
         *sum = Some(sum.unwrap_or(0).saturating_add(more));
     }

@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::ops::Add;
 
 use cpumon_model::{Delta, Fields, HostStatus};
-use cpumon_store::{ProcessFilter, What};
+use cpumon_store::{ProcessFilter, What, add_known};
 
 use super::answer::{Figures, HostPart, Report, ReportRow, RowKind};
 use super::query::{ReportQuery, ReportSort};
 use super::read::{RangeReading, Whole, Zoomed, of_range, of_threads, points as buckets_of, read};
-use super::sums::{RangeTally, ReportGroup, add_known};
+use super::sums::{RangeTally, ReportGroup};
 use crate::QueryError;
 use crate::history::{History, Values};
 use crate::json::Nanos;

@@ -4,7 +4,7 @@
 use std::ops::AddAssign;
 
 use cpumon_model::{Delta, Fields, Waits};
-use cpumon_store::{ActiveTimes, Resolution, Segment, What};
+use cpumon_store::{ActiveTimes, PER_SECOND, Resolution, Segment, What, add_known, rate};
 
 use super::answer::Peak;
 use crate::history::BucketTimes;
@@ -165,7 +165,7 @@ impl<'s> MarkedSpan<'s> {
     fn new(span: &Segment<'_>, resolution: Resolution, shares: &'s [PointShare]) -> Self {
         let interval = span.interval;
         // No group ran more than all CPUs in the busiest interval. That share is rounded down, so one millionth is added.
-        let capacity = rate(interval.ledger.capacity_ns, interval.duration_ns());
+        let capacity = rate(interval.ledger.capacity_ns, interval.duration_ns().cast_signed(), PER_SECOND);
         let bound = |ppm: i64| i128::from(capacity) * (i128::from(ppm) + 1) / 1_000_000;
         let busy = span.max_busy_ppm.filter(|_| capacity > 0).map(bound);
         Self {
@@ -186,22 +186,6 @@ pub(super) struct GroupSums {
     is_timeless: bool,
     /// Run time in each point.
     pub(super) points: Vec<f64>,
-}
-
-/// `part` per second, where `part` is the growth in `length_ns`.
-pub(super) fn rate(part: i64, length_ns: u64) -> i64 {
-    if length_ns == 0 {
-        return 0;
-    }
-    // 128 bits: `part` can be years of ns times a billion.
-    i64::try_from(i128::from(part) * 1_000_000_000 / i128::from(length_ns)).unwrap_or(i64::MAX)
-}
-
-/// Unknown + 5 = 5, and a sum of nothing stays unknown.
-pub(super) fn add_known(sum: &mut Option<i64>, more: Option<i64>) {
-    if let Some(more) = more {
-        *sum = Some(sum.unwrap_or(0).saturating_add(more));
-    }
 }
 
 impl GroupSums {
@@ -298,7 +282,7 @@ impl GroupTimes {
             resolution: None,
         });
         self.see(active.unwrap_or(span.mark));
-        let mean = rate(now.run_ns, span.measured_in_ns);
+        let mean = rate(now.run_ns, span.measured_in_ns.cast_signed(), PER_SECOND);
         let known = self.peak.map_or(i64::MIN, |peak| peak.ns_per_s);
         if span.mark.resolution.is_none() {
             if mean > known {
