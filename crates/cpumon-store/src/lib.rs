@@ -1,5 +1,5 @@
 //! The store: one SQLite file with the intervals of any number of hosts, sums per minute and hour, and known gaps. Live and
-//! stored intervals are the same type, so the past answers the same questions as the present. Only this crate knows SQL.
+//! stored intervals are the same type, so the past answers the same questions as the present. Only this crate knows its SQL.
 //!
 //! # Overview
 //! [`Writer`] puts intervals into the file: ids and names in ordinary tables, the active rows of an interval as one packed
@@ -37,8 +37,7 @@ mod fresh;
 #[cfg(test)]
 #[path = "../../../testing/held_memory.rs"]
 mod held_memory;
-#[cfg(feature = "import")]
-pub mod legacy;
+mod legacy_order;
 mod names;
 mod queue;
 mod reader;
@@ -54,12 +53,13 @@ pub use check::{CheckReport, LostRows, check};
 #[doc(hidden)]
 pub use codec::exercise::exercise;
 pub use error::{Result, SqliteError, StoreError};
+pub use legacy_order::LegacyOrder;
 pub use queue::{
     QueueOptions, Queued, Receipt, ReceiptRequest, StoreState, StoreStatus, WriterHandle, WriterThread,
 };
 pub use reader::{
     BootSpan, Damage, DamageReport, Gap, GapFinder, HostRecord, IntervalReader, ProcessFilter, Query, Reader,
-    Segment, SegmentReader, StoredInterval, StoredProcess, StoredReach, TimeRange, What,
+    Segment, SegmentReader, StoredInterval, StoredProcess, StoredReach, TimeRange, What, immutable_uri,
 };
 pub use sums::{ActiveTimes, PER_SECOND, Resolution, RunQueue, SumRow, add_known, rate};
 pub use traces::{TraceIndex, TraceRecord, trace_file, traces_dir};

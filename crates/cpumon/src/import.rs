@@ -8,9 +8,10 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use cpumon_legacy::{ImportError, ImportOptions};
 use cpumon_link::spool::SpoolReader;
 use cpumon_model::{HostId, HostStatus, Interval, Trust, counted, escape};
-use cpumon_store::{BootSpan, Gap, Put, Reader, SourcePosition, StoreOptions, Writer, legacy};
+use cpumon_store::{BootSpan, Gap, Put, Reader, SourcePosition, StoreOptions, Writer};
 use cpumon_wire::spool::{self, SegmentHeader};
 
 use crate::cli::ImportArgs;
@@ -36,18 +37,18 @@ pub fn import(args: &ImportArgs) -> Result<Outcome> {
         return import_recording(&args.file, &mut open_writer(&path)?);
     }
     let zone = args.time_zone.as_deref().map(str::parse).transpose();
-    let zone = zone.map_err(|error: legacy::ImportError| Usage(error.to_string()))?.unwrap_or_default();
-    let options = legacy::ImportOptions { host: args.host.clone(), zone };
+    let zone = zone.map_err(|error: ImportError| Usage(error.to_string()))?.unwrap_or_default();
+    let options = ImportOptions { host: args.host.clone(), zone };
     // Checked before the store is opened, so that a misspelled name does not create a store.
     if !args.file.exists() {
-        return Err(legacy::ImportError::Open {
+        return Err(ImportError::Open {
             path: args.file.clone(),
             source: io::Error::other("there is no such file or directory"),
         }
         .into());
     }
     let mut writer = open_writer(&path)?;
-    let report = writer.import_legacy(&args.file, &options)?;
+    let report = cpumon_legacy::import(&mut writer, &args.file, &options)?;
     print(&report.lines(), &path)?;
     Ok(if report.is_complete() { Outcome::Done } else { Outcome::DataMissing })
 }

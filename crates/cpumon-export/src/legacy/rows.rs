@@ -6,8 +6,7 @@
 use std::io::Write;
 
 use cpumon_model::{Interval, ProcessKey, SourceKind, Trust};
-use cpumon_store::legacy::SetOrder;
-use cpumon_store::{ProcessFilter, Reader, What};
+use cpumon_store::{LegacyOrder, ProcessFilter, Reader, What};
 
 use super::layout::{RowLayout, write_thread};
 use crate::source::{Counter, ExportSource};
@@ -181,7 +180,7 @@ impl WindowRows {
         &mut self,
         place: HostWindow<'_>,
         interval: &Interval,
-        order: &SetOrder,
+        order: &LegacyOrder,
     ) -> Result<(), ExportError> {
         let Self { layout, filter, lines, text, .. } = self;
         let mut add = |idx: i64, position: u32, begin: usize, end: usize| {
@@ -380,7 +379,7 @@ fn number(reader: &Reader, interval: &Interval, what: What) -> Result<Option<Num
 }
 
 /// The order in which the original stored the rows of an imported interval that was read without a filter.
-fn order_of(reader: &Reader, interval: &Interval) -> Result<Option<SetOrder>, ExportError> {
+fn order_of(reader: &Reader, interval: &Interval) -> Result<Option<LegacyOrder>, ExportError> {
     if interval.source != SourceKind::Legacy {
         return Ok(None);
     }

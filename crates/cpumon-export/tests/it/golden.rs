@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cpumon_export::{ExportQuery, Kind, LegacyYear};
-use cpumon_store::legacy::ImportOptions;
+use cpumon_legacy::{ImportOptions, import};
 use cpumon_store::{StoreOptions, Writer};
 use rusqlite::Connection;
 
@@ -15,7 +15,7 @@ const NS_PER_S: i64 = 1_000_000_000;
 
 fn imported(path: &std::path::Path) -> Store {
     Store::with(|writer| {
-        writer.import_legacy(path, &ImportOptions::default()).unwrap();
+        import(writer, path, &ImportOptions::default()).unwrap();
     })
 }
 
@@ -125,11 +125,11 @@ fn compacting_and_a_second_import_change_nothing() {
         ..StoreOptions::default()
     };
     let compacted = Store::with(|writer| {
-        writer.import_legacy(&database, &ImportOptions::default()).unwrap();
+        import(writer, &database, &ImportOptions::default()).unwrap();
     });
     let mut writer = Writer::open(&compacted.path, &options).unwrap();
     writer.maintain(Duration::from_secs(5)).unwrap();
-    writer.import_legacy(&database, &ImportOptions::default()).unwrap();
+    import(&mut writer, &database, &ImportOptions::default()).unwrap();
     drop(writer);
     let chunks = Connection::open(&compacted.path).unwrap();
     let count = chunks.query_row("SELECT count(*) FROM chunk", [], |row| row.get::<_, i64>(0));

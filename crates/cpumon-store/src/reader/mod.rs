@@ -208,8 +208,9 @@ fn is_log_empty(path: &Path) -> bool {
     std::fs::metadata(sibling(path, "-wal")).map_or(true, |log| log.len() == 0)
 }
 
-/// The URI (RFC 3986) by which SQLite opens a file that nothing writes: everything but unreserved characters and `/` is escaped.
-pub(crate) fn immutable_uri(path: &Path) -> String {
+/// The URI (RFC 3986) by which SQLite opens a file that nothing writes: everything but unreserved characters and `/` is escaped. SQLite
+/// then takes no lock, creates no file beside it, and ignores a journal.
+pub fn immutable_uri(path: &Path) -> String {
     let mut uri = "file:".to_owned();
     for &byte in path.as_os_str().as_encoded_bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {

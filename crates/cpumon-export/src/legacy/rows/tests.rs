@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use cpumon_store::legacy::ImportOptions;
+use cpumon_legacy::{ImportOptions, import};
 use cpumon_store::{Reader, StoreOptions, Writer};
 use rusqlite::Connection;
 
@@ -37,7 +37,7 @@ fn imported(dir: &Path, legacy: &Path) -> Reader {
     let store = dir.join("store.db");
     let mut writer =
         Writer::open(&store, &StoreOptions { max_age: None, ..StoreOptions::default() }).unwrap();
-    writer.import_legacy(legacy, &ImportOptions::default()).unwrap();
+    import(&mut writer, legacy, &ImportOptions::default()).unwrap();
     writer.commit().unwrap();
     drop(writer);
     Reader::open(&store).unwrap()

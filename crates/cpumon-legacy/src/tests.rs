@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use cpumon_model::{Flags, HostInfo, Interval, SourceKind, Trust};
+use cpumon_store::{Query, Reader, StoreOptions, StoredInterval};
 use rusqlite::Connection;
 
 use super::*;
@@ -333,13 +334,13 @@ fn into_a_store_and_out_again_nothing_is_lost() {
     let Some(path) = sample() else { return };
     let dir = tempfile::tempdir().unwrap();
     let store = dir.path().join("cpumon.sqlite");
-    let mut writer = Writer::open(&store, &crate::StoreOptions::default()).unwrap();
-    let report = writer.import_legacy(&path, &ImportOptions::default()).unwrap();
+    let mut writer = Writer::open(&store, &StoreOptions::default()).unwrap();
+    let report = import(&mut writer, &path, &ImportOptions::default()).unwrap();
     assert_eq!((report.sets, report.sets_known), (117, 0));
-    let again = writer.import_legacy(&path, &ImportOptions::default()).unwrap();
+    let again = import(&mut writer, &path, &ImportOptions::default()).unwrap();
     assert_eq!((again.sets, again.sets_known), (117, 117));
     let (_, imported) = import_all(&path, &ImportOptions::default()).unwrap();
-    let reader = crate::Reader::open(&store).unwrap();
+    let reader = Reader::open(&store).unwrap();
     let connection = Connection::open(&store).unwrap();
     let number = |text: &str| connection.query_row(text, [], |row| row.get::<_, i64>(0)).unwrap();
     assert_eq!(number("SELECT sum(intervals) FROM chunk"), 117);
@@ -347,8 +348,8 @@ fn into_a_store_and_out_again_nothing_is_lost() {
     let host = reader.find_host("device").unwrap();
     assert_eq!(host.trust, Trust::Imported);
     let mut stored = Vec::new();
-    let mut reading = reader.intervals(&crate::Query::new(host.info.host)).unwrap();
-    while let Some(crate::StoredInterval { interval, .. }) = reading.read().unwrap() {
+    let mut reading = reader.intervals(&Query::new(host.info.host)).unwrap();
+    while let Some(StoredInterval { interval, .. }) = reading.read().unwrap() {
         let order = reader.legacy_order(interval.host, interval.end.wall_ns).unwrap().unwrap();
         assert_eq!(order.process_idx.len(), interval.processes.len());
         stored.push(interval.clone());

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use cpumon_model::{HostId, Utc, escape};
-
-use crate::error::StoreError;
+use cpumon_store::StoreError;
 
 /// Rows that are not as the original receiver writes them. The first group was left out, the second was stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,8 +50,10 @@ impl OddRows {
     }
 }
 
+/// A device of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportedHost {
+    /// As given, as in the file, or guessed.
     pub name: String,
     /// Its id here: derived from the name, so that a second import of the file meets the first.
     pub id: HostId,
@@ -60,11 +61,14 @@ pub struct ImportedHost {
     pub sets: u64,
 }
 
+/// What an import did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportReport {
+    /// Of the file.
     pub schema: Schema,
     /// The devices, in the order of their addresses.
     pub hosts: Vec<ImportedHost>,
+    /// The zone in which local times were read, for people.
     pub zone: String,
     /// Rows of `Processes` in the file.
     pub process_rows_read: u64,
@@ -80,7 +84,9 @@ pub struct ImportReport {
     pub sets_known: u64,
     /// Start of the first and end of the last interval, ns since the UNIX epoch.
     pub span: Option<(i64, i64)>,
+    /// Counts of rows that are not as the original receiver writes them.
     pub odd: OddRows,
+    /// What neither the file nor the user gave, as sentences for people.
     pub guesses: Vec<String>,
 }
 
@@ -91,6 +97,7 @@ impl ImportReport {
         self.odd.table()[..6].iter().all(|(count, _)| *count == 0)
     }
 
+    /// The report for people: counts, range of time, guesses, and each kind of odd row that occurred.
     pub fn lines(&self) -> Vec<String> {
         let names: Vec<_> = self.hosts.iter().take(8).map(|host| escape(&host.name).to_string()).collect();
         let more = if self.hosts.len() > 8 { ", …" } else { "" };
@@ -119,6 +126,7 @@ impl ImportReport {
     }
 }
 
+/// Why an import fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
@@ -162,6 +170,7 @@ pub enum ImportError {
     Sink(#[source] StoreError),
 }
 
+/// The tables of the original receiver, which changed once.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Schema {
     /// The file names no device.
@@ -172,6 +181,7 @@ pub enum Schema {
 }
 
 impl Schema {
+    /// The year of the receiver that made it.
     pub fn year(self) -> u16 {
         match self {
             Self::Y2012 => 2012,

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
 
-use super::report::ImportError;
+use crate::report::ImportError;
 
 /// Seconds from 0001-01-01 to 1970-01-01.
 const EPOCH_SECONDS: i128 = 62_135_596_800;
@@ -57,7 +57,7 @@ fn parse_offset(text: &str) -> Option<i32> {
 }
 
 impl Zone {
-    pub(super) fn resolve(&self) -> Result<Resolved, ImportError> {
+    pub(crate) fn resolve(&self) -> Result<Resolved, ImportError> {
         let (zone, shown) = match self {
             Self::Auto => (TimeZone::UTC, "UTC".to_owned()),
             Self::Offset(seconds) => {
@@ -74,7 +74,7 @@ impl Zone {
     }
 }
 
-pub(super) struct Resolved {
+pub(crate) struct Resolved {
     zone: TimeZone,
     pub shown: String,
     /// The user did not give it.
@@ -83,7 +83,7 @@ pub(super) struct Resolved {
 
 /// An instant, and whether the clock change made the local time occur twice or never.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Instant {
+pub(crate) struct Instant {
     pub wall_ns: i64,
     pub is_ambiguous: bool,
 }

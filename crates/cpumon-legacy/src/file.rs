@@ -4,13 +4,12 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use cpumon_store::immutable_uri;
 use rusqlite::fallible_streaming_iterator::FallibleStreamingIterator as _;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Rows, Statement};
 
-use super::report::{ImportError, OddRows, Schema};
-use crate::error::sibling;
-use crate::reader::immutable_uri;
+use crate::report::{ImportError, OddRows, Schema};
 
 /// First bytes of every SQLite database (file format, section 1.3).
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
@@ -21,7 +20,7 @@ const DISTRUST_SCHEMA: &str =
 const PROCESS_COLUMNS: [&str; 7] = ["ProcID", "Process", "User", "Kernel", "Time", "Duration", "idx"];
 const THREAD_COLUMNS: [&str; 7] = ["ThreadID", "ProcID", "user", "kernel", "duration", "timestamp", "idx"];
 
-pub(super) struct LegacyFile {
+pub(crate) struct LegacyFile {
     pub connection: Connection,
     pub path: PathBuf,
     pub schema: Schema,
@@ -144,7 +143,9 @@ fn check_magic(path: &Path) -> Result<(), ImportError> {
 fn check_journals(path: &Path) -> Result<(), ImportError> {
     // An empty one is harmless: SQLite leaves it behind in some journal modes.
     for suffix in ["-journal", "-wal"] {
-        let journal = sibling(path, suffix);
+        let mut journal = path.as_os_str().to_owned();
+        journal.push(suffix);
+        let journal = PathBuf::from(journal);
         if std::fs::metadata(&journal).is_ok_and(|meta| meta.len() > 0) {
             return Err(ImportError::Journal { path: path.to_owned(), journal });
         }
@@ -156,7 +157,7 @@ fn check_journals(path: &Path) -> Result<(), ImportError> {
 const MAX_NAME_BYTES: usize = 32_767;
 
 /// Passes `Some` through; counts `None`.
-pub(super) fn odd_or<T>(value: Option<T>, count: &mut u64) -> Option<T> {
+pub(crate) fn odd_or<T>(value: Option<T>, count: &mut u64) -> Option<T> {
     *count += u64::from(value.is_none());
     value
 }
@@ -177,7 +178,7 @@ fn text(row: &Row<'_>, at: usize) -> Option<String> {
     }
 }
 
-pub(super) struct LegacyProcess {
+pub(crate) struct LegacyProcess {
     pub ip: String,
     pub idx: i64,
     pub pid: u32,
@@ -224,7 +225,7 @@ impl LegacyProcess {
     }
 }
 
-pub(super) struct LegacyThread {
+pub(crate) struct LegacyThread {
     pub tid: u32,
     pub user_ms: i64,
     pub kernel_ms: i64,
@@ -240,7 +241,7 @@ impl LegacyThread {
 }
 
 /// Reads `Threads` in step with `Processes`.
-pub(super) struct ThreadCursor<'s> {
+pub(crate) struct ThreadCursor<'s> {
     file: &'s LegacyFile,
     rows: Rows<'s>,
     /// The process row that the current thread row belongs to; `None` at the end.

@@ -1,5 +1,5 @@
 //! Groups the rows of a legacy file into sets, one for each device and time, because the original stored loose rows. Each set becomes an
-//! interval with sorted rows; [`SetOrder`] keeps the order in which they came.
+//! interval with sorted rows; [`LegacyOrder`] keeps the order in which they came.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,16 +10,11 @@ use cpumon_model::{
     Delta, Fields, Flags, HostId, HostInfo, Interval, Ledger, Moment, ProcessInfo, ProcessInterval,
     ProcessKey, SourceKind, ThreadInterval, ThreadKey, escape,
 };
-use rusqlite::params;
+use cpumon_store::{LegacyOrder, StoreError};
 
-use super::file::{LegacyFile, LegacyProcess, LegacyThread, ThreadCursor, odd_or};
-use super::report::{ImportError, ImportReport, ImportedHost, OddRows, Schema};
-use super::zone::{Resolved, Zone};
-use crate::codec::varint::{self, Malformed, VarintCursor};
-use crate::error::{At, Result, StoreError};
-use crate::reader::Reader;
-use crate::rows::{execute, find_row, first};
-use crate::writer::Writer;
+use crate::file::{LegacyFile, LegacyProcess, LegacyThread, ThreadCursor, odd_or};
+use crate::report::{ImportError, ImportReport, ImportedHost, OddRows, Schema};
+use crate::zone::{Resolved, Zone};
 
 /// Most rows of one set, which is in memory, at up to 1 KB a row. The original's datagrams hold at most 1,818 threads each.
 const MAX_SET_ROWS: usize = 1 << 16;
@@ -32,18 +27,20 @@ const NAMELESS_HOST: &str = "device";
 /// The original receiver gave all of its files this name, so it names no device.
 const ORIGINAL_STEM: &str = "ProcessUsage";
 
+/// What the file does not say.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
     /// Name for the device; in 2013 it replaces the address if there is only one. The 2012 schema names none: without this it
     /// is the file's name without its ending, or `device` if the file has the name the original gave it.
     pub host: Option<String>,
+    /// The zone of the file's local times.
     pub zone: Zone,
 }
 
 /// Called for each interval; an error ends the import.
-pub(super) type SetSink<'a> = dyn FnMut(&HostInfo, &Interval, &SetOrder) -> Result<(), StoreError> + 'a;
+pub(crate) type SetSink<'a> = dyn FnMut(&HostInfo, &Interval, &LegacyOrder) -> Result<(), StoreError> + 'a;
 
-pub(super) struct Sets<'a> {
+pub(crate) struct Sets<'a> {
     file: &'a LegacyFile,
     zone: Resolved,
     given_host: Option<&'a str>,
@@ -214,7 +211,7 @@ fn host_id(name: &str) -> HostId {
 
 const NS_PER_MS: i64 = 1_000_000;
 
-pub(super) struct Set {
+pub(crate) struct Set {
     pub ip: String,
     ticks: i64,
     wall_ns: i64,
@@ -336,13 +333,13 @@ impl Set {
     }
 
     /// The interval, without its host, and the order its rows came in.
-    pub fn finish(self) -> (Interval, SetOrder) {
+    pub fn finish(self) -> (Interval, LegacyOrder) {
         let (begin, end) = self.ends();
         let mut processes = self.processes;
         processes.sort_by_key(|(row, _)| row.key);
         let mut threads: Vec<_> = self.threads.into_iter().zip(0_u32..).collect();
         threads.sort_by_key(|(row, _)| row.key);
-        let order = SetOrder {
+        let order = LegacyOrder {
             process_idx: processes.iter().map(|(_, idx)| *idx).collect(),
             thread_position: threads.iter().map(|(_, position)| *position).collect(),
         };
@@ -379,97 +376,5 @@ impl Set {
         let begin_wall_ns = self.wall_ns.saturating_sub_unsigned(duration_ns);
         let begin = Moment { mono_ns: end_mono_ns - duration_ns, boot_ns: 0, wall_ns: begin_wall_ns };
         (begin, Moment { mono_ns: end_mono_ns, boot_ns: 0, wall_ns: self.wall_ns })
-    }
-}
-
-/// The original's row numbers for one interval, in the order of the interval's (sorted) rows.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SetOrder {
-    /// `Processes.idx` of each process row.
-    pub process_idx: Vec<i64>,
-    /// Position of each thread row among the set's thread rows, from 0.
-    pub thread_position: Vec<u32>,
-}
-
-impl SetOrder {
-    /// Packs it: varints of the first idx, the number of processes, each idx less the first, each thread position.
-    fn encode(&self) -> Vec<u8> {
-        let first = self.process_idx.iter().copied().min().unwrap_or(0);
-        let mut bytes = Vec::with_capacity(16 + self.process_idx.len() + 2 * self.thread_position.len());
-        varint::write(&mut bytes, first.cast_unsigned());
-        varint::write(&mut bytes, self.process_idx.len() as u64);
-        for idx in &self.process_idx {
-            varint::write(&mut bytes, idx.wrapping_sub(first).cast_unsigned());
-        }
-        for position in &self.thread_position {
-            varint::write(&mut bytes, u64::from(*position));
-        }
-        bytes
-    }
-
-    /// `None` for bytes that [`SetOrder::encode`] did not make.
-    fn decode(bytes: &[u8]) -> Option<Self> {
-        Self::read(&mut VarintCursor::new(bytes)).ok()
-    }
-
-    fn read(cursor: &mut VarintCursor<'_>) -> Result<Self, Malformed> {
-        let first = cursor.u64()?.cast_signed();
-        let mut order = Self::default();
-        // Each idx takes at least one byte, so a larger count is damage.
-        for _ in 0..cursor.count(1)? {
-            order.process_idx.push(first.wrapping_add(cursor.u64()?.cast_signed()));
-        }
-        while cursor.remaining() > 0 {
-            order.thread_position.push(cursor.narrow()?);
-        }
-        Ok(order)
-    }
-}
-
-impl Writer {
-    /// Writes the order of an imported interval in the open transaction.
-    pub(super) fn put_legacy_order(
-        &mut self,
-        host: HostId,
-        end_wall_ns: i64,
-        order: &SetOrder,
-    ) -> Result<()> {
-        self.write("store the order of imported rows", |transaction| {
-            let text = "INSERT OR REPLACE INTO legacy_order (host_id, end_wall_ns, idx)
-                        SELECT id, ?2, ?3 FROM host WHERE key = ?1";
-            execute(transaction, text, params![host.0, end_wall_ns, order.encode()]).map(drop)
-        })
-    }
-}
-
-impl Reader {
-    /// How the original numbered the rows of an imported interval; `None` for an interval that was measured.
-    pub fn legacy_order(&self, host: HostId, end_wall_ns: i64) -> Result<Option<SetOrder>> {
-        let text = "SELECT idx FROM legacy_order
-                    WHERE host_id = (SELECT id FROM host WHERE key = ?1) AND end_wall_ns = ?2";
-        let order: Option<Vec<u8>> = find_row(&self.connection, text, params![host.0, end_wall_ns], first)
-            .at("read the order of imported rows", self.path())?;
-        Ok(order.as_deref().and_then(SetOrder::decode))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn survives_its_bytes(process_idx in prop::collection::vec(any::<i64>(), 0..40), thread_position in prop::collection::vec(any::<u32>(), 0..40)) {
-            let order = SetOrder { process_idx, thread_position };
-            prop_assert_eq!(SetOrder::decode(&order.encode()), Some(order));
-        }
-
-        #[test]
-        fn any_bytes_decode_or_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-            if let Some(order) = SetOrder::decode(&bytes) {
-                prop_assert!(order.process_idx.len() + order.thread_position.len() <= bytes.len());
-            }
-        }
     }
 }
