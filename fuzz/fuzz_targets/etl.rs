@@ -4,12 +4,13 @@
 mod cost;
 
 #[allow(dead_code)]
-#[path = "../../crates/cpumon-trace/tests/it/made_etl.rs"]
+#[path = "../../crates/cpumon-trace-import/tests/it/made_etl.rs"]
 mod made_etl;
 
 use std::io::Cursor;
 
-use cpumon_trace::{AnyTrace, ReportBy, TraceRange, TraceSource, analyse};
+use cpumon_trace::{ReportBy, TraceRange, TraceSource, analyse};
+use cpumon_trace_import::AnyTrace;
 use libfuzzer_sys::fuzz_target;
 use made_etl::{
     BUFFER_BYTES, BufferOptions, DPC, HEADER_BYTES, ISR, LAYOUTS, LZNT1, PLAIN, READY, SESSION, SWITCH, SessionOptions,

@@ -3,12 +3,13 @@
 
 mod cost;
 
-#[path = "../../crates/cpumon-trace/tests/it/made_perfetto.rs"]
+#[path = "../../crates/cpumon-trace-import/tests/it/made_perfetto.rs"]
 mod made_perfetto;
 
 use std::io::Cursor;
 
-use cpumon_trace::{AnyTrace, ReportBy, TraceRange, TraceSource, analyse};
+use cpumon_trace::{ReportBy, TraceRange, TraceSource, analyse};
+use cpumon_trace_import::AnyTrace;
 use libfuzzer_sys::fuzz_target;
 use made_perfetto::{
     bundle, bytes, clocks, compact, compressed, event, new_task, number, packet, processes, release, switch, waking,

@@ -4,15 +4,16 @@
 mod cost;
 
 #[allow(dead_code)]
-#[path = "../../crates/cpumon-trace/tests/it/made_trace_dat.rs"]
+#[path = "../../crates/cpumon-trace-import/tests/it/made_trace_dat.rs"]
 mod made_trace_dat;
 #[allow(dead_code)]
-#[path = "../../crates/cpumon-trace/tests/it/made_tracepoints.rs"]
+#[path = "../../crates/cpumon-trace-import/tests/it/made_tracepoints.rs"]
 mod made_tracepoints;
 
 use std::io::Cursor;
 
-use cpumon_trace::{AnyTrace, ReportBy, TraceRange, TraceSource, analyse};
+use cpumon_trace::{ReportBy, TraceRange, TraceSource, analyse};
+use cpumon_trace_import::AnyTrace;
 use libfuzzer_sys::fuzz_target;
 
 fn read(bytes: &[u8]) {

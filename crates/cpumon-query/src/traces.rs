@@ -19,11 +19,11 @@ pub use answers::{
 };
 // They are what timelines answer with: a frontend needs no reader of traces.
 pub use cpumon_trace::{
-    AnyTrace, Behind, Buckets, CpuWho, Delay, Delays, Overload, ReadError, ThreadRow, ThreadState,
-    ThreadTotals, Timeline, TimelineLimits, TraceBehind, TraceCpuTrack, TraceInput, TraceOverview,
-    TraceRange, TraceReason, TraceShare, TraceSlice, TraceThread, TraceThreadTrack, TraceTracks, TraceWait,
-    TraceWoken, WindowSums,
+    Behind, Buckets, CpuWho, Delay, Delays, Overload, ReadError, ThreadRow, ThreadState, ThreadTotals,
+    Timeline, TimelineLimits, TraceBehind, TraceCpuTrack, TraceInput, TraceOverview, TraceRange, TraceReason,
+    TraceShare, TraceSlice, TraceThread, TraceThreadTrack, TraceTracks, TraceWait, TraceWoken, WindowSums,
 };
+pub use cpumon_trace_import::AnyTrace;
 
 /// Memory of one timeline, unless set otherwise: about 20 million events.
 pub const TIMELINE_BYTES: usize = 800 << 20;

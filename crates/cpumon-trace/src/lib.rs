@@ -2,8 +2,9 @@
 //!
 //! # Overview
 //! [`TraceWriter`] makes a trace file of events (docs/trace-format.md has the layout), [`TraceReader`] hands them out again
-//! sorted by time over all CPUs; [`AnyTrace`] does the same for the files of other recorders. A [`Tracker`] makes of them spans of states of threads and CPUs, of which [`Report`] computes
-//! run time, run delay, blocked time by reason and the ledger.
+//! sorted by time over all CPUs; the crate `cpumon-trace-import` does the same for the files of other recorders, as another [`TraceSource`].
+//! A [`Tracker`] makes of them spans of states of threads and CPUs, of which [`Report`] computes run time, run delay, blocked time by reason
+//! and the ledger.
 //!
 //! Memory is bounded by the number of threads, not by the length of the trace; every size in a file is checked before it is
 //! used.
@@ -13,7 +14,7 @@ mod file;
 #[cfg(test)]
 #[path = "../../../testing/held_memory.rs"]
 mod held_memory;
-mod import;
+pub mod limits;
 mod source;
 mod tasks;
 mod timeline;
@@ -37,10 +38,6 @@ pub use file::segments::{self, Segment, TraceInput};
 pub use file::window::{TraceWindow, WindowCopy, WindowLimits};
 pub use file::writer::{Compression, TraceWriter, WrittenCounts};
 pub use file::{ReadError, WriteError};
-pub use import::AnyTrace;
-pub use import::decoder::UNKNOWN_TID;
-#[doc(hidden)]
-pub use import::etl::etl_counts;
 pub use source::{Ending, StoppedCpu, TraceFacts, TraceSource};
 pub use tasks::{TaskNames, Tasks};
 pub use timeline::{

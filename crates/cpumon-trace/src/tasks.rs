@@ -7,7 +7,7 @@ use std::hash::Hash;
 use cpumon_model::{ProcessKey, ThreadKey, TraceGroup, TraceIdentity, TraceTask};
 use foldhash::fast::FixedState;
 
-use crate::file::Bound;
+use crate::limits::Bound;
 
 /// Tasks of which a trace may report who they are: about the kernel's largest number of threads at one time, as many as fit in a
 /// hash table of 2^22 places.
@@ -103,7 +103,8 @@ impl Tasks {
         }
     }
 
-    pub(crate) fn set_program(&mut self, process: ProcessKey, since_ns: u64, name: &[u8]) {
+    /// The process runs this executable since then (ns on the trace's clock), by its name, which is hostile. An older one may come later.
+    pub fn set_program(&mut self, process: ProcessKey, since_ns: u64, name: &[u8]) {
         let known = self.programs.get(&process);
         if known.is_none_or(|known| known.since_ns <= since_ns) {
             let entry = (process, Program { since_ns, name: name.into() });
@@ -117,7 +118,8 @@ impl Tasks {
         self.memory.limit = self.memory.limit.min(bytes);
     }
 
-    pub(crate) fn of_file(bytes: u64) -> Self {
+    /// No tasks yet, of a file of so many bytes: they may take at most 16 MiB of memory, 16 bytes more for each byte of the file, and 512 MiB.
+    pub fn of_file(bytes: u64) -> Self {
         let mut tasks = Self::default();
         tasks.allow(bytes);
         tasks

@@ -8,7 +8,8 @@ use cpumon_model::{
     Comm, Leaves, Moment, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask,
     WaitReason,
 };
-use cpumon_trace::{Compression, FileHeader, TraceRange, TraceReader, TraceWriter, UNKNOWN_TID};
+use cpumon_trace::{Compression, FileHeader, TraceRange, TraceReader, TraceWriter};
+use cpumon_trace_import::UNKNOWN_TID;
 use prost::Message;
 
 use super::perfetto_schema::Trace;

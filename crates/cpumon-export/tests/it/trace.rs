@@ -11,9 +11,9 @@ use cpumon_model::{
     WaitReason,
 };
 use cpumon_trace::{
-    AnyTrace, Compression, FileHeader, GroupKey, ReportBy, TraceRange, TraceReader, TraceSource, TraceWriter,
-    UNKNOWN_TID, analyse,
+    Compression, FileHeader, GroupKey, ReportBy, TraceRange, TraceReader, TraceSource, TraceWriter, analyse,
 };
+use cpumon_trace_import::{AnyTrace, UNKNOWN_TID};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use prost::Message;

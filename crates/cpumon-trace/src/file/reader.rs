@@ -7,13 +7,14 @@ use cpumon_model::SchedEvent;
 use cpumon_model::varint::take as take_varint;
 use zstd::bulk::Decompressor;
 
+use super::ReadError;
 use super::columns::ColumnPlaces;
 use super::events::{take_group, take_identity};
 use super::format::{
     CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind, ChunkRead, FileHeader, Input, Packing, PartRead, RecordingId,
 };
 use super::sorter::{ChunkLayout, Sorter};
-use super::{Credit, EVENTS, ReadError};
+use crate::limits::{Credit, EVENTS};
 use crate::source::{Ending, TraceFacts, TraceSource};
 use crate::tasks::Tasks;
 

@@ -7,9 +7,9 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use cpumon_model::{SchedEvent, SchedEventKind};
 
-use super::Bound;
 use super::columns::ColumnPlaces;
 use super::events::{Context, EventFields};
+use crate::limits::Bound;
 
 /// Memory of events that wait for their turn, with what manages them. A recorder writes a mark at least once a second; a file that
 /// goes on for this long without one is handed out chunk by chunk, out of order.

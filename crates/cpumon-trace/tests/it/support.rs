@@ -2,16 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use cpumon_model::{
-    Comm, Leaves, Moment, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask,
-    WaitReason,
-};
+use cpumon_model::{Comm, Moment, ProcessKey, SchedEvent, ThreadKey, TraceIdentity, TraceTask};
 use cpumon_trace::{
     Compression, CpuSpan, CpuState, Ending, FileHeader, ReadError, SpanSink, ThreadSpan, ThreadState,
     TraceFacts, TraceReader, TraceSource, TraceWriter, Tracker,
 };
 
-use crate::seeded_rng::SeededRng;
+pub use crate::made_events::{BEGAN_NS, made_up};
 
 /// Events as a trace that is read.
 pub struct Made<'e> {
@@ -44,8 +41,6 @@ impl TraceSource for Made<'_> {
     }
 }
 
-pub const BEGAN_NS: u64 = 1_000_000;
-
 pub fn header() -> FileHeader {
     let began = Moment { mono_ns: BEGAN_NS, boot_ns: BEGAN_NS + 5, wall_ns: 1_700_000_000_000_000_000 };
     FileHeader { began, cpus: 2, host: "device1".into(), ..FileHeader::default() }
@@ -64,34 +59,6 @@ pub fn identity(number: u32, comm: &str) -> TraceIdentity {
         is_executable: false,
         is_kernel: false,
     }
-}
-
-/// Switches and wakeups on two CPUs such as a machine makes them, ascending by time.
-pub fn made_up(seed: u64, count: usize) -> Vec<SchedEvent> {
-    let mut rng = SeededRng(seed);
-    let (mut at_ns, mut current) = (BEGAN_NS, [TraceTask::IDLE; 2]);
-    let mut events = Vec::new();
-    for _ in 0..count {
-        at_ns += rng.below(5_000);
-        let cpu = rng.below(2);
-        let here = usize::try_from(cpu).unwrap();
-        let task = TraceTask(1 + 2 * u32::try_from(rng.below(8)).unwrap() + u32::try_from(cpu).unwrap());
-        let kind = if rng.below(3) == 0 {
-            SchedEventKind::Waking { task, waker: current[here], cpu: cpu.try_into().unwrap() }
-        } else {
-            let next = if current[here] == task || rng.below(4) == 0 { TraceTask::IDLE } else { task };
-            if next == current[here] {
-                continue;
-            }
-            let leaves = match rng.below(3) {
-                0 => Leaves::Ready,
-                reason => Leaves::Asleep(WaitReason::syscall(reason.try_into().unwrap())),
-            };
-            SchedEventKind::Switch { prev: std::mem::replace(&mut current[here], next), next, leaves }
-        };
-        events.push(SchedEvent { at_ns, cpu: cpu.try_into().unwrap(), kind });
-    }
-    events
 }
 
 /// A file of these events, with a mark after every `every`.

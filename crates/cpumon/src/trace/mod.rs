@@ -21,9 +21,9 @@ use anyhow::Context;
 use cpumon_model::{SOFTIRQ_KINDS, TraceTask};
 use cpumon_query::fields::{Field, decimal, name_text};
 use cpumon_trace::{
-    AnyTrace, Ending, GroupKey, LongestDelay, ReportBy, Tasks, TraceInput, TraceRange, TraceSource, Waker,
-    group_of,
+    Ending, GroupKey, LongestDelay, ReportBy, Tasks, TraceInput, TraceRange, TraceSource, Waker, group_of,
 };
+use cpumon_trace_import::AnyTrace;
 
 use crate::cli::{OutputFormat, TraceInputArgs};
 use crate::exit::{Outcome, Usage, say};

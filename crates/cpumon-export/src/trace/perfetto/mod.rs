@@ -10,9 +10,8 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask};
-use cpumon_trace::{
-    CpuSpan, CpuState, Ending, SpanSink, ThreadSpan, ThreadState, TraceSource, UNKNOWN_TID, Wakeup,
-};
+use cpumon_trace::{CpuSpan, CpuState, Ending, SpanSink, ThreadSpan, ThreadState, TraceSource, Wakeup};
+use cpumon_trace_import::UNKNOWN_TID;
 
 use super::TraceSurvey;
 use crate::ExportError;

@@ -5,10 +5,10 @@ use cpumon_model::{SchedEvent, TraceTask};
 use cpumon_trace::{GroupKey, ReadError, ReportBy, TraceRange, TraceSource, analyse};
 
 use crate::imports::{DEAD, SLEEPS, named, open, read, report_of, show, tracepoint_of};
+use crate::made_events::{BEGAN_NS, made_up};
 use crate::made_trace_dat::{PAGE_BYTES, page, pages, tsc, version_6, version_7};
 use crate::made_tracepoints::{fork, new_task, softirq, switch, waking};
 use crate::seeded_rng::SeededRng;
-use crate::support::{BEGAN_NS, made_up};
 
 const CLONE_THREAD: u64 = 0x10000;
 

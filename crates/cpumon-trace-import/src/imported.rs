@@ -1,118 +1,22 @@
-//! Traces of other recorders, read as if they were our own; and [`AnyTrace`], which opens a trace of any format that is known, by its first
-//! bytes.
-//!
-//! Each format has a decoder, which gives what its file says with thread ids, out of order. Recorders write what each CPU did in parts, so
-//! events wait for their turn in [`Imported`], which sorts those of all CPUs, numbers the tasks and hands out the events. No size in a file
-//! is believed before it is checked: memory is bounded by the limits of `Imported`, `numbering` and the decoders, not by what a file announces.
-
-pub(crate) mod decoder;
-pub(crate) mod etl;
-mod numbering;
-mod perf;
-mod perfetto;
-mod trace_dat;
-mod tracepoints;
+//! The trace that a decoder's events become. Recorders write what each CPU did in parts, so events wait for their turn in [`Imported`], which
+//! sorts those of all CPUs, numbers the tasks and hands out the events.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Seek, SeekFrom};
 
 use cpumon_model::{Moment, SchedEvent};
 use cpumon_sched::{Name, up_to_zero};
+use cpumon_trace::limits::{Bound, EVENTS};
+use cpumon_trace::{Ending, FileHeader, ReadError, StoppedCpu, Tasks, TraceFacts};
 
-use crate::file::format::FileHeader;
-use crate::file::reader::TraceReader;
-use crate::file::{Bound, EVENTS, ReadError};
-use crate::source::{Ending, StoppedCpu, TraceFacts, TraceSource};
-use crate::tasks::Tasks;
-use decoder::{Decoder, DecoderStep, RawEvent, RawKind, RawTrace};
-use etl::{Etl, MAGIC_BYTES, is_etl};
-use numbering::Numbering;
-use perf::{MAGICS, PerfData};
-use perfetto::{Perfetto, is_perfetto};
-use trace_dat::TraceDat;
-use tracepoints::TRACING_DATA_MAGIC;
-
-/// A trace of our own recorder or of another.
-pub struct AnyTrace<'t>(OpenedTrace<'t>);
-
-enum OpenedTrace<'t> {
-    Own(Box<TraceReader<Box<dyn Read + Send + 't>>>),
-    Foreign(Box<Imported<'t>>),
-}
-
-impl<'t> AnyTrace<'t> {
-    /// Reads the header of a trace.
-    pub fn open(mut from: impl Read + Seek + Send + 't) -> Result<Self, ReadError> {
-        let mut magic = Vec::new();
-        from.by_ref().take(MAGIC_BYTES as u64).read_to_end(&mut magic)?;
-        let file_bytes = from.seek(SeekFrom::End(0))?;
-        from.seek(SeekFrom::Start(0))?;
-        let (decoder, header) = if MAGICS.iter().any(|known| magic.starts_with(*known)) {
-            boxed(PerfData::open(from)?)
-        } else if is_etl(&magic) {
-            boxed(Etl::open(from)?)
-        } else if magic.starts_with(TRACING_DATA_MAGIC) {
-            boxed(TraceDat::open(from)?)
-        } else if is_perfetto(&magic) {
-            boxed(Perfetto::open(from)?)
-        } else if let Some(packed) = packed(&magic) {
-            return Err(packed);
-        } else {
-            let from: Box<dyn Read + Send + 't> = Box::new(from);
-            return Ok(Self(OpenedTrace::Own(Box::new(TraceReader::open(from)?))));
-        };
-        Ok(Self(OpenedTrace::Foreign(Box::new(Imported::new(decoder, header, file_bytes)?))))
-    }
-}
-
-fn boxed<'t>((decoder, header): (impl Decoder + 't, FileHeader)) -> (Box<dyn Decoder + 't>, FileHeader) {
-    (Box::new(decoder), header)
-}
-
-/// What a file begins with that is packed as a whole: a reader goes back and forth in the others.
-fn packed(magic: &[u8]) -> Option<ReadError> {
-    const KINDS: [(&[u8], &str, &str); 7] = [
-        (&[0x1f, 0x8b], "gzip", "gzip -dc FILE > TRACE"),
-        (b"PK\x03\x04", "zip", "unzip FILE"),
-        (&[0x28, 0xb5, 0x2f, 0xfd], "zstd", "zstd -d FILE -o TRACE"),
-        (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz", "xz -dc FILE > TRACE"),
-        (b"BZh", "bzip2", "bzip2 -dc FILE > TRACE"),
-        (&[0x04, 0x22, 0x4d, 0x18], "lz4", "lz4 -d FILE TRACE"),
-        (&[b'7', b'z', 0xbc, 0xaf, 0x27, 0x1c], "7-Zip", "7z x FILE"),
-    ];
-    let (_, with, unpack) = KINDS.into_iter().find(|(begin, ..)| magic.starts_with(begin))?;
-    Some(ReadError::Packed { with, unpack })
-}
-
-impl TraceSource for AnyTrace<'_> {
-    fn facts(&self) -> &TraceFacts {
-        match &self.0 {
-            OpenedTrace::Own(trace) => trace.facts(),
-            OpenedTrace::Foreign(trace) => &trace.facts,
-        }
-    }
-
-    fn facts_mut(&mut self) -> &mut TraceFacts {
-        match &mut self.0 {
-            OpenedTrace::Own(trace) => trace.facts_mut(),
-            OpenedTrace::Foreign(trace) => &mut trace.facts,
-        }
-    }
-
-    fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
-        match &mut self.0 {
-            OpenedTrace::Own(trace) => trace.read(out),
-            OpenedTrace::Foreign(trace) => trace.read(out),
-        }
-    }
-}
+use crate::decoder::{Decoder, DecoderStep, RawEvent, RawKind, RawTrace};
+use crate::numbering::Numbering;
 
 const TOO_MANY: &str = "its packed parts become more events than any recorder writes in a file of its length";
 
 /// Sorts and numbers what a decoder gives.
-struct Imported<'t> {
+pub(crate) struct Imported<'t> {
     decoder: Box<dyn Decoder + 't>,
-    facts: TraceFacts,
+    pub(crate) facts: TraceFacts,
     stopping: Stopping,
     numbering: Numbering,
     held: WaitingEvents,
@@ -123,7 +27,11 @@ struct Imported<'t> {
 
 impl<'t> Imported<'t> {
     /// Reads up to the first event: the trace begins with it.
-    fn new(decoder: Box<dyn Decoder + 't>, header: FileHeader, file_bytes: u64) -> Result<Self, ReadError> {
+    pub(crate) fn new(
+        decoder: Box<dyn Decoder + 't>,
+        header: FileHeader,
+        file_bytes: u64,
+    ) -> Result<Self, ReadError> {
         let mut imported = Self {
             decoder,
             facts: TraceFacts { header, tasks: Tasks::of_file(file_bytes), ..TraceFacts::default() },
@@ -155,7 +63,7 @@ impl<'t> Imported<'t> {
     }
 
     /// Hands out every event in the order of their time, up to the end of the trace or its first damage.
-    fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
+    pub(crate) fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
         loop {
             for raw in self.held.drain() {
                 self.stopping.note(&raw);
@@ -327,8 +235,8 @@ fn stops(name: &Name, cpu: u16) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::decoder::NamedThread;
     use super::*;
+    use crate::decoder::NamedThread;
 
     fn name(at_ns: u64) -> RawEvent {
         RawEvent { at_ns, cpu: 0, kind: RawKind::Called(NamedThread { tid: 1, name: [0; 16] }) }

@@ -3,7 +3,8 @@
 use std::hint::black_box;
 use std::io::Cursor;
 
-use cpumon_trace::{AnyTrace, ReadError, ReportBy, TraceRange, TraceSource, analyse};
+use cpumon_trace::{ReadError, ReportBy, TraceRange, TraceSource, analyse};
+use cpumon_trace_import::AnyTrace;
 
 use crate::held_memory::taken_by;
 use crate::worst::{cases, large_buffers, shortest_events};

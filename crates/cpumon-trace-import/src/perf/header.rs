@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom};
 
 use cpumon_sched::{Bytes, Order};
+use cpumon_trace::ReadError;
 use foldhash::fast::FixedState;
 
-use super::super::decoder::{host_name, read_up_to};
-use super::super::tracepoints::{Tracepoints, read_tracing_data};
-use crate::file::ReadError;
+use crate::decoder::{host_name, read_up_to};
+use crate::tracepoints::{Tracepoints, read_tracing_data};
 
 /// `PERFILE2`, read in the order of the machine that wrote it.
 pub(crate) const MAGICS: [&[u8; 8]; 2] = [b"PERFILE2", b"2ELIFREP"];

@@ -5,9 +5,7 @@ use std::io::Read;
 
 use cpumon_model::{Interrupt, Leaves};
 use cpumon_sched::{Name, ProgramName, reserve_some, up_to_zero};
-
-use crate::file::ReadError;
-use crate::source::Ending;
+use cpumon_trace::{Ending, ReadError};
 
 /// The thread of unknown time in our Perfetto traces: above the kernel's largest id.
 pub const UNKNOWN_TID: u32 = (1 << 23) - 1;

@@ -4,11 +4,12 @@
 use std::io::{Read, Seek, SeekFrom};
 
 use cpumon_sched::{Bytes, Order, name};
+use cpumon_trace::ReadError;
+use cpumon_trace::limits::Credit;
 
-use super::super::decoder::{NamedThread, RawEvent, RawKind, host_name, read_up_to};
-use super::super::tracepoints::{Tracepoints, skip_own, take_intro, take_page_layout, take_systems};
 use super::pages::PageLayout;
-use crate::file::{Credit, ReadError};
+use crate::decoder::{NamedThread, RawEvent, RawKind, host_name, read_up_to};
+use crate::tracepoints::{Tracepoints, skip_own, take_intro, take_page_layout, take_systems};
 
 /// Version 7: up to the place of its options.
 const BEGIN_BYTES: u64 = 4096;

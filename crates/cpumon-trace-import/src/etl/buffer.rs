@@ -9,11 +9,10 @@ use std::io::{Read, Seek, SeekFrom};
 use cpumon_model::Moment;
 use cpumon_sched::windows::{Payload, TickClock, hook_of};
 use cpumon_sched::{Bytes, Order};
+use cpumon_trace::{Ending, ReadError};
 
-use super::super::decoder::read_up_to;
 use super::unpack::unpack;
-use crate::file::ReadError;
-use crate::source::Ending;
+use crate::decoder::read_up_to;
 
 pub(super) const HEADER_BYTES: usize = 72;
 /// Larger ones are not read: Windows makes them up to 16 MiB.

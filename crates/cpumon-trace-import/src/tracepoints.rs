@@ -8,7 +8,7 @@ use cpumon_model::{Interrupt, Leaves, WaitReason};
 use cpumon_sched::{Bytes, Order, name};
 use foldhash::fast::FixedState;
 
-use super::decoder::{NamedThread, RawKind, UNKNOWN};
+use crate::decoder::{NamedThread, RawKind, UNKNOWN};
 
 /// What a tracepoint is about.
 #[derive(Copy, Clone, Debug)]

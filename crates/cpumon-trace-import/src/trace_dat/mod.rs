@@ -10,11 +10,10 @@ use std::collections::BinaryHeap;
 use std::io::{Read, Seek, SeekFrom};
 
 use cpumon_sched::Bytes;
+use cpumon_trace::limits::Credit;
+use cpumon_trace::{Ending, FileHeader, ReadError};
 
-use super::decoder::{Decoder, DecoderStep, RawEvent, RawKind, RawTrace, read_up_to};
-use crate::file::format::FileHeader;
-use crate::file::{Credit, ReadError};
-use crate::source::Ending;
+use crate::decoder::{Decoder, DecoderStep, RawEvent, RawKind, RawTrace, read_up_to};
 use head::{Buffer, CpuData, NO_SWITCHES, TraceDatHead};
 
 /// Bytes of pages that are read at once, and the most that a chunk unpacks to. trace-cmd makes chunks of ten pages.

@@ -3,11 +3,11 @@
 use std::io::Read;
 
 use cpumon_model::varint::take as take_varint;
+use cpumon_trace::Ending;
+use cpumon_trace::limits::Credit;
 use flate2::read::ZlibDecoder;
 
-use super::super::decoder::read_up_to;
-use crate::file::Credit;
-use crate::source::Ending;
+use crate::decoder::read_up_to;
 
 /// Field `packet` of a trace: bytes behind their length.
 pub(super) const PACKET: u8 = 1 << 3 | 2;

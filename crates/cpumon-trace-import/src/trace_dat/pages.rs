@@ -2,7 +2,7 @@
 
 use cpumon_sched::{Bytes, Order};
 
-use super::super::tracepoints::{TracepointField, TracepointFormat};
+use crate::tracepoints::{TracepointField, TracepointFormat};
 
 // Kinds of records; smaller ones are the length of the data in words of four bytes.
 const LONG: u32 = 0;

@@ -9,11 +9,9 @@ mod packets;
 use std::io::{Read, Seek, SeekFrom};
 
 use cpumon_model::Moment;
+use cpumon_trace::{Ending, FileHeader, ReadError};
 
-use super::decoder::{Decoder, DecoderStep, RawTrace};
-use crate::file::ReadError;
-use crate::file::format::FileHeader;
-use crate::source::Ending;
+use crate::decoder::{Decoder, DecoderStep, RawTrace};
 use bundle::{Bundles, take_processes};
 use packets::{PACKET, Packets, ProtobufValue, Small, fields};
 

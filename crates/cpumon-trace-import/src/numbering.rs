@@ -8,11 +8,11 @@ use cpumon_model::{
     WaitReason,
 };
 use cpumon_sched::{Name, ProgramName, Slots, up_to_zero};
+use cpumon_trace::Tasks;
+use cpumon_trace::limits::Bound;
 use foldhash::fast::FixedState;
 
-use super::decoder::{NamedThread, RawEvent, RawKind, UNKNOWN};
-use crate::file::Bound;
-use crate::tasks::Tasks;
+use crate::decoder::{NamedThread, RawEvent, RawKind, UNKNOWN};
 
 /// Threads that are followed at one time: at most about the kernel's largest thread id, as many as fit in a hash table of 2^22 places.
 /// Further ones are unknown.

@@ -3,9 +3,8 @@
 use std::io::Cursor;
 
 use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
-use cpumon_trace::{
-    AnyTrace, Ending, GroupRow, ReadError, Report, ReportBy, TraceRange, TraceSource, analyse,
-};
+use cpumon_trace::{Ending, GroupRow, ReadError, Report, ReportBy, TraceRange, TraceSource, analyse};
+use cpumon_trace_import::AnyTrace;
 
 use crate::made_tracepoints::{switch, waking};
 

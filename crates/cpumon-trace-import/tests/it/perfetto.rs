@@ -8,12 +8,12 @@ use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask};
 use cpumon_trace::{GroupKey, ReadError, ReportBy, TraceRange, analyse};
 
 use crate::imports::{PREEMPTED, SLEEPS, named, open, read, report_of, show};
+use crate::made_events::{BEGAN_NS, made_up};
 use crate::made_perfetto::{
     Row, bundle, bytes, clocks, compact, compressed, event, new_task, number, packet, processes, release,
     switch, waking,
 };
 use crate::seeded_rng::SeededRng;
-use crate::support::{BEGAN_NS, made_up};
 
 const DEAD: u64 = 0x10;
 const CLONE_THREAD: u64 = 0x10000;

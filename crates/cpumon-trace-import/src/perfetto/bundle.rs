@@ -5,9 +5,9 @@ use cpumon_model::Leaves;
 use cpumon_model::varint::take as take_varint;
 use cpumon_sched::name;
 
-use super::super::decoder::{NamedThread, RawEvent, RawKind, RawTrace, UNKNOWN, UNKNOWN_TID, push};
-use super::super::tracepoints::{DamagedTracepoint, TRACEPOINTS, leaves};
 use super::packets::{ProtobufValue, Small, fields};
+use crate::decoder::{NamedThread, RawEvent, RawKind, RawTrace, UNKNOWN, UNKNOWN_TID, push};
+use crate::tracepoints::{DamagedTracepoint, TRACEPOINTS, leaves};
 
 // Of the bundle.
 const CPU: u64 = 1;

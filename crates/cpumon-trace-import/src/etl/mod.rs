@@ -13,13 +13,12 @@ use std::io::{Read, Seek, SeekFrom};
 use cpumon_model::Leaves;
 use cpumon_sched::Name;
 use cpumon_sched::windows::{Change, KernelEvent, PACKED_SWITCH, TickClock};
+use cpumon_trace::limits::Credit;
+use cpumon_trace::{Ending, FileHeader, ReadError};
 
-use super::decoder::{
+use crate::decoder::{
     Decoder, DecoderStep, NamedThread, RawEvent, RawKind, RawTrace, UNKNOWN, lost, read_up_to,
 };
-use crate::file::format::FileHeader;
-use crate::file::{Credit, ReadError};
-use crate::source::Ending;
 use buffer::{
     BufferEntry, BufferHeader, BufferRead, Event, EventRead, HEADER_BYTES, Index, LogHeader, Shape,
     note_damage, take_event,

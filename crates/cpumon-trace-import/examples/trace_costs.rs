@@ -1,4 +1,4 @@
-//! What the worst traces that are known cost each reader: `cargo run --release -p cpumon-trace --example trace_costs -- [BYTES]`. Each
+//! What the worst traces that are known cost each reader: `cargo run --release -p cpumon-trace-import --example trace_costs -- [BYTES]`. Each
 //! is read by a report, as `cpumon trace report` reads it. Prints CPU time for each megabyte of the file, and the most memory that was held.
 
 #![allow(dead_code, reason = "the files are shared with the tests, which use more of each")]
@@ -24,7 +24,8 @@ mod worst;
 
 use std::io::Cursor;
 
-use cpumon_trace::{AnyTrace, ReadError, ReportBy, TraceRange, TraceSource, analyse};
+use cpumon_trace::{ReadError, ReportBy, TraceRange, TraceSource, analyse};
+use cpumon_trace_import::AnyTrace;
 
 fn read(file: &[u8]) -> Result<u64, ReadError> {
     let mut events = 0;

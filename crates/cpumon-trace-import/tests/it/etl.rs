@@ -5,8 +5,9 @@ use std::io::Cursor;
 
 use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
 use cpumon_trace::{
-    AnyTrace, Ending, GroupKey, GroupRow, ReadError, Report, ReportBy, TraceRange, TraceSource, analyse,
+    Ending, GroupKey, GroupRow, ReadError, Report, ReportBy, TraceRange, TraceSource, analyse,
 };
+use cpumon_trace_import::AnyTrace;
 
 use crate::made_etl::{
     BEGAN_NS, BEGAN_WALL_NS, BUFFER_BYTES, BufferOptions, DPC, EVENTS_LOST, IS_DEAD, IS_READY, ISR, LAYOUTS,
@@ -15,7 +16,7 @@ use crate::made_etl::{
     XPRESS, XPRESS_HUFFMAN, buffer, buffers, event, file, interrupt, log_header, perf, process, ready,
     renamed, switch, thread,
 };
-use crate::support::made_up;
+use crate::made_events::made_up;
 
 fn open(bytes: &[u8]) -> Result<AnyTrace<'_>, ReadError> {
     AnyTrace::open(Cursor::new(bytes))

@@ -9,12 +9,11 @@ use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 
 use cpumon_sched::{Bytes, Slots, name};
+use cpumon_trace::limits::Credit;
+use cpumon_trace::{Ending, FileHeader, ReadError};
 use zstd::stream::raw::{self, InBuffer, Operation, OutBuffer};
 
-use super::decoder::{Decoder, DecoderStep, NamedThread, RawEvent, RawKind, RawTrace};
-use crate::file::format::FileHeader;
-use crate::file::{Credit, ReadError};
-use crate::source::Ending;
+use crate::decoder::{Decoder, DecoderStep, NamedThread, RawEvent, RawKind, RawTrace};
 pub(crate) use header::MAGICS;
 use header::{PerfHeader, SampleLayout, SampleStamp};
 

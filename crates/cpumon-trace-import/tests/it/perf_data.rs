@@ -7,10 +7,10 @@ use cpumon_model::{Comm, SchedEvent, Snapshot, TraceTask};
 use cpumon_trace::{GroupKey, ReadError, ReportBy, TraceRange, TraceSource, analyse, snapshots};
 
 use crate::imports::{DEAD, SLEEPS, named, open, read, report_of, show, tracepoint_of};
+use crate::made_events::{BEGAN_NS, made_up};
 use crate::made_perf::{begun, comm, file, lost, packed, piped, record, round, sample};
 use crate::made_tracepoints::{fork, migrate, switch, waking};
 use crate::seeded_rng::SeededRng;
-use crate::support::{BEGAN_NS, made_up};
 
 fn records_of(events: &[SchedEvent]) -> Vec<Vec<u8>> {
     events.iter().map(|event| sample(event.at_ns, event.cpu.into(), &tracepoint_of(event))).collect()

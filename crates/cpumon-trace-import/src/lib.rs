@@ -1,0 +1,112 @@
+//! Traces of other recorders, read as if they were our own: `perf.data`, `trace.dat`, Perfetto and `.etl`.
+//!
+//! # Overview
+//! [`AnyTrace`] opens a trace of any format that is known, by its first bytes, cpumon's own among them. Each foreign format has a decoder,
+//! which gives what its file says with thread ids, out of order; `imported` sorts and numbers that for any of them.
+//!
+//! No size in a file is believed before it is checked: memory is bounded by [`cpumon_trace::limits`] and those of `imported`, `numbering` and
+//! the decoders, not by what a file announces.
+
+mod decoder;
+mod etl;
+mod imported;
+mod numbering;
+mod perf;
+mod perfetto;
+mod trace_dat;
+mod tracepoints;
+
+use std::io::{Read, Seek, SeekFrom};
+
+use cpumon_model::SchedEvent;
+use cpumon_trace::{Ending, FileHeader, ReadError, TraceFacts, TraceReader, TraceSource};
+
+use decoder::Decoder;
+use etl::{Etl, MAGIC_BYTES, is_etl};
+use imported::Imported;
+use perf::{MAGICS, PerfData};
+use perfetto::{Perfetto, is_perfetto};
+use trace_dat::TraceDat;
+use tracepoints::TRACING_DATA_MAGIC;
+
+pub use decoder::UNKNOWN_TID;
+#[doc(hidden)]
+pub use etl::etl_counts;
+
+/// A trace of our own recorder or of another.
+pub struct AnyTrace<'t>(OpenedTrace<'t>);
+
+enum OpenedTrace<'t> {
+    Own(Box<TraceReader<Box<dyn Read + Send + 't>>>),
+    Foreign(Box<Imported<'t>>),
+}
+
+impl<'t> AnyTrace<'t> {
+    /// Reads the header of a trace; of another recorder's, all up to its first event.
+    ///
+    /// # Errors
+    /// It cannot be read, has no format that is known or is packed as a whole, or lacks what reading it needs.
+    pub fn open(mut from: impl Read + Seek + Send + 't) -> Result<Self, ReadError> {
+        let mut magic = Vec::new();
+        from.by_ref().take(MAGIC_BYTES as u64).read_to_end(&mut magic)?;
+        let file_bytes = from.seek(SeekFrom::End(0))?;
+        from.seek(SeekFrom::Start(0))?;
+        let (decoder, header) = if MAGICS.iter().any(|known| magic.starts_with(*known)) {
+            boxed(PerfData::open(from)?)
+        } else if is_etl(&magic) {
+            boxed(Etl::open(from)?)
+        } else if magic.starts_with(TRACING_DATA_MAGIC) {
+            boxed(TraceDat::open(from)?)
+        } else if is_perfetto(&magic) {
+            boxed(Perfetto::open(from)?)
+        } else if let Some(packed) = packed(&magic) {
+            return Err(packed);
+        } else {
+            let from: Box<dyn Read + Send + 't> = Box::new(from);
+            return Ok(Self(OpenedTrace::Own(Box::new(TraceReader::open(from)?))));
+        };
+        Ok(Self(OpenedTrace::Foreign(Box::new(Imported::new(decoder, header, file_bytes)?))))
+    }
+}
+
+fn boxed<'t>((decoder, header): (impl Decoder + 't, FileHeader)) -> (Box<dyn Decoder + 't>, FileHeader) {
+    (Box::new(decoder), header)
+}
+
+/// What a file begins with that is packed as a whole: a reader goes back and forth in the others.
+fn packed(magic: &[u8]) -> Option<ReadError> {
+    const KINDS: [(&[u8], &str, &str); 7] = [
+        (&[0x1f, 0x8b], "gzip", "gzip -dc FILE > TRACE"),
+        (b"PK\x03\x04", "zip", "unzip FILE"),
+        (&[0x28, 0xb5, 0x2f, 0xfd], "zstd", "zstd -d FILE -o TRACE"),
+        (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz", "xz -dc FILE > TRACE"),
+        (b"BZh", "bzip2", "bzip2 -dc FILE > TRACE"),
+        (&[0x04, 0x22, 0x4d, 0x18], "lz4", "lz4 -d FILE TRACE"),
+        (&[b'7', b'z', 0xbc, 0xaf, 0x27, 0x1c], "7-Zip", "7z x FILE"),
+    ];
+    let (_, with, unpack) = KINDS.into_iter().find(|(begin, ..)| magic.starts_with(begin))?;
+    Some(ReadError::Packed { with, unpack })
+}
+
+impl TraceSource for AnyTrace<'_> {
+    fn facts(&self) -> &TraceFacts {
+        match &self.0 {
+            OpenedTrace::Own(trace) => trace.facts(),
+            OpenedTrace::Foreign(trace) => &trace.facts,
+        }
+    }
+
+    fn facts_mut(&mut self) -> &mut TraceFacts {
+        match &mut self.0 {
+            OpenedTrace::Own(trace) => trace.facts_mut(),
+            OpenedTrace::Foreign(trace) => &mut trace.facts,
+        }
+    }
+
+    fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
+        match &mut self.0 {
+            OpenedTrace::Own(trace) => trace.read(out),
+            OpenedTrace::Foreign(trace) => trace.read(out),
+        }
+    }
+}
