@@ -17,12 +17,19 @@ const MAX_HOSTS: usize = 16_384;
 /// Memory of the names of tasks of all hosts, bytes, where data is trusted: about 2 million tasks. Beyond it the hosts with most tasks
 /// forget those that were not used lately, then all; they get new rows.
 const TRUSTED_BYTES: usize = 256 << 20;
-/// And for data of others, who choose what tasks there are: about 100,000 tasks.
-const STRANGERS_BYTES: usize = 8 << 20;
+/// And for data of others, who choose what tasks there are: about 400,000 tasks, such as of 2,000 hosts with 200 threads each.
+const STRANGERS_BYTES: usize = 32 << 20;
+/// Of this, the hosts that have more than [`SMALL_HOST_BYTES`] may take so much: few machines have thousands of tasks, and a sender that
+/// invents them needs few hosts.
+const LARGE_STRANGERS_BYTES: usize = 8 << 20;
+/// About 1,000 tasks.
+const SMALL_HOST_BYTES: usize = 64 << 10;
 /// The memory is counted after so many new names, because that takes a walk over all hosts.
 const COUNT_AFTER: u64 = 16_384;
 /// Tasks that were not used for so many seconds are forgotten first.
 const UNUSED_S: u32 = 60;
+/// Uses of tasks are noted in steps of so many seconds.
+const USED_STEP_S: u32 = 16;
 
 #[derive(Debug)]
 pub(super) struct KnownHost {
@@ -79,24 +86,28 @@ impl Dims {
             return;
         }
         self.counted[range] = given;
-        let limit = match range {
-            IdRange::Trusted => TRUSTED_BYTES,
-            IdRange::Unauthenticated => STRANGERS_BYTES,
+        let (limit, limit_of_large) = match range {
+            IdRange::Trusted => (TRUSTED_BYTES, TRUSTED_BYTES),
+            IdRange::Unauthenticated => (STRANGERS_BYTES, LARGE_STRANGERS_BYTES),
         };
+        let large = |size: usize| if size > SMALL_HOST_BYTES { size } else { 0 };
+        let fits = |all, of_large| all <= limit && of_large <= limit_of_large;
         let hosts = self.hosts.values_mut().map(|host| &mut host.tasks[range]);
         let mut sizes: Vec<(usize, &mut KnownTasks)> = hosts.map(|tasks| (tasks.bytes(), tasks)).collect();
-        let mut bytes: usize = sizes.iter().map(|one| one.0).sum();
+        let mut all: usize = sizes.iter().map(|one| one.0).sum();
+        let mut of_large: usize = sizes.iter().map(|one| large(one.0)).sum();
         // Hosts with few tasks keep theirs.
         sizes.sort_unstable_by_key(|one| Reverse(one.0));
         for (size, tasks) in sizes {
-            if bytes <= limit {
+            if fits(all, of_large) {
                 return;
             }
+            (all, of_large) = (all - size, of_large - large(size));
             tasks.forget_unused(used_s.saturating_sub(UNUSED_S));
-            if bytes - (size - tasks.bytes()) > limit {
+            if !fits(all + tasks.bytes(), of_large + large(tasks.bytes())) {
                 *tasks = KnownTasks::default();
             }
-            bytes -= size - tasks.bytes();
+            (all, of_large) = (all + tasks.bytes(), of_large + large(tasks.bytes()));
         }
     }
 
@@ -194,7 +205,7 @@ impl Dims {
         now_s: i64,
     ) -> Sql<Naming<'a>> {
         let range = IdRange::of(trust);
-        let used_s = u32::try_from(now_s).unwrap_or(0);
+        let used_s = u32::try_from(now_s).unwrap_or(0) / USED_STEP_S * USED_STEP_S;
         self.limit_names(range, used_s);
         let Self { hosts, infos, last, .. } = self;
         let host = hosts.get_mut(&host).ok_or(rusqlite::Error::QueryReturnedNoRows)?;

@@ -96,7 +96,7 @@ pub(crate) struct Naming<'a> {
     pub(super) last: &'a mut TaskIds,
     /// Now, seconds since the epoch on this machine's clock.
     pub(super) now_s: i64,
-    /// The same, in the length in which it is kept of each task.
+    /// The same in steps, so that a task that runs all the time is rarely written to.
     pub(super) used_s: u32,
 }
 
@@ -109,7 +109,9 @@ impl Naming<'_> {
             Some(known)
                 if row.is_none_or(|row| known.parent_pid == row.parent_pid && Some(known.info) == info) =>
             {
-                known.used_s = self.used_s;
+                if known.used_s != self.used_s {
+                    known.used_s = self.used_s;
+                }
                 Ok(known.id)
             }
             _ => self.insert_process(key, row),
@@ -145,7 +147,9 @@ impl Naming<'_> {
             Some(known)
                 if known.comm == row.comm && known.nice == row.nice && known.priority == row.priority =>
             {
-                known.used_s = self.used_s;
+                if known.used_s != self.used_s {
+                    known.used_s = self.used_s;
+                }
                 Ok(known.id)
             }
             _ => self.insert_thread(process_id, row),

@@ -328,3 +328,22 @@ fn with_processes(interval: &Interval, first_pid: u32, count: u32) -> Interval {
     let processes = (first_pid..first_pid + count).map(process).collect();
     Interval { processes, threads: Vec::new(), process_count: count, ..interval.clone() }
 }
+
+#[test]
+fn a_fleet_of_small_hosts_keeps_the_names_of_all() {
+    const HOSTS: u8 = 200;
+    const TASKS: u32 = 900;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    for second in 0..2 {
+        for number in 0..HOSTS {
+            let info = data::host(number);
+            let interval = &data::day(&info, 3, 2, 1)[second as usize];
+            put_second(&mut writer, &info, second, &with_processes(interval, 1_000, TASKS));
+        }
+    }
+    writer.commit().unwrap();
+    let rows = count(&path, "SELECT count(*) FROM process");
+    assert_eq!(rows, i64::from(HOSTS) * i64::from(TASKS), "each has one row");
+}
