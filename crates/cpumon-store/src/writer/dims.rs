@@ -22,7 +22,7 @@ const STRANGERS_BYTES: usize = 32 << 20;
 /// Of this, the hosts that have more than [`SMALL_HOST_BYTES`] may take so much: few machines have thousands of tasks, and a sender that
 /// invents them needs few hosts.
 const LARGE_STRANGERS_BYTES: usize = 8 << 20;
-/// About 1,000 tasks.
+/// About 900 tasks.
 const SMALL_HOST_BYTES: usize = 64 << 10;
 /// The memory is counted after so many new names, because that takes a walk over all hosts.
 const COUNT_AFTER: u64 = 16_384;

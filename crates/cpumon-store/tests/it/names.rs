@@ -332,7 +332,7 @@ fn with_processes(interval: &Interval, first_pid: u32, count: u32) -> Interval {
 #[test]
 fn a_fleet_of_small_hosts_keeps_the_names_of_all() {
     const HOSTS: u8 = 200;
-    const TASKS: u32 = 900;
+    const TASKS: u32 = 800;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sqlite");
     let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
