@@ -179,8 +179,11 @@ pub(crate) fn add_more<T: Packed>(sum: &mut Option<T>, more: Option<&T>) {
 /// A column of sums: its name, and as SQL what an upsert makes of its value (`#`) and the one that is added (`excluded.#`).
 pub(crate) type SumColumn = (&'static str, &'static str);
 
-/// The sum of two numbers, and the highest of them, where NULL is no data; `max(NULL, 5)` would be NULL.
-const SUM: &str = "CASE WHEN excluded.# IS NULL THEN # ELSE coalesce(#, 0) + excluded.# END";
+/// The sum of two numbers, and the highest of them, where NULL is no data; `max(NULL, 5)` would be NULL. A sum beyond 64 bits is REAL in
+/// SQLite, which a column of integers refuses: the cast makes it the largest or smallest number, as `saturating_add` does.
+const SUM: &str = "CASE WHEN excluded.# IS NULL THEN # ELSE CAST(coalesce(#, 0) + excluded.# AS INTEGER) END";
+/// The sum of two numbers, NULL if either is.
+const SUM_OF_KNOWN: &str = "CAST(# + excluded.# AS INTEGER)";
 const MAX: &str = "max(coalesce(#, excluded.#), coalesce(excluded.#, #))";
 /// What `+` cannot add: by a function of [`register`].
 const MERGED: &str = "merged_#(#, excluded.#)";
@@ -208,7 +211,7 @@ pub(crate) const WAITS_AT: usize = Delta::NAMES.len() + TASK_COLUMNS.len() - 1;
 
 /// Counters that later versions added are NULL where they were not measured: then the sum is, too.
 fn task_columns() -> impl Iterator<Item = SumColumn> + Clone {
-    Delta::NAMES.map(|name| (name, "# + excluded.#")).into_iter().chain(TASK_COLUMNS)
+    Delta::NAMES.map(|name| (name, SUM_OF_KNOWN)).into_iter().chain(TASK_COLUMNS)
 }
 
 /// Names of the columns of a task, for a SELECT.

@@ -586,3 +586,29 @@ fn sums_have_a_counter_only_where_it_was_measured_all_the_time() {
     assert!(made(1) > 0 && made(2) > 0);
     assert_eq!(found, [(false, 0), (false, 0), (true, made(2)), (true, made(3))]);
 }
+
+#[test]
+fn sums_beyond_64_bits_stop_no_compaction() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let info = data::host(1);
+    let mut day = data::day(&info, 1, 40, 4);
+    data::add_faults(&mut day);
+    for row in day.iter_mut().flat_map(|one| &mut one.processes) {
+        (row.delta.involuntary_switches, row.delta.minor_faults) = (i64::MAX, i64::MAX);
+    }
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    // Two steps, whose sums are of the same minute.
+    for part in day.chunks(20) {
+        for interval in part {
+            writer.put(&info, Trust::Local, None, interval).unwrap();
+        }
+        data::compact_all(&mut writer);
+    }
+    assert_eq!(fresh_count(&path), 0);
+    let reader = Reader::open(&path).unwrap();
+    let query = Query::new(info.host).what(What::Processes);
+    let mut reading = reader.segments(&query, Some(Resolution::Minute)).unwrap();
+    let row = reading.read().unwrap().unwrap().interval.processes[0].clone();
+    assert_eq!((row.delta.involuntary_switches, row.delta.minor_faults), (i64::MAX, i64::MAX));
+}
