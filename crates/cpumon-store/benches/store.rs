@@ -1,9 +1,9 @@
-//! How fast and how small a store is, on a made-up day of one host: 200 threads in 50 processes, about 67 of them active each
+//! How fast and how small a store is, on a made-up day of one host: 200 threads in 50 processes, about 67 threads active each
 //! second, each with its own habits (a random walk). In: nothing. Out: a table on stdout. Writing is measured in CPU time of
 //! the writing thread, reading in time that passes.
-//! `cargo bench -p cpumon-store --bench store` takes a day; `-- --quick` two hours; `-- --hosts` adds a thousand hosts;
-//! `-- --write-only` ends after writing; `-- --all-active` lets each of the 200 threads run in each second, and
-//! `-- --commit-each` ends a transaction after each interval, as a single host does that reports once a second.
+//! `cargo bench -p cpumon-store --bench store` measures a day of intervals; `-- --quick` two hours; `-- --hosts` adds a
+//! thousand hosts; `-- --write-only` ends after writing; `-- --all-active` lets each of the 200 threads run in each second,
+//! and `-- --commit-each` ends a transaction after each interval, as a single host does that reports once a second.
 
 #[path = "../tests/it/data.rs"]
 #[expect(dead_code, reason = "shared with the tests, which use more of it")]
@@ -27,7 +27,7 @@ struct Plan {
     /// Each thread runs in each second.
     all_active: bool,
     commit_every: usize,
-    /// Measurements of which the least counts.
+    /// Number of measurements; the fastest one counts.
     rounds: u32,
     /// Bare rows that are inserted before the clock starts.
     skip: usize,

@@ -1,5 +1,5 @@
-//! Errors of a store, each with the operation and the file, and what is checked of a path before it is opened. Callers distinguish a
-//! full disk from a damaged file by variant, not by text.
+//! Errors of a store, each with the operation and the file, and the checks of a path before it is opened. Callers distinguish a full
+//! disk from a damaged file by variant, not by text.
 
 use std::path::{Path, PathBuf};
 
@@ -155,7 +155,7 @@ pub(crate) fn check_is_there(path: &Path) -> Result<()> {
     }
 }
 
-/// SQLite reports a directory only as a file that cannot be opened, and waits at a pipe. What is not there passes.
+/// Refuses directories (SQLite reports only that it cannot open the file) and pipes (SQLite waits). A missing path passes.
 pub(crate) fn check_is_file(path: &Path) -> Result<()> {
     match path.metadata() {
         Ok(found) if found.is_dir() => Err(StoreError::Directory { path: path.into() }),

@@ -15,7 +15,7 @@ use crate::rows::{all_rows, execute, find_row, signed, unsigned};
 
 /// Most names in a block, twice as many as are put into one; more is damage.
 const MAX_NAMES: usize = 1 << 11;
-/// Plain bytes of so many: of each up to seven numbers, a length and 15 bytes of text.
+/// Plain bytes of [`MAX_NAMES`] names: each has up to seven numbers, a length and 15 bytes of text.
 const MAX_BLOCK_BYTES: usize = MAX_NAMES * 128;
 const TOO_MANY: &str = "more names than a block has";
 

@@ -145,7 +145,7 @@ impl<T> IndexMut<IdRange> for ByRange<T> {
     }
 }
 
-/// The row of a host; `None` if nothing of it was stored.
+/// The row of a host; `None` if the store does not know the host.
 pub(crate) fn find_host(connection: &Connection, host: HostId) -> Sql<Option<HostRow>> {
     find_row(connection, "SELECT id FROM host WHERE key = ?1", [host.0], first)
 }

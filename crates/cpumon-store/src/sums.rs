@@ -179,11 +179,12 @@ pub(crate) fn add_more<T: Packed>(sum: &mut Option<T>, more: Option<&T>) {
 /// A column of sums: its name, and as SQL what an upsert makes of its value (`#`) and the one that is added (`excluded.#`).
 pub(crate) type SumColumn = (&'static str, &'static str);
 
-/// The sum of two numbers, and the highest of them, where NULL is no data; `max(NULL, 5)` would be NULL. A sum beyond 64 bits is REAL in
-/// SQLite, which a column of integers refuses: the cast makes it the largest or smallest number, as `saturating_add` does.
+/// The sum of two numbers, where NULL is no data. SQLite makes a sum beyond 64 bits REAL, and a column of integers refuses that: the cast
+/// makes it the largest or smallest number, as `saturating_add` does.
 const SUM: &str = "CASE WHEN excluded.# IS NULL THEN # ELSE CAST(coalesce(#, 0) + excluded.# AS INTEGER) END";
 /// The sum of two numbers, NULL if either is.
 const SUM_OF_KNOWN: &str = "CAST(# + excluded.# AS INTEGER)";
+/// The higher of two numbers, where NULL is no data: `max(NULL, 5)` would be NULL.
 const MAX: &str = "max(coalesce(#, excluded.#), coalesce(excluded.#, #))";
 /// What `+` cannot add: by a function of [`register`].
 const MERGED: &str = "merged_#(#, excluded.#)";
@@ -418,7 +419,7 @@ pub(crate) fn host_sums(
     })
 }
 
-/// What is packed in a column of a sum; `None` where it is not known, or damaged.
+/// Unpacks a column of a sum; `None` where it is not known, or damaged.
 pub(crate) fn read_packed<T: Packed>(row: &Row<'_>, at: usize) -> Result<Option<T>> {
     let Some(bytes) = row.get_ref(at)?.as_blob_or_null()? else { return Ok(None) };
     let warn = |malformed: &Malformed| log::warn!("a sum of {} is damaged: {malformed}", T::WORDS);
@@ -430,7 +431,7 @@ pub(crate) fn read_packed<T: Packed>(row: &Row<'_>, at: usize) -> Result<Option<
 pub struct SumRow {
     /// Counters that were not measured all the time: 0 in its sums.
     pub unknown: Fields,
-    /// The largest run time in one interval, ns per second; of short-lived threads that share a row that of all of them together.
+    /// The largest run time in one interval, ns per second. Short-lived threads that share a row count together.
     pub max_run_ns_per_s: i64,
     /// Blocked time; `None`: not measured.
     pub blocked_ns: Option<i64>,

@@ -1,5 +1,5 @@
-//! Table `trace`: which context-switch traces are beside the store, of which host and when. [`TraceIndex`] writes it beside the writer of the
-//! store, in transactions of one row; the files are the receiver's.
+//! Table `trace`: the context-switch traces beside the store, each with its host and time. [`TraceIndex`] writes the table beside the
+//! writer of the store, in transactions of one row; the files are the receiver's.
 
 use std::path::{Path, PathBuf};
 

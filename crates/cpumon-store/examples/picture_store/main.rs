@@ -2,8 +2,8 @@
 //! picture_store -- FILE`. One host `picture`, two CPUs, ten minutes at 1 s with a hole of one; `encoder` works in waves, `database`
 //! steadily with four threads, `nightly <job>` for two minutes. Nothing in it depends on this machine or this day.
 //!
-//! With `night` behind FILE: three hosts over the nine hours of a night, at 10 s; `beta` makes a `backup` for an hour and a half of
-//! them. With `hostile`: names that somebody would send to break a page.
+//! With `night` behind FILE: three hosts over the nine hours of a night, at 10 s; `beta` makes a `backup` for an hour and a half.
+//! With `hostile`: names that somebody would send to break a page.
 
 mod hostile;
 
@@ -36,7 +36,7 @@ fn wave(second: u64, period: u64) -> u64 {
     at.min(200 - at)
 }
 
-/// A process of so many threads that together ran for so many ms.
+/// Adds a process with `threads` threads that run `run_ms` ms together, the first one longest.
 fn process(
     into: &mut Interval,
     (pid, name): (u32, &str),
@@ -99,7 +99,7 @@ fn blank(host: HostId, boot: u8, sequence: u64, [begin, end]: [Moment; 2]) -> In
     Interval { host, boot, sequence, source, fields, begin, end, ..Interval::default() }
 }
 
-/// Two CPUs on which the processes ran, and the ledger of it.
+/// Gives the interval two CPUs that share the run time of its processes, and the matching ledger.
 fn account(one: &mut Interval, capacity_ns: i64) {
     let run_ns: i64 = one.processes.iter().map(|row| row.delta.run_ns).sum();
     let idle_ns = capacity_ns - run_ns;

@@ -1,5 +1,5 @@
-//! The files of a check: a store that may be damaged, opened for reading only; a copy of it with a new first page, where its header or list
-//! of tables is damaged; and the new store that it is copied into, which has its name when it is complete.
+//! The files of a check: a store that may be damaged, opened for reading only; a copy with a new first page, where the header or list of
+//! tables is damaged; and the new store for the salvaged rows, under a temporary name until it is complete.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -22,7 +22,8 @@ const STEPS: std::ffi::c_int = 10_000;
 /// shorter than its header says. Pages are checked before they are used.
 const READ_DAMAGED: &str = "PRAGMA writable_schema = ON; PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;";
 
-/// A connection that reads what it can, until `stop` is set. `is_repaired`: it is a copy whose list of tables was made here.
+/// Opens a connection that reads a damaged file as far as possible, until `stop` is set. `is_repaired`: the file is a copy whose list of
+/// tables was made here.
 pub(super) fn open(path: &Path, stop: &Arc<AtomicBool>, is_repaired: bool) -> Result<Connection> {
     if std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() == 0) {
         return Err(StoreError::Corrupt { path: path.into(), detail: "the file is empty".to_owned() });
@@ -247,7 +248,7 @@ impl SchemaLayout {
         [self.listed.iter().filter(is_there).count(), self.listed.len()]
     }
 
-    /// A first page for a file of so many pages.
+    /// A first page for a file of `pages` pages.
     fn first_page(&self, pages: u32, has_log: bool, beside: &Path) -> Result<Vec<u8>> {
         let made = Temporary::create(beside, "list")?;
         let connection = Connection::open(made.path()).at("create", made.path())?;

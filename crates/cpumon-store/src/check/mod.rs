@@ -1,7 +1,7 @@
 //! Checks a store, and copies what can be read of a damaged one into a new one.
 //!
-//! SQLite's own check finds damaged pages. All rows of all tables are read one by one, and what is packed in them is decoded. A
-//! page that cannot be read costs the rows in it: the walk goes on behind it.
+//! SQLite's own check finds damaged pages. The walk reads all rows of the store's tables one by one, and decodes their packed columns. An
+//! unreadable page costs the rows in it: the walk continues behind it.
 
 mod files;
 mod walk;
@@ -40,7 +40,7 @@ pub fn check(path: &Path, salvage: Option<&Path>, stop: &Arc<AtomicBool>) -> Res
     check.all(version)
 }
 
-/// [`check`] of a store whose header or list of tables cannot be read (`detail`): a copy of it gets new ones.
+/// [`check`] of a store whose header or list of tables cannot be read (`detail`): a copy gets new ones.
 fn check_rest(
     path: &Path,
     salvage: Option<&Path>,
@@ -74,7 +74,7 @@ struct Check<'a> {
     report: CheckReport,
     hosts: BTreeMap<HostRow, HostId>,
     content: Content,
-    /// Rows of the table at hand with a trust that they cannot have.
+    /// Rows of the current table with a trust that they cannot have.
     wrong_trust: u64,
 }
 
@@ -104,7 +104,7 @@ impl<'a> Check<'a> {
     /// What SQLite finds. Its check of a file computes generated columns and indexes of all tables: those of others must not run, so beside them
     /// each table of a store is checked alone, and the list of free pages with that of tables.
     fn pages(&mut self, version: i32) -> Result<()> {
-        /// SQLite reports at most this many faults; more of them would add nothing.
+        /// SQLite reports at most this many faults: more would add nothing.
         const MAX_LINES: usize = 20;
         let mut checks = vec![MAX_LINES.to_string()];
         if schema::has_others(self.source, self.path, version)? {
@@ -178,7 +178,8 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// Takes one row; false if what is packed in it cannot be read, or the new store refuses it.
+    /// Takes one row. `false`: the row is lost, because its packed columns cannot be decoded, its request to forget names an unknown host,
+    /// or the new store refuses it. A damaged chunk or interval becomes a hole instead.
     fn take(&mut self, table: &CheckedTable, row: &[Value]) -> Result<bool> {
         if table.name == "host"
             && let (Some(id), Some(key)) = (table.integer(row, "id"), table.blob(row, "key"))
@@ -309,7 +310,7 @@ impl<'a> Check<'a> {
         Ok(self.report)
     }
 
-    /// What is wrong, if that is the file and not that the user stopped it.
+    /// Text of an error that damage causes. A stop by the user and errors of the machine (I/O, memory, a busy database) are passed on.
     fn damage(&self, error: rusqlite::Error) -> Result<String> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(files::stopped(self.path));
@@ -344,15 +345,15 @@ impl LostRows {
     }
 }
 
-/// What is right and what is wrong with a store.
+/// Result of a check: the rows of a store, its damage and its losses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
     /// Rows that were read, by table.
     pub rows: BTreeMap<String, u64>,
-    /// What SQLite finds wrong with the file, at most 20 lines.
+    /// Faults of the file: at most 20 lines from SQLite or one about the list of tables, then one for each table with wrong trusts.
     pub pages: Vec<String>,
     pub damage: DamageReport,
-    /// What is missing of other tables: names, sums, lists.
+    /// Lost rows of other tables: names, sums, lists.
     pub lost: Vec<LostRows>,
 }
 

@@ -1,5 +1,5 @@
-//! Reads all rows of the tables of a store, in order of their keys, around what cannot be read, and decodes what is packed in them. The
-//! tables are those that the store's version defines: the schema in a damaged file may be damaged too.
+//! Reads all rows of a store's tables in order of their keys, around unreadable places, and decodes their packed columns. The tables
+//! are those that the store's version defines: the schema in a damaged file may be damaged too.
 
 use std::path::Path;
 
@@ -98,7 +98,7 @@ const FAR: i64 = i64::MAX / 4;
 pub(super) enum RowFinding<'a> {
     /// Key and values of a row.
     Row(&'a [i64], &'a [Value]),
-    /// A row of which the key can be read, and the rest cannot.
+    /// A row with a readable key and unreadable content.
     LostRow,
     /// An unknown number of rows that cannot be read.
     LostRange,
@@ -240,7 +240,7 @@ impl TableWalk<'_> {
         Ok(found)
     }
 
-    /// The rows of a table whose key is a name; there are few of them.
+    /// Visits the rows of a table whose key is a name; such a table is small.
     fn by_name(&self, visit: Visit<'_>) -> Sql<()> {
         let text = format!("SELECT {} FROM {}", self.table.columns.join(", "), self.table.name);
         let mut select = self.source.prepare(&text)?;

@@ -35,7 +35,7 @@ pub(crate) struct BlobEncoder {
 }
 
 impl BlobEncoder {
-    /// Starts a blob of so many processes, all of whose rows `coding` fits.
+    /// Starts a blob of `processes` processes; `coding` must fit all their rows.
     pub(crate) fn begin(&mut self, coding: Coding, processes: usize) {
         self.out.clear();
         (self.coding, self.process_id, self.thread_id) = (coding, 0, 0);

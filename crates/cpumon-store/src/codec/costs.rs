@@ -24,11 +24,11 @@ use crate::{Query, Reader, StoreOptions, Writer};
 
 /// First byte of each section, list and block.
 const FORMAT: u8 = 1;
-/// What the largest chunk may take while it is read.
+/// Memory that reading the largest chunk may take.
 const MOST_OF_A_CHUNK: usize = 320 << 20;
-/// What a walk over several of them may take: those that are decoded are kept up to 128 MiB.
+/// Memory that a walk over several chunks may take: decoded chunks are kept up to 128 MiB.
 const MOST_OF_A_WALK: usize = MOST_OF_A_CHUNK + (128 << 20);
-/// What reading something may take that is refused: most of it is the plain section.
+/// Memory that reading may take before a refusal: most for the plain section.
 const MOST_OF_A_REFUSAL: usize = 24 << 20;
 
 /// As [`zip`](super::zip), but for any length.
@@ -51,7 +51,7 @@ fn write_columns(columns: &[Vec<u8>], out: &mut Vec<u8>) {
     }
 }
 
-/// The directory of so many ids, each with a row in each interval.
+/// The directory of `ids` ids, each with a row in each interval.
 fn write_directory(ids: usize, intervals: usize, out: &mut Vec<u8>) {
     varint::write(out, ids as u64);
     write_columns(&[vec![1; ids], numbers(ids, intervals as u64), vec![0; ids * intervals]], out);
@@ -62,7 +62,7 @@ fn write_values(rows: usize, out: &mut Vec<u8>) {
     write_columns(&vec![vec![0; rows]; PARTS], out);
 }
 
-/// Processes that did nothing, with so many threads in each interval.
+/// Processes that did nothing, with `threads` threads in each interval.
 fn processes(ids: usize, intervals: usize, threads: usize) -> Vec<u8> {
     let (rows, mut out) = (ids * intervals, vec![FORMAT]);
     write_directory(ids, intervals, &mut out);
@@ -104,7 +104,7 @@ fn meta(intervals: usize, begin_ns: i64, cpus: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Modes of so many CPUs, all of them 0.
+/// Modes of `count` CPUs, all 0.
 fn cpus(count: usize) -> Vec<u8> {
     let mut out = vec![0];
     varint::write(&mut out, count as u64);
@@ -112,7 +112,7 @@ fn cpus(count: usize) -> Vec<u8> {
     out
 }
 
-/// Control groups with one long path, of which each has another end; and more bytes, which explain them.
+/// Control groups with the same long path, each but the first written as its last byte; then `more` bytes to explain the paths.
 fn cgroups(count: usize, more: usize) -> Vec<u8> {
     const PATH: usize = 8_192;
     // No CPUs; unknown time, counts, probes; no interrupts, drops and histograms, and six counts more; no pressure and none left out.
@@ -128,7 +128,7 @@ fn cgroups(count: usize, more: usize) -> Vec<u8> {
     out
 }
 
-/// Scheduler's events of threads of one process, all of them 0.
+/// Scheduler's events of `threads` threads of one process, all 0.
 fn events(threads: usize) -> Vec<u8> {
     let mut out = vec![FORMAT, 1, 2];
     varint::write(&mut out, threads as u64);
@@ -136,7 +136,7 @@ fn events(threads: usize) -> Vec<u8> {
     out
 }
 
-/// Scheduler's events of threads with the longest rows, in about so many bytes.
+/// Scheduler's events of threads with the longest rows, in about `bytes` bytes.
 fn long_events(bytes: usize) -> Vec<u8> {
     let (mut row, mut out) = (vec![2], vec![FORMAT, 1, 2]);
     // Seven waits.
@@ -151,7 +151,7 @@ fn long_events(bytes: usize) -> Vec<u8> {
     out
 }
 
-/// Run-delay histograms of so many buckets, of processes without rows.
+/// Run-delay histograms of `buckets` buckets each, of `count` processes without rows.
 fn histograms(count: usize, buckets: u8) -> Vec<u8> {
     let mut out = vec![FORMAT, 0];
     varint::write(&mut out, count as u64);
@@ -327,7 +327,7 @@ fn what_a_chunk_cannot_have_is_refused_before_it_takes_memory() {
     }
 }
 
-/// A list or block of rows of zeros in so many columns.
+/// A list or block of `count` rows of zeros in `columns` columns.
 fn list(count: usize, columns: usize) -> Vec<u8> {
     let mut plain = vec![FORMAT];
     varint::write(&mut plain, count as u64);

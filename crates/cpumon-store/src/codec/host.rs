@@ -1,6 +1,6 @@
-//! What is known of a host in one interval beside its tasks, as a small blob: the modes per CPU, then scheduler and interrupt events, then
-//! control groups with their limits and pressure. A host with two CPUs takes a dozen bytes, and what is not measured takes none. Layout:
-//! docs/store.md, "Modes per CPU", "Scheduler's events" and "Limits".
+//! A host's state in one interval beside its tasks, as a small blob: the modes per CPU, then scheduler and interrupt events, then control
+//! groups with their limits and pressure. A host with two CPUs takes a dozen bytes, and unmeasured parts take none. Layout: docs/store.md,
+//! "Modes per CPU", "Scheduler's events" and "Limits".
 
 use std::ops::AddAssign;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::{FREE_GROUP_BYTES, GROUP_TIMES, MAX_CPUS, MAX_GROUP_BYTES, MAX_IRQS, 
 const WENT_BACK: u64 = 1 << 10;
 /// First byte behind the modes per CPU.
 const FORMAT: u8 = 1;
-/// Bits for what is known of a control group.
+/// Bits for the known parts of a control group.
 const HAS_THROTTLE: u8 = 1;
 const HAS_PRESSURE: u8 = 2;
 /// Longest path that a writer is given, bytes: sources cut at 4,096.
@@ -49,7 +49,7 @@ fn encode_modes(cpus: &[CpuInterval], out: &mut Vec<u8>) {
     }
 }
 
-/// Reads what [`encode`] wrote into the interval in place of what it has.
+/// Decodes a blob of [`encode`], and replaces those parts of the interval.
 pub(crate) fn decode(bytes: &[u8], interval: &mut Interval) -> Result<(), Malformed> {
     let mut cursor = VarintCursor::new(bytes);
     decode_modes(&mut cursor, &mut interval.cpus)?;
@@ -75,7 +75,7 @@ fn decode_modes(cursor: &mut VarintCursor<'_>, into: &mut Vec<CpuInterval>) -> R
     Ok(())
 }
 
-/// Appends what is known to the modes per CPU in `out`.
+/// Appends the known events and control groups to the modes per CPU in `out`.
 fn encode_events(interval: &Interval, out: &mut Vec<u8>) {
     let mut health = interval.health;
     let drops = drops_of(&mut health).map(|drops| *drops);
@@ -87,7 +87,7 @@ fn encode_events(interval: &Interval, out: &mut Vec<u8>) {
         return;
     }
     if interval.cpus.is_empty() {
-        // In place of the modes: those of no CPU. The modes of the host are not the sum of those of its CPUs.
+        // Instead of the modes: a list of no CPUs. The modes of the host are not the sum over its CPUs.
         out.extend([0, 0]);
     }
     out.push(FORMAT);
@@ -184,8 +184,8 @@ pub(super) fn decode_events(cursor: &mut VarintCursor<'_>, interval: &mut Interv
     if cursor.remaining() > 0 {
         decode_delays(cursor, interval)?;
     }
-    // Before schema version 5 nothing followed here either; nothing follows where nothing was dropped.
-    // Once the first of them was all, and the sum of the next three.
+    // Before schema version 5 nothing followed here either; nothing follows where nothing was dropped. Early writers stored only the first
+    // number, then the sum of the next three.
     for drops in drops_of(&mut interval.health) {
         *drops = if cursor.remaining() > 0 { cursor.u64()? } else { 0 };
     }
@@ -223,7 +223,7 @@ fn decode_cpu(cursor: &mut VarintCursor<'_>) -> Result<CpuSched, Malformed> {
     Ok(sched)
 }
 
-/// What is known of the groups of an interval, or of several.
+/// Known state of the control groups of an interval, or of several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cgroups {
     /// Pressure of the whole host.
@@ -234,7 +234,7 @@ pub(crate) struct Cgroups {
 }
 
 impl Cgroups {
-    /// Those of an interval; `None` where nothing is known of groups and host.
+    /// The groups of an interval; `None` if neither groups nor the pressure of the host are known.
     pub(crate) fn of(interval: &Interval) -> Option<Self> {
         let is_known = interval.fields.contains(Fields::CGROUPS) || interval.pressure.is_some();
         is_known.then(|| {

@@ -314,7 +314,7 @@ pub(crate) fn write_optional(rows: &[MetaRow], out: &mut Vec<u8>) {
 /// Reads what [`write_optional`] wrote; columns that are not there are zero.
 pub(crate) fn read_optional(cursor: &mut VarintCursor<'_>, rows: &mut [MetaRow]) -> Result<(), Malformed> {
     for at in IN_EVERY_CHUNK..COUNT {
-        // Chunks of stores before schema version 7 have none of them, those before version 10 the first at most.
+        // Chunks of stores before schema version 7 have no optional column, those before version 10 at most the first.
         if cursor.remaining() == 0 {
             return Ok(());
         }

@@ -34,8 +34,8 @@ use self::varint::{Malformed, VarintCursor};
 pub(crate) const MAX_ROWS: usize = 1 << 19;
 /// Intervals of a chunk, ten times as many as a full one has.
 pub(crate) const MAX_INTERVALS: usize = 1 << 10;
-/// Plain bytes of a section of a chunk: [`MAX_ROWS`] rows of the longest numbers take 54 MB. Beside rows, compaction puts at most half of it into
-/// one.
+/// Plain bytes of a section of a chunk: [`MAX_ROWS`] rows of the longest numbers take 54 MB. Beside rows, compaction puts at most half as
+/// much into a section.
 pub(crate) const MAX_SECTION_BYTES: usize = 64 << 20;
 /// CPUs of an interval; Linux knows 8,192.
 pub(crate) const MAX_CPUS: usize = 1 << 16;
@@ -45,9 +45,9 @@ pub(crate) const MAX_IRQS: usize = 1 << 14;
 pub(crate) const MAX_HISTOGRAMS: usize = 1 << 17;
 /// Buckets of all histograms of an interval, 16 bytes each.
 pub(crate) const MAX_BUCKETS: usize = 1 << 21;
-/// Bytes of the control groups of a blob: for each of its bytes so many, because a path is written as the part that it does not share with the
-/// one before; beyond them as much as 256 paths of 4,096 bytes take with ease, which is what an interval can have.
+/// Decoded bytes of control groups for each byte of their blob: a path is written as the part that it does not share with the path before.
 pub(crate) const GROUP_TIMES: usize = 64;
+/// Decoded bytes of control groups beyond those: 256 paths of 4,096 bytes, the most that an interval can have, take less.
 pub(crate) const FREE_GROUP_BYTES: usize = 4 << 20;
 /// Most bytes that the groups of a blob take, whatever its length.
 pub(crate) const MAX_GROUP_BYTES: usize = 64 << 20;
@@ -208,7 +208,7 @@ thread_local! {
     static DECOMPRESSOR: RefCell<Decompressor<'static>> = RefCell::default();
 }
 
-/// Decompresses at most so many bytes into `plain`, in place of what was there.
+/// Decompresses at most `most` bytes, and replaces the content of `plain`.
 pub(crate) fn unzip(zipped: &[u8], plain: &mut Vec<u8>, most: usize) -> Result<(), Malformed> {
     let mut cursor = VarintCursor::new(zipped);
     let len: usize = cursor.narrow()?;
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn each_flipped_bit_is_noticed() {
-        // Numbers that compress badly are stored as they are: without a checksum any bit of them could change.
+        // Numbers that compress badly are stored as they are: without a checksum any bit could change unnoticed.
         let plain: Vec<u8> =
             (0..200_u32).flat_map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
         let zipped = zip(&plain, 3).unwrap();

@@ -103,7 +103,7 @@ pub(crate) struct SchedRows {
 }
 
 impl SchedRows {
-    /// Reads a blob in place of what was there; an empty one has no rows.
+    /// Reads a blob and replaces all rows; an empty blob has no rows.
     pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
         self.read_of(bytes, &mut |_| true)
     }
@@ -165,7 +165,7 @@ impl SchedRows {
         Ok(())
     }
 
-    /// Rows of `process` and `thread` of each thread, ascending by thread, and what it waits for at the end.
+    /// For each thread with a row, ascending by thread: its row ids in `process` and `thread`, and the reason of its open wait.
     pub(crate) fn open_waits(&self) -> impl Iterator<Item = (u64, u64, WaitReason)> + '_ {
         self.threads.iter().map(|&(thread_id, (process_id, ref row))| (process_id, thread_id, row.open_wait))
     }

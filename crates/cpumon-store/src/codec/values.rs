@@ -7,10 +7,10 @@ use cpumon_model::Delta;
 
 use super::varint::{self, Malformed, VarintCursor, VarintRow, unzigzag, write_section, zigzag};
 
-/// Clock tick of /proc in ns: sources that split by ticks give multiples of it.
+/// Clock tick of /proc in ns: sources that split by ticks give whole ticks.
 pub(crate) const TICK_NS: i64 = 10_000_000;
 
-/// Parts of a row, one for each counter of [`Delta`] and in their order; in place of run time what it is more than user and system time.
+/// Parts of a row, one for each counter of [`Delta`] and in their order. The part of run time is its excess over user and system time.
 pub(crate) const PARTS: usize = Delta::NAMES.len();
 
 /// Parts of a section that is not wide: those of the first format. Sections without page faults are written so.

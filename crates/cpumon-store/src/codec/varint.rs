@@ -1,5 +1,5 @@
-//! Numbers of variable length ([`cpumon_model::varint`]): [`VarintPacker`] writes many of them fast, [`VarintCursor`] reads them and says
-//! where they are malformed. Most counters of one second fit in one to four bytes.
+//! Numbers of variable length ([`cpumon_model::varint`]): [`VarintPacker`] writes rows fast, [`VarintCursor`] reads them and reports
+//! malformed places. Most counters of one second fit in one to four bytes.
 
 pub(crate) use cpumon_model::varint::{push as write, unzigzag, zigzag};
 
@@ -37,7 +37,7 @@ pub(crate) struct VarintPacker {
     at: usize,
 }
 
-/// One row being written, in space reserved beforehand. At most 11 numbers and a few bytes; what is beyond [`ROW_BYTES`] is cut off.
+/// One row being written, in space reserved beforehand. At most 11 numbers and a few bytes; bytes beyond [`ROW_BYTES`] are cut off.
 #[derive(Debug)]
 pub(crate) struct VarintRow<'a> {
     bytes: &'a mut [u8; ROW_BYTES],
@@ -233,7 +233,7 @@ impl<'a> VarintCursor<'a> {
         Ok(count)
     }
 
-    /// [`VarintCursor::count`] of things of which there are at most `most`; the error is `what`.
+    /// [`VarintCursor::count`] with a limit of `most`; the error is `what`.
     pub(crate) fn count_to(
         &mut self,
         each: usize,

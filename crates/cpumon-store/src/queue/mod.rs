@@ -1,6 +1,6 @@
-//! The bounded queue in front of a [`Writer`](crate::Writer) that runs in a thread of its own: receiving goes on while the disk is slow,
-//! full or gone. The active rows of an interval are copied into recycled memory, or the interval is counted as lost. What comes from
-//! trusted hosts goes first, and has at least half of the space.
+//! The bounded queue in front of a [`Writer`](crate::Writer) that runs in a thread of its own: receiving continues while the disk is slow,
+//! full or gone. The active rows of an interval are copied into recycled memory, or the interval is counted as lost. Intervals from
+//! trusted hosts go first, and have at least half of the space.
 
 mod share;
 #[cfg(test)]
@@ -20,16 +20,16 @@ use crate::writer::{ActiveCopy, ClockDoubt, LostByHost, has_all_processes, knows
 
 /// Copies in the pool for reuse, and their memory.
 const POOL: Amount = Amount { intervals: 64, bytes: 4 << 20 };
-/// What is handled between two readings of the clock. By bytes too: a few intervals can be as much work as a thousand others.
+/// Work between two readings of the clock. Bytes are limited too: a few intervals can be as much work as a thousand others.
 const BATCH: Amount = Amount { intervals: 256, bytes: 4 << 20 };
-/// Hosts that are not trusted have one part in so many of a batch that the others could fill: these go first, but not alone.
+/// Divisor of [`BATCH`] for the least that untrusted hosts get of each batch: trusted hosts go first, but not alone.
 const STRANGERS_PART_OF_BATCH: usize = 8;
-/// Hosts that are not trusted have at most one part in so many of the queue.
+/// Divisor of the queue's limits for the most that untrusted hosts may fill.
 const STRANGERS_PART: usize = 2;
-/// And of its memory at most so much, bytes: some seconds of 20 hosts with 1,000 active threads each.
+/// Most memory of untrusted hosts in the queue, bytes: some seconds of 20 hosts with 1,000 active threads each.
 const STRANGERS_BYTES: usize = 16 << 20;
 
-/// Settings of the writer thread and the queue in front of it.
+/// Settings of the writer thread and its queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueOptions {
     pub max_intervals: usize,
@@ -107,7 +107,7 @@ struct Offer<'a> {
     /// Losses of the host so far; `None` where nothing travelled over a network.
     loss: Option<&'a LossCounts>,
     interval: &'a Interval,
-    /// In place of the interval: a hole that the device reports.
+    /// A hole that the device reports, instead of the interval.
     gap: Option<Gap>,
     receipt: Option<ReceiptRequest>,
 }
@@ -197,7 +197,7 @@ impl QueueState {
         if trust.is_trusted() { &mut self.trusted } else { &mut self.strangers }
     }
 
-    /// Whether one more interval of so many bytes may wait.
+    /// Whether one more interval of `bytes` bytes may wait.
     fn has_space(&self, trust: Trust, bytes: usize, limit: Amount) -> bool {
         let strangers = self.strangers.amount();
         let theirs = limit.part(STRANGERS_PART).with_bytes_below(STRANGERS_BYTES);
@@ -248,8 +248,8 @@ impl WriterQueue {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copies the active rows of an interval into the queue. What is not taken is counted, unless the offer has a receipt: then
-    /// its sender still has it.
+    /// Copies the active rows of an interval into the queue. An interval without space is counted, unless the offer has a receipt: then
+    /// its sender still has it. An interval of a refused boot is always counted.
     fn try_put(&self, offer: &Offer<'_>) -> Queued {
         self.try_put_at(offer, Instant::now())
     }

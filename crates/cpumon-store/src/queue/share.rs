@@ -12,7 +12,7 @@ use cpumon_model::{BootId, HostId, HostInfo, LossCounts, Recent, Trust, bytes_of
 use crate::reader::Gap;
 use crate::writer::{ActiveCopy, ListSchedule, Seeded};
 
-/// Hosts of which something is remembered. One that is forgotten while it reports begins its boot once more.
+/// Most hosts that are remembered. A host that is forgotten while it reports begins its boot once more.
 const MAX_HOSTS: usize = 8_192;
 /// A longer description is not remembered: each interval brings one along, and strangers choose its length.
 const MAX_INFO_BYTES: usize = 1_024;
@@ -44,7 +44,7 @@ pub(super) struct QueueEntry {
     pub(super) trust: Trust,
     pub(super) loss: Option<LossCounts>,
     pub(super) copy: ActiveCopy,
-    /// In place of the interval: a hole that the device reports.
+    /// A hole that the device reports, instead of the interval.
     pub(super) gap: Option<Gap>,
     pub(super) receipt: Option<ReceiptRequest>,
     pub(super) received_wall_ns: i64,
@@ -86,13 +86,13 @@ impl Amount {
         Self { intervals: self.intervals.max(least.intervals), bytes: self.bytes.max(least.bytes) }
     }
 
-    /// Whether one more interval of so many bytes fits into `limit`.
+    /// Whether one more interval of `bytes` bytes fits into `limit`.
     pub(super) fn has_space(self, bytes: usize, limit: Self) -> bool {
         self.intervals < limit.intervals && self.bytes + bytes <= limit.bytes
     }
 }
 
-/// What waits of some hosts, and what is remembered of them.
+/// Waiting intervals of some hosts, and the descriptions and losses remembered for these hosts.
 #[derive(Debug)]
 pub(super) struct QueueShare {
     entries: VecDeque<QueueEntry>,
@@ -126,7 +126,7 @@ impl QueueShare {
         self.entries.push_back(entry);
     }
 
-    /// Moves what waited longest to `batch`, up to `limit`, but one interval in any case. Gives what it moved.
+    /// Moves the entries that waited longest to `batch`, up to `limit`, but one in any case. Returns the moved amount.
     pub(super) fn take(&mut self, limit: Amount, batch: &mut Vec<QueueEntry>) -> Amount {
         let mut taken = Amount::default();
         while let Some(entry) = self.entries.front() {
@@ -168,8 +168,8 @@ impl QueueShare {
     }
 }
 
-/// Memory of an entry: rows of all kinds and all texts. Texts count in full although intervals share most of them, because a
-/// sender can make each of its intervals bring other ones.
+/// Memory of an entry: rows of all kinds and all texts. Texts count in full although intervals share most texts, because a sender can make
+/// each of its intervals bring other ones.
 pub(super) fn bytes_of(copy: &ActiveCopy, info: &HostInfo) -> usize {
     let rows = copy.interval.processes.iter().map(|row| &row.info);
     let idle = copy.interval.idle_processes.iter().flat_map(|listed| listed.iter().map(|one| &one.info));
@@ -182,9 +182,9 @@ fn bytes_of_host(info: &HostInfo) -> usize {
     size_of::<HostInfo>() + texts.iter().map(|text| text.len()).sum::<usize>()
 }
 
-/// Of one host: a machine that starts again and again still has each of its boots stored.
+/// Rate of boots of one untrusted host: a machine that starts again and again still has each of its boots stored.
 const OF_HOST: Rate = Rate { amount: 1, seconds: 1, burst_ms: 4_000 };
-/// Of all of them together: a thousand machines that start at once do not wait.
+/// Rate of boots of all untrusted hosts together: a thousand machines that start at once do not wait.
 const OF_ALL: Rate = Rate { amount: 4, seconds: 1, burst_ms: 1_024_000 };
 
 /// Which boot of each host is stored, and when it may begin another one.

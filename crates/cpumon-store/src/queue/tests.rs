@@ -83,7 +83,7 @@ fn strangers_have_at_most_half_of_the_queue_and_leave_the_rest() {
     assert_eq!(taken(Trust::Encrypted, 2), 500);
     assert!(!flood.handle.has_ample_space());
     assert_eq!(flood.handle.dropped(HostId(id(2))), 1_500);
-    // What trusted hosts leave free, up to all of it, is theirs too.
+    // Trusted hosts may fill the whole queue.
     let flood = Flood::new(1_000);
     let taken =
         |trust, host| (0..2_000).filter(|_| flood.put(trust, &interval(host, 1)) == Queued::Yes).count();

@@ -16,7 +16,7 @@ use crate::error::{At, Result, StoreError};
 use crate::reader::Gap;
 use crate::writer::{Arrival, Put, RolledBack, StoreOptions, Writer, wall_now_ns};
 
-/// A running writer thread. Dropping it stores what is queued and waits for that.
+/// A running writer thread. Dropping it stores the queued intervals and waits for that.
 #[derive(Debug)]
 pub struct WriterThread {
     handle: WriterHandle,
@@ -86,8 +86,8 @@ impl WriterHandle {
         self.queue.try_put(&Offer { info, trust, loss, interval, gap: None, receipt: None })
     }
 
-    /// [`WriterHandle::try_put`] of an interval that its sender stores until `receipt` is notified. `false`: there is no space
-    /// now; nothing is counted, and nothing is notified.
+    /// [`WriterHandle::try_put`] of an interval that its sender stores until `receipt` is notified. `false`: there is no space now;
+    /// nothing is notified, and nothing is counted, except an interval of a refused boot.
     pub fn try_put_with_receipt(
         &self,
         info: &HostInfo,
@@ -407,7 +407,7 @@ mod tests {
         queue.lock().take(&mut batch);
         let before = Instant::now() + Duration::from_hours(1);
         worker.next_commit = before;
-        // A flood leaves a long queue behind: with a commit, which waits for the disk, for each batch of it, trusted hosts would wait.
+        // A flood leaves a long queue behind: with a commit for each batch, and so a wait for the disk, trusted hosts would wait.
         worker.handle(&batch[0]);
         assert_eq!((worker.next_commit, worker.open.intervals), (before, 1));
     }

@@ -21,7 +21,8 @@ use crate::rows::{BootRow, find_row, first};
 
 /// Cached entries of a kind; beyond it they are looked up again.
 const MAX_ENTRIES: usize = 1 << 18;
-/// Tasks of a chunk that are looked up one by one; then all that are left of it are, at once. Many are in another block of names each, or in none.
+/// Tasks of a chunk that are looked up one by one, before the remaining ones are looked up at once. Many tasks are in another block of
+/// names each, or in none.
 const MAX_LOOKUPS: u32 = 1 << 10;
 
 type Sql<T> = rusqlite::Result<T>;
@@ -60,7 +61,7 @@ struct NameCache<N, T> {
     block: Option<Block<N>>,
     /// The tasks of the chunk that was read last.
     expected: Vec<u64>,
-    /// How many of them were looked up one by one.
+    /// Number of tasks that were looked up one by one for that chunk.
     lookups: u32,
 }
 
@@ -148,7 +149,7 @@ fn readable<T>(found: Sql<T>, nameless: &Cell<u64>) -> Sql<Option<T>> {
     }
 }
 
-/// Makes space in a cache for so many. When it is full all goes at once: a query walks on and rarely comes back to old entries.
+/// Makes space in a cache for `more` entries. A full cache is emptied: a query walks on and rarely comes back to old entries.
 fn make_space<K, V, S>(cache: &mut HashMap<K, V, S>, more: usize) {
     if cache.len() + more > MAX_ENTRIES {
         cache.clear();
@@ -264,7 +265,7 @@ pub(super) fn fill(
     into: &mut StoredInterval,
 ) -> rusqlite::Result<()> {
     meta::apply(row, key.host, key.boot, into);
-    // What is not read must come out as not known, not as zeros.
+    // Fields that are not read must come out as unknown, not as zeros.
     if !query.sched {
         into.interval.fields -= Fields::SCHED | Fields::WAITS | Fields::HISTOGRAMS;
     }

@@ -12,8 +12,8 @@ use crate::rows::{BootRow, HostRow, all_rows, value};
 
 /// Most decoded chunks in memory.
 const MAX_LOADED: usize = 8;
-/// Bytes that they may have together, beside the one that is read: two of the largest that compaction makes. Chunks that are merged have no
-/// more, so that none of them has to be read again for each of its intervals.
+/// Bytes of decoded chunks in memory, beside the chunk being read: two of the largest that compaction makes. Chunks that are merged have no
+/// more, so that none has to be read again for each of its intervals.
 pub(super) const MAX_HELD_BYTES: usize = 128 << 20;
 /// Most chunks that [`first_readable`] tries.
 pub(super) const MAX_TRIED: u32 = 16;
@@ -109,13 +109,13 @@ impl Chunks {
     ) -> Result<usize, ReadError> {
         let id = span.id;
         let at = self.slot();
-        // Now, and not behind it: what is read in vain has memory, too.
+        // Before the read, not behind it: a read that fails takes memory, too.
         self.shed(MAX_HELD_BYTES, Some(at));
         let loaded = &mut self.loaded[at];
         // Not valid until it is read whole: an error below leaves it half decoded.
         loaded.id = None;
         let what = query.what;
-        // NULL in place of a section that is not wanted: SQLite does not copy its blob then.
+        // NULL replaces an unwanted section: SQLite does not copy its blob then.
         let mut statement = connection.prepare_cached(
             "SELECT boot_id, meta, CASE WHEN ?2 THEN processes END, CASE WHEN ?3 THEN threads END,
                     CASE WHEN ?4 THEN sched END

@@ -68,7 +68,7 @@ pub(super) struct IntervalWalk {
     query: Query,
     /// Whether compacted intervals are left out, because the caller reads their sums in the same transaction.
     is_fresh: bool,
-    /// The window at hand.
+    /// The current window.
     window: TimeRange,
     /// The first of its chunks that is not listed in the positions yet.
     next_chunk: usize,
@@ -97,7 +97,7 @@ pub(crate) struct IntervalCursor {
 const MAX_IDLE_BYTES: usize = 4 << 20;
 
 impl IntervalCursor {
-    /// Keeps for the next question what is small: names, the newest chunks, and what could not be read.
+    /// Keeps the small parts for the next question: names, the newest chunks, and the damage that was found.
     pub(super) fn rest(&mut self) {
         let Self { names, mut chunks, damage, .. } = std::mem::take(self);
         chunks.shed(MAX_IDLE_BYTES, None);
@@ -151,7 +151,7 @@ impl IntervalCursor {
         }
     }
 
-    /// Goes on behind the interval that was given last. `is_taken`: else the walk ended before it, and the next one may begin with it.
+    /// Continues behind the interval that was given last. Not `is_taken`: the walk ended before it, and the next one may begin with it.
     pub(super) fn leave(&mut self, walk: &mut IntervalWalk, is_taken: bool) {
         if let Some(FoundInterval { boot, row, .. }) = walk.given.take()
             && resting::is_wanted(&walk.query)
@@ -211,8 +211,8 @@ impl IntervalCursor {
         Ok(())
     }
 
-    /// Lists the next intervals of a window in order: those of some of its chunks, and with the first of them the fresh ones. The last
-    /// chunks are left for the next round where all together are large.
+    /// Lists the next intervals of a window in order: those of some of its chunks, and in the first round the fresh ones. The last chunks
+    /// are left for the next round where all together are large.
     fn find_positions(&mut self, connection: &Connection, walk: &mut IntervalWalk) -> Result<(), ReadError> {
         let (query, first, range) = (&walk.query, walk.next_chunk, walk.window);
         (walk.next, walk.next_chunk) = (0, self.chunk_spans.len().min(first + MAX_MERGED));

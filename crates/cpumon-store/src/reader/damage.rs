@@ -1,5 +1,5 @@
-//! What of a store could not be read. A walk goes on behind it: one damaged chunk must not hide all that is good, and must not
-//! pass for time in which there was no data either.
+//! Unreadable parts of a store. A walk continues behind them: one damaged chunk must not hide all that is good, and must not pass for time
+//! in which there was no data either.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -66,7 +66,7 @@ impl GapFinder {
 
     /// Takes the next interval.
     pub fn see(&mut self, interval: &Interval) {
-        // Neighbours share a moment. Less than half an interval between two of them cannot be a missing one.
+        // Neighbours share a moment. Less than half an interval between two neighbours cannot be a missing one.
         let begin = Begin {
             wall_ns: interval.begin.wall_ns,
             slack_ns: signed(interval.duration_ns() / 2),
@@ -81,7 +81,7 @@ impl GapFinder {
     /// Adds what another finder found in the time behind this one's.
     pub fn append(&mut self, later: Self) {
         let Some(first) = later.first else { return };
-        // A hole between the two parts is in neither of them.
+        // A hole between the two parts is in neither part.
         self.first.get_or_insert(first);
         self.check_before(first);
         let space = self.limit.saturating_sub(self.recorded.len() + self.found.len());
@@ -89,7 +89,7 @@ impl GapFinder {
         self.last_end_ns = self.last_end_ns.max(later.last_end_ns);
     }
 
-    /// Adds a hole if the next interval begins later than the last one ended. The part of it that is recorded has the better reason.
+    /// Adds a hole if the next interval begins later than the last one ended, except for recorded parts: these have the better reason.
     fn check_before(&mut self, next: Begin) {
         let Some(mut begin_ns) = self.last_end_ns else { return };
         let end_ns = next.wall_ns;

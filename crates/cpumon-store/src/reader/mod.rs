@@ -147,7 +147,7 @@ impl<'r> IntervalReader<'r> {
         Self { reader, walking }
     }
 
-    /// The next interval, with receipt time and losses; `None` behind the last one. What is damaged is left out ([`Reader::damage`]).
+    /// The next interval, with receipt time and losses; `None` behind the last one. Damaged intervals are left out ([`Reader::damage`]).
     ///
     /// # Errors
     /// If the store cannot be read.

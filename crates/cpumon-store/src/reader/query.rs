@@ -1,5 +1,5 @@
-//! [`Query`] selects the intervals of a host that are read: in which range of time, with which detail ([`What`]), and of which processes.
-//! [`HostRecord`] and [`BootSpan`] describe the hosts and boots that a store has.
+//! [`Query`] selects the intervals of a host to read: their range of time, their detail ([`What`]), and their processes. [`HostRecord`]
+//! and [`BootSpan`] describe the hosts and boots that a store has.
 
 #[cfg(feature = "json")]
 use cpumon_model::nanos;
@@ -188,7 +188,7 @@ pub struct HostRecord {
 }
 
 impl HostRecord {
-    /// The host as it was at the end of what is stored of it.
+    /// The host as of the end of its stored data.
     pub fn status(self) -> HostStatus {
         let last_ns = self.last_wall_ns.unwrap_or(0);
         let last = Moment { wall_ns: last_ns, ..Moment::default() };

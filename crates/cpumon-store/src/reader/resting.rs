@@ -1,6 +1,6 @@
-//! Threads that rest have no rows. Who waits for what is read from a list, and followed from there row by row: a row says what its thread
-//! waits for at the end of its interval, and until the next row of that thread it goes on. So each interval gets the waits of the threads
-//! that rested in it. Across a gap, a restart or another boot nothing is known until the next list.
+//! Threads that rest have no rows. The reader takes their waits from a list, and follows the waits from there row by row: a row says what
+//! its thread waits for at the end of its interval, and that wait lasts until the next row of the thread. So each interval gets the waits
+//! of the threads that rested in it. Across a gap, a restart or another boot nothing is known until the next list.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -51,7 +51,7 @@ struct WaitingThread {
     place: WaitPlace,
     last_cpu: u16,
     state: u8,
-    /// The last interval that had a row of it.
+    /// Number of the last interval with a row of this thread.
     turn: u64,
 }
 
@@ -81,10 +81,10 @@ pub(super) struct RestingThreads {
     threads: HashMap<ThreadKey, WaitingThread, Seeded>,
     processes: HashMap<ProcessKey, WaitingProcess, Seeded>,
     waits: OpenWaits,
-    /// Threads with a row in the interval at hand.
+    /// Threads with a row in the current interval.
     rows: Vec<(ThreadKey, WaitingThread, u64)>,
     turn: u64,
-    /// The state is already that behind the interval at hand.
+    /// A list gave the state behind the current interval already.
     is_listed: bool,
 }
 
@@ -302,7 +302,7 @@ impl RestingThreads {
         Ok(made.into_iter().map(|process| process.key).collect())
     }
 
-    /// The walk goes on behind the interval. `is_taken`: else it ended before it, and the next walk may begin with it.
+    /// Continues the walk behind the interval. Not `is_taken`: the walk ended before it, and the next one may begin with it.
     pub(super) fn leave(&mut self, host: HostRow, query: &Query, at: At<'_>, is_taken: bool) {
         self.waits.forget_rows();
         if !is_taken {

@@ -1,6 +1,5 @@
-//! A long range in few steps: [`Segment`]s are intervals as they are, or the sums of a minute or an hour as if each were one
-//! interval. The code that draws a chart of a day need not know which of the two it reads; who asks chooses by what is
-//! stored ([`StoredReach`]).
+//! A long range in few steps: [`Segment`]s are intervals as they are, or the sums of a minute or an hour as if each were one interval. The
+//! code that draws a chart of a day need not know the kind; the caller chooses by the stored range ([`StoredReach`]).
 
 use std::sync::Arc;
 
@@ -38,7 +37,7 @@ pub struct StoredReach {
 }
 
 impl Reader {
-    /// How far what is stored of a host reaches; `None` if nothing is.
+    /// The range of time that the store has of a host; `None` if it has no data.
     pub fn reach(&self, host: HostId) -> Result<Option<StoredReach>> {
         let Some(host_row) = self.host_row(host)? else { return Ok(None) };
         let (minutes_ns, _) = self.sum_range(host_row, Resolution::Minute)?;
@@ -145,7 +144,7 @@ impl BucketInterval {
         self.waits = [0; 2];
     }
 
-    /// Ends the rows of a bucket: now it is known whether all of them have wait reasons.
+    /// Ends the rows of a bucket: now it is known whether all rows have wait reasons.
     fn end_rows(&mut self) {
         self.sort_delays();
         let [known, unknown] = self.waits;
@@ -221,7 +220,7 @@ impl BucketInterval {
 
 impl Reader {
     /// Reads the segments of a query. Sums come first, then the intervals that are not compacted yet and so are in no sum: their times can
-    /// overlap by a bucket. Short-lived processes are summed under one of them.
+    /// overlap by a bucket. Short-lived processes of one description are summed under one process.
     pub fn segments(&self, query: &Query, resolution: Option<Resolution>) -> Result<SegmentReader<'_>> {
         let (Some(resolution), Some(host)) = (resolution, self.host_row(query.host)?) else {
             return Ok(SegmentReader { intervals: self.intervals(query)?, sums: None, transaction: None });
@@ -349,7 +348,7 @@ struct SumReader {
 }
 
 impl SumReader {
-    /// Reads the next bucket; `false` behind the last one. Processes without a row in a bucket are left out of it.
+    /// Reads the next bucket; `false` behind the last one. Processes without a row in a bucket are absent.
     fn advance(&mut self, connection: &Connection, names: &mut ReaderNames) -> Result<bool, ReadError> {
         let Some((number, host)) = self.hosts.next() else { return Ok(false) };
         self.bucket.begin(number, host);
@@ -389,7 +388,7 @@ impl SumReader {
         Ok(())
     }
 
-    /// Reads the thread rows of an hour in place of those before.
+    /// Replaces the thread rows with those of an hour.
     fn read_threads(
         &mut self,
         connection: &Connection,

@@ -49,7 +49,7 @@ impl Reader {
         Ok(found)
     }
 
-    /// Visits every process of a host of which the name is stored, once for each description it had. Reads names, not samples.
+    /// Visits every process of a host that has a stored name, once for each description. Reads names, not samples.
     pub fn each_process(&self, host: HostId, visit: &mut dyn FnMut(&StoredProcess<'_>)) -> Result<()> {
         let mut visit = |task: &Task<'_>| {
             visit(&StoredProcess { boot: task.boot, key: task.process.key, info: &task.process.info });
@@ -127,8 +127,8 @@ impl Reader {
         Ok(began)
     }
 
-    /// Adds the rows of processes that were there and did nothing, all zero. `false`: it is not known which these are, because no
-    /// list of processes was stored shortly before, or because what some of them did was lost.
+    /// Adds the rows of processes that were there and did nothing, all zero. `false`: these processes are not known, because no list of
+    /// processes was stored shortly before, or because activity of some was lost.
     pub fn add_idle(&self, interval: &mut Interval) -> Result<bool> {
         if !interval.is_idle_without_row() {
             return Ok(false);
@@ -217,8 +217,8 @@ fn nearest(
                 ORDER BY abs(end_boot_ns - ?3) LIMIT 1";
     let read = |row: &Row<'_>| Ok(ClockPair { boot_ns: row.get(0)?, wall_ns: row.get(1)? });
     let fresh = find_row(connection, text, params![key.host, key.boot, boot_ns], read)?;
-    // Chunks are found by wall time, which is what is sought. Any chunk of the boot gives it to within the steps of the clock,
-    // and so the chunk in which the process began.
+    // Chunks are found by wall time, the value that is sought here. Any chunk of the boot gives it to within the steps of the clock, and
+    // so the chunk that has the begin of the process.
     let first = chunk_after(connection, key, ClockPair { boot_ns, wall_ns: i64::MIN })?;
     let about_ns = first.or(fresh).map_or(i64::MIN, |pair| pair.wall_of(boot_ns));
     let compacted = if about_ns == i64::MIN {

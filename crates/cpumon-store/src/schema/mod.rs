@@ -1,5 +1,5 @@
 //! The store's tables: how they are made, and how an older store becomes a newer one, step by step. A store of a newer version is refused
-//! rather than misread, and so is a file from elsewhere that has a view in place of a table, a trigger or an index of its own: reading or
+//! rather than misread. So is a file from elsewhere that has a view instead of a table, a trigger or an index of its own: reading or
 //! writing would run them.
 
 use std::ops::Range;
@@ -42,7 +42,7 @@ const JOURNAL_SIZE_LIMIT: &str = "PRAGMA journal_size_limit = 67108864";
 const READER_CACHE_SIZE: &str = "PRAGMA cache_size = -4096";
 /// A damaged file cannot call functions or write shadow tables through its own schema.
 const TRUSTED_SCHEMA: &str = "PRAGMA trusted_schema = OFF";
-/// Sorting and temporary tables stay in memory: what little there is of them.
+/// Sorting and temporary tables stay in memory: they are small.
 const TEMP_STORE: &str = "PRAGMA temp_store = MEMORY";
 
 /// Makes a new database a store, or brings an old store up to date; sets what a writer needs.
@@ -199,8 +199,8 @@ fn is_current(connection: &Connection) -> Sql<bool> {
     Ok(found.len() == CURRENT.lines().count() && own.all(|object| found.contains(&object)))
 }
 
-/// [`compare`] of a list that may be damaged: what is there is checked. A list that SQLite cannot read as a whole may define other things
-/// than the names in it say, which only a list of a store's own objects is sure not to do.
+/// [`compare`] of a list that may be damaged: only the objects found are checked. In a list that SQLite cannot read as a whole, definitions
+/// may differ from the names beside them; only a list without foreign objects is safe from that.
 #[cfg(feature = "bundled")]
 pub(crate) fn compare_damaged(
     connection: &Connection,
@@ -224,7 +224,7 @@ fn corrupt<T>(path: &Path, detail: String) -> Result<T> {
     Err(StoreError::Corrupt { path: path.into(), detail })
 }
 
-/// What a list of tables has, of which nothing is refused.
+/// Objects found in a list of tables, all acceptable.
 struct Compared {
     own: &'static [Object],
     /// Which objects of `own` were found.

@@ -122,7 +122,7 @@ impl ScanPlan {
         format!("{:x};{}", self.used, values.join(","))
     }
 
-    /// The plan of a text; what is not understood asks for everything.
+    /// The plan of a text; without a readable set of columns it asks for all.
     pub fn from_text(text: &str) -> Self {
         let (used, values) = text.split_once(';').unwrap_or(("", ""));
         let use_of = |letter| Use::LETTERS.iter().find(|row| row.1 == letter).map(|row| row.0);
@@ -149,7 +149,7 @@ impl ScanPlan {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bounds {
-    /// Each of them, by name or id, must mean the host.
+    /// Names or ids; each must mean the host.
     pub hosts: Vec<String>,
     pub pid: Option<u32>,
     pub name: Option<String>,
@@ -330,8 +330,7 @@ impl Scan {
         let (host_id, pid) = (host.info.host, self.bounds.pid);
         reader.for_each_task(host_id, self.table, pid, self.after_id, limit, &mut visit)?;
         self.after_id = last;
-        // A full batch may have been the last one: then the next is empty, and the scan goes on to the next
-        // host.
+        // A full batch may have been the last one: then the next is empty, and the scan continues with the next host.
         Ok(rows.count - before == limit)
     }
 }

@@ -133,7 +133,7 @@ impl Store {
     }
 }
 
-/// Three hosts named `web`, one of them trusted, and one that took the id of the first as its name.
+/// Three hosts named `web`, one trusted; one named by the id of the first, and one named `5`.
 fn namesakes() -> Store {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("cpumon.sqlite");

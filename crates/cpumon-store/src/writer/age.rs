@@ -13,13 +13,13 @@ use crate::rows::{counter, set_counter, signed, value};
 /// A clock is doubted where it is this far from the time that is known: a night without the receiver is no reason. All steps of one start
 /// together, as long as no witness confirms one: many small steps make as much old as a large one.
 const TOLERANCE: Duration = Duration::from_hours(24);
-/// So long a doubted clock must run on before it is believed without a witness: a week in which log, status and page say it.
+/// Time that a doubted clock must run before it is believed without a witness: a week of reports by log, status and page.
 const BELIEVED_AFTER: Duration = Duration::from_hours(7 * 24);
-/// Between two times that are written into the store.
+/// Time between two writes of the known time into the store.
 const SAVE_EVERY: Duration = Duration::from_mins(10);
-/// A device is a witness if its clock is so near.
+/// Most difference between the clock of a witness and this machine's.
 const WITNESS_WITHIN: Duration = Duration::from_hours(1);
-/// A device that was started so near to this machine, by its own clocks, is on it, and has the same clock.
+/// Most difference between the starts of a device and of this machine, by their own clocks, if the device runs here with the same clock.
 const SAME_START_WITHIN: Duration = Duration::from_secs(10);
 /// The boot of this machine (random(4)), which most containers share.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -73,11 +73,11 @@ impl fmt::Display for ClockDoubt {
 #[derive(Copy, Clone, Debug)]
 #[expect(clippy::struct_field_names, reason = "the unit is part of a name")]
 pub(super) struct AgeTimes {
-    /// Ages count from here, for what is deleted by age. It does not move while the clock is doubted.
+    /// Now, for the age of data to delete. It does not move while the clock is doubted.
     pub(super) age_ns: i64,
-    /// Ages count from here for what harms nothing: compaction.
+    /// Now, for the age of data to compact: a wrong clock does no harm there.
     pub(super) wall_ns: i64,
-    /// Runs on, whatever the clock says: for what is done every so often.
+    /// Advances steadily, whatever the clock says: for periodic work.
     pub(super) running_ns: i64,
 }
 
@@ -120,7 +120,7 @@ struct Doubt {
 }
 
 impl AgeClock {
-    /// Goes on from what the store knows: the time that was saved, or in an older store the newest receipt.
+    /// Starts from the time that the store knows: the saved one, or in an older store the newest receipt.
     pub(super) fn load(connection: &Connection) -> Sql<Self> {
         let saved_ns = known_ns(connection)?;
         let known_ns = if saved_ns.is_some() {
@@ -167,7 +167,7 @@ impl AgeClock {
         }
     }
 
-    /// What is received while the clock is behind has the time that is known: it would be too old once the clock is right.
+    /// The receipt to store. While the clock is behind, the expected time: else the data would be too old once the clock is right.
     pub(super) fn receipt_ns(&self, received_wall_ns: i64) -> i64 {
         self.doubt.map_or(received_wall_ns, |doubt| received_wall_ns.max(doubt.expected_ns))
     }
@@ -232,7 +232,7 @@ pub(super) fn save(connection: &Connection, known_ns: i64) -> Sql<()> {
     set_counter(connection, NAME, known_ns)
 }
 
-/// The time that was known last, for what is deleted by age beside the writer; `None`: there is none yet.
+/// The last time that was known, for deletion by age beside the writer; `None`: there is none yet.
 pub(crate) fn known_ns(connection: &Connection) -> Sql<Option<i64>> {
     counter(connection, NAME)
 }

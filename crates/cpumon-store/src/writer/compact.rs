@@ -27,7 +27,7 @@ use crate::sums::PER_SECOND;
 
 /// Thread rows in a chunk, unless one interval alone has more: bounds the memory of compaction and of reading.
 const MAX_THREAD_ROWS: usize = 200_000;
-/// Bytes of what is known of hosts in a chunk, and of scheduler's events, each in a section. An interval that alone has more is not compacted.
+/// Bytes of host state in a chunk, and of scheduler's events, each in a section. An interval with more becomes a gap.
 const MAX_EXTRA_BYTES: usize = MAX_SECTION_BYTES / 2;
 /// A boot that was due but had nothing ready is not tried again before.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
@@ -59,11 +59,11 @@ impl Compactor {
         })
     }
 
-    /// After a rollback: counts again what is fresh, and forgets sums and keys of what is not in the file.
+    /// After a rollback: counts the fresh intervals again, and forgets sums and keys that are not in the file.
     pub(super) fn reload(&mut self, connection: &Connection, store: &Path) {
         self.rollup = Rollup::default();
         self.last_keys = ChunkKeys::default();
-        // The old counts are about right, and a boot of which nothing is left is skipped.
+        // The old counts are about right, and a boot without fresh intervals is skipped.
         if let Err(error) = self.fresh.reload(connection) {
             log::warn!("cannot count fresh intervals of {}: {error}", store.display());
         }
@@ -190,7 +190,7 @@ fn read_keys(connection: &Connection, chunk_id: i64) -> Sql<ChunkKeys> {
     let meta: Vec<u8> = value(connection, "SELECT meta FROM chunk WHERE id = ?1", [chunk_id])?;
     let mut chunk = Chunk::default();
     if let Err(malformed) = chunk.read_meta(&meta) {
-        // What a damaged chunk holds is not known: an interval of it that comes again is stored again.
+        // The intervals of a damaged chunk are not known: one that comes again is stored again.
         log::warn!("chunk {chunk_id} is damaged: {malformed}");
         chunk = Chunk::default();
     }
@@ -313,7 +313,7 @@ impl Due {
 #[derive(Debug)]
 pub(super) struct FreshBoots {
     counts: BTreeMap<BootKey, FreshCount>,
-    /// The boots by the time at which a chunk of them is due.
+    /// The boots by the due time of their next chunk.
     by_due: BTreeSet<(i64, BootKey)>,
     full: u32,
     /// Age at which a full chunk is made, ns.
@@ -335,7 +335,7 @@ impl FreshBoots {
         Ok(boots)
     }
 
-    /// Counts again what is fresh. After an error the old counts remain.
+    /// Counts the fresh intervals again. After an error the old counts remain.
     pub(super) fn reload(&mut self, connection: &Connection) -> Sql<()> {
         let text = "SELECT host_id, boot_id, count(*), min(received_wall_ns) FROM interval GROUP BY host_id, boot_id";
         let counts = all_rows(connection, text, [], |row| {
@@ -387,7 +387,7 @@ impl FreshBoots {
         }
     }
 
-    /// The boot of which a chunk has been due for longest.
+    /// The boot whose chunk has been due for longest; if `due` names a host, the first boot of that host, due or not.
     pub(super) fn next_due(&self, due: &Due) -> Option<BootKey> {
         let Some(host) = due.host else {
             return self.by_due.first().filter(|(due_ns, _)| *due_ns <= due.now_ns).map(|(_, key)| *key);

@@ -56,7 +56,7 @@ const TABLES_OF_A_HOST: [(&str, &str, usize); 9] = [
 ];
 
 /// Deletes some data of a host, or the host itself when there is none left. Returns whether the host is gone. Its names go later, by
-/// [`purge_names`](super::sweep::purge_names).
+/// [`Purge`](super::sweep::Purge).
 pub(super) fn delete_host(connection: &Connection, host: HostRow) -> Sql<bool> {
     keep_last_id(connection, "chunk")?;
     for (table, key, limit) in TABLES_OF_A_HOST {
@@ -161,8 +161,8 @@ pub(super) fn delete_older(connection: &Connection, limit_ns: i64) -> Sql<bool> 
     Ok(!chunks.is_empty())
 }
 
-/// Deletes the oldest samples of an owner, about `excess` bytes of them but not many at once. Returns how many bytes; 0: there are
-/// none, or of a trusted host only fresh ones.
+/// Deletes the oldest samples of an owner: about `excess` bytes, but not many at once. Returns the number of deleted bytes; 0: there are
+/// no samples, or of a trusted host only fresh ones.
 pub(super) fn delete_oldest_of(connection: &Connection, owner: SampleOwner, excess: i64) -> Sql<i64> {
     let is_unauthenticated = owner.range == IdRange::Unauthenticated;
     let text = oldest_chunks(&format!("host_id = ?1 AND {IS_UNAUTHENTICATED} = ?2"));
@@ -236,7 +236,7 @@ fn delete_before_data(connection: &Connection, gone: &OldChunk) -> Sql<()> {
     execute(connection, text, params![gone.host, oldest.unwrap_or(gone.last_end_wall_ns)]).map(drop)
 }
 
-/// Counts all that went, and the unauthenticated part of it.
+/// Counts all deleted items, and the unauthenticated ones apart.
 fn count_retired(connection: &Connection, what: &str, [all, unauthenticated]: [i64; 2]) -> Sql<()> {
     count(connection, &format!("retired_{what}"), all)?;
     count(connection, &format!("retired_unauthenticated_{what}"), unauthenticated)

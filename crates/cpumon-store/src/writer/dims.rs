@@ -1,5 +1,5 @@
-//! Row ids of hosts, boots, processes and threads: found by key, or inserted where something is new. Samples name a task by
-//! one small number in place of its key and names.
+//! Row ids of hosts, boots, processes and threads: found by key, or inserted where something is new. Samples name a task by one small
+//! number instead of its key and names.
 
 use std::cmp::Reverse;
 
@@ -17,18 +17,18 @@ const MAX_HOSTS: usize = 16_384;
 /// Memory of the names of tasks of all hosts, bytes, where data is trusted: about 2 million tasks. Beyond it the hosts with most tasks
 /// forget those that were not used lately, then all; they get new rows.
 const TRUSTED_BYTES: usize = 256 << 20;
-/// And for data of others, who choose what tasks there are: about 400,000 tasks, such as of 2,000 hosts with 200 threads each.
+/// The same for data of others, who choose what tasks there are: about 400,000 tasks, such as of 2,000 hosts with 200 threads each.
 const STRANGERS_BYTES: usize = 32 << 20;
-/// Of this, the hosts that have more than [`SMALL_HOST_BYTES`] may take so much: few machines have thousands of tasks, and a sender that
-/// invents them needs few hosts.
+/// The part of this that hosts with more than [`SMALL_HOST_BYTES`] may take: few machines have thousands of tasks, and a sender that
+/// invents tasks needs few hosts.
 const LARGE_STRANGERS_BYTES: usize = 8 << 20;
 /// About 900 tasks.
 const SMALL_HOST_BYTES: usize = 64 << 10;
-/// The memory is counted after so many new names, because that takes a walk over all hosts.
+/// New names between two counts of the memory: a count walks over all hosts.
 const COUNT_AFTER: u64 = 16_384;
-/// Tasks that were not used for so many seconds are forgotten first.
+/// Tasks unused for this many seconds are forgotten first.
 const UNUSED_S: u32 = 60;
-/// Uses of tasks are noted in steps of so many seconds.
+/// Resolution of the recorded time of use, seconds.
 const USED_STEP_S: u32 = 16;
 
 #[derive(Debug)]
@@ -139,8 +139,8 @@ impl Dims {
         self.block = None;
     }
 
-    /// The process under which a short-lived one is summed: one for all that have its description. A row of sums for each
-    /// of them would outgrow the samples on a machine that runs scripts.
+    /// The process under which a short-lived one is summed: one for all that have its description. A row of sums for each would outgrow
+    /// the samples on a machine that runs scripts.
     pub(super) fn summed_process(&mut self, connection: &Connection, process_id: u64) -> Sql<u64> {
         let found: Option<ProcessName> = names::find(connection, process_id, &mut self.block)?;
         // Without a name (its block is damaged) it is summed under its own id.
@@ -232,15 +232,15 @@ fn is_same_host(a: &HostInfo, b: &HostInfo) -> bool {
         && a.interval_ns == b.interval_ns
 }
 
-/// Whether data that came in with `trust` describes a host of which the best data came in with `best`: its name, its kernel, its
-/// trust. A lesser sender of the same id changes none of that, and a file that the user imports does not rename a host that reports.
+/// Whether data that came in with `trust` describes a host (its name, its kernel, its trust) whose best data came in with `best`. A
+/// lesser sender of the same id changes none of that, and a file that the user imports does not rename a host that reports.
 fn may_describe(trust: Trust, best: Trust) -> bool {
     trust.rank() >= best.rank() && (trust != Trust::Imported || best == Trust::Imported)
 }
 
 /// Finds or inserts a host and its boot, and records a change of its description.
 fn load_host(connection: &Connection, info: &HostInfo, trust: Trust, interval: &Interval) -> Sql<KnownHost> {
-    // A host of which only a gap was recorded has no description yet.
+    // A host with only a recorded gap has no description yet.
     let text = "SELECT id, iif(EXISTS (SELECT 1 FROM host_change WHERE host_id = id), trust, NULL) FROM host WHERE key = ?1";
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get::<_, Option<String>>(1)?));
     let (host, best) = match find_row(connection, text, [interval.host.0], read)? {

@@ -50,7 +50,7 @@ impl LostRange {
     }
 }
 
-/// The row of a host, inserted if there is none yet: what is lost first may be all that ever came from it.
+/// The row of a host, inserted if there is none yet: a first loss may be all that ever came from the host.
 fn host_row(connection: &Connection, host: HostId) -> rusqlite::Result<HostRow> {
     match find_host(connection, host)? {
         Some(known) => Ok(known),
@@ -58,7 +58,7 @@ fn host_row(connection: &Connection, host: HostId) -> rusqlite::Result<HostRow> 
     }
 }
 
-/// Inserts lost time as a row of `gap`. A host that is not trusted must be known: what was never stored of it gets no row.
+/// Inserts lost time as a row of `gap`. An untrusted host that the store does not know gets no row.
 fn record_lost(connection: &Connection, host: HostId, lost: &LostRange) -> rusqlite::Result<()> {
     let LostRange { trust, begin_wall_ns, end_wall_ns, wall_shift_ns, intervals, reason } = *lost;
     let known =
@@ -106,7 +106,7 @@ pub(super) fn record_imported(connection: &Connection, host: HostId, gap: &Gap) 
     execute(connection, text, values).map(drop)
 }
 
-/// Hosts of which losses are recorded at a time; those of others are only counted.
+/// Hosts whose losses are recorded at a time; the losses of others are only counted.
 const MAX_HOSTS: usize = 8_192;
 /// The same for hosts that are not trusted: they can be as many as they like, and each is a row of `gap` a commit.
 const MAX_STRANGERS: usize = 32;

@@ -1,6 +1,6 @@
-//! Puts intervals into table `interval`: metadata in ordinary columns, the active rows as one packed blob with row ids in place of keys.
-//! The transaction of an interval also writes the correction of its boot's clock (`clock_piece`), the position in the recording that it
-//! comes from (`counter`), and now and then a list of all processes (`process_list`).
+//! Puts intervals into table `interval`: metadata in ordinary columns, the active rows as one packed blob with row ids instead of keys. The
+//! transaction of an interval also writes the correction of its boot's clock (`clock_piece`), the position in the recording that it comes
+//! from (`counter`), and now and then a list of all processes (`process_list`).
 
 use std::sync::LazyLock;
 
@@ -199,7 +199,7 @@ pub(super) fn save_position(connection: &Connection, source: &str, position: Sou
 // Lists of processes have the idle ones too, whose rows are not stored: they can be had for any moment, because from a list to the next, rows
 // of samples record who began and who ended.
 
-/// Intervals from one list to the next; reading a moment reads at most about so many.
+/// Most intervals from one list to the next, and so about the most that are read for a moment.
 const LIST_EVERY: u32 = 200;
 /// After a gap or a boot a list is due at once, because who ended in it is not known, as is one that corrects the last one; but not more
 /// often than this: a sender can make all three.
@@ -232,7 +232,7 @@ impl Default for ListSchedule {
 }
 
 impl ListSchedule {
-    /// `every`: so many intervals from one list to the next.
+    /// `every`: number of intervals from one list to the next.
     pub(crate) fn new(every: u32) -> Self {
         Self { every, hosts: Recent::new(MAX_HOSTS) }
     }

@@ -12,7 +12,7 @@ use crate::names::{Block, NameRow, ProcessName, ThreadName, block_around};
 use crate::rows::{ByRange, IdRange, execute, value};
 
 const BLOCK_IDS: u64 = 1024;
-/// An id's `last_s` is moved on when it is older than this: written at each sighting, it would be most of what is written.
+/// An id's `last_s` is moved on when it is older than this, s: updates at each sighting would be most of the writing.
 const LAST_SEEN_STEP_S: i64 = 3600;
 
 #[derive(Debug)]

@@ -1,5 +1,5 @@
 //! The single writer of a store: one transaction that the caller ends, and the parts that write in it, each in a file of its own. When
-//! anything fails, the transaction is rolled back, and what it held is remembered as lost until it is recorded as a gap.
+//! anything fails, the transaction is rolled back, and its content is remembered as lost until it is recorded as a gap.
 
 mod age;
 mod compact;
@@ -88,8 +88,7 @@ impl Writer {
     /// Stores the active rows of `interval`, received now. Putting the same interval again changes nothing.
     ///
     /// # Errors
-    /// SQLite's errors; then the open transaction is rolled back, and what it held is recorded as a gap by the next
-    /// [`Writer::commit`] that succeeds.
+    /// SQLite's errors; then the open transaction is rolled back, and the next successful [`Writer::commit`] records its content as a gap.
     pub fn put(
         &mut self,
         info: &HostInfo,
@@ -320,8 +319,8 @@ impl Drop for Writer {
 /// Time between two checks whether the host is removed.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
 
-/// Removes `host` with all of its data and names from the store at `path`. A receiver that writes the store does it, at most about
-/// half a second later; a host that goes on sending starts from nothing. `false`: that took longer than `timeout`, and is still to be done.
+/// Removes `host` with all of its data and names from the store at `path`. A receiver that writes the store does it, at most about half a
+/// second later; a host that still sends starts from nothing. `false`: that took longer than `timeout`, and is still to be done.
 ///
 /// # Errors
 /// The store cannot be written, or there is none.

@@ -14,7 +14,7 @@ use rusqlite::{Connection, Result as Sql, ToSql, params_from_iter};
 use crate::names::{INFO_COLUMNS, NameRow, ProcessName, ThreadName, info_values};
 use crate::rows::{BootRow, ByRange, HostRow, IdRange, execute, find_row, first, value};
 
-/// Keys come from other machines: the hash has a new seed in each process, so that none of them can make keys collide.
+/// Keys come from other machines: the hash has a new seed in each process, so that no sender can make keys collide.
 pub(crate) type Seeded = foldhash::quality::RandomState;
 
 /// An id of each kind of task.
@@ -36,7 +36,7 @@ impl TaskIds {
     }
 }
 
-/// A process's row and what it was made of.
+/// Row id of a process, and the values in that row that can change.
 #[derive(Debug)]
 struct KnownProcess {
     id: u64,
@@ -47,7 +47,7 @@ struct KnownProcess {
     used_s: u32,
 }
 
-/// A thread's row and what it was made of.
+/// Row id of a thread, and the values in that row that can change.
 #[derive(Debug)]
 struct KnownThread {
     id: u64,
@@ -65,7 +65,7 @@ pub(super) struct KnownTasks {
 }
 
 impl KnownTasks {
-    /// Memory, bytes: places of a hash table, of which one in eight is never used, and a byte beside each.
+    /// Memory, bytes: places of a hash table, and a byte beside each. One place in eight is never used.
     pub(super) fn bytes(&self) -> usize {
         let processes = self.processes.capacity() * (size_of::<(ProcessKey, KnownProcess)>() + 1);
         let threads = self.threads.capacity() * (size_of::<(ThreadKey, KnownThread)>() + 1);
@@ -101,7 +101,7 @@ pub(crate) struct Naming<'a> {
 }
 
 impl Naming<'_> {
-    /// The row of a process. `row` is `None` where the interval has threads of it, but not the process itself.
+    /// The row of a process. `row` is `None` where the interval has threads of the process, but not the process itself.
     #[inline]
     pub(super) fn process(&mut self, key: ProcessKey, row: Option<&ProcessInterval>) -> Sql<u64> {
         let info = row.map(|row| self.tasks.processes.hasher().hash_one(&row.info));
@@ -227,7 +227,7 @@ impl Infos {
         };
         let places = vec!["?"; info_values(info).len()].join(", ");
         let ids: [&dyn ToSql; 2] = [&self.after_id, &self.range.last()];
-        // IS: two of them may be NULL.
+        // IS: two of the values may be NULL.
         let text = format!(
             "SELECT id FROM process_info WHERE hash = ? AND (hash{INFO_COLUMNS}) IS (hash, {places}) AND id > ? AND id <= ?"
         );

@@ -1,7 +1,7 @@
 //! The active rows of an interval, those of tasks to which something happened: only they are stored. [`ActiveCopy`] copies them into reused
 //! memory, because an interval that waits in the queue takes the memory of active rows, not of every thread of a host.
 //!
-//! [`IntervalPacker`] packs them into a blob, with row ids in place of keys. Rows are grouped by process so that a thread need not name its
+//! [`IntervalPacker`] packs them into a blob, with row ids instead of keys. Rows are grouped by process so that a thread need not name its
 //! own. Each is read once and nothing is sorted: both lists come in order.
 
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ fn stores_idle(interval: &Interval) -> bool {
     matches!(interval.source, SourceKind::V1 | SourceKind::Legacy)
 }
 
-/// Whether the thread gets a row: something happened to it, or a run delay of it ended that its counters do not show yet.
+/// Whether the thread gets a row: something happened to it, or one of its run delays ended that its counters do not show yet.
 #[inline]
 pub(super) fn is_stored_thread(interval: &Interval, row: &ThreadInterval) -> bool {
     // Delays are in order of their owner, threads last: without one at the end there is nothing to search
@@ -120,7 +120,7 @@ impl ActiveCopy {
         threads.extend(stored().copied());
         self.keys.clear();
         self.keys.extend(threads.iter().map(|row| row.process));
-        // A process needs a row for its histogram even if no counter of it moved.
+        // A process needs a row for its histogram even if none of its counters moved.
         self.keys.extend(delays.iter().filter_map(|row| process_of(row.of)));
         self.keys.sort_unstable();
         processes.clear();
@@ -227,7 +227,7 @@ impl IntervalPacker {
         self.has_ends = false;
         self.name_processes(naming, interval)?;
         self.name_threads(naming, interval)?;
-        // A process can have run delays that ended while no counter of it moved: it needs a row for its histogram.
+        // A process can have run delays that ended while none of its counters moved: it needs a row for its histogram.
         for key in interval.delays.iter().filter_map(|row| process_of(row.of)) {
             self.find_slot(naming, interval, key)?;
         }

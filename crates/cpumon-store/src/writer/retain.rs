@@ -122,7 +122,7 @@ impl Retention {
         Ok(Some(Gone { infos: true, ..Gone::default() }))
     }
 
-    /// Over the size by so many bytes: deletes the oldest data of the host that has too much. `None`: nothing is left to delete.
+    /// Deletes the oldest data of the host that has too much. `excess`: bytes above the size limit. `None`: nothing is left to delete.
     fn free_space(
         &mut self,
         transaction: &Transaction<'_>,
@@ -140,7 +140,7 @@ impl Retention {
         Ok(is_less.then(Gone::default))
     }
 
-    /// Deletes samples of unauthenticated hosts; without any, those hosts; without those, what is left of their names.
+    /// Deletes samples of unauthenticated hosts; without any, those hosts; without those, their remaining names.
     fn drop_unauthenticated(
         &mut self,
         transaction: &Transaction<'_>,
@@ -221,8 +221,8 @@ fn shrink(connection: &Connection, pages: i64) -> Sql<()> {
     Ok(())
 }
 
-// What hosts take of a store, and which of them has the next samples to go. This machine, enrolled hosts and the group have at least half of
-// the store before anything of theirs goes; within each half the host that has most goes first.
+// The space that hosts take in a store, and the choice of the host whose samples go next. This machine, enrolled hosts and the group have
+// at least half of the store before any of their data goes; within each half the host that has most goes first.
 
 /// Names: each table, its id, and about how many bytes a row takes.
 const NAMES: [(&str, &str, &str); 5] = [
@@ -248,10 +248,10 @@ const OTHERS: [(&str, &str); 7] = [
     ("boot", "500"),
     ("process_list", "60 + length(processes) + coalesce(length(resting), 0)"),
 ];
-/// Time until samples are counted again, for each chunk or fresh interval that was counted: data comes in meanwhile, and 100,000 of
-/// them are counted every second.
+/// Time until samples are counted again, for each chunk or fresh interval that was counted: data comes in meanwhile, and a store with
+/// 100,000 is counted every second.
 const SAMPLES_NS_A_ROW: i64 = 10_000;
-/// Time until everything else is counted again, for each row of it: a million rows are counted every 36 s.
+/// Time until everything else is counted again, for each counted row: a million rows are counted every 36 s.
 const OTHERS_NS_A_ROW: i64 = 36_000;
 
 /// Bytes of samples and names at the last count.

@@ -39,15 +39,14 @@ pub(super) struct Rollup {
     /// In the order of [`Resolution::ALL`].
     sums: [BucketSums; 2],
     threads: ThreadSums,
-    /// The interval at hand, with the scheduler's events of its tasks and CPUs.
+    /// The current interval, with the scheduler's events of its tasks and CPUs.
     at: IntervalAt,
     sched: SchedRows,
     cpus: Interval,
 }
 
 impl Rollup {
-    /// Adds intervals. Short-lived processes are summed under one of their description: a row for each of them would outgrow the
-    /// samples.
+    /// Adds intervals. Short-lived processes of one description are summed under one process: a row for each would outgrow the samples.
     pub(super) fn add(
         &mut self,
         intervals: &[FreshInterval],
@@ -142,8 +141,8 @@ impl Rollup {
         }
     }
 
-    /// Adds the sums to the tables and empties itself. A bucket gets its sums in many steps: a chunk is a hundred seconds, an
-    /// hour 36 of them, and late intervals come still later.
+    /// Adds the sums to the tables and empties itself. A bucket gets its sums in many steps: a chunk is a hundred seconds, an hour 36
+    /// chunks, and late intervals come still later.
     pub(super) fn write(&mut self, connection: &Connection, host: HostRow) -> rusqlite::Result<()> {
         for (resolution, sums) in Resolution::ALL.iter().zip(&mut self.sums) {
             let sums = std::mem::take(sums);
@@ -185,8 +184,8 @@ fn write_processes(
     Ok(())
 }
 
-// A row of `thread_hour` has the key and the name of its thread itself, so that the names of threads can go with their samples. Threads that
-// began and ended within one interval share a row by process and name: a row for each of them would outgrow the samples on a machine that
+// A row of `thread_hour` has the key and the name of its thread itself, so that the names of threads can go with their samples. Threads
+// that began and ended within one interval share a row by process and name: a row for each would outgrow the samples on a machine that
 // compiles.
 
 /// Names of the tasks of one chunk, for its sums.

@@ -1,5 +1,5 @@
 //! The writer's connection with its options ([`StoreOptions`]), the transaction that is open on it, and the lock that makes it the only
-//! one. The parts of the writer take a [`Transaction`], so none of them can write outside of one.
+//! writer. The parts of the writer take a [`Transaction`], so none can write outside of one.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -189,7 +189,7 @@ pub(super) fn lock_store(store: &Path) -> Result<LockFile> {
     }
 }
 
-/// How often the lock of the database is tried, once a millisecond: a receiver holds it most of the time, and lets go of it for a
+/// Attempts to take the lock of the database, one each millisecond: a receiver holds the lock most of the time, and releases it for a
 /// moment at each commit.
 const MAX_TRIES: i32 = 20_000;
 
@@ -272,7 +272,7 @@ mod tests {
         let is_named = |words: &String| words.contains("it is a symbolic link of user 65534");
         assert!(refused.len() == 2 && refused.iter().all(is_named), "{refused:?}");
         assert_eq!(std::fs::read(&target).unwrap(), written);
-        // So is a file that another user left there to read what is stored in it.
+        // A file that another user left there, to read the data stored in it, is refused too.
         chown(&target, Some(65_534), None).unwrap();
         let refused = refusals(&target);
         let is_named = |words: &String| words.contains("it belongs to user 65534");

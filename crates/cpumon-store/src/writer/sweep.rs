@@ -29,7 +29,7 @@ const SWEEP_EVERY_NS: i64 = 600_000_000_000;
 /// wait an hour for that.
 const LAST_SEEN_SLACK_S: i64 = 2 * 3600;
 
-/// Rules for the names that go, of rows and of blocks. Threads are named by samples only (`?3`: the oldest of them).
+/// Rules for the names that go, of rows and of blocks. Threads are named by samples only (`?3`: the oldest sample).
 const THREAD_RULES: [&str; 2] = ["last_s < ?3 OR last_s < ?4"; 2];
 /// Processes are named by sums too (`?4`: the oldest of both), unless they were short-lived: these are taken out of blocks on their own.
 /// Rows of boot 0 represent the short-lived processes in sums, and have no `last_s`.
@@ -338,8 +338,8 @@ fn purge<N: NameRow>(
     rewrite_blocks(connection, ids, "TRUE", level, stays).map(drop)
 }
 
-/// Deletes hosts with an id after `from` of which nothing is left; gaps count until they end before `gaps_until_ns`. Who was enrolled
-/// stays known, and so does this machine.
+/// Deletes hosts with an id after `from` that have no data left; gaps count until they end before `gaps_until_ns`. Enrolled hosts stay
+/// known, and so does this machine.
 fn prune_hosts(connection: &Connection, from: i64, gaps_until_ns: i64) -> Sql<Vec<HostRow>> {
     let text = "SELECT id FROM host WHERE id > ?1 AND id <= ?2 AND trust NOT IN ('local', 'authenticated')
              AND NOT EXISTS (SELECT 1 FROM interval WHERE host_id = host.id)
@@ -354,8 +354,7 @@ fn prune_hosts(connection: &Connection, from: i64, gaps_until_ns: i64) -> Sql<Ve
     Ok(hosts)
 }
 
-/// Deletes boots with an id after `from` that have no samples, and of which no sum can be: another boot began before the host's oldest
-/// sum.
+/// Deletes boots with an id after `from` that have no samples and can have no sums: a later boot began before the host's oldest sum.
 fn prune_boots(connection: &Connection, from: i64) -> Sql<Vec<BootRow>> {
     let text = format!(
         "DELETE FROM boot WHERE id > ?1 AND id <= ?2 AND {WITHOUT_SAMPLES} AND
@@ -373,8 +372,8 @@ const WITHOUT_SAMPLES: &str =
     "NOT EXISTS (SELECT 1 FROM interval WHERE host_id = boot.host_id AND boot_id = boot.id)
      AND NOT EXISTS (SELECT 1 FROM chunk WHERE host_id = boot.host_id AND boot_id = boot.id)";
 
-/// Deletes boots without samples and changes of descriptions where a host has too many of them, and the rest of boots that went.
-/// Reads both tables.
+/// Deletes boots without samples and changes of descriptions beyond the newest [`MOST_OF_A_HOST`] of each host, and the remains of deleted
+/// boots. Reads both tables.
 fn prune_excess(connection: &Connection) -> Sql<Vec<BootRow>> {
     keep_last_id(connection, "boot")?;
     let text = format!(

@@ -158,7 +158,7 @@ fn a_page_of_zeros_costs_what_was_on_it() {
         std::fs::write(&damaged, &bytes).unwrap();
         let (report, to) = stored.salvage(&damaged, &format!("n{page}.db"));
         let report = report.unwrap();
-        // The list of tables goes on here.
+        // The list of tables continues on some pages.
         without_tables += usize::from(report.pages.iter().any(|line| line.contains("list of tables")));
         found += usize::from(!report.is_sound());
         holes += usize::from(!report.damage.is_empty());

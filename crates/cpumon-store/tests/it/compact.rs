@@ -1,4 +1,4 @@
-//! Compaction changes where intervals are stored, not what is read.
+//! Compaction changes where intervals are stored, not what a reader gets.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn compacted_and_fresh_intervals_are_read_as_one() {
     let expected: Vec<Interval> = day.iter().map(data::active).collect();
     let reader = Reader::open(&path).unwrap();
     assert_eq!(read_all(&reader, &Query::new(host)), expected);
-    // 350 s after the start: only what is older than three minutes is compacted.
+    // 350 s after the start: only intervals older than three minutes are compacted.
     writer.maintain_at(Duration::from_mins(1), data::START_NS + 350 * data::SECOND_NS).unwrap();
     assert_eq!(counts(&path), (430, 1));
     assert_eq!(read_all(&reader, &Query::new(host)), expected);

@@ -79,7 +79,7 @@ fn process(index: u32) -> (ProcessKey, Arc<ProcessInfo>) {
     (key, Arc::new(info))
 }
 
-/// `count` intervals of one second: `threads` threads in a quarter as many processes, about a third of them active.
+/// `count` intervals of one second: `threads` threads in a quarter as many processes, about a third of the threads active.
 pub fn day(info: &HostInfo, seed: u64, count: u32, threads: u32) -> Vec<Interval> {
     let mut random = Random::new(seed);
     let processes: Vec<_> = (0..threads.div_ceil(4)).map(process).collect();

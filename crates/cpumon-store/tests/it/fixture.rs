@@ -24,13 +24,12 @@ pub fn unpack(version: i32, path: &Path) {
     std::fs::write(path, zstd::bulk::decompress(&packed, 64 << 20).unwrap()).unwrap();
 }
 
-/// What each fixture holds: intervals of one host, and how many of them are compacted. From version 2 on names are in blocks, from
-/// version 3 on it has scheduler events, from version 4 on run-delay histograms, from
-/// version 5 on those are in the sums, from version 6 on run queues too, from version 7 on
-/// clocks that are off, from version 8 on lists of processes; version 9 added an index, version 10 how
-/// each interval came in, version 11 what retention chooses by, version 12 which threads wait, version 13 sums of threads,
-/// version 14 limits of control groups in sums, version 15 interpreters and names of users, version 16 a table for traces,
-/// version 17 sessions and base priorities of processes of Windows, version 18 products of executables, version 19
+/// The content of each fixture: intervals of one host, and the number of compacted ones. From version 2 on names are in blocks,
+/// from version 3 on it has scheduler events, from version 4 on run-delay histograms, from version 5 on those are in the sums,
+/// from version 6 on run queues too, from version 7 on clocks that are off, from version 8 on lists of processes; version 9 added
+/// an index, version 10 how each interval came in, version 11 what retention chooses by, version 12 which threads wait, version 13
+/// sums of threads, version 14 limits of control groups in sums, version 15 interpreters and names of users, version 16 a table
+/// for traces, version 17 sessions and base priorities of processes of Windows, version 18 products of executables, version 19
 /// page faults.
 fn content(version: i32) -> (Vec<Interval>, usize) {
     let info = data::host(1);

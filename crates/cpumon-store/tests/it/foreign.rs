@@ -1,4 +1,4 @@
-//! Stores from elsewhere: what is in place of a table, or acts on one, is named, and nothing of it runs.
+//! Stores from elsewhere: an object that replaces a table, or acts on one, is named and never runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn changed(dir: &Path, statements: &str) -> PathBuf {
     path
 }
 
-/// What everything that opens a store says of it.
+/// The error of each call that opens a store; empty where there is none.
 fn refusals(path: &Path) -> Vec<String> {
     let never = Arc::new(AtomicBool::new(false));
     let answers = [
@@ -144,7 +144,7 @@ fn a_check_computes_no_index_of_others() {
     let checked = || check(&path, None, &Arc::new(AtomicBool::new(false))).unwrap();
     assert_eq!(checked().pages, [""; 0]);
     assert!(checked().is_sound());
-    // What is damaged of a store's own is found all the same.
+    // Damage in a store's own pages is found all the same.
     let mut bytes = std::fs::read(&path).unwrap();
     for page in pages {
         let begin = (usize::try_from(page).unwrap() - 1) * 8_192;

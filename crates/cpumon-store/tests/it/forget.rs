@@ -13,7 +13,7 @@ use crate::round_trip::read_all;
 
 const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Two hosts of 1,200 threads with names of their own, most of them in blocks that they share.
+/// Two hosts of 1,200 threads with names of their own, most names in blocks that the hosts share.
 fn filled(path: &Path) -> [(HostInfo, Vec<Interval>); 2] {
     let hosts = [1, 2].map(|number| {
         let info = data::host(number);

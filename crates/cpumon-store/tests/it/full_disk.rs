@@ -1,4 +1,4 @@
-//! A disk that is really full: a small tmpfs with a file that takes the rest of it. Needs root.
+//! A disk that is really full: a small tmpfs and a file that fills it. Needs root.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The store as its users see it: what is put is read, whatever happens in between.
+//! The store as its users see it: stored intervals can be read, whatever happens in between.
 
 #[path = "../../../../testing/skip.rs"]
 mod skip;

@@ -1,4 +1,4 @@
-//! Names in blocks: a task is called what it was called, whether its name is a row, in a block, or both.
+//! Names in blocks: a task keeps its name, whether that is a row, in a block, or both.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -203,7 +203,7 @@ fn names_are_cut_at_255_bytes_and_between_characters() {
     assert_eq!(count(&path, "SELECT count(*) FROM host_change"), 1);
 }
 
-/// The same intervals, so many hours later.
+/// The same intervals, `hours` hours later.
 fn later(day: &[Interval], hours: u64) -> Vec<Interval> {
     let shift_ns = hours * 3_600 * data::SECOND_NS.cast_unsigned();
     let mut day = day.to_vec();
@@ -318,7 +318,7 @@ fn strangers_that_invent_tasks_take_the_names_of_no_small_host() {
     );
 }
 
-/// The interval with so many processes that ran, from this pid on, instead of its own.
+/// The interval with `count` processes that ran, from `first_pid` on, instead of its own.
 fn with_processes(interval: &Interval, first_pid: u32, count: u32) -> Interval {
     let process = |pid| ProcessInterval {
         key: ProcessKey { pid, start_ns: 1 },

@@ -167,7 +167,7 @@ fn across_a_gap_a_restart_or_a_boot_nothing_is_charged() {
     let path = dir.path().join("s.db");
     let mut device = Device::new(&PIDS);
     let mut seen = seen(&mut device, &stuck(60));
-    // Seconds 20 to 29 are missing; from 40 on it is another boot, whose first intervals have no list and no clock that goes on.
+    // Seconds 20 to 29 are missing; from 40 on it is another boot, without a list for its first intervals.
     for one in &mut seen[40..] {
         one.boot = BootId([9; 16]);
         one.thread_count += 5;
@@ -343,7 +343,7 @@ fn walks_that_break_off_and_go_on_see_what_one_walk_sees() {
 fn lists_take_a_tenth_of_a_byte_a_row() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.db");
-    // 440 threads in 44 processes, of which 40 do something each second.
+    // 440 threads in 44 processes; 40 threads do something each second.
     let pids: Vec<u32> = (0..440).map(|nth| 1 + nth / 10).collect();
     let mut device = Device::new(&pids);
     let work = Second { run_us: 900, ready_us: 100, then: FUTEX, ends: false };

@@ -1,4 +1,4 @@
-//! What is put is read: the same active rows, once, in order of time.
+//! A reader gets the intervals that were put: the same active rows, once, in order of time.
 
 use cpumon_model::{HostInfo, Interval, Trust};
 use cpumon_store::{ProcessFilter, Put, Query, Reader, StoreError, StoreOptions, What, Writer};

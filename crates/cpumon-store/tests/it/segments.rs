@@ -297,7 +297,7 @@ fn run_delays_are_merged_over_any_range_in_samples_sums_and_sql() {
     for interval in &day {
         writer.put_received(&info, Trust::Local, None, interval, interval.end.wall_ns).unwrap();
     }
-    // Some of it stays fresh; an hour is compacted in several steps, so its sums are merged in the file.
+    // Some intervals stay fresh; an hour is compacted in several steps, so its sums are merged in the file.
     writer.maintain_at(Duration::from_mins(1), data::START_NS + 20 * MINUTE_NS).unwrap();
     let reader = Reader::open(&path).unwrap();
     assert!(fresh_count(&path) > 100, "some of it must be fresh for this test");

@@ -162,7 +162,7 @@ fn who_sends_while_all_names_go_keeps_those_of_his_processes() {
     let names = "SELECT (SELECT count(*) FROM thread WHERE id > 1 << 45) + (SELECT coalesce(sum(count), 0) FROM thread_block WHERE first_id > 1 << 45)";
     let all = data::number(&path, names);
     let mut steps = 0;
-    // A step at a time, until some names are gone. A longer budget is enough for all of them on a fast machine.
+    // A step at a time, until some names are gone. A longer budget is enough for all names on a fast machine.
     while data::number(&path, names) == all {
         writer.maintain_at(Duration::from_micros(100), NOW_NS).unwrap();
         steps += 1;

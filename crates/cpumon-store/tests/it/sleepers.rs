@@ -46,7 +46,7 @@ fn moment(second: u64) -> Moment {
 }
 
 impl Device {
-    /// A thread in each of these processes, all of which wait for a lock.
+    /// A thread in each of these processes; all threads wait for a lock.
     pub fn new(pids: &[u32]) -> Self {
         let host = HostInfo { host: HOST, boot: BOOT, hostname: "sleepers".into(), ..HostInfo::default() };
         let mut snapshot = Snapshot {

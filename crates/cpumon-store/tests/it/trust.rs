@@ -1,4 +1,4 @@
-//! How each interval came in: what was taken before a host was enrolled stays what it was, and a lesser sender of a host's id
+//! How each interval came in: intervals from before a host was enrolled keep their trust, and a lesser sender of a host's id
 //! changes nothing of the host.
 
 use std::path::Path;

@@ -126,7 +126,7 @@ struct ProcessPlace {
     interval: usize,
     /// Index into [`Chunk::processes`]; `None`: not wanted.
     at: Option<usize>,
-    /// The values of all threads are written; none of them is derived.
+    /// The values of all threads are written; none is derived.
     has_own: bool,
     /// Index of the process's next thread in [`Chunk::threads`].
     next_thread: usize,
@@ -196,7 +196,7 @@ impl Chunk {
         self.groups.clear();
     }
 
-    /// Reads the processes section, the rows of those of which `pick` is true for each of the ids that it is given; the meta section comes first.
+    /// Reads the processes section: the rows of the ids that `pick` selects from all ids. The meta section comes first.
     pub(crate) fn read_processes<E: From<Malformed>>(
         &mut self,
         section: &[u8],
@@ -301,7 +301,7 @@ impl Chunk {
         let (mut process, mut place, mut odd) = (cursor.section()?, cursor.section()?, cursor.section()?);
         let mut values = DeltaReader::open(&mut cursor)?;
         let mut group = 0_i64;
-        // Rows that are stepped over, and values of them: they are only counted until a wanted row comes.
+        // Skipped rows and skipped values: they are only counted until a wanted row comes.
         let (mut passed, mut passed_values) = (0, 0);
         let mut hint = 0;
         for (task, interval) in directory.rows() {
@@ -377,7 +377,7 @@ impl Chunk {
     }
 }
 
-/// Makes an empty list one of so many defaults, and reserves no more than they take.
+/// Fills an empty list with `len` defaults, and reserves no more memory than they take.
 fn fill<T: Clone + Default>(list: &mut Vec<T>, len: usize) {
     list.reserve_exact(len);
     list.resize(len, T::default());

@@ -1,5 +1,4 @@
-//! What it costs to name the tasks of a chunk. The measure is another chunk of as many rows, because a test knows neither machine nor
-//! optimization.
+//! The cost of naming the tasks of a chunk, relative to other work on as many rows: a test knows neither machine nor optimization.
 
 use super::*;
 use crate::What;
@@ -17,7 +16,7 @@ fn cpu_ns<T>(work: impl FnOnce() -> T) -> u64 {
     now() - before
 }
 
-/// Names of threads with ids of 1 to so many, in full blocks.
+/// Stores the names of threads with the ids 1 to `threads`, in full blocks.
 fn name_threads(path: &Path, threads: u32) {
     const NAMES: usize = 2_048;
     let ids: Vec<u32> = (1..=threads).collect();
