@@ -62,7 +62,7 @@ impl<R> Default for Refusals<R> {
 }
 
 impl<R: Clone + Display> Refusals<R> {
-    /// Counts so many refusals of one source, the last of them for this reason.
+    /// Counts `count` refusals of one source. `reason` explains the last one.
     pub(crate) fn count(&mut self, source: Source, count: u64, kind: Option<RejectKind>, reason: R) {
         // The sources in the table stay, so that a flood of forged addresses cannot push them out.
         if self.table.len() >= MAX_SOURCES && !self.table.contains_key(&source) {
@@ -117,10 +117,10 @@ pub enum Rejected {
     },
     #[error(transparent)]
     Decrypt(#[from] DecryptError),
-    /// Its source sends more than one may; nothing of it was read.
+    /// Its source exceeds its rate; the datagram was not read.
     #[error("taking a datagram: its source sends more than --source-datagrams or --source-bytes allow")]
     TooFast,
-    /// Its source's datagrams took too much of the receiver's time; nothing of it was read.
+    /// Its source's datagrams took too much of the receiver's time; the datagram was not read.
     #[error("taking a datagram: its source uses too much of the receiver's CPU time")]
     TooCostly,
     /// Its host begins more snapshots a second than one may.

@@ -1,10 +1,10 @@
 //! The live hub: what every frontend sees of a running receiver. In: intervals from the receiving thread and the local agent.
 //! Out: hosts, the newest minutes of each, and the receiver's own state. Why: showing must never wait for storing.
 //!
-//! Memory is bounded: each host keeps its newest `KEEP` at most, all hosts together about [`HubOptions::max_bytes`]. Of that a quarter
-//! is for hosts that nothing is known of: they cannot make the others' past shorter. Of all other hosts the newest interval stays in any
-//! case. What is older is read from the store. Which processes are there beside those with rows is counted apart
-//! ([`HubOptions::max_process_bytes`]), so that it makes no host's past shorter.
+//! Memory is bounded: each host keeps its newest `KEEP` at most, all hosts together about [`HubOptions::max_bytes`]. A quarter is for hosts
+//! that nothing is known of: they cannot make the others' past shorter. Every other host keeps its newest interval in any case. Older
+//! intervals are read from the store. Lists of the processes without rows are counted apart ([`HubOptions::max_process_bytes`]), so that
+//! they make no host's past shorter.
 
 mod presence;
 
@@ -24,13 +24,13 @@ use crate::traces::{AskError, OwnTraces, Requests};
 
 /// How much of the recent past is kept, by the times of intervals.
 const KEEP: Duration = Duration::from_mins(10);
-/// Hosts that are not authenticated share one part in so many of the memory.
+/// Hosts that are not authenticated share one part in `UNAUTHENTICATED_PART` of the memory.
 const UNAUTHENTICATED_PART: usize = 4;
-/// Of the memory for lists of processes it is this part: a host of 300 processes takes some 150 kB.
+/// They share one part in `UNAUTHENTICATED_PART_OF_LISTS` of the memory for lists of processes: a host of 300 processes takes some 150 kB.
 const UNAUTHENTICATED_PART_OF_LISTS: usize = 2;
-/// Hosts that are not authenticated keep no recent past when they were silent for so long, ns,
+/// Hosts that are not authenticated lose their recent past after this silence, ns, while they hold more than `FORGET_ABOVE_BYTES` together.
 const FORGET_AFTER_NS: i64 = 50_000_000_000;
-/// as long as they have more than so many bytes together.
+/// Hosts that are not authenticated may hold this much together before silent ones lose their recent past, bytes.
 const FORGET_ABOVE_BYTES: usize = 4 << 20;
 
 /// What a user can do about a host without traces.
@@ -149,7 +149,7 @@ impl Hub {
         }
     }
 
-    /// Of so many bytes, those for the hosts of one kind of trust. Those that are not authenticated have one part in `part`.
+    /// The share of `bytes` for the hosts of one kind of trust. Hosts that are not authenticated have one part in `part`.
     fn share(is_trusted: bool, bytes: usize, part: usize) -> TrustShare {
         let unauthenticated = bytes / part;
         TrustShare { is_trusted, bytes: if is_trusted { bytes - unauthenticated } else { unauthenticated } }
@@ -212,7 +212,7 @@ impl Hub {
         }
     }
 
-    /// Forgets the recent past of silent hosts that are not authenticated, if all of them have much: the store has it. Call it now and then.
+    /// Forgets the recent past of silent hosts that are not authenticated, if such hosts hold much: the store has it. Call it now and then.
     pub fn forget_silent(&self, now_wall_ns: i64) {
         let share = TrustShare { is_trusted: false, bytes: FORGET_ABOVE_BYTES };
         let is_silent =
@@ -253,8 +253,8 @@ impl HubState {
         self.hosts.values().filter(move |host| is_trusted(&host.status) == wanted)
     }
 
-    /// Keeps what hosts have within a share: of those that `may_lose` something the one with most bytes first. `free` frees some of them,
-    /// and gives how many.
+    /// Keeps the memory of hosts within a share. Among the hosts that `may_lose` something, the one with most bytes is first. `free` frees
+    /// memory of a host and returns the bytes.
     fn limit(
         &mut self,
         share: &TrustShare,
@@ -346,7 +346,7 @@ fn bytes_of_interval(interval: &Interval, neighbour: Option<&Shown>) -> usize {
     bytes
 }
 
-/// The interval of `recent` (oldest first) that is asked for. `None`: it may be older than all of them.
+/// Finds the wanted interval in `recent` (oldest first). `None`: it may be older than all.
 fn find_recent(recent: &VecDeque<Shown>, to: Seek) -> Option<&Shown> {
     let newest_first = || recent.iter().rev();
     match to {

@@ -1,6 +1,6 @@
-//! The receiver as a process. As whom it runs, and what it may do to files: as the owner of what it keeps, if that is one user other than
-//! root (docs/adr/0019-receiver-user.md). [`HeapWatch`] gives memory back to the system, after a crowd and once a minute: the C library
-//! keeps what was freed between pieces that are in use.
+//! The receiver as a process. [`Kept`] decides its user and its rights to files: started by root, it runs as the owner of its files, if
+//! they have one owner other than root (docs/adr/0019-receiver-user.md). [`HeapWatch`] gives memory back to the system, after a crowd and
+//! once a minute: the C library keeps freed memory between pieces that are in use.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -127,7 +127,7 @@ impl HeapWatch {
         Self { peak: 0, last: now }
     }
 
-    /// So much is in use now, bytes. When that is half of what it was at most, or less, memory is given back, and else once a minute.
+    /// Notes the bytes in use now. Gives memory back when they fall by half of their peak, at least by `MUCH_BYTES`, and once a minute.
     pub(crate) fn note(&mut self, bytes: usize) {
         let is_due = self.is_due(Instant::now());
         if self.has_fallen(bytes) || is_due {

@@ -97,7 +97,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Opens everything, then starts the threads: either all of it runs, or the error says what does not.
+    /// Opens everything, then starts the threads: either every part runs, or the error names the one that does not.
     ///
     /// # Errors
     /// An address cannot be listened on, this machine cannot be measured, the store or the identity cannot be opened.
@@ -110,7 +110,7 @@ impl Receiver {
         kept.make_directories()?;
         let user = kept.become_owner();
         let sampler = plan.measure.as_ref().map(Sampler::open).transpose().map_err(ReceiverError::Measure)?;
-        // Before the first other thread begins that is to have none: threads inherit what is left.
+        // Before the first thread begins that must have no rights: threads inherit the remaining ones.
         let kind = sampler.as_ref().map_or(SourceKind::Unknown, Sampler::kind);
         let files = kept.needs_override();
         let recorders = match (&sampler, &plan.measure, &plan.store) {
@@ -319,7 +319,7 @@ fn start_store(plan: &Plan) -> Result<Option<Arc<StoreHandle>>, ReceiverError> {
     Ok(plan.store.as_ref().map(start).transpose()?.map(Arc::new))
 }
 
-/// The identity. What it signs lasts for a year, so it asks the store whether the clock can be right.
+/// Opens the identity. Its certificates last for a year, so it asks the store whether the clock can be right.
 fn open_authority(plan: &TlsPlan, store: Option<Arc<StoreHandle>>) -> Result<Arc<Authority>, ReceiverError> {
     let authority = Authority::open(&plan.state)?;
     Ok(Arc::new(match store {

@@ -111,8 +111,8 @@ impl RecordChannel {
             end_wall_ns: wall_ns,
             reason,
         };
-        // A number was skipped without a word about it. What is known is too old to compare with: the skipped snapshots
-        // may be stored already, and their CPU time would be charged twice.
+        // A number was skipped without a gap record. The last known snapshot is too old to compare with: the skipped
+        // snapshots may be stored already, and their CPU time would be charged twice.
         if self.has_base && number > self.last.saturating_add(1) {
             self.forget_base();
             self.leading = Some(gap(GapReason::Damaged));

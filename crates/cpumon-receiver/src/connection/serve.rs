@@ -1,5 +1,5 @@
 //! [`DeviceListener`] accepts connections and gives each a thread, as far as the limits allow. The thread serves its connection from the
-//! handshake to the last message: who it is, what it may ask for, and the messages of a device.
+//! handshake to the last message: it identifies the client, then enrols a device or takes the messages of an enrolled one.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -102,7 +102,7 @@ impl DeviceListener {
             // A signal that ends the wait early does no harm: `stop` is checked again.
             let _ = poll(&mut [PollFd::new(&self.listener, PollFlags::IN)], Some(&wait));
             if let Err(error) = self.accept_all(&mut handshakes, &mut threads) {
-                // Without a free descriptor (EMFILE) the connection goes on waiting, and poll(2) would return at once, for ever.
+                // Without a free descriptor (EMFILE) the connection keeps waiting, and poll(2) would return at once, for ever.
                 if !std::mem::replace(&mut has_failed, true) {
                     log::warn!("cannot accept TLS connections for now: {error}");
                 }

@@ -42,7 +42,7 @@ pub struct DeviceServer {
     pub(super) turns: DeviceTurns,
     /// It outlives the connections of a host, so that nothing is shown or counted twice after a cut. Enrolment bounds the map.
     pub(super) hosts: Mutex<HashMap<HostId, Arc<Mutex<DeviceMemory>>>>,
-    /// Devices that wait for the user, and those of them that asked last; how often any may ask.
+    /// Devices that wait for the user; the newest request of each device; how often a device may ask.
     pub(super) waiting: Places,
     pub(super) requests: DeviceTurns,
     pub(super) tries: Mutex<Limiter>,
@@ -51,7 +51,7 @@ pub struct DeviceServer {
 pub(super) type Counter = fn(&mut status::Connections) -> &mut u64;
 
 impl DeviceServer {
-    /// Counts refusals of one source, the last of them for this reason.
+    /// Counts refusals of one source. `reason` explains the last one.
     pub(super) fn refuse(&self, counter: Counter, source: IpAddr, count: u64, reason: String) {
         self.counts.note(|counts| *counter(counts) += count);
         lock(&self.refusals).count(source.into(), count, None, reason);

@@ -18,8 +18,8 @@ use crate::storing::Sink;
 use crate::traces::{OfferedTrace, SentTrace};
 use crate::{lock, mono_ns};
 
-/// Channels that a device may have open, and those of them whose records may come packed: the past and the present. An older one
-/// gives way.
+/// Channels that a device may have open, and channels whose records may come packed: the past and the present. The oldest channel gives way
+/// to a new one.
 const MAX_CHANNELS: usize = 4;
 const MAX_PACKED_CHANNELS: usize = 2;
 /// Bytes of old records that may wait to be taken in. A device that keeps to the window has less, one record more.
@@ -211,7 +211,7 @@ impl DeviceSession {
     fn catch_up(&mut self, watch: AbortCheck<'_>) -> Result<(), End> {
         let end = Instant::now() + WORK_TIME;
         for at in 0..self.channels.len() {
-            // Live data of all devices go through the same queue, so the past fills at most half of it.
+            // Live data of all devices share this queue, so the past fills at most half of the space for trusted hosts.
             while self.sink.has_ample_space() && Instant::now() < end {
                 let Some(record) = self.channels.get_mut(at).and_then(|channel| channel.waiting.pop_front())
                 else {
@@ -338,7 +338,7 @@ impl DeviceSession {
         if self.receipts.has_failed() && self.unstored_since.is_none() {
             self.unstored_since = Some(Instant::now());
         }
-        // After the end the device begins from what is acknowledged: that is how the unstored records come again.
+        // The device begins its next connection behind the last acknowledged record, so the unstored records come again.
         if self.unstored_since.is_some_and(|since| since.elapsed() >= RETRY_AFTER) && self.sink.is_storing() {
             let text = "the store takes records again: send what is not acknowledged";
             return Err(bye(ByeReason::Resume, text));

@@ -18,13 +18,13 @@ pub(super) const KEEPS_PLACE_NS: u64 = 10_000_000_000;
 pub(super) const MAKE_SPACE_EVERY_NS: u64 = 1_000_000;
 /// Hosts that are silent give back what they hold after this time, ns.
 pub(super) const RELEASE_AFTER_NS: u64 = 30_000_000_000;
-/// A flush gives out snapshots of about so many bytes; the next one goes on. The thread that flushes receives datagrams, too.
+/// A flush gives out snapshots of about this many bytes; the next flush continues. The thread that flushes receives datagrams, too.
 pub(super) const FLUSH_BYTES: usize = 8 << 20;
-/// A source may send what it may in so many ms at once: a receiver that was stopped takes in what waited in its socket.
+/// A burst of a source, as ms of its rate: a receiver that was stopped takes in the backlog of its socket at once.
 const BURST_MS: u64 = 2_000;
 
-/// What one source may send: an IPv4 address or an IPv6 network of 64 bits. A source that floods is refused before anything of
-/// it is read, so that it takes no time from others.
+/// Limits of one source: an IPv4 address or an IPv6 network of 64 bits. Datagrams beyond them are refused unread, so that a flood
+/// takes no time from other sources.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct SourceRate {
     /// Datagrams a second; 0: any number.
@@ -82,10 +82,10 @@ impl Default for DemuxOptions {
 /// A source may hold this much before it has sent enough for more, bytes.
 const UNSENT_BYTES: usize = 1 << 20;
 
-/// Memory that hosts may make a demux hold, bytes: rows and texts of what is known of them, and of snapshots that come in.
+/// Limits on the memory that hosts make a demux hold, bytes: rows and texts of their last known snapshots and of incoming ones.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct MemoryLimits {
-    /// One host. At most half of it is what is known, so that a host at its limit can still replace that.
+    /// Memory of one host. Its last known snapshot takes at most half, so that a host at its limit can still replace it.
     pub host: usize,
     /// Memory of all hosts of one source address together, bytes.
     pub source: usize,
@@ -110,7 +110,7 @@ impl MemoryLimits {
     }
 }
 
-/// What a host is charged with, and to whom.
+/// Bytes charged for a host, and the source that pays.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Charge {
     pub(super) source: Source,
@@ -204,7 +204,7 @@ impl SourceBudget {
     /// Bytes that the host may hold in all.
     pub(super) fn limit(&self, charge: &Charge, limits: &MemoryLimits) -> usize {
         let Some(account) = self.accounts.get(&charge.source) else { return 0 };
-        // A host's own bytes do not count against it: one at the limit must still be able to replace what it has.
+        // A host's own bytes do not count against it: a host at the limit must still be able to replace its rows.
         let others = |held: usize| held.saturating_sub(charge.bytes);
         let paid = account.sent.saturating_mul(limits.per_sent_byte).saturating_add(UNSENT_BYTES);
         let of_source = limits.source.min(paid).saturating_sub(others(account.held));
@@ -231,7 +231,7 @@ pub(super) fn count_datagram(loss: &mut LossCounts, bytes: usize) {
     loss.bytes += bytes as u64;
 }
 
-/// Makes space for `more` rows. By an eighth where that is more: doubling would let a host hold twice what it is charged with.
+/// Makes space for `more` rows and for an eighth of the present ones: doubling would let a host hold twice the bytes it is charged with.
 pub(super) fn grow<T>(list: &mut Vec<T>, more: usize) {
     if list.capacity() - list.len() < more {
         list.reserve_exact(more + list.len() / 8);
@@ -270,7 +270,7 @@ impl Clocks {
         Self { mono_ns: || read(ClockId::Monotonic), cpu_ns: || read(ClockId::ThreadCPUTime) };
 }
 
-/// The time that plain datagrams took, and what is left for their sources.
+/// CPU time that plain datagrams took, and the remaining budgets of their sources.
 #[derive(Debug)]
 struct CpuTime {
     clocks: Clocks,

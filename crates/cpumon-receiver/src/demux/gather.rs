@@ -17,7 +17,7 @@ pub(super) const MAX_IRQS: usize = 1_024;
 const MAX_IRQ_NAME_BYTES: usize = 64;
 /// Memory of an interrupt line with its name, bytes.
 pub(super) const IRQ_BYTES: usize = size_of::<IrqSample>() + MAX_IRQ_NAME_BYTES + 32;
-/// A row counts as so many bytes at least: one of few bytes takes no less time than others.
+/// A row counts as at least this many bytes: a short row takes as much time as a long one.
 const MIN_ROW_BYTES: usize = 256;
 
 #[derive(Clone, Debug, Default)]
@@ -69,7 +69,7 @@ pub(super) enum Added {
 pub(super) struct Gather {
     pub(super) fragments: Fragments,
     pub(super) header: Header,
-    /// What arrived; names that were not sent are taken from what is known.
+    /// Rows that arrived. Names that were not sent come from the last known snapshot.
     pub(super) snapshot: Snapshot,
     pub(super) has_totals: bool,
     delays: Vec<DelayRow>,
@@ -94,7 +94,7 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// How many of `rows` fit, each of so many bytes; they count from now on.
+    /// Takes `rows` rows of `each` bytes, as many as fit. Returns their number; they count from now on.
     fn take(&mut self, rows: usize, each: usize) -> usize {
         // Lists have up to an eighth more space than rows.
         let each = each.max(MIN_ROW_BYTES) * 9 / 8;
@@ -309,7 +309,7 @@ pub(super) fn free<T>(list: &mut Vec<T>) {
     trim_list(list);
 }
 
-/// An interrupt line; its name is shared with what is known if it is the same.
+/// Converts an interrupt line. It shares the name of the known line if the names are equal or none was sent.
 fn irq(frame: &Frame, row: &IrqRow, known: &Snapshot) -> IrqSample {
     let before =
         known.irqs.binary_search_by_key(&row.irq, |irq| irq.irq).ok().and_then(|at| known.irqs.get(at));
@@ -340,8 +340,8 @@ struct Texts<'a> {
 }
 
 impl Texts<'_> {
-    /// A sent info, shared with what is known if it is the same; what is known if none is sent or there is no space. Names are
-    /// repeated in each rotation, and most did not change.
+    /// Resolves a sent info. Returns the known info if the two are equal, if none was sent, or if there is no space for another
+    /// one. Each rotation repeats all names, and most did not change.
     fn shared(&mut self, sent: Option<&InfoText>, key: ProcessKey) -> Arc<ProcessInfo> {
         let known = find(self.known, key).map_or(self.nameless, |process| &process.info);
         let Some(sent) = sent.filter(|sent| !self.frame.is_info(sent, known)) else {
@@ -384,7 +384,7 @@ pub(super) struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Hands over the interval at hand, and gives back memory that only few need.
+    /// Hands over the finished interval, and gives back memory that only few intervals need.
     pub(super) fn give_out(&mut self, status: &HostStatus) {
         let interval = &mut self.scratch.interval;
         (self.out)(status, interval);

@@ -14,7 +14,7 @@ use super::sparse::{CGROUP_BYTES, CgroupTurns, place_of, take_delays};
 
 pub(super) use self::complete::ListTurn;
 
-/// Texts of so many bytes are not counted again.
+/// Texts are counted again when their sum exceeds twice the last count by more than this, bytes.
 const FEW_TEXT_BYTES: usize = 64 << 10;
 
 /// The full last known snapshot and when each task was last received.
@@ -33,9 +33,9 @@ pub(super) struct KnownSnapshot {
     /// Rows of the snapshots before this one were lost, as far as is known.
     pub(super) lost_before: u64,
     pub(super) open_waits: OpenWaits,
-    /// Rows of the snapshot at hand that were not known, ascending.
+    /// Rows of the current snapshot that were not known, ascending.
     fresh: Vec<usize>,
-    /// Processes that end with the snapshot at hand, ascending.
+    /// Processes that end with the current snapshot, ascending.
     emptied: Vec<ProcessKey>,
     /// Memory of texts of processes, those that ended since the last count included; and as of that count.
     text_bytes: usize,
@@ -64,14 +64,14 @@ impl KnownSnapshot {
             + self.delay_bytes
     }
 
-    /// Counts texts that were taken. The sum still has those of processes that ended: counting them again walks over all processes, so it
-    /// waits until there may be as many of them.
+    /// Adds the bytes of new texts. The sum still has the texts of ended processes: counting again walks over all processes, so it waits
+    /// until the sum has more than doubled.
     pub(super) fn add_texts(&mut self, bytes: usize) {
         self.text_bytes += bytes;
         if self.text_bytes <= 2 * self.counted_text_bytes + FEW_TEXT_BYTES {
             return;
         }
-        // Processes of which no text was taken share one description.
+        // Processes without received texts share one description.
         let nameless = ProcessInfo::default();
         let infos =
             self.snapshot.processes.iter().map(|process| &*process.info).filter(|info| **info != nameless);
@@ -79,7 +79,7 @@ impl KnownSnapshot {
         self.counted_text_bytes = self.text_bytes;
     }
 
-    /// Begins to watch with a first snapshot. It may take so many bytes in all. Returns how many rows exceeded that.
+    /// Begins to watch with a first snapshot, in `limit` bytes in all. Returns the number of rows beyond the limit.
     pub(super) fn begin(&mut self, first: &Snapshot, limit: usize) -> u64 {
         self.snapshot.clear();
         self.threads_received.clear();
@@ -96,8 +96,7 @@ impl KnownSnapshot {
         self.take(first, limit)
     }
 
-    /// Applies a snapshot: everything in it replaces what was known. It may take so many bytes in all. Returns how many rows
-    /// exceeded that.
+    /// Applies a snapshot: its rows replace the known ones, in `limit` bytes in all. Returns the number of rows beyond the limit.
     pub(super) fn take(&mut self, cur: &Snapshot, limit: usize) -> u64 {
         // A complete snapshot lists every live task, so it repairs what losses left behind.
         if cur.is_complete {
@@ -239,7 +238,7 @@ impl KnownSnapshot {
             stays
         });
         if threads > 0 {
-            // Should one of them turn up again, it must not be charged a second time from its start.
+            // A forgotten thread that turns up again must not be charged a second time from its start.
             self.watched_from_boot_ns = self.snapshot.end.boot_ns;
             self.snapshot.begin.boot_ns = self.watched_from_boot_ns;
         }
@@ -353,7 +352,7 @@ fn is_sum(process: &ProcessSample) -> bool {
     process.key.pid == 0 && process.key.start_ns != 0
 }
 
-/// Rows that `bytes` have space for, beside those that the list has space for already. Each takes so many bytes elsewhere.
+/// Number of rows that fit into the free capacity of the list and into `bytes`. Each row takes `elsewhere` bytes outside its two lists.
 fn rows_in<T>(bytes: usize, list: &Vec<T>, elsewhere: usize) -> usize {
     list.capacity() - list.len() + bytes / (size_of::<T>() + size_of::<Received>() + elsewhere)
 }
@@ -375,11 +374,11 @@ struct Received {
     sequence: u64,
     /// Its end on the device's monotonic clock, ns.
     end_ns: u64,
-    /// Of a thread: rows that brought waits of it may be lost. The next one with a name has all.
+    /// For a thread: rows with its waits may be lost. Its next row with a name has all waits.
     lacks_waits: bool,
-    /// Of a thread that waits: where it is among the open waits.
+    /// For a waiting thread: its place among the open waits.
     place: WaitPlace,
-    /// Of a process: the number of its known threads.
+    /// For a process: the number of its known threads.
     threads: u32,
 }
 
@@ -419,7 +418,7 @@ fn insert<T: Default, K: Ord>(
     }
 }
 
-/// Keeps the rows that `keep` picks, and what is noted of them.
+/// Keeps the rows that `keep` picks, and their stamps.
 fn retain_both<T>(
     list: &mut Vec<T>,
     received: &mut Vec<Received>,

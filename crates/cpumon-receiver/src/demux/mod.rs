@@ -49,7 +49,7 @@ pub struct DemuxTotals {
     pub ended_unseen: u64,
 }
 
-/// Separates v1 from v2 and host from host, puts snapshots together and makes intervals of them.
+/// Separates v1 from v2 and host from host, assembles snapshots and turns them into intervals.
 #[derive(Debug)]
 pub struct Demux {
     /// May be changed at any time, but for the rates of sources.
@@ -57,9 +57,9 @@ pub struct Demux {
     v1_hosts: V1Table,
     /// v2 hosts whose frames were not encrypted.
     plain: HostTable,
-    /// Those whose frames were: a plain frame is never charged to one of them.
+    /// v2 hosts whose frames were encrypted: a plain frame is never charged to such a host.
     encrypted: HostTable,
-    /// Opens encrypted datagrams: keys, the hosts that they spoke for, and what a receiver that begins again must know of them.
+    /// Opens encrypted datagrams. Holds the keys, the hosts that encrypt, and the state that lets a restarted receiver refuse replays.
     pub decryptor: Decryptor,
     frame: Frame,
     scratch: Scratch,
@@ -95,7 +95,7 @@ impl Demux {
     ) -> Result<(), Rejected> {
         self.totals.datagrams += 1;
         self.totals.bytes += datagram.len() as u64;
-        // Counted beside `self`, because the calls below borrow all of it.
+        // Counted beside `self`, because the calls below borrow `self` as a whole.
         let mut given = 0;
         let mut count = |status: &HostStatus, interval: &Interval| {
             given += 1;
@@ -254,7 +254,7 @@ impl Demux {
     }
 }
 
-/// A source with more than one in so many places of the table gives way first.
+/// A source with more than one in `MANY` places of the table gives way first.
 const MANY: usize = 4;
 /// Silent hosts keep what they hold while all hosts that do not encrypt hold no more than this, bytes.
 const RELEASE_ABOVE_BYTES: usize = 4 << 20;
@@ -310,7 +310,7 @@ impl HostTable {
             return Ok(());
         }
         let error = Err(Rejected::TooManyHosts { max_hosts });
-        // Members of the group are known by their key: none of them makes another one leave.
+        // Members of the group are known by their key: no member makes another one leave.
         if self.trust == Trust::Encrypted || now.mono_ns < self.next_search_ns {
             return error;
         }

@@ -1,5 +1,5 @@
-//! Rows that leave out what did not change, completed from what is known: control groups, run-delay histograms, and waits of threads,
-//! also those that were lost with an earlier row.
+//! Completes sparse rows from the last known snapshot: control groups, run-delay histograms, and waits of threads, also waits that were
+//! lost with an earlier row. A sparse row leaves out unchanged values.
 
 use std::sync::Arc;
 
@@ -24,10 +24,10 @@ pub(super) fn place_of<T>(
 
 /// Memory of a group with its path, bytes: frames cut paths at 255.
 pub(super) const CGROUP_BYTES: usize = size_of::<CgroupSample>() + CGROUP_PATH_BYTES + 255;
-/// A group whose turns were missing for so many refreshes is gone.
+/// A group without a row for more than this many refreshes is gone.
 const CGROUP_PATIENCE: u64 = 3;
 
-/// A group, its path and limit taken from what is known where they were not sent. `None`: they are not known either.
+/// Makes the sample of a group. Path and limit come from the known group if they were not sent. `None`: they are not known either.
 pub(super) fn cgroup_sample(frame: &Frame, row: &CgroupRow, known: &Snapshot) -> Option<CgroupSample> {
     let before = find_cgroup(&known.cgroups, row.id);
     let about = match (&row.about, before) {
@@ -216,8 +216,8 @@ pub(super) fn complete_waits(row: &mut ThreadSample, known: &ThreadSample, since
     }
 }
 
-/// Where only rows without a name came of a thread, some of what it waited before is not known: what the row brings of that is no wait of
-/// its interval. `since_ns` as above.
+/// Corrects the known waits of a thread that sent only rows without a name so far: some of its earlier waits are not known, and `row` must
+/// not bring them as waits of its interval. `since_ns` as above.
 pub(super) fn forget_earlier_waits(row: &ThreadSample, known: &mut ThreadSample, since_ns: u64) {
     let now_ns = blocked_until_now(row, known, since_ns).saturating_sub(known.sched.blocked_ns);
     let mut waits = row.sched.waits;
@@ -235,8 +235,8 @@ fn blocked_until_now(sent: &ThreadSample, known: &ThreadSample, since_ns: u64) -
     passed_ns.saturating_sub(ran_ns).saturating_sub(delay_ns)
 }
 
-/// Makes the waits of a row add up to `blocked_ns`, where the rows that brought some of them were lost. What is missing goes to the wait
-/// that was open, as far as is known. `sent`: the waits that were sent, which are right; what is too much is among the others.
+/// Makes the waits of a row add up to `blocked_ns` after rows with some waits were lost. Missing time goes to the last known open wait.
+/// Waits in `sent` are exact: excess time is taken from the others, the largest first.
 fn correct_lost_waits(thread: &mut ThreadSample, sent: &Waits, known: &SchedTimes, blocked_ns: u64) {
     let SchedTimes { waits, blocked_ns: total_ns, .. } = &mut thread.sched;
     waits.add(known.open_wait, blocked_ns.saturating_sub(*total_ns));

@@ -1,5 +1,5 @@
-//! v1 names no host: devices differ by their source address only. [`V1Host`] is the sender behind an address, [`V1Table`] has all of them,
-//! bounded in number. What they hold counts beside that of other plain hosts.
+//! v1 names no host: devices differ by their source address only. [`V1Host`] is the sender behind an address, [`V1Table`] has a bounded
+//! number of senders. Their memory counts together with the memory of other plain hosts.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};

@@ -1,5 +1,5 @@
-//! [`V2Host`]: one host that sends v2 frames, from decoded frames to intervals. What is lost, doubled or out
-//! of order is counted here, and CPU time is charged exactly once whatever was lost.
+//! [`V2Host`] turns the decoded v2 frames of one host into intervals. It counts lost, doubled and late
+//! frames, and charges CPU time exactly once whatever was lost.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -20,8 +20,8 @@ use crate::counts::Rejected;
 /// Snapshots that may come in at the same time.
 const MAX_PENDING: usize = 3;
 
-/// Snapshots that a host may begin: each one costs a walk over what is known, however short it is. Agents make 10 a second at most; a
-/// receiver that was stopped takes in at once what waited in its socket.
+/// Snapshots that a host may begin: each one, however short, costs a walk over all known tasks. Agents make 10 a second at most; a receiver
+/// that was stopped takes in the backlog of its socket at once.
 const SNAPSHOTS: Rate = Rate { amount: 20, seconds: 1, burst_ms: 10_000 };
 
 /// An agent start that was replaced by a later one may not come back while that one is received, ns.
@@ -200,7 +200,7 @@ impl V2Host {
         }
     }
 
-    /// Another agent start or boot: what is known ends here. False if it is the start before, late on its way.
+    /// Turns to another agent start or boot: the known snapshot ends here. False: the frame is a late one of the start before.
     fn restart(&mut self, header: &Header, received: Moment, work: &mut Work<'_>) -> bool {
         let is_quiet = self.silent_ns(received) >= RETIRED_FOR_NS;
         // Late datagrams of the start before must not end the present one. Only when the present one has been silent for 10 s
@@ -297,7 +297,7 @@ impl V2Host {
             }
         }
         if self.is_watched {
-            // First the interval, which compares with what is known; only then the snapshot becomes what is known.
+            // First the interval, compared with the known snapshot; only then the new snapshot replaces the known one.
             self.give_out(&gather, work);
             self.rows_over_limit += self.known.take(&gather.snapshot, work.limit / 2);
             self.forget_silent(&gather, work.options.stale_rotations);

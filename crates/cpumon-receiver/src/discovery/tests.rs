@@ -1,4 +1,4 @@
-//! Both sides of discovery over loopback: what is found, what is ignored, what a flood costs.
+//! Both sides of discovery over loopback: found receivers, ignored answers, and the cost of a flood.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;

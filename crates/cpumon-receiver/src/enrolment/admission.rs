@@ -60,7 +60,7 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    /// Makes a token that is good once, for this long; returns its secret, of which only a hash is stored.
+    /// Makes a token that is good once, for this long. Returns its secret; only a hash of the secret is stored.
     pub(super) fn make(&self, valid_for: Duration, scope: &TokenScope) -> Result<[u8; 32], EnrolmentError> {
         if self.count_valid()? >= MAX_TOKENS {
             return Err(EnrolmentError::TooManyTokens(MAX_TOKENS));
@@ -289,7 +289,7 @@ impl Requests {
         if ending.is_empty() { path } else { path.with_extension(ending) }
     }
 
-    /// Shows a request to the user for as long as what is returned lives.
+    /// Shows a request to the user until the returned value is dropped.
     pub(crate) fn put(&self, request: PendingRequest) -> Result<ShownRequest<'_>, TlsError> {
         files::write(&self.path(&request, ""), request.text().as_bytes(), true)?;
         Ok(ShownRequest { requests: self, request })

@@ -1,6 +1,6 @@
-//! [`Authority`]: who a receiver is and whom it lets in: its key (the pin in every token), tokens and signed
-//! certificates. They are files so that `cpumon token` and `cpumon hosts revoke` work beside a running
-//! receiver.
+//! [`Authority`]: a receiver's identity and the devices that it lets in: its key (the pin in every token is
+//! its hash), tokens, enrolled hosts and requests. They are files so that `cpumon token` and
+//! `cpumon hosts revoke` work beside a running receiver.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::wall_s;
 /// Asks whether this machine's clock can be right; `None`: it can.
 type AskForDoubt = Box<dyn Fn() -> Option<ClockDoubt> + Send + Sync>;
 
-/// The receiver's identity in its state directory, with what it signed and whom it enrolled.
+/// The receiver's identity in its state directory, with its tokens, requests and enrolled hosts.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,

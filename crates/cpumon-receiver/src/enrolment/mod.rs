@@ -193,7 +193,7 @@ impl Registry {
         Ok(self.with(|cache| Arc::clone(&cache.ids))?)
     }
 
-    /// What is known of a host, by what the files say now.
+    /// The entry of a host, as its file has it now.
     pub fn find(&self, host: [u8; 16]) -> Result<Option<EnrolledHost>, EnrolmentError> {
         Ok(read_host(host, &self.dir.join(hex::encode(host)))?)
     }

@@ -1,9 +1,9 @@
-//! [`Presence`]: which processes a host has, idle ones too, now and at the end of each of its intervals in memory. In: its intervals, and
-//! the lists of idle processes that some of them come with. Out: the processes at an interval. Why: with a row for each idle process in
-//! each interval a host of 300 processes took 60 KB a second.
+//! [`Presence`]: the processes of a host, idle ones too, now and at the end of each of its intervals in memory. In: its intervals, some
+//! with a list of idle processes. Out: the processes at an interval. Why: with a row for each idle process in each interval a host of 300
+//! processes took 60 KB a second.
 //!
-//! One list is of the newest interval. For each interval the list has what to undo, so that going back needs little memory: processes
-//! rarely begin or end.
+//! One list is of the newest interval. Each interval has the changes to undo, so that going back needs little memory: processes rarely
+//! begin or end.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -80,7 +80,7 @@ fn bytes_of(process: &IdleProcess) -> usize {
 }
 
 impl Presence {
-    /// Takes the next interval. `idle`: the processes without a row that are there, if all of them are listed.
+    /// Takes the next interval. `idle`: the living processes without a row, if all are listed.
     pub(super) fn push(&mut self, interval: &Interval, idle: Option<&[IdleProcess]>) {
         let was_known = self.is_known;
         let is_next = self.boot == interval.boot && self.ended_mono_ns == interval.begin.mono_ns;
@@ -108,7 +108,7 @@ impl Presence {
                 }
             }
         }
-        // Most intervals change nothing: all of them share one empty list.
+        // Most intervals change nothing: they share one empty list.
         let is_same = self.changes.is_empty();
         let before = if is_same { Arc::default() } else { self.changes.drain(..).collect() };
         let undo = Undo { was_known, before };
@@ -146,7 +146,7 @@ impl Presence {
         freed
     }
 
-    /// The processes at the end of the interval after which so many came; `None`: they are not known.
+    /// The processes at the end of an interval. `after`: number of intervals since it. `None`: the processes are not known.
     pub(super) fn at(&self, after: usize) -> Option<Then> {
         if after >= self.undo.len() {
             return None;

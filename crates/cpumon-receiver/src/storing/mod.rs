@@ -97,7 +97,7 @@ impl Sink {
         receipt: Option<ReceiptRequest>,
     ) -> bool {
         let (mut status, mut interval) = (status.clone(), interval.clone());
-        // An agent in a container has this machine's id, and must not write into what is measured here.
+        // An agent in a container has this machine's id, and must not write into the host that is measured here.
         if self.local == Some(interval.host) {
             claim(&mut status, &mut interval);
         }
@@ -148,9 +148,10 @@ impl Sink {
         self.store.as_ref().is_some_and(|store| store.handle.status().state == StoreState::Ok)
     }
 
-    /// Takes an interval that came by datagram. One that claims to be this machine, or one that was enrolled, becomes a host of
-    /// its own, so that no datagram is charged to their accounts (and so that an agent in a container, which shares
-    /// the machine's id, shows as what it is). There are at most 16 of those; others are counted.
+    /// Takes an interval that came by datagram. A sender that claims the id of this machine, of an enrolled host or, unencrypted,
+    /// of a host that encrypts becomes a host of its own: no datagram is charged to their accounts, and an agent in a container,
+    /// with the id of its machine, shows as a host beside it. There are at most 16 such hosts at a time; intervals of others are
+    /// counted.
     pub fn take_received(&self, status: &HostStatus, interval: &Interval) {
         let mut interval = interval.clone();
         if status.trust == Trust::Encrypted {
@@ -176,9 +177,9 @@ impl Sink {
         self.claims.refused.load(Ordering::Relaxed)
     }
 
-    /// Updates what is known about hosts that came by datagram.
+    /// Updates the status of hosts that came by datagram.
     pub fn note_all<'a>(&self, hosts: impl Iterator<Item = &'a HostStatus>) {
-        // Asked once for all of them: there can be thousands, four times a second.
+        // Asked once for all hosts: there can be thousands, four times a second.
         let enrolled = match self.authority.as_ref().map(|one| one.registry.ids()) {
             None => Arc::default(),
             Some(Ok(ids)) => ids,
@@ -211,7 +212,7 @@ impl Sink {
             self.show(status, interval);
             return;
         };
-        // What is measured here comes over no network, so it has no losses to store.
+        // Local measurements come over no network, so they have no losses to store.
         let loss = (status.trust != Trust::Local).then_some(&status.loss);
         store.handle.try_put(&status.info, status.trust, loss, &interval);
         let mut status = status.clone();

@@ -118,7 +118,7 @@ const NEWEST_NS: i64 = 600_000_000_000;
 /// Time for reading tasks, of the hosts that sent last first.
 const READING: Duration = Duration::from_secs(1);
 const MAX_TASKS: usize = 500_000;
-/// For how long names of tasks are needed, ns: an agent repeats all of them in half a minute.
+/// How long names of tasks are needed, ns: an agent repeats all names in half a minute.
 const NEEDED_NS: u64 = 180_000_000_000;
 
 /// Names of before this start. Empty without a store.

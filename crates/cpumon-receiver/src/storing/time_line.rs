@@ -1,5 +1,5 @@
-//! [`TimeLines`]: where intervals stand on the receiver's time line. In: intervals as devices stamped them, and what is known of
-//! their clocks. Out: the same, moved where a clock is wrong. Why here: what is shown and what is stored must stand at one time.
+//! [`TimeLines`] places intervals on the receiver's time line. In: intervals as devices stamped them, and estimates of their clocks'
+//! errors. Out: the same intervals, moved where a clock is wrong. Why here: frontends and store must have an interval at one time.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -14,15 +14,15 @@ const MAX_HOSTS: usize = 4_096;
 /// Boots of a host whose lines are stored; the one that was silent longest gives way. A device sends of more than one boot while
 /// it catches up.
 const MAX_BOOTS: usize = 8;
-/// Boots of any other host: its last, and one of which datagrams are still on the way.
+/// Boots of any other host: its last, and one with datagrams still on the way.
 const MAX_BOOTS_OF_STRANGER: usize = 2;
 
 /// The clock line of each boot that sent something lately.
 #[derive(Debug)]
 pub struct TimeLines {
-    /// Of devices that are enrolled, and of hosts that encrypt.
+    /// Lines of enrolled devices, and of hosts that encrypt.
     stored: Mutex<Lines>,
-    /// Of all others, who choose how many hosts and boots they are.
+    /// Lines of all other senders, who choose how many hosts and boots they are.
     strangers: Mutex<Lines>,
 }
 

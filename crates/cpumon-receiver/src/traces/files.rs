@@ -1,5 +1,5 @@
-//! The files of the trace store: `ID.trace` of what is stored, `HOST-HASH.part` of what is under way, one a host; and whether a file
-//! is a whole trace.
+//! The files of the trace store: `ID.trace` for a stored trace, `HOST-HASH.part` for a trace under way, one a host. A check decides whether
+//! a file is a whole trace.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -10,7 +10,7 @@ use cpumon_link::tls::crypto::Sha256;
 use cpumon_model::HostId;
 use cpumon_trace::{ReadError, TraceSummary, summarise};
 
-/// A part of which nothing came for so long is deleted.
+/// A part that received nothing for this long is deleted.
 const PART_AGE: Duration = Duration::from_hours(24);
 /// Part of the disk that traces leave free for the store: a twentieth, at most 256 MiB.
 const RESERVED_SHARE: u64 = 20;
@@ -19,9 +19,9 @@ const PART: &str = ".part";
 const TRACE: &str = ".trace";
 /// A trace that shows a longer time is none.
 const MAX_LENGTH_NS: u64 = 24 * 3_600_000_000_000;
-/// More CPUs are taken of no device; so many of one that never reported how many it has.
+/// Most CPUs in a trace of any device; the limit of a device that never reported how many it has.
 const MAX_CPUS: u32 = 4_096;
-/// So many are taken of every device: the description with CPUs that were added may not be stored yet.
+/// The limit for a device is never below this: a description with added CPUs may not be stored yet.
 const FEW_CPUS: u32 = 64;
 const READ_BYTES: usize = 256 << 10;
 
@@ -105,7 +105,7 @@ pub(super) fn numbers(dir: &Path) -> io::Result<Vec<i64>> {
 /// What a file has as a trace; `None`: no end.
 type Summary = Result<Option<TraceSummary>, ReadError>;
 
-/// Reads a file from its begin. Gives its hash, and what it has as a trace.
+/// Reads a file from its beginning. Returns its hash, and its summary as a trace.
 pub(super) fn read_trace(file: &mut File) -> io::Result<([u8; 32], Summary)> {
     file.seek(SeekFrom::Start(0))?;
     let mut hashed = Hashed { from: file, hash: Sha256::default() };

@@ -1,5 +1,5 @@
-//! What the trace store's thread is given to do ([`TraceJob`]) and how far it is ([`TraceSlot`]), how much it may store
-//! ([`TraceLimits`]), whose trace is deleted when there are too many ([`surplus`]), and what it did ([`SharedCounts`] for
+//! Work of the trace store's thread: its jobs ([`TraceJob`]), their progress ([`TraceSlot`]), its limits ([`TraceLimits`]), the
+//! choice of the trace to delete when there are too many ([`surplus`]), and counts of its results ([`SharedCounts`] for
 //! `cpumon status`).
 
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ pub struct TraceLimits {
 pub(super) const RECORDINGS: Rate = Rate { amount: 120, seconds: 3_600, burst_ms: 900_000 };
 /// What one host may bring, KiB: 4 GiB an hour, 1 GiB at once.
 pub(super) const BROUGHT: Rate = Rate { amount: 4 << 20, seconds: 3_600, burst_ms: 900_000 };
-/// Each offer counts as so many KiB more, for the files and rows that it makes, and the unpacking of what it may hold.
+/// KiB that each offer counts beside its bytes: for its files and rows, and for the unpacking of its contents.
 pub(super) const OFFER_KIB: u64 = 1 << 10;
 
 /// The longest trace, bytes.

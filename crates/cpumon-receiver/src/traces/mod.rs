@@ -64,7 +64,7 @@ impl TraceStore {
         Ok((traces, TraceStoreThread { storage, intake: own.map(Intake::new), jobs: receiver }))
     }
 
-    /// A device offers a trace. What becomes of it is in the slot.
+    /// Offers a trace of a device to the thread. The slot shows the outcome.
     pub(crate) fn offer(&self, offered: OfferedTrace) -> Arc<TraceSlot> {
         let slot = Arc::new(TraceSlot::default());
         self.send(TraceJob::Offer(offered, Arc::clone(&slot)));
@@ -98,7 +98,7 @@ impl TraceStoreThread {
     }
 }
 
-/// The attachments of one connection. Dropping it ends the one under way; what has arrived of it stays for the next connection.
+/// The attachments of one connection. Dropping it ends the attachment under way; the bytes that arrived stay for the next connection.
 #[derive(Debug)]
 pub(crate) struct SentTrace {
     traces: TraceStore,
@@ -165,7 +165,7 @@ impl SentTrace {
         self.traces.requests.answered(self.host, token, answer);
     }
 
-    /// Queues what is new. True: there may be more soon.
+    /// Queues new messages for the device. True: there may be more soon.
     pub(crate) fn work(&mut self, out: &mut Vec<u8>) -> bool {
         if let Some(token) = self.traces.requests.take(self.host) {
             Message::TakeTrace { token }.push(out);

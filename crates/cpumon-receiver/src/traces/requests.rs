@@ -118,7 +118,7 @@ impl Requests {
         }
     }
 
-    /// Asks a device for a trace, and waits some seconds for what it answers.
+    /// Asks a device for a trace, and waits some seconds for the answer.
     ///
     /// # Errors
     /// It will not write one.
@@ -152,7 +152,7 @@ impl Requests {
     }
 }
 
-/// What is stored as the reason of a recording on request.
+/// The stored reason of a recording on request.
 const REASON: &str = "recorded by a user";
 /// Between two tries to store a file that could not be stored.
 const RETRY_AFTER: Duration = Duration::from_secs(1);

@@ -26,7 +26,7 @@ use crate::counts::SharedCounts;
 use crate::{ReceiverError, mono_ns, wall_ns};
 
 const MAX_TRANSFERS: usize = 8;
-/// A transfer has a minute and so many bytes a second, then another host has its turn.
+/// A transfer has a minute, plus the time for its bytes at this rate; then another host has its turn.
 const LEAST_BYTES_PER_S: u64 = 16 << 10;
 /// What a trace may be ahead of the receiver's clock: a day.
 const MAX_AHEAD_NS: i64 = 24 * 3_600_000_000_000;
@@ -196,7 +196,7 @@ impl Storage {
             match surplus(&self.stored, self.limits.bytes, self.max_files, host, bytes, reserved) {
                 Ok(None) => return Ok(()),
                 _ if reserved > under_way => {
-                    // First what no one goes on with.
+                    // Parts that no transfer continues go first.
                     self.delete_unused_parts(None, true);
                     reserved = under_way;
                 }
@@ -206,8 +206,8 @@ impl Storage {
         }
     }
 
-    /// Whether the disk has space for a trace, of which `at` bytes are in `part`, beside what others under way still need. It is asked
-    /// before the first byte comes: a transfer that fills the disk would stop the store as well.
+    /// Whether the disk has space for the rest of a trace, whose first `at` bytes are in `part`, beside the rest of the transfers under
+    /// way. It is asked before the first byte comes: a transfer that fills the disk would stop the store as well.
     fn check_disk(&self, part: &Path, bytes: u64, at: u64) -> Result<(), Unstored> {
         let read =
             || (self.free_bytes)(&self.dir).map_err(|error| self.failed("ask for the disk's space", &error));
@@ -235,7 +235,7 @@ impl Storage {
         }
     }
 
-    /// The file last: without its row it is deleted at the next start.
+    /// The file last: without its row the next `tidy` deletes it.
     fn delete(&mut self, id: i64) -> cpumon_store::Result<()> {
         self.index.remove(id)?;
         self.stored.retain(|one| one.id != id);
@@ -366,7 +366,7 @@ impl Storage {
             Err(error) => Err(self.failed("store a trace", &error)),
         };
         if let Err(unstored) = added {
-            // Without a row it would be deleted at the next start.
+            // Without a row the next `tidy` would delete it.
             take_back(&self.dir, part, id);
             return Err(unstored);
         }
@@ -384,7 +384,7 @@ impl Storage {
         self.stored.iter().find(|one| (one.host, one.hash) == (host, hash))
     }
 
-    /// Once a minute: deletes what is too old, rows without a file and files without a row; ends what takes too long.
+    /// Once a minute: deletes old traces and parts, rows without a file and files without a row; ends transfers that take too long.
     pub(super) fn tidy(&mut self) {
         if Instant::now() < self.next_tidy {
             return;
@@ -417,7 +417,7 @@ impl Storage {
             }
         }
         self.stored.clear();
-        // Not by the clock alone: set wrong, it would delete all of them.
+        // Not by the clock alone: a wrong clock would delete all traces.
         let age_ns = self.limits.age.map(|age| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
         let oldest = age_ns
             .zip(self.index.known_wall_ns()?)

@@ -20,13 +20,13 @@ const OTHER: HostId = HostId([2; 16]);
 /// When the trace of [`trace`] began.
 const BEGAN: Moment = Moment { mono_ns: 1_000, boot_ns: 1_000, wall_ns: 1_700_000_000_000_000_000 };
 
-/// A trace of so many events, of other bytes for each `seed`.
+/// A trace of `events` events, with other bytes for each `seed`.
 fn trace(events: u64, seed: u64) -> Vec<u8> {
     let host = format!("host-{seed}").into();
     trace_of(&FileHeader { began: BEGAN, cpus: 1, host, ..FileHeader::default() }, events, 0)
 }
 
-/// A trace with this header and so many events, all on one CPU.
+/// A trace with this header and `events` events, all on one CPU.
 fn trace_of(header: &FileHeader, events: u64, cpu: u16) -> Vec<u8> {
     let mut writer = TraceWriter::new(Vec::new(), header, Compression::None).unwrap();
     for at in 0..events {
@@ -72,7 +72,7 @@ impl TestTraceStore {
         Self::run(Self::start(0).stop(), 1 << 40, |storage| storage.rate = rate)
     }
 
-    /// On a disk that has so many bytes for traces.
+    /// Starts on a disk with `free_bytes` for traces.
     fn start_with(dir: TempDir, bytes: u64, free_bytes: fn(&Path) -> std::io::Result<u64>) -> Self {
         Self::run(dir, bytes, |storage| storage.free_bytes = free_bytes)
     }
@@ -323,7 +323,7 @@ fn a_trace_that_the_disk_has_no_space_for_is_not_asked_for() {
     assert_eq!(test.traces.counts.status().error, text);
     assert_eq!(test.send(offered(HOST, &small), &small).0, AttachmentState::Stored);
     assert_eq!(test.traces.counts.status().error, "", "a trace was stored after it");
-    // What one under way still needs is not given to another; a part that no one goes on with gives way.
+    // Space that a transfer under way still needs is not given to another; an abandoned part gives way.
     let slot = test.traces.offer(OfferedTrace { bytes: 3_000, ..offered(HOST, &other) });
     assert_eq!(answered(&slot).0, AttachmentState::Taking);
     test.traces.piece(&slot, 0, &[0; 1_000]);
@@ -404,7 +404,7 @@ fn a_device_that_does_not_keep_to_the_rules_is_cut_off() {
     is_refused(early.piece(1, 0, b"x"), "before it was asked for");
     is_refused(early.offer(2, offered(HOST, &file)), "before the last one was answered");
     let mut session = begun(&mut out);
-    // The trace store's thread writes some of it meanwhile: at some piece the window or the length is exceeded.
+    // The trace store's thread writes some pieces meanwhile: at some point one exceeds the window or the length.
     let too_much = (0_u64..).find_map(|at| session.piece(1, at * 16_384, &[0; 16_384]).err());
     assert!(matches!(too_much.unwrap(), End::Bye(ByeReason::Protocol, _)));
 }

@@ -1,4 +1,4 @@
-//! Limits of control groups from one end to the other: what is lost comes later, and what is gone goes.
+//! Limits of control groups from the encoder to the receiver: lost rows come later, and ended groups go.
 
 use std::net::SocketAddr;
 

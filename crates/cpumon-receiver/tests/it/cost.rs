@@ -26,7 +26,7 @@ fn cpu_time() -> Duration {
     Duration::new(u64::try_from(now.tv_sec).unwrap(), u32::try_from(now.tv_nsec).unwrap())
 }
 
-/// Counts what is given out.
+/// Counts the rows and intervals that are given out.
 struct Receiver {
     demux: Demux,
     sent: usize,
@@ -114,7 +114,7 @@ fn one_source_holds_no_more_than_its_limit_whatever_it_sends() {
     let limit = MemoryLimits::PLAIN.source;
     let mut receiver = Receiver::new(DemuxOptions::default());
     let (sections, mut most) = (worst_sections(), 0);
-    // Three snapshots at a time of each of 40 hosts; each has two parts of which the second comes late.
+    // Three snapshots at a time of each of 40 hosts, in two parts each; the second part comes late.
     for round in 0..240_u64 {
         let (host, kind) = (round % 40, usize::try_from(round).unwrap() % sections.len());
         let head = Head { fragments: 2, ..Head::of(host, round / 40) };
@@ -165,7 +165,7 @@ fn texts_are_cut_and_count() {
 const ROWS: usize = 15_000;
 const PARTS: u16 = 7;
 
-/// A snapshot of all tasks, a part of them in each fragment.
+/// Sends a snapshot of all tasks, a part in each fragment.
 fn send_parts(receiver: &mut Receiver, sequence: u64, part: impl Fn(u64) -> Vec<Vec<u8>>) {
     for fragment in 0..PARTS {
         let first = 1 + u64::from(fragment) * ROWS as u64;
@@ -219,7 +219,7 @@ fn one_datagram_holds_the_receiving_thread_for_a_moment() {
     let (sections, mut longest) = (worst_sections(), Duration::ZERO);
     for first in 0..sections.len() {
         let mut of_kind = Duration::ZERO;
-        // What is known, what comes, and what ends it.
+        // The first snapshot becomes the known one; each later one is compared with the one before.
         let mut receiver = Receiver::new(DemuxOptions::default());
         for (sequence, second) in (0..).zip([first, first, (first + 1) % sections.len(), 2]) {
             for (fragment, kind) in (0..).zip([first, second, second]) {

@@ -1,4 +1,4 @@
-//! Run-delay histograms from one end to the other: what is lost costs resolution, never a delay.
+//! Run-delay histograms from the encoder to the receiver: a loss costs resolution, never a delay.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! The demux under loss, doubles, disorder and restarts: what is charged is what was run, and what went wrong is counted.
+//! The demux under loss, doubles, disorder and restarts: it charges the time that was run, and counts every fault.
 
 mod limits;
 
@@ -41,7 +41,7 @@ impl Link {
         }
     }
 
-    /// The machine goes on for a second; the datagrams of its snapshot.
+    /// Runs the machine for a second. Returns the datagrams of its snapshot.
     fn step(&mut self, churn: Option<(usize, usize)>, is_active: bool) -> Vec<Vec<u8>> {
         let before = self.machine.snapshot.clone();
         if is_active {
@@ -121,7 +121,7 @@ fn counted(row: &ThreadInterval) -> ThreadInterval {
     ThreadInterval { sched, ..*row }
 }
 
-/// Waits are sent in whole µs, and an open one goes on in ns: each reason may be 1 µs off.
+/// Waits are sent in whole µs, and an open wait continues in ns: each reason may be 1 µs off.
 fn assert_waited_alike(row: &ThreadInterval, expected: &ThreadInterval) {
     let (here, there) = (&row.sched, &expected.sched);
     let reasons = here.waits.iter().chain(there.waits.iter()).map(|(reason, _)| reason);
@@ -132,7 +132,7 @@ fn assert_waited_alike(row: &ThreadInterval, expected: &ThreadInterval) {
     assert!(here.blocked_ns.abs_diff(there.blocked_ns) <= 3_000, "{:?}: {here:?} {there:?}", row.key);
 }
 
-/// Threads without what goes on while nothing is received of them.
+/// Threads without their waits: these continue while no rows arrive.
 fn still(threads: &[ThreadSample]) -> Vec<ThreadSample> {
     threads.iter().map(|thread| ThreadSample { sched: SchedTimes::default(), ..*thread }).collect()
 }
@@ -157,7 +157,7 @@ fn a_thread_that_slept_unreported_has_waited_for_the_time_of_its_interval_only()
     assert!(rows.len() >= 100);
     for row in rows {
         let waited_ns = row.sched.blocked_ns;
-        // The made-up machine waits for something else on top of it, at most 0.2 s, and runs: all of it fits into the interval.
+        // The made-up machine also waits for something else, at most 0.2 s, and runs: all three times fit into the interval.
         let spent_ns = waited_ns + row.delta.run_ns + row.delta.run_delay_ns;
         let most_ns = interval.duration_ns().cast_signed() + 100_000;
         assert!((999_000_000..=most_ns).contains(&spent_ns), "{spent_ns}, at most {most_ns}");

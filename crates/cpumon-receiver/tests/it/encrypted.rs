@@ -1,4 +1,4 @@
-//! Encrypted datagrams at the receiver: whose they are, what is refused, and how it is counted.
+//! Encrypted datagrams at the receiver: their hosts, refusals, and the counts of refusals.
 
 use std::net::{Ipv4Addr, SocketAddr};
 

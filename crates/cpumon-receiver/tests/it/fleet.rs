@@ -1,5 +1,5 @@
-//! 250 devices of 200 processes each that mostly rest, by plain datagrams: live and in the store each of them has all of its processes,
-//! within the memory that lists of processes may take.
+//! 250 devices of 200 processes each that mostly rest, by plain datagrams: live and in the store each device has all its processes, within
+//! the memory that lists of processes may take.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const SECONDS: u64 = 54;
 /// Processes of a device that run in a second.
 const ACTIVE: usize = 3;
 
-/// A device and what it sends with.
+/// A device, its encoder and its address.
 struct Sender {
     device: Device,
     encoder: Encoder,
@@ -61,7 +61,7 @@ fn device(number: u16) -> Sender {
 }
 
 impl Sender {
-    /// Sends the snapshot at hand, and gives what the receiver makes of it: mostly one interval.
+    /// Sends the current snapshot. Returns the intervals that the receiver gives out, mostly one, and the time that it took.
     fn send(&mut self, there: &Interval, demux: &mut Demux) -> (Vec<(HostStatus, Interval)>, Duration) {
         let mut datagrams = Datagrams::new();
         self.encoder.encode(&self.device.host, &self.device.snapshot, there, &mut datagrams);
@@ -162,7 +162,7 @@ fn all_processes_of_250_devices_are_there_live_and_in_the_past() {
         shown.mean_us(),
     );
     assert_eq!(listed.count, 2 * u32::from(DEVICES), "one at the start, and 50 intervals later");
-    // Half of it is for hosts that are not authenticated.
+    // Half of the limit is for hosts that are not authenticated.
     assert!(bytes > 0 && bytes <= limit / 2, "{bytes}");
     let reader = Reader::open(&path).unwrap();
     for sender in &senders {

@@ -111,7 +111,7 @@ fn the_receiver_has_the_rows_that_the_device_has_and_marks_them() {
     (0..2).for_each(|_| drop(link.step(&[], || false)));
     let mut seen = 0;
     for second in 0..20_u64 {
-        // Sometimes none, sometimes one, sometimes all of them.
+        // Sometimes none, sometimes one, sometimes all.
         let lost: Vec<_> = (0..3)
             .filter(|at| second % (*at as u64 + 2) == 0)
             .map(|at| (at, 7_000_000 + second * 1_000))

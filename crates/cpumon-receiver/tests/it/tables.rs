@@ -201,7 +201,7 @@ pub(crate) fn named_host(name: &str) -> Vec<u8> {
     table_with(section::HOST, 1, &[], &[Text(HOSTNAME, name.as_bytes(), false)])
 }
 
-/// So many threads alive.
+/// Totals with this number of live threads.
 pub(crate) fn totals(threads: u64) -> Vec<u8> {
     table(section::TOTALS, 1, &[Fixed(THREAD_COUNT, 32, threads, threads)])
 }

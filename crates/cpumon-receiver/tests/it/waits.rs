@@ -1,5 +1,5 @@
-//! What threads wait for, those included of which nothing is sent because they rest: the receiver's processes have waited as long as the
-//! threads on the device, and run, ready and blocked time of a thread make up the time that passed.
+//! Waits of threads, also of resting ones that send no rows: the receiver's processes have waited as long as the threads on the device, and
+//! run, ready and blocked time of a thread make up the time that passed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -221,7 +221,7 @@ fn processes_that_rest_are_listed_now_and_then_with_their_threads() {
     assert_eq!(plain.rows(), rows_of(&expected));
 }
 
-/// Its row had no threads until the next list, and none while one of them had a row.
+/// Its row had no threads until the next list, and none while any thread had a row.
 #[test]
 fn a_process_that_arrives_after_its_threads_has_them_at_once() {
     let mut plain = Plain::new(&[3, 7, 7, 7, 9, 9], 20);
@@ -229,7 +229,7 @@ fn a_process_that_arrives_after_its_threads_has_them_at_once() {
     for _ in 0..3 {
         plain.link.step(&BTreeMap::new(), true);
     }
-    // Begins in between, and knows only what is repeated since.
+    // A receiver that starts later knows only repeated rows.
     plain.link.demux = Demux::new(DemuxOptions::default());
     plain.link.received.clear();
     let (mut received, mut late) = (BTreeMap::<ProcessKey, BTreeSet<u32>>::new(), 0);
@@ -366,7 +366,7 @@ fn any_second() -> impl Strategy<Value = Second> {
     })
 }
 
-/// For each second which of the threads do what; the rest of them rest.
+/// For each second the active threads, by index, with their activity; the others rest.
 fn any_script() -> impl Strategy<Value = Vec<Vec<(usize, Second)>>> {
     prop::collection::vec(prop::collection::vec((0_usize..8, any_second()), 0..4), 4..20)
 }
@@ -396,7 +396,7 @@ proptest! {
         }
     }
 
-    /// What is lost may be put down to another reason, but no process waits longer than its threads were there.
+    /// Lost time may be put down to another reason, but no process waits longer than its threads were there.
     #[test]
     fn under_loss_no_process_waits_longer_than_its_threads_were_there(
         script in any_script(),
@@ -423,7 +423,7 @@ proptest! {
     }
 }
 
-/// After losses it was forgotten, then only rows without a name came, which leave out waits of long ago: its end brought all of them.
+/// After losses the thread was forgotten. Later only rows without a name came, without its old waits: its end brought all waits.
 #[test]
 fn the_end_of_a_thread_brings_no_waits_of_before_it_was_known() {
     let mut link = Link::new(&[1, 1, 1, 2, 2, 3, 4, 4], 3);

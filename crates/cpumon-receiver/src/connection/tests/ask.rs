@@ -62,7 +62,7 @@ fn a_device_gets_its_certificate_when_the_user_enters_its_code() {
     assert_eq!(identity.pin, running.authority.pin().unwrap());
     assert!(running.authority.requests.list().unwrap().is_empty());
     assert_eq!((running.server.status().requests, running.server.status().requests_accepted), (1, 1));
-    // What it got is good for a connection.
+    // The new certificate is good for a connection.
     running.sends(identity);
 }
 

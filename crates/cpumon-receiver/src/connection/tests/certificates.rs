@@ -91,7 +91,7 @@ fn a_certificate_of_another_receiver_or_past_its_time_is_refused() {
     };
     let foreign = by(&other.authority, DEVICE_VALID_FOR);
     let expired = by(&running.authority, Duration::ZERO);
-    // A device tries again, so the number of refusals does not say of which one they are.
+    // A device tries again, so the number of refusals does not distinguish the two devices.
     for (reason, identity) in [("", foreign), ("expired", expired)] {
         let uplink = uplink(&address, identity, ram());
         append(&uplink, 1);

@@ -152,7 +152,7 @@ impl TestReceiver {
         eventually("it is counted", || (counter(&self.server.status()) >= wanted).then_some(()));
     }
 
-    /// Whom it refused, once it did so often: a source's count comes after that of all.
+    /// Refusals by source, once they add up to `wanted`: a refusal is counted for all sources first, then for its own.
     fn refusals(&self, wanted: u64) -> Vec<status::Rejects> {
         eventually("it is counted for its source", || {
             let refusals = self.server.status().refused_by;
@@ -208,8 +208,8 @@ fn a_device_whose_clock_is_in_2003_reports_by_how_much() {
         let reports = running.got.clocks.lock().unwrap().clone();
         (reports.len() >= 3).then_some(reports)
     });
-    // Known to half of the round trip; a millisecond for what lies between two readings of a clock. Another program's turn between the two
-    // is an error that no round trip shows, so not all of them are as good.
+    // The offset is known to half of the round trip, plus a millisecond between two readings of a clock. Another program's turn between the
+    // two readings is an error that no round trip shows, so not every comparison is as good.
     let is_near = |offset_ns: i64, round_trip_ns: u64| {
         (offset_ns + BEHIND_NS).unsigned_abs() <= round_trip_ns / 2 + 1_000_000
     };
@@ -221,7 +221,7 @@ fn a_device_whose_clock_is_in_2003_reports_by_how_much() {
     drop(uplink);
 }
 
-/// A frame, the same each time, so that it ends no interval: a header, and one section of a later release, of so many bytes.
+/// A frame, the same each time, so that it ends no interval: a header, and one section of a later release with `bytes` bytes.
 pub(super) fn frame(bytes: u16) -> Vec<u8> {
     let mut frame = vec![0; 87];
     frame[..6].copy_from_slice(&[0x63, 0xb5, 0x6d, 0x32, 2, 87]);

@@ -1,8 +1,8 @@
-//! How a snapshot is completed from what is known before it is compared: frames leave out what did not change.
+//! Completes a snapshot from the last known one before the two are compared: frames leave out unchanged rows and values.
 //!
-//! Tasks of which a snapshot says nothing rest. Where wait reasons are measured, threads went on with what they wait for: that time
-//! is added to their processes, and now and then they are listed for the store. Elsewhere, processes that rest have no rows, which would
-//! be most of what a host takes in memory: now and then they are listed, and the rows are added when an interval is read.
+//! Tasks absent from a snapshot rest. Where wait reasons are measured, absent threads continued their open waits: that time is added to
+//! their processes, and now and then the threads are listed for the store. Elsewhere, resting processes have no rows, because these would
+//! take most of a host's memory: now and then the processes are listed, and their rows are added when an interval is read.
 
 use std::sync::Arc;
 
@@ -38,8 +38,8 @@ impl KnownSnapshot {
         self.exits_sent.drain(..sent_before);
     }
 
-    /// Merges the threads that were sent into what is known of them: a known thread that was not sent went
-    /// on waiting up to the last snapshot; a row without a name has the known one, and the known waits that did not grow.
+    /// Merges the sent rows with the known threads. A thread without rows since it was last received kept waiting up to the last
+    /// snapshot. A row without a name takes the known name, and the known waits that did not grow.
     fn complete_threads(&mut self, snapshot: &mut Snapshot) {
         let mut at = 0;
         let end_ns = self.snapshot.end.mono_ns;
@@ -118,7 +118,8 @@ const LIST_EVERY: u32 = 50;
 const LIST_EVERY_NS: u64 = 300_000_000_000;
 /// Snapshots to wait after one that did not have all rows.
 const TRY_AGAIN: u32 = 10;
-/// After so many of those, tasks whose end was lost may be listed: where losses never end, some always are, and no list at all would be worse.
+/// After this many failed tries a list may have tasks whose end was lost: where losses never end, some ends are always missing, and no list
+/// at all would be worse.
 const EXACT_TRIES: u32 = 5;
 /// Longer lists of processes are not made: the store takes none.
 const MOST_LISTED: usize = 1 << 15;
@@ -157,7 +158,7 @@ impl ListTurn {
                 return;
             }
             interval.idle_processes = known.list_idle(interval);
-            // A receiver that began in between knows all of them only when the device has repeated them.
+            // A receiver that started later knows all processes only after the device has repeated them.
             let has_all =
                 if is_exact { interval.knows_processes_exactly() } else { interval.knows_all_processes() };
             if !has_all {
@@ -182,8 +183,8 @@ impl ListTurn {
     }
 }
 
-/// Rows of processes in which all threads rest are added only to hosts of so many processes, and only those have lists before their turn:
-/// a short snapshot of a hostile sender must not become thousands of rows.
+/// Hosts with more processes get no rows for resting processes, and no lists before their turn: a short snapshot of a hostile sender must
+/// not become thousands of rows.
 const MOST_PROCESSES: usize = 4_096;
 
 impl KnownSnapshot {
@@ -294,8 +295,8 @@ fn add_processes(rows: &mut Vec<ProcessInterval>, known: &[ProcessSample], spare
     std::mem::swap(rows, spare);
 }
 
-/// The threads that rest while `cur` has no row of them; `None`: there are more threads than are known, or, where it is to be exact, fewer:
-/// the end of some was lost.
+/// Lists the resting threads without a row in `cur`. `None`: the host has more threads than are known or, for an exact list, fewer, because
+/// some ends were lost.
 fn list(known: &Snapshot, cur: &Snapshot, is_exact: bool) -> Option<Arc<[Resting]>> {
     let (mut threads, mut waiting) = (0, 0);
     for thread in without_row(known, cur) {
@@ -311,7 +312,7 @@ fn list(known: &Snapshot, cur: &Snapshot, is_exact: bool) -> Option<Arc<[Resting
     Some((0..waiting).map(|_| rows.next().unwrap_or_default()).collect())
 }
 
-/// The known threads of which `cur` has no row. All lists ascend, so one pass matches them.
+/// Known threads that `cur` has neither as alive nor as ended. All lists ascend, so one pass matches them.
 fn without_row<'a>(known: &'a Snapshot, cur: &'a Snapshot) -> impl Iterator<Item = &'a ThreadSample> {
     // A complete snapshot has a row of each thread.
     let threads = if cur.is_complete { &[] } else { &known.threads[..] };
