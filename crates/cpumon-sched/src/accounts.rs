@@ -9,7 +9,7 @@ use foldhash::fast::FixedState;
 use crate::slots::Slots;
 use crate::spans::{CpuSpan, CpuState, InterruptSpan, SpanSink, ThreadSpan, ThreadState, Wakeup};
 
-/// Lines of interrupts with times of their own; those of further ones are those of the last.
+/// Lines of interrupts with times of their own; further ones count as line 65,535.
 const MAX_LINES: usize = 1_024;
 
 /// Cumulative counters of a thread.
@@ -58,7 +58,7 @@ impl ThreadAccount {
         SchedTimes { open_wait, ..self.sched }
     }
 
-    /// What it is in, as a letter of proc(5).
+    /// The thread's state as a letter of proc(5); `?` if unknown.
     pub fn letter(&self) -> TaskState {
         TaskState(match self.state {
             Some(ThreadState::Blocked(WaitReason::DISK)) => b'D',
@@ -121,7 +121,7 @@ impl Accounts {
         self.lines.iter().map(|(line, times)| (*line, *times))
     }
 
-    /// What is a maximum, not a sum, starts again.
+    /// Resets the maxima: the longest delay to 0, the longest run queue to its current length. Sums continue.
     pub fn begin_interval(&mut self) {
         for slot in 0..self.threads.count() {
             self.threads.at(slot).sched.longest_delay_ns = 0;

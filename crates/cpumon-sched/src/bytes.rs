@@ -18,7 +18,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// A number of so many bytes, at most eight.
+    /// The number that `bytes` encode, at most eight bytes.
     pub fn number(self, bytes: &[u8]) -> u64 {
         let add = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
         match self {
@@ -28,7 +28,7 @@ impl Order {
     }
 }
 
-/// What is left to be taken of some bytes.
+/// A reader over bytes: `rest` has the bytes that are not taken yet.
 #[derive(Copy, Clone, Debug)]
 pub struct Bytes<'b> {
     pub rest: &'b [u8],
@@ -40,7 +40,7 @@ impl<'b> Bytes<'b> {
         Self { rest, order }
     }
 
-    /// So many bytes; `None`: there are fewer, and all are left.
+    /// Takes `length` bytes; `None` if fewer are left, and then none is taken.
     pub fn take(&mut self, length: usize) -> Option<&'b [u8]> {
         let (taken, rest) = self.rest.split_at_checked(length)?;
         self.rest = rest;
@@ -64,7 +64,7 @@ impl<'b> Bytes<'b> {
         Some(self.order.number(self.take(8)?))
     }
 
-    /// Up to the next zero, which is taken too.
+    /// Takes the bytes before the next zero, and the zero; `None` if there is no zero.
     pub fn text(&mut self) -> Option<&'b [u8]> {
         let length = self.rest.iter().position(|byte| *byte == 0)?;
         let text = self.take(length)?;

@@ -1,9 +1,9 @@
 //! Events of a scheduler, as a recorder or a live session hands them out, and the state machine that follows threads and CPUs by them.
 //!
 //! # Overview
-//! [`windows`] reads what the Windows kernel puts into its events. A [`Tracker`] takes [`SchedEvent`]s of any system and makes of them spans of
-//! states, which a [`SpanSink`] takes: an analysis of a trace, or [`Accounts`], which sums them up as a live source counts. Pure: bytes and
-//! times in, no file, no clock and no call of a system.
+//! [`windows`] decodes the events of the Windows kernel. A [`Tracker`] turns [`SchedEvent`]s of any system into spans of states. A
+//! [`SpanSink`] takes the spans: an analysis of a trace, or [`Accounts`], with the sums that a live source counts. Pure: bytes and times
+//! in, no file, no clock and no system call.
 //!
 //! [`SchedEvent`]: cpumon_model::SchedEvent
 

@@ -39,7 +39,7 @@ impl<T: Default> Slots<T> {
         self.0.resize_with(slot + 1, T::default);
     }
 
-    /// Memory of the list with places for so many threads, without what these refer to.
+    /// Memory of the list with places for at least `threads` threads, bytes, without memory that the values refer to.
     pub fn bytes(&self, threads: usize) -> usize {
         self.0.capacity().max(threads) * size_of::<T>()
     }
@@ -62,7 +62,7 @@ impl<T: Default> Slots<T> {
 const LISTED: u32 = 1 << 22;
 const NONE: u32 = u32::MAX;
 
-/// Places by number. Recorders number tasks from 1 up, so a list finds most of them without a search.
+/// Places by number. Recorders number tasks from 1 up, so a list finds most places without a search.
 #[derive(Debug, Default)]
 pub struct Numbers {
     list: Vec<u32>,

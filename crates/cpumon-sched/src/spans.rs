@@ -49,7 +49,7 @@ pub struct ThreadSpan {
     pub state: ThreadState,
     pub from_ns: u64,
     pub until_ns: u64,
-    /// Start of the state: earlier than `from_ns` if the thread moved to another CPU while it was ready.
+    /// Start of the state: earlier than `from_ns` if a part was handed out before, as when a ready thread moved to another CPU.
     pub since_ns: u64,
     /// The CPU it was on, or in whose queue it waited.
     pub cpu: u16,
@@ -82,7 +82,8 @@ pub struct CpuSpan {
     pub state: CpuState,
     pub from_ns: u64,
     pub until_ns: u64,
-    /// It ended with a switch: else it goes on, and is reported up to here for a thread that waited for it.
+    /// The span ended with a switch. Otherwise it was handed out early, for example for a thread that waited for this CPU, and the state
+    /// may continue.
     pub is_over: bool,
 }
 
@@ -105,7 +106,7 @@ pub struct Wakeup {
     pub task: TraceTask,
     /// Place of the woken thread in the tracker.
     pub slot: usize,
-    /// Who was on the CPU of the wakeup: the waker, or whom the waking interrupt interrupted.
+    /// Task on the CPU of the wakeup: the waker, or the task that the waking interrupt interrupted.
     pub waker: TraceTask,
     /// CPU on which the wakeup was made.
     pub from_cpu: u16,
@@ -135,8 +136,8 @@ pub trait SpanSink {
     fn interrupt(&mut self, _span: &InterruptSpan) {}
     /// The recorder lost events.
     fn lost(&mut self, _cpu: u16, _count: u64, _at_ns: u64) {}
-    /// Memory of what it holds, bytes, if there are so many threads. The tracker asks before it follows another one: beyond its limit it
-    /// follows none.
+    /// Memory of the sink with `threads` threads, bytes. The tracker asks before it follows another thread, and follows none beyond its
+    /// limit.
     fn bytes(&self, threads: usize) -> usize;
 }
 

@@ -9,7 +9,7 @@ use crate::spans::{CpuState, ThreadState};
 
 /// Threads that are followed. What further ones do is unknown.
 const MAX_THREADS: usize = 1 << 22;
-/// Memory of the threads that are followed, with what the sink holds of them, bytes: a compressed file of 3 MB can name 4 million threads.
+/// Limit on the memory of followed threads in the tracker and its sink, bytes: a compressed file of 3 MB can name 4 million threads.
 const MAX_BYTES: usize = 1 << 30;
 /// Memory of a thread in the tracker: its state, its place by number, and that it has entered a state. Lists have space to grow.
 const THREAD_BYTES: usize =
@@ -47,7 +47,7 @@ pub(crate) struct TrackedThread {
     pub(crate) state: ThreadState,
     pub(crate) at_ns: u64,
     pub(crate) since_ns: u64,
-    /// When it was woken while it was still on its CPU, on its way to sleep.
+    /// Whether it was woken while it was still on its CPU, on its way to sleep.
     pub(crate) woken_early: bool,
     /// An event has shown the thread leaving a CPU.
     pub(crate) has_left: bool,
@@ -89,7 +89,8 @@ impl Threads {
         if task.is_thread() { self.slots.get(task.0) } else { None }
     }
 
-    /// The place of a thread, made if it is new. `sink_bytes`: what the sink holds of so many threads.
+    /// The place of a thread; a new thread gets one. `None` for a task that is no thread, or once a limit is reached. `sink_bytes`: memory
+    /// of the sink by number of threads, bytes.
     #[inline]
     pub(crate) fn slot(
         &mut self,

@@ -8,7 +8,7 @@ use crate::slots::reserve_some;
 use crate::spans::{CpuSpan, CpuState, InterruptSpan, SpanSink, ThreadSpan, ThreadState, Wakeup};
 use crate::threads::{Threads, TrackedCpu, TrackedThread};
 
-/// Interrupts of a CPU that wait for its switch. With more, what it does now is taken as certain.
+/// Interrupts of a CPU that wait for its switch. With more, its current state is taken as certain.
 const MAX_PENDING: usize = 1 << 12;
 
 pub struct Tracker<S> {
@@ -46,7 +46,7 @@ impl<S: SpanSink> Tracker<S> {
         }
     }
 
-    /// This CPU is watched from the start: what it ran before its first switch belongs to the thread that leaves with it.
+    /// Marks a CPU as watched from the start: the time before its first switch belongs to the thread that leaves with this switch.
     pub fn watch(&mut self, cpu: u16) {
         let at = self.cpu(cpu);
         let began_ns = self.began_ns;
@@ -69,8 +69,8 @@ impl<S: SpanSink> Tracker<S> {
         }
     }
 
-    /// The number is another thread's from here on, of which nothing is known yet: a session without an end would need a place for every
-    /// thread that ever was. Returns the place, which the sink has to empty.
+    /// Gives the number of a task to a new thread in an unknown state: an endless session would otherwise need a place for every thread
+    /// that ever existed. Returns the place; the sink has to empty it.
     pub fn renew(&mut self, task: TraceTask, at_ns: u64) -> Option<usize> {
         let slot = self.slot(task, at_ns)?;
         for at in 0..self.cpus.len() {
@@ -84,7 +84,7 @@ impl<S: SpanSink> Tracker<S> {
         Some(slot)
     }
 
-    /// Memory of the threads with what the sink holds, bytes, if there are so many.
+    /// Memory of `threads` threads in the tracker and its sink, bytes.
     pub fn bytes(&self, threads: usize) -> usize {
         Threads::bytes(threads) + self.sink.bytes(threads)
     }
@@ -103,7 +103,7 @@ impl<S: SpanSink> Tracker<S> {
         &mut self.sink
     }
 
-    /// What happens next. Time does not go back: an event that is out of order counts as of the latest before it.
+    /// Takes the next event. Time does not go back: an event that is out of order gets the time of the latest one before it.
     pub fn event(&mut self, event: &SchedEvent) {
         let at_ns = event.at_ns.max(self.now_ns);
         self.now_ns = at_ns;
@@ -130,7 +130,7 @@ impl<S: SpanSink> Tracker<S> {
         }
     }
 
-    /// Hands out what is open up to this time; it goes on from there. No event after it may be earlier.
+    /// Hands out all open spans up to this time; their states continue from there. Events that are taken later count no earlier.
     pub fn cut(&mut self, at_ns: u64) {
         self.now_ns = self.now_ns.max(at_ns);
         for cpu in 0..self.cpus.len() {
@@ -141,7 +141,7 @@ impl<S: SpanSink> Tracker<S> {
         }
     }
 
-    /// The CPU went offline: behind its last event nothing is known of it, nor of who came to it last.
+    /// Notes that a CPU went offline: behind its last event, the states of the CPU and of the thread that came to it last are unknown.
     pub fn stop(&mut self, number: u16, since_ns: u64) {
         let at = self.cpu(number);
         self.close_cpu(at, since_ns, false);
@@ -248,7 +248,7 @@ impl<S: SpanSink> Tracker<S> {
         at
     }
 
-    /// Without an event before, nothing is known of it since the begin.
+    /// Begins a CPU that had no event so far: its state since the begin is unknown.
     fn see(&mut self, at: usize) {
         if !self.cpus[at].is_seen {
             self.cpus[at] = TrackedCpu { is_seen: true, at_ns: self.began_ns, ..TrackedCpu::default() };
@@ -302,7 +302,7 @@ impl<S: SpanSink> Tracker<S> {
         self.sink.cpu(&span);
     }
 
-    /// What the CPU is in up to then; it goes on.
+    /// Hands out the CPU's state and its interrupts up to this time; the state continues.
     fn hand_out(&mut self, at: usize, until_ns: u64) {
         self.close_cpu(at, until_ns, false);
         self.settle(at);
@@ -369,7 +369,7 @@ impl<S: SpanSink> Tracker<S> {
         if let Some(slot) = self.slot(prev, ran_since_ns) {
             self.left_unseen(slot, number);
             self.emit(slot, ran_since_ns, true);
-            // What it did elsewhere up to a later time is not counted twice; what this CPU did meanwhile is unknown.
+            // Time that the thread spent elsewhere is not counted twice: this CPU's state in that time is unknown.
             let since_ns = ran_since_ns.max(self.threads[slot].at_ns);
             if since_ns > ran_since_ns {
                 self.hand_out(at, since_ns);
@@ -409,7 +409,7 @@ impl<S: SpanSink> Tracker<S> {
         self.threads[slot].woken_early = false;
         let waited_at = self.threads[slot].cpu;
         if waited_at != cpu && self.threads[slot].state.is_ready() {
-            // Its move was missed: what ran there meanwhile goes on.
+            // Its move was missed: the slice on the CPU that it waited for is handed out up to now, and continues.
             self.close_cpu(waited_at.into(), at_ns, false);
         }
         self.emit(slot, at_ns, true);
@@ -458,8 +458,8 @@ impl<S: SpanSink> Tracker<S> {
         self.sink.moved(slot, at_ns);
     }
 
-    /// Events of a CPU between these times were lost. Nothing is known of them but their CPU and span: any thread that runs on no
-    /// other CPU may have come and gone.
+    /// Events of a CPU between these times were lost. Only their CPU and span are known: any thread that runs on no other CPU may have come
+    /// and gone.
     pub fn lose(&mut self, number: u16, from_ns: u64, count: u64, until_ns: u64) {
         let at = self.cpu(number);
         self.see(at);
@@ -472,7 +472,7 @@ impl<S: SpanSink> Tracker<S> {
         for slot in entered.drain(..) {
             let slot = slot as usize;
             let thread = &mut self.threads[slot];
-            // One that runs elsewhere goes on, and enters another state later.
+            // A thread that runs elsewhere keeps running, and enters another state later.
             thread.has_entered = false;
             if thread.state != ThreadState::Running || thread.cpu == number {
                 self.forget(slot, from_ns);

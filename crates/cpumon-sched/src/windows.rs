@@ -18,7 +18,7 @@ const THREAD_START: Hook = 0x0501;
 const THREAD_END: Hook = 0x0502;
 const THREAD_DC_END: Hook = 0x0504;
 const SWITCH: Hook = 0x0524;
-/// Switches in a form of which no layout is public.
+/// Switches in a form without a public layout.
 pub const PACKED_SWITCH: Hook = 0x0525;
 const READY_THREAD: Hook = 0x0532;
 const SET_NAME: Hook = 0x0548;
@@ -58,7 +58,7 @@ pub fn hook_of(provider: &Provider, opcode: u8) -> Hook {
     u16::from_be_bytes([group, opcode])
 }
 
-/// The payload of an event, and what is needed to read it.
+/// The payload of an event, with the fields that reading it needs.
 #[derive(Copy, Clone, Debug)]
 pub struct Payload<'b> {
     pub hook: Hook,
@@ -117,7 +117,7 @@ pub enum KernelEvent {
 pub struct DamagedPayload;
 
 impl Payload<'_> {
-    /// What it says; `None` for kinds and versions that are not read.
+    /// Decodes the event; `None` for kinds and versions that are not read.
     ///
     /// # Errors
     /// The bytes are too few.
@@ -256,7 +256,7 @@ impl TickClock {
         is_possible.then_some(Self { ticks_a_second, zero })
     }
 
-    /// ns since the zero; 0 in front of it.
+    /// Time since `zero`, ns; 0 for earlier ticks.
     pub fn ns(&self, ticks: u64) -> u64 {
         let since = ticks.saturating_sub(self.zero);
         let whole_ns = (since / self.ticks_a_second).saturating_mul(NS_A_SECOND);

@@ -3,7 +3,7 @@
 //! trace there. Prints a line of JSON for each load: millions of events a second of CPU time, sizes, and ms of CPU time for what the
 //! timeline shows.
 //! Makes up the trace of a load while it is read (the time for that is taken off), so a trace of any length needs no disk. Each load is
-//! read three times: events only (decode and sort), with the tracker, with all analyses; and before that into the index of the timeline.
+//! read three times: events only (decode and sort), with the tracker, with the report; and before that into the index of the timeline.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -25,7 +25,7 @@ use seeded_rng::SeededRng;
 
 const BEGAN_NS: u64 = 1_000_000_000;
 const SYNC_NS: u64 = 250_000_000;
-/// Events of which whom each thread waited behind is compared.
+/// Most events of the trace for which `behind` compares report and index.
 const MOST_COMPARED: u64 = 1_000_000;
 /// Bytes that are made at a time.
 const BATCH_BYTES: usize = 4 << 20;
@@ -58,7 +58,7 @@ struct Cpu {
     ready: VecDeque<u32>,
 }
 
-/// A machine under a load, and the recorder of it.
+/// A machine under a load, and its recorder.
 struct Machine<'l> {
     load: &'l Load,
     left: u64,
@@ -69,7 +69,7 @@ struct Machine<'l> {
     synced_ns: u64,
     /// `None`: the trace has ended.
     writer: Option<TraceWriter<Vec<u8>>>,
-    /// What is handed out, and how much of it was.
+    /// Bytes of the trace to hand out; the first `taken` bytes were handed out.
     bytes: Vec<u8>,
     taken: usize,
     made: u64,
@@ -293,7 +293,7 @@ fn report(reader: &mut TraceReader<&mut Machine<'_>>) -> u64 {
     totals.events
 }
 
-/// The index, and pictures of parts of it at the width of a screen.
+/// Makes the index, and pictures of its parts at the width of a screen.
 fn index(reader: &mut TraceReader<&mut Machine<'_>>, figures: &RefCell<serde_json::Value>) -> u64 {
     let limits = TimelineLimits { bytes: usize::MAX, from_ns: 0 };
     let timeline = Timeline::read(reader, limits).expect("a trace");
@@ -327,8 +327,8 @@ fn index(reader: &mut TraceReader<&mut Machine<'_>>, figures: &RefCell<serde_jso
     timeline.events
 }
 
-/// How well the report knows whom a thread waited behind most: of each thread that waited, the time behind that one by the report, against
-/// the exact time by the index. In which share of threads they are equal, and the mean of that part.
+/// Compares, for each thread that waited, the longest time behind one other thread: by the report, and exact by the index. Returns the
+/// share of threads for which both are equal, and the mean of the report's time divided by the exact one.
 fn behind(load: &Load, events: u64) -> (f64, f64) {
     let mut machine = Machine::new(load, events, Compression::Zstd(3));
     let limits = TimelineLimits { bytes: usize::MAX, from_ns: 0 };

@@ -3,8 +3,8 @@
 //! # Overview
 //! [`TraceWriter`] makes a trace file of events (docs/trace-format.md has the layout), [`TraceReader`] hands them out again
 //! sorted by time over all CPUs; the crate `cpumon-trace-import` does the same for the files of other recorders, as another [`TraceSource`].
-//! A [`Tracker`] makes of them spans of states of threads and CPUs, of which [`Report`] computes run time, run delay, blocked time by reason
-//! and the ledger.
+//! A [`Tracker`] turns events into spans of states of threads and CPUs. From these spans, [`Report`] computes run time, run delay, blocked
+//! time by reason and the ledger.
 //!
 //! Memory is bounded by the number of threads, not by the length of the trace; every size in a file is checked before it is
 //! used.

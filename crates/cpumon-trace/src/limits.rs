@@ -3,22 +3,22 @@
 
 /// Bytes that any file may unpack to: pages that are mostly empty pack well.
 const FREE_BYTES: u64 = 16 << 20;
-/// And so many for each packed byte. Recorded events shrink to a tenth at most.
+/// Bytes that each packed byte adds to the limit. Recorded events shrink to a tenth at most.
 const UNPACKED_TIMES: u64 = 64;
 
-/// A limit that grows with the length of a file, in units of what is limited: events, threads or bytes.
+/// A limit that grows with the length of a file, in units of the limited quantity: events, threads or bytes.
 #[derive(Copy, Clone, Debug)]
 pub struct Bound {
     /// Limit of an empty file.
     pub free: usize,
-    /// And so much for each byte that was read of it.
+    /// Increase of the limit for each byte read from the file.
     pub times: usize,
     /// Upper bound of the limit.
     pub most: usize,
 }
 
 impl Bound {
-    /// The limit for a file of which so many bytes were read.
+    /// The limit once `read_bytes` bytes of a file were read.
     pub fn of(self, read_bytes: u64) -> usize {
         let grown = usize::try_from(read_bytes).unwrap_or(usize::MAX).saturating_mul(self.times);
         grown.saturating_add(self.free).min(self.most)
@@ -39,7 +39,7 @@ impl Default for Credit {
 }
 
 impl Credit {
-    /// So many bytes of packed parts were read.
+    /// Adds the credit for `packed` bytes of packed parts that were read.
     pub fn add(&mut self, packed: usize) {
         self.0 = self.0.saturating_add((packed as u64).saturating_mul(UNPACKED_TIMES));
     }
@@ -49,7 +49,7 @@ impl Credit {
         self.0
     }
 
-    /// So many bytes are unpacked. False: there may not be as many, and nothing is left from now on.
+    /// Takes credit for `unpacked` bytes. False if less is left: the rest of the credit is then lost.
     pub fn take(&mut self, unpacked: usize) -> bool {
         let left = self.0.checked_sub(unpacked as u64);
         self.0 = left.unwrap_or(0);

@@ -1,5 +1,5 @@
 //! [`TraceSource`] gives the events of a trace: one trait for the reader of our own files and all importers, so that every analysis takes
-//! any of them. [`Ending`] says how the reading ended and what the trace lacks.
+//! any source. [`Ending`] says how the reading ended and what the trace lacks.
 
 use cpumon_model::SchedEvent;
 use cpumon_sched::{SpanSink, Tracker};
@@ -84,7 +84,8 @@ pub struct Ending {
     pub lost: u64,
     /// Identities and names that were left out, because there are too many.
     pub unnamed: u64,
-    /// Events that name threads for which there is no memory, and waits of which not all is held. The CPUs' times have them all the same.
+    /// Events that name threads for which there is no memory, and waits that are held only in part. The CPUs' times include both all the
+    /// same.
     pub unfollowed: u64,
     /// Times between two parts of a recording that no part has.
     pub holes: u64,

@@ -9,15 +9,15 @@ use foldhash::fast::FixedState;
 
 use crate::limits::Bound;
 
-/// Tasks of which a trace may report who they are: about the kernel's largest number of threads at one time, as many as fit in a
-/// hash table of 2^22 places.
+/// Most tasks whose identities are held: about the kernel's largest number of threads at one time, as many as fit in a hash table of 2^22
+/// places.
 const MAX_TASKS: usize = (1 << 22) / 8 * 7;
 /// Memory for identities and names, bytes: a compressed file of 24 MB can name 4 million programs of 255 bytes.
 const MEMORY: Bound = Bound { free: 16 << 20, times: 16, most: MAX_BYTES };
 const MAX_BYTES: usize = 512 << 20;
 /// Memory of an entry beside its name: the allocation's, and what the table leaves empty.
 const ENTRY_BYTES: usize = 32;
-/// Control groups of which a trace may report names.
+/// Most control groups whose names are held.
 const MAX_GROUPS: usize = 1 << 18;
 /// Most levels of nested control groups.
 const MAX_DEPTH: usize = 32;
@@ -57,7 +57,7 @@ struct NameMemory {
     bytes: usize,
     /// Most memory that names may take, bytes.
     limit: usize,
-    /// What it may be for as much as was read of the file.
+    /// Most memory for the part of the file that was read so far, bytes.
     allowed: usize,
     /// Identities and names that were left out, because there are too many.
     left_out: u64,
@@ -70,7 +70,8 @@ impl Default for NameMemory {
 }
 
 impl NameMemory {
-    /// Puts an entry into a table of at most `most`, in place of the one that is there. Without space for it, it is left out.
+    /// Puts an entry into a table of at most `most` entries; it replaces an entry with the same key. Without space it is left out, and
+    /// counted.
     fn put<K: Hash + Eq, V>(
         &mut self,
         table: &mut HashMap<K, V, FixedState>,
@@ -118,19 +119,20 @@ impl Tasks {
         self.memory.limit = self.memory.limit.min(bytes);
     }
 
-    /// No tasks yet, of a file of so many bytes: they may take at most 16 MiB of memory, 16 bytes more for each byte of the file, and 512 MiB.
+    /// An empty list for a file of `bytes` bytes. Names may take 16 MiB of memory and 16 bytes for each byte of the file, but at most 512
+    /// MiB.
     pub fn of_file(bytes: u64) -> Self {
         let mut tasks = Self::default();
         tasks.allow(bytes);
         tasks
     }
 
-    /// So much was read of the file that names them.
+    /// Sets the memory limit for a file with `read_bytes` bytes read so far.
     pub(crate) fn allow(&mut self, read_bytes: u64) {
         self.memory.allowed = MEMORY.of(read_bytes);
     }
 
-    /// Memory of all of them, bytes.
+    /// Memory of all identities and names, bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.memory.bytes
     }
@@ -225,7 +227,7 @@ mod tests {
         let mut tasks = with_space_for(3);
         (1..=10).for_each(|number| tasks.set(program(number, 255)));
         assert_eq!((tasks.iter().count(), tasks.programs.len(), tasks.left_out()), (3, 3, 14));
-        // In place of what is held: only the difference counts.
+        // Replaces an entry: only the difference counts.
         tasks.set(program(2, 255));
         assert_eq!((tasks.bytes(), tasks.left_out()), (tasks.memory.limit, 14));
         tasks.set(program(2, 0));

@@ -141,7 +141,7 @@ impl SpanSink for AllDurations {
 
     fn entered(&mut self, slot: usize, state: ThreadState, cpu: u16, at_ns: u64) {
         match state {
-            // What it did meanwhile is not known.
+            // The thread may have come to a CPU unseen.
             ThreadState::Unknown => self.threads.at(slot).left_ns = None,
             ThreadState::Running if self.of == DurationOf::OffCpu => {
                 let thread = self.threads.at(slot);
@@ -178,7 +178,7 @@ pub struct LongWait {
     pub behind: Vec<(TraceTask, u64)>,
 }
 
-/// A wait that goes on in another queue, or behind the end.
+/// A wait that continues in another queue, or is open at the end of the trace.
 #[derive(Debug)]
 struct UnfinishedWait {
     span: ThreadSpan,
@@ -261,7 +261,7 @@ impl SpanSink for LongestWaits {
         if let Some(part) = &before {
             self.memory.give_back(size_of::<UnfinishedWait>() + part.culprits.bytes());
         }
-        // In front of the range: only what it begins with may still be in it.
+        // Before the range: only an unfinished part can belong to a wait that reaches into the range.
         if whole.is_over && whole.until_ns < self.range.from_ns {
             return;
         }

@@ -1,6 +1,6 @@
 //! All states of all threads in a range, held in memory ([`TraceHistory`]), so that an analysis can go back in time. It finds the critical
-//! path to a moment of a thread: what the thread did, what it waited behind, and, while it was blocked, the path of its waker. Each ns of
-//! the path is in one step, and the steps add up to its length.
+//! path to a moment of a thread: the thread's states, the threads that it waited behind, and, while it was blocked, the path of its waker.
+//! Each ns of the path is in one step, and the steps add up to its length.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -35,7 +35,7 @@ pub struct TraceHistory {
     range: TraceRange,
     /// In the end by thread and time.
     states: VecDeque<HeldState>,
-    /// What came before this time is not held, because there was too much of it; 0: all is.
+    /// States before this time may be missing, because the oldest were dropped; 0 if all are held.
     pub dropped_until_ns: u64,
     wakers: VecDeque<Waker>,
     /// Number of the wakeup of `wakers[0]`.
@@ -72,7 +72,7 @@ impl TraceHistory {
         threads.filter_map(<[HeldState]>::last).map(|held| (held.task, held.until_ns))
     }
 
-    /// The path of a thread back from a time to the begin of the range, the latest step first; at most so many steps.
+    /// The path of a thread back from a time to the begin of the range, the latest step first; at most `most` steps.
     pub fn path(&self, task: TraceTask, at_ns: u64, most: usize) -> Vec<PathStep> {
         let Some(slot) = self.slot(task) else { return Vec::new() };
         let mut walk =
@@ -227,7 +227,7 @@ impl PathStep {
     }
 }
 
-/// Where the path goes on when it comes to the begin of a wait.
+/// The thread to which the path returns at the begin of a wait.
 struct PathFrame {
     slot: u32,
     task: TraceTask,
@@ -298,7 +298,7 @@ impl PathWalk<'_> {
         Some(if is_timer { Waker::Task(TraceTask::IDLE) } else { waker })
     }
 
-    /// The thread that ended the wait, if what it did explains it.
+    /// The thread that ended the wait, if its own path explains the wait.
     fn followed(&self, waker: Waker) -> Option<(u32, TraceTask)> {
         let Waker::Task(task) = waker else { return None };
         if !task.is_thread() || task == self.task || self.frames.len() >= MAX_DEPTH {

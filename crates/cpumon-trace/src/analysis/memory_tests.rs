@@ -33,7 +33,7 @@ fn switch(at_ns: u64, cpu: u16, prev: u32, next: u32, leaves: Leaves) -> SchedEv
     SchedEvent { at_ns, cpu, kind }
 }
 
-/// Ever new threads, and nothing of them but their number.
+/// Ever new threads, each known by its number alone.
 fn only_named(out: Out<'_>) {
     (1..=THREADS).for_each(|number| out(wake(number.into(), number, 0)));
 }
@@ -43,7 +43,7 @@ fn far_apart(out: Out<'_>) {
     (1..=THREADS).for_each(|number| out(wake(number.into(), number.wrapping_mul(77_777_777) | 1 << 31, 0)));
 }
 
-/// All wait in queues with 600 others, on one CPU after the other.
+/// All wait behind 600 others on the first CPU, then behind 20 others on each of nine further CPUs.
 fn behind_many(out: Out<'_>) {
     (1..=THREADS).for_each(|number| out(wake(1, number, 0)));
     let mut at_ns = 10;
@@ -111,7 +111,7 @@ const WORST: [(&str, Events); 4] = [
     ("of all lengths", of_all_lengths),
 ];
 
-/// Feeds the worst traces to an analysis. What it takes must be what it counts.
+/// Feeds the worst traces to an analysis. It must not hold more memory than it counts, a tenth and [`FREE_BYTES`] aside.
 fn check<S: SpanSink>(what: &str, sink: &dyn Fn(TraceRange) -> S) {
     for (events_of, events) in WORST {
         let range = TraceRange::default().on_clock(0);
@@ -170,7 +170,7 @@ fn threads_beyond_the_memory_are_counted_and_cpus_have_their_time() {
     assert!(!ending.is_whole());
 }
 
-/// Of a thread of which a trace has the number and nothing else: 730 bytes before.
+/// A thread with a number and nothing else took 730 bytes before.
 #[test]
 fn a_report_of_threads_that_are_only_named_takes_few_bytes_for_each() {
     let count = THREADS as usize;

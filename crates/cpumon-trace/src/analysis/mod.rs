@@ -78,7 +78,7 @@ fn track<S: SpanSink>(
     Ok(Tracked { sink: reader.finish(tracker, ending.known_until_ns), ending, events })
 }
 
-/// Memory of lists of whom threads waited behind, of histograms and the like, bytes. Half of what a tracker may take with them.
+/// Limit on the memory of culprits, histograms and the like, bytes: half of the limit of a tracker with its sink.
 const MAX_BYTES: usize = 512 << 20;
 
 /// Memory of a table, without what its entries refer to.
@@ -96,7 +96,7 @@ struct Memory {
 }
 
 impl Memory {
-    /// Takes so many bytes. False: there are none left, and something is left out.
+    /// Takes `bytes` bytes. False if fewer are left: the item is left out, and counted.
     fn take(&mut self, bytes: usize) -> bool {
         let is_taken = self.bytes + bytes <= MAX_BYTES;
         if is_taken {
@@ -195,7 +195,7 @@ impl ThreadTotals {
 pub struct CpuAccount {
     pub cpu: u16,
     pub idle_ns: u64,
-    /// With a thread, ns. Interrupts are part of it where they are not recorded.
+    /// Time with a thread, ns. Includes interrupts where they are not recorded.
     pub run_ns: u64,
     /// Time in hard interrupts, ns.
     pub irq_ns: u64,

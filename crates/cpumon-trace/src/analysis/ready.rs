@@ -1,5 +1,5 @@
-//! Waits for a CPU: how long threads waited, in total, by length, and the longest with its moment; and behind whom, by what the CPU did
-//! in that time.
+//! Waits for a CPU: how long threads waited, in total, by length, and the longest with its moment; and the culprits, the threads that the
+//! CPU ran in that time.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -72,7 +72,7 @@ impl ReadyTimes {
         if whole.is_over && whole.until_ns == span.until_ns {
             self.count(delay_bucket(ns), memory);
         }
-        // One that goes on at the end is as long as it is by then.
+        // A wait that is open at the end counts with its length so far.
         self.longest.raise(LongestDelay { ns, from_ns: whole.since_ns, cpu: whole.cpu });
     }
 
@@ -117,7 +117,7 @@ impl ReadyTimes {
 const A_LINE: usize = 5;
 /// Cache lines of culprits that a thread has.
 const LINES: usize = 8;
-/// Lines of a thread that mostly waits in long queues. If all threads had so many, no cache would hold them.
+/// Lines of a thread that mostly waits in long queues. With as many for every thread, no cache would hold them.
 const MANY_LINES: usize = 32;
 /// A wait with more slices was in a long queue.
 const LONG_QUEUE: usize = 16;
@@ -142,8 +142,8 @@ impl CulpritLine {
     }
 }
 
-/// Whom a thread waited behind, ns each. Each task belongs to one line: of more than five in it, the one with the least time is forgotten
-/// when another comes.
+/// The threads that a thread waited behind, ns each. Each task belongs to one line: when a sixth task comes to a line, the task with the
+/// least time is forgotten.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Culprits {
     /// Number of lines: 0, or a power of two.
@@ -166,7 +166,7 @@ impl Culprits {
         self.begin(task, ns, memory);
     }
 
-    /// A wait with so many slices is to be added.
+    /// Counts a wait with `slices` slices as one in a long or in a short queue.
     #[inline]
     fn wait_behind(&mut self, slices: usize) {
         self.long_waits = if slices > LONG_QUEUE {
@@ -186,7 +186,8 @@ impl Culprits {
     fn begin(&mut self, task: TraceTask, ns: u64, memory: &mut Memory) {
         let most = if self.long_waits >= MOSTLY { MANY_LINES } else { LINES };
         while !self.has_place(task) && self.lines.len() < most {
-            // Twice as many, or the first one: so many are added. Without memory the least of those that are there makes way, as in a full list.
+            // Lines double, or the first one is added; only the added ones take memory. Without memory the task with the least time makes
+            // way, as in a full list.
             if !memory.take(self.lines.len().max(1) * size_of::<CulpritLine>()) {
                 break;
             }
@@ -234,8 +235,8 @@ impl Culprits {
 
 /// Slices of each CPU that are remembered. A wait with more slices in it has no culprit for its oldest part.
 const REMEMBERED: usize = 512;
-/// Slices that waits are compared with: so many in all, and so many more for each slice. A wait has fewer when they are used up: in a
-/// queue of 500 threads each wait has 500, which takes 5 us.
+/// Slices that all waits together may be compared with: an initial number, and more for each slice of a CPU. A wait is compared with fewer
+/// when they are used up: in a queue of 500 threads, each wait takes 500 comparisons and 5 us.
 const FREE_COMPARED: usize = 1 << 24;
 const COMPARED_A_SLICE: usize = 32;
 /// Slices of all CPUs together, 24 bytes each. With more than 4,096 CPUs, or what a damaged file takes for them, each has fewer.
@@ -275,7 +276,7 @@ impl Slices {
         slices.push_back(Slice { task, from_ns: span.from_ns, until_ns: span.until_ns });
     }
 
-    /// Adds whom a thread was behind while it was ready.
+    /// Adds the other threads that ran on a thread's CPU while it was ready.
     #[inline(never)]
     pub(super) fn behind(&mut self, span: &ThreadSpan, culprits: &mut Culprits, memory: &mut Memory) {
         let Some(slices) = self.cpus.get(usize::from(span.cpu)) else { return };

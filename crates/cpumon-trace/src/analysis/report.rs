@@ -1,5 +1,5 @@
-//! The report of a trace or of a range of it. [`Report`] has the sums of all CPUs, which are the ledger of the trace, and of all threads,
-//! from one pass; [`Groups`] has its rows: threads, or their sums by process, program or container.
+//! The report of a trace or of a range. [`Report`] has the sums of all CPUs, which are the ledger of the trace, and of all threads, from
+//! one pass; [`Groups`] has its rows: threads, or their sums by process, program or container.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -36,7 +36,7 @@ pub struct Totals {
 /// The sums of a thread. They are in one place, because of thousands of threads no cache has more.
 #[derive(Debug, Default)]
 struct ThreadSums {
-    /// As long as no span of it was in the range, no thread.
+    /// No thread until a span of this thread is in the range.
     task: TraceTask,
     /// Time on a CPU, ns, with interrupts.
     on_cpu_ns: u64,
@@ -51,7 +51,7 @@ struct ThreadSums {
     unknown_wakeups: u64,
     ready: ReadyTimes,
     culprits: Culprits,
-    /// What it waited for that was neither running nor runnable.
+    /// Time blocked, by reason, ns.
     blocked: Waits,
 }
 
@@ -246,7 +246,7 @@ pub struct GroupRow {
     pub blocked: Waits,
     histogram: DelayHistogram,
     longest: LongestDelay,
-    /// Whom it waited behind, ns, the most first. Rows of the same kind.
+    /// Rows of the same kind that it waited behind, at most eight: name and ns, the longest time first.
     pub behind: Vec<(Box<str>, u64)>,
 }
 
@@ -256,7 +256,7 @@ impl GroupRow {
         (self.longest.ns > 0 || !self.histogram.is_empty()).then_some(self.longest)
     }
 
-    /// So many percent of the waits for a CPU were no longer, ns.
+    /// Length that `percent` percent of the waits for a CPU did not exceed, ns.
     pub fn delay_percentile_ns(&self, percent: u32) -> Option<u64> {
         self.histogram.percentile_ns(percent, Some(self.longest.ns))
     }
@@ -329,8 +329,8 @@ fn key_of(task: TraceTask, by: ReportBy, tasks: &Tasks) -> GroupKey<Cow<'_, str>
     }
 }
 
-/// The rows of a report by run time, the most first. Each is made when its turn comes: of millions of threads, all of them at once would
-/// take several times the memory of the report.
+/// The rows of a report by run time, the most first. Each is made when its turn comes: all rows of millions of threads at once would take
+/// several times the memory of the report.
 pub struct Groups<'r> {
     report: &'r Report,
     tasks: &'r Tasks,

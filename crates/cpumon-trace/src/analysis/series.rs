@@ -13,7 +13,7 @@ use crate::file::ReadError;
 use crate::source::{Ending, TraceSource};
 use crate::tasks::Tasks;
 
-/// Intervals with any time, of all threads and CPUs together: 24 to 56 bytes each.
+/// Intervals with any time, of all threads and CPUs together: 16 to 48 bytes each.
 const MAX_CELLS: usize = 1 << 22;
 /// Memory of an interval: lists have space to grow.
 const CELL_BYTES: usize = 2 * size_of::<SeriesCell>();
@@ -92,7 +92,8 @@ struct CpuSeries {
 }
 
 impl ThreadSeries {
-    /// What interrupts took of a slice came in front of it, and may come again where the slice goes on.
+    /// Adds the cells without the time of interrupts. Interrupts come before the slice that they are in, and again where the slice
+    /// continues.
     fn add_to(&self, cells: &mut Vec<SeriesCell>) {
         let mut taken = self.taken.iter().peekable();
         if cells.is_empty() {

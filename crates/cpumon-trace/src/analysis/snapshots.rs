@@ -1,4 +1,4 @@
-//! A trace as the snapshots that a live source would have made of the same machine: the differ makes intervals of them, and all that
+//! A trace as the snapshots that a live source would have made of the same machine: the differ turns them into intervals, and all that
 //! shows live data shows a trace.
 
 use std::collections::{BTreeMap, HashMap};
@@ -73,7 +73,8 @@ pub fn snapshots(
     for cpu in found.first.keys() {
         tracker.sink().cpu(*cpu);
     }
-    // What ran at the start is in the trace only when it leaves: else all of it would be in that interval.
+    // The trace names a thread that ran at the start only when it leaves. Without this event, the interval of its leaving would get all of
+    // its run time.
     for (&cpu, &first) in found.first.iter().filter(|_| *is_watched_from_begin) {
         if let Some(next) = first {
             let kind = SchedEventKind::Switch { prev: TraceTask::IDLE, next, leaves: Leaves::Ready };

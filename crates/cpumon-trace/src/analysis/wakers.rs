@@ -1,5 +1,5 @@
-//! Who wakes whom, and how long the woken wait for a CPU. Which wakeups came from an interrupt is known late: the trace has an interrupt
-//! when it ends, so a wakeup waits for the next switch of its CPU.
+//! Wakers with the threads that they wake, and how long these wait for a CPU. A wakeup from an interrupt is known as such late: the trace
+//! has an interrupt when it ends, so a wakeup waits for the next switch of its CPU.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -56,7 +56,7 @@ pub enum WakerKey {
 #[derive(Clone, Debug)]
 pub struct WakerRow {
     pub waker: WakerKey,
-    /// Its name; empty of what is no group. Hostile.
+    /// Name of the waker; empty unless the waker is a group. Hostile.
     pub waker_name: Box<str>,
     pub woken: GroupKey,
     /// Name of the woken group. Hostile.
@@ -91,7 +91,7 @@ pub struct Wakers {
     last_id: u64,
     /// The wakeup of each thread that waits for a CPU; 0: none.
     waiting: Slots<u64>,
-    /// Whether interrupts were recorded: else whom they interrupt counts as waker.
+    /// Whether interrupts were recorded: if not, the interrupted task counts as waker.
     pub has_interrupts: bool,
     /// Wakeups that are in no row, because there are too many pairs.
     pub left_out: u64,

@@ -204,7 +204,7 @@ mod tests {
         (Compressor::new(1).unwrap(), Decompressor::new().unwrap())
     }
 
-    /// All events of a chunk on CPU 1; whether nothing is left of it.
+    /// All events of a chunk on CPU 1, and whether the chunk was read to its end.
     fn unpacked(stored: &[u8], bytes: usize, zstd: &mut Decompressor<'_>) -> Option<(Vec<SchedEvent>, bool)> {
         let (mut raw, mut context, mut events) = (Vec::new(), Context::new(1, 0), Vec::new());
         let mut places = ColumnPlaces::unpack(stored, bytes, zstd, &mut raw)?;

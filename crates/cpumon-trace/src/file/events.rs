@@ -1,6 +1,6 @@
-//! What is in chunks as bytes, made of numbers in LEB128 (seven bits a byte, the lowest first). Events of one CPU: a tag, the time since
-//! the event before, and only what does not follow from that. Identities of tasks and names of control groups, out of band: once for
-//! each, and again when it changes.
+//! Contents of chunks as bytes, made of numbers in LEB128 (seven bits a byte, the lowest first). Events of one CPU: a tag, the time since
+//! the event before, and only what does not follow from that. Identities of tasks and names of control groups, out of band: once for each,
+//! and again when it changes.
 
 use cpumon_model::varint::{push as push_varint, take as take_varint};
 use cpumon_model::{
@@ -110,7 +110,7 @@ impl Context {
         Self { cpu, at_ns: base_ns, current: TraceTask::UNKNOWN, reason: WaitReason::NONE }
     }
 
-    /// Writes an event. A time before that of the event in front of it is moved up to that.
+    /// Writes an event. A time before the previous event is moved up to that event.
     pub(super) fn push(&mut self, out: &mut Vec<u8>, event: &SchedEvent) {
         let at_ns = event.at_ns.max(self.at_ns);
         let passed_ns = at_ns - self.at_ns;

@@ -1,6 +1,6 @@
 //! What a trace file is made of: a header with the machine, the time, and how the trace's clock relates to others; then chunks, each a
-//! header of 32 bytes with a checksum and what it announces. Files of one recording may follow each other in one file: such a part begins
-//! with the header of a file and a chunk that says of which recording it is.
+//! header of 32 bytes with a checksum, and a payload. Files of one recording may follow each other in one file: such a part begins with the
+//! header of a file and a chunk that identifies the recording.
 
 use std::io::Read;
 
@@ -245,8 +245,8 @@ pub(super) enum PartRead {
     Other,
 }
 
-/// The bytes of a file that is read once from its start: some of them can be seen before they are passed, so that a search for
-/// whole chunks can begin again inside a damaged one.
+/// The bytes of a file that is read once from its start. Bytes can be seen before they are passed, so that a search for whole chunks can
+/// begin again inside a damaged one.
 pub(super) struct Input<R> {
     from: R,
     bytes: Vec<u8>,
@@ -302,15 +302,15 @@ impl<R: Read> Input<R> {
         Ok(if first_chunk(chunk).is_some() { ChunkRead::Whole(header) } else { ChunkRead::Damaged })
     }
 
-    /// What the chunk that begins here has inside, as it is stored.
+    /// The payload of the chunk that begins here, as it is stored.
     pub(super) fn payload(&mut self, header: &ChunkHeader) -> std::io::Result<&[u8]> {
         let chunk = self.peek(CHUNK_HEADER_BYTES + header.stored_bytes)?;
         Ok(chunk.get(CHUNK_HEADER_BYTES..).unwrap_or_default())
     }
 
-    /// Passes what is no chunk. The first bytes are passed in any case, then all up to the next magic.
+    /// Passes bytes up to the next magic, and at least one byte.
     ///
-    /// False: the file ends before one.
+    /// False: the file ends before a magic.
     pub(super) fn pass_to_next_chunk(&mut self) -> std::io::Result<bool> {
         self.pass(1);
         loop {
@@ -344,7 +344,7 @@ impl<R: Read> Input<R> {
     }
 }
 
-/// A chunk with a right checksum and any payload, for fuzzers: as it is, or what is in columns where it announces such.
+/// A chunk with a right checksum and any payload, for fuzzers. With `is_columns`, a payload that announces columns is marked as such.
 #[doc(hidden)]
 pub fn chunk_of(kind: u8, cpu: u16, count: u32, payload: &[u8], is_columns: bool) -> Vec<u8> {
     let announced = is_columns.then(|| announced_bytes(payload)).flatten();

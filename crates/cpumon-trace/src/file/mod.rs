@@ -40,7 +40,7 @@ pub enum ReadError {
     /// It ends within its header, or that is damaged.
     #[error("the header of the trace is damaged or incomplete")]
     Header,
-    /// A file of another recorder that has no trace of the scheduler, or lacks what is needed to read it.
+    /// A file of another recorder that has no trace of the scheduler, or lacks data that reading it needs.
     #[error("the file has no trace that can be read: {0}")]
     Unusable(&'static str),
     #[error("the trace has format version {found}; this cpumon reads version {known}")]

@@ -1,5 +1,5 @@
 //! Reads a trace file from its start to its end, once, also while it is being written. [`summarise`] checks whether a file is a whole
-//! trace, and what it has, by headers and checksums alone: nothing is unpacked, so it costs hardly more than reading the file.
+//! trace, and sums up its contents, by headers and checksums alone: nothing is unpacked, so it costs hardly more than reading the file.
 
 use std::io::Read;
 
@@ -18,12 +18,12 @@ use crate::limits::{Credit, EVENTS};
 use crate::source::{Ending, TraceFacts, TraceSource};
 use crate::tasks::Tasks;
 
-/// Places where a file is damaged. What lies behind so many is not read.
+/// Damaged places that are passed. Reading ends at the next one.
 const MAX_GAPS: u64 = 1 << 10;
 /// CPUs of all gaps: each gets a mark or two of lost events. A file may claim more CPUs than any machine has.
 const MAX_MARKS: u64 = 1 << 18;
-/// Payloads that are checked in vain in all searches for a whole chunk: so many bytes, and so many times what they pass. Damage
-/// has few of what seems to be a chunk; a file that was made of nothing else must not take hours.
+/// Bytes that all searches for a whole chunk may check in vain: a fixed number, and a multiple of the bytes that they pass. Damage has few
+/// seeming chunks; a file that was made of nothing else must not take hours.
 const VAIN_BYTES: u64 = 64 << 20;
 const VAIN_TIMES: u64 = 16;
 
@@ -32,7 +32,7 @@ pub struct TraceReader<R: Read> {
     facts: TraceFacts,
     sorter: Sorter,
     unpacker: Decompressor<'static>,
-    /// Start of the recording of which the file is a part.
+    /// Recording that the file is a part of; `None` if the file names none so far.
     recording: Option<RecordingId>,
     ending: Ending,
     /// Number of gaps opened so far, counted for each CPU.
@@ -62,7 +62,7 @@ impl<R: Read> TraceReader<R> {
         })
     }
 
-    /// Goes on with the next part of the recording, if one begins here: several files of one recording may follow each other.
+    /// Continues with the next part of the recording, if one begins here: several files of one recording may follow each other.
     fn next_part(&mut self) -> Result<bool, ReadError> {
         let began_ns = match self.input.next_part(self.recording)? {
             PartRead::Same(began_ns) => began_ns,
@@ -112,7 +112,7 @@ impl<R: Read> TraceReader<R> {
         self.ending.damaged_at.get_or_insert(at);
     }
 
-    /// Goes on to the next whole chunk; false if there is none.
+    /// Passes damage up to the next whole chunk; false if none is found.
     fn pass_damage(&mut self) -> Result<bool, ReadError> {
         let from = self.input.at();
         self.note_damage(from);
@@ -163,7 +163,7 @@ impl<R: Read> TraceReader<R> {
                 self.ending.lost = self.ending.lost.saturating_add(take_varint(&mut raw).unwrap_or(0));
                 self.ending.ended_ns = Some(header.base_ns);
             }
-            // Damage may have hidden the header in front of it.
+            // Damage may have hidden the file header before this chunk.
             ChunkKind::PART => {
                 let payload = self.input.payload(header)?;
                 let Some(found) = RecordingId::of(header, payload) else { return Ok(false) };

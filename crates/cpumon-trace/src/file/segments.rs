@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// In front of their names: other files in the directory are left alone.
 const PREFIX: &str = "ring-";
 const SUFFIX: &str = ".trace";
-/// Segments are numbered with so many digits, so that their names sort.
+/// Least digits of a segment's number, so that the names of the first million segments sort.
 const DIGITS: usize = 6;
 
 /// A file of a recording that is kept in several.

@@ -11,8 +11,8 @@ use super::columns::ColumnPlaces;
 use super::events::{Context, EventFields};
 use crate::limits::Bound;
 
-/// Memory of events that wait for their turn, with what manages them. A recorder writes a mark at least once a second; a file that
-/// goes on for this long without one is handed out chunk by chunk, out of order.
+/// Memory of chunks that wait for their turn, bytes. A recorder writes a mark at least once a second. Where a file fills this memory
+/// without a mark, all waiting events are handed out, and later ones may be out of order.
 const HELD: Bound = Bound { free: 32 << 20, times: 24, most: 256 << 20 };
 
 /// Events that are decoded at a time.
@@ -43,7 +43,7 @@ struct ChunkPosition {
 }
 
 impl ChunkPosition {
-    /// Hands out so many of the next events, or fewer if there are no more.
+    /// Hands out the next `most` events, or fewer if the chunk has no more.
     #[inline]
     fn decode(&mut self, bytes: &[u8], most: u32, out: &mut impl FnMut(SchedEvent)) {
         let most = if self.is_broken { 0 } else { most.min(self.left) };
@@ -63,7 +63,7 @@ impl ChunkPosition {
         self.is_broken |= self.left > left;
     }
 
-    /// Whether the chunk had what it announced, once nothing more can be decoded.
+    /// Whether the chunk had exactly the announced events, once nothing more can be decoded.
     fn is_end_of(&self, bytes: &[u8]) -> bool {
         let is_read = match &self.layout {
             ChunkLayout::Rows(at) => *at == bytes.len(),
@@ -97,7 +97,7 @@ struct Chunk {
 }
 
 impl Chunk {
-    /// What it takes while it waits, with its place in the queue, which has up to twice as many as it needs.
+    /// Memory of the chunk while it waits, bytes, with its place in the queue. A queue has up to twice the places that it needs.
     fn held_bytes(&self) -> usize {
         size_of::<Self>() + 2 * size_of::<Box<Self>>() + self.bytes.capacity()
     }
@@ -154,7 +154,7 @@ pub(super) struct Sorter {
 }
 
 impl SorterQueue {
-    /// Goes on to the next event. Returns its time.
+    /// Moves to the next event. Returns its time.
     #[inline]
     fn advance(&mut self, counts: &mut SorterCounts) -> Option<u64> {
         loop {
@@ -202,7 +202,7 @@ impl Sorter {
         self.counts.malformed
     }
 
-    /// Adds so many events, unpacked.
+    /// Adds the unpacked bytes of a chunk with `count` events.
     pub(super) fn add(
         &mut self,
         cpu: u16,
@@ -255,8 +255,8 @@ impl Sorter {
         }
     }
 
-    /// A part of the file cannot be read. Of which CPU events are missing is not known, so they are of each: those that have events,
-    /// and all below `cpus`. Returns how many these are.
+    /// A part of the file cannot be read. The CPUs of the missing events are unknown, so each CPU gets a gap: up to the highest with
+    /// events, and all below `cpus`. Returns their number.
     pub(super) fn open_gaps(&mut self, cpus: u16) -> u64 {
         self.has_gaps = true;
         if self.queues.len() < cpus.into() {
@@ -273,7 +273,7 @@ impl Sorter {
         self.queues.len() as u64
     }
 
-    /// No more events are added: what is missing up to this time stays so.
+    /// Closes the open gaps at this time: no more events are added.
     pub(super) fn end_gaps(&mut self, until_ns: u64) {
         for at in 0..self.queues.len() {
             if self.queues[at].gap.is_some_and(|gap| gap.from_ns < until_ns) {

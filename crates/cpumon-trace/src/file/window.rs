@@ -1,4 +1,4 @@
-//! The last part of a recording, in memory of a fixed size, which can be copied out while the recording goes on.
+//! The last part of a recording, in memory of a fixed size. It can be copied out while the recording continues.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
@@ -16,11 +16,11 @@ const MAX_ENDED: usize = 1 << 16;
 /// Control groups whose names are known, beyond which the one that came first is forgotten.
 const MAX_GROUPS: usize = 1 << 14;
 
-/// How much a [`TraceWindow`] holds: what is reached first.
+/// Limits of a [`TraceWindow`]: the first to be reached applies.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct WindowLimits {
     pub length_ns: u64,
-    /// Bytes of the chunks. Beside them a window has up to 65 kB a CPU for what is not written yet, and a name for each task.
+    /// Bytes of the chunks. Beside them a window has up to 65 KiB a CPU for events that are in no chunk yet, and a name for each task.
     pub bytes: usize,
 }
 
@@ -35,7 +35,7 @@ struct Period {
     lost: u64,
 }
 
-/// A recording of which only the last part is there. In a steady state it allocates nothing but names.
+/// A recording that keeps only its last part. In a steady state it allocates nothing but names.
 pub struct TraceWindow {
     header: FileHeader,
     compression: Compression,
@@ -97,8 +97,8 @@ impl TraceWindow {
         self.open.group(group);
     }
 
-    /// Closes a period: all events before `before_ns` are known. `lost`: events lost since the recording began. What is older than the
-    /// window's length, or does not fit any more, goes.
+    /// Closes a period: all events before `before_ns` are known. `lost`: events lost since the recording began. Drops periods that are
+    /// older than the window's length, or do not fit any more.
     pub fn sync(&mut self, before_ns: u64, lost: u64) -> Result<(), WriteError> {
         self.open.sync(before_ns)?;
         let (events, bytes) = (self.open.counts().events, self.open.written().len());
@@ -201,7 +201,7 @@ impl TraceWindow {
         }
     }
 
-    /// Writes the next part of a copy; false if there is none. Between two parts the recording goes on.
+    /// Writes the next part of a copy; false if no further part follows. The recording can continue between two parts.
     ///
     /// Errors: the file cannot be written, or is written so slowly that the window has moved past the part.
     pub fn copy_part<W: Write>(&self, copy: &mut WindowCopy<W>) -> Result<bool, WriteError> {

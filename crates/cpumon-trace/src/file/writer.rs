@@ -173,7 +173,7 @@ impl<W: Write> TraceWriter<W> {
         self.check()
     }
 
-    /// Adds closed chunks with so many events, as they are.
+    /// Adds closed chunks as they are. `events`: the number of events in them.
     pub(super) fn chunks(&mut self, bytes: &[u8], events: u64) -> Result<(), WriteError> {
         self.close_all();
         self.to.write_all(bytes).map_err(failed("write the trace"))?;

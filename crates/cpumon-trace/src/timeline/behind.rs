@@ -1,4 +1,4 @@
-//! Who ran while others waited: the antagonists of a thread, of everyone in a window, and who delayed whom by program.
+//! Who ran while others waited: the antagonists of a thread, of all threads in a window, and the delays between programs.
 //!
 //! For programs, waits and slices are walked once, in the order of time: memory is by thread and pair, not by wait.
 
@@ -18,12 +18,12 @@ const SHOWN: usize = 20;
 /// Slices that are compared with the waits of one answer at most.
 const MAX_SLICES: usize = 4_000_000;
 
-/// Whom one waited behind, the most first.
+/// The antagonists of one or several threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Behind {
-    /// Who, and for how long, ns.
+    /// Who, and for how long, ns; the longest first.
     pub by: Vec<(CpuWho, u64)>,
-    /// Of so much of the wait it is not known, because its CPU was idle, in an unknown state, or there was too much to compare.
+    /// Waiting time without a known antagonist, ns: the CPU was idle or in an unknown state, or there was too much to compare.
     pub rest_ns: u64,
 }
 
@@ -49,7 +49,7 @@ pub struct TraceBehind {
     pub more: usize,
 }
 
-/// Time waited, and for whom of it.
+/// Time waited, in total and by antagonist.
 struct WaitSums<K> {
     by: HashMap<K, u64, FixedState>,
     waited_ns: u64,
@@ -64,7 +64,7 @@ impl<K> Default for WaitSums<K> {
 }
 
 impl<K: Hash + Eq> WaitSums<K> {
-    /// Beyond so many keys further ones are left out.
+    /// Adds time to a key. Beyond `most` keys, further ones are left out.
     fn add(&mut self, key: K, ns: u64, most: usize) {
         if ns > 0 && (self.by.len() < most || self.by.contains_key(&key)) {
             let sum = self.by.entry(key).or_default();
@@ -112,12 +112,12 @@ impl Timeline {
         }
     }
 
-    /// Whom a thread waited behind in a window: what its CPU ran meanwhile.
+    /// The antagonists of a thread in a window: the threads that its CPU ran while it waited.
     pub fn behind_thread(&self, place: u32, from_ns: u64, until_ns: u64) -> Behind {
         self.behind_threads(&[place], from_ns, until_ns)
     }
 
-    /// The same of several threads together.
+    /// The antagonists of several threads together.
     pub fn behind_threads(&self, places: &[u32], from_ns: u64, until_ns: u64) -> Behind {
         let (from_ns, until_ns) = self.clip(from_ns, until_ns);
         let mut sums = WaitSums::default();
@@ -138,7 +138,7 @@ impl Timeline {
         sums.sorted()
     }
 
-    /// Who ran while any threads waited for that CPU: each ns counts once for each of them.
+    /// Who ran while any threads waited for that CPU: each ns counts once for each waiting thread.
     pub fn culprits(&self, from_ns: u64, until_ns: u64, cpus: &dyn Fn(u16) -> bool) -> Behind {
         let (from_ns, until_ns) = self.clip(from_ns, until_ns);
         let mut sums = WaitSums::default();
@@ -159,7 +159,7 @@ impl Timeline {
     }
 }
 
-/// Begins and ends of waits, and comparisons of a slice with a program that waits: so many in one answer.
+/// Most steps in one answer: begins and ends of waits, and comparisons of a slice with a program that waits.
 const MAX_STEPS: usize = 4_000_000;
 /// Pairs in one answer at most.
 const MAX_PAIRS: usize = 100_000;
@@ -178,7 +178,7 @@ pub struct Delay {
     pub ns: u64,
 }
 
-/// Who delayed whom in a window.
+/// Delays between programs in a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delays {
     /// The longest first.
@@ -212,7 +212,7 @@ impl<'t> WaitedCpu<'t> {
         Self { parts, place: parts.line.first_behind(at_ns), at_ns, waiting: Vec::new(), threads: 0 }
     }
 
-    /// Goes on to a time: what ran until then had those behind it that wait now.
+    /// Moves to a time: the slices until then delayed the programs that wait now.
     fn advance(&mut self, to_ns: u64, programs: &Programs<'_>, pairs: &mut WaitSums<ProgramPair>) {
         let from_ns = std::mem::replace(&mut self.at_ns, to_ns);
         pairs.wait(self.threads.saturating_mul(to_ns.saturating_sub(from_ns)));
@@ -301,7 +301,7 @@ struct WaitWalk<'t> {
     /// By number of the CPU; `None`: its waits do not count.
     cpus: Vec<Option<WaitedCpu<'t>>>,
     cursors: Vec<WaitCursor>,
-    /// Begins and ends of waits: when, and of which cursor.
+    /// Begins and ends of waits: time, and index of the cursor.
     next: BinaryHeap<Reverse<(u64, usize)>>,
     from_ns: u64,
     until_ns: u64,

@@ -237,7 +237,7 @@ mod tests {
     use super::*;
     use crate::source::TraceFacts;
 
-    /// Far more events than are read between two checks, in one block. The flag gets its value with the first of them.
+    /// Far more events than are read between two checks, in one block. The flag gets its value with the first event.
     struct Many<'c> {
         facts: TraceFacts,
         cancelled: (&'c AtomicBool, bool),

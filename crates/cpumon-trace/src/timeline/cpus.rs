@@ -18,7 +18,7 @@ pub enum CpuWho {
 }
 
 impl CpuWho {
-    /// Number of the thread, or of what is none, as in [`TraceThread::thread`](crate::TraceThread::thread).
+    /// Number of the thread, or a negative number for any other state, as in [`TraceThread::thread`](crate::TraceThread::thread).
     pub fn number(self) -> i64 {
         match self {
             Self::Thread(thread) => thread.into(),
@@ -81,7 +81,7 @@ pub(super) struct IrqPart {
     pub(super) from_ns: u64,
     pub(super) until_ns: u64,
     pub(super) interrupt: Interrupt,
-    /// Whom it interrupted, as in [`CpuPart::who`].
+    /// The interrupted task, as in [`CpuPart::who`].
     pub(super) who: u32,
 }
 
@@ -91,7 +91,7 @@ pub(super) struct CpuParts {
     /// Who ran longest in each block of the line, and for how long, ns.
     most: Vec<(u32, u64)>,
     pub(super) interrupts: Vec<IrqPart>,
-    /// Ends of slices that are switches; the others only go on.
+    /// Times of switches from another task than the CPU had switched to: events are missing.
     pub(super) holes: Vec<u64>,
     /// Times at which events were lost, with their number.
     pub(super) lost: Vec<(u64, u64)>,
@@ -158,7 +158,7 @@ impl CpuParts {
         self.line.between(from_ns, until_ns).map(|(at, ns)| (self.line.parts[at].who, ns))
     }
 
-    /// Interrupts that reach into a time, and for how much of it.
+    /// Interrupts that reach into a time, each with its length in that time, ns.
     pub(super) fn interrupts_between(
         &self,
         from_ns: u64,
@@ -193,7 +193,7 @@ impl CpuParts {
     }
 }
 
-/// Whom a CPU state is of, as in [`CpuParts::push`].
+/// The code of a CPU state, as [`CpuParts::push`] takes it.
 pub(super) fn code_of(state: CpuState) -> u32 {
     match state {
         CpuState::Unknown => UNKNOWN,
@@ -284,7 +284,7 @@ impl CpuRunQueue {
             + self.before.capacity() * size_of::<Before>()
     }
 
-    /// Steps from the first one at or behind this time on, and the length in front of it.
+    /// The queue's length before this time, and the steps from this time on.
     pub(super) fn steps_from(&self, at_ns: u64) -> (u32, &[u64]) {
         let place = self.steps.partition_point(|step| step >> 1 < at_ns);
         let block = (place / QUEUE_BLOCK).min(self.before.len().saturating_sub(1));

@@ -1,4 +1,5 @@
-//! One state of one thread: how long, why, who woke it, what it waited behind, whom it woke, and where it goes on.
+//! One state of one thread: its length and reason, its waker, the antagonists of its wait, the threads that it woke, and its slices before
+//! and after.
 
 use cpumon_sched::ThreadState;
 
@@ -146,7 +147,7 @@ impl Timeline {
         })
     }
 
-    /// Whom a thread woke in a time.
+    /// The threads that a thread woke in a time, the first 64.
     fn woken_by(&self, waker: u32, from_ns: u64, until_ns: u64) -> Vec<TraceWoken> {
         let mut woken = Vec::new();
         for (place, thread) in self.threads.iter().enumerate() {

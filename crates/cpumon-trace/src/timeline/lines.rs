@@ -11,7 +11,7 @@ pub(super) const BLOCK: usize = 32;
 pub(super) trait LinePart: Copy {
     fn start_ns(&self) -> u64;
 
-    /// Of which of the line's sums its time is a part. A number beyond them: of none.
+    /// Index of the line's sum that gets its time. A number beyond the sums: none gets it.
     fn kind(&self) -> usize;
 }
 
@@ -104,7 +104,7 @@ pub(super) fn since<const N: usize>(now: [u64; N], before: [u64; N]) -> [u64; N]
     std::array::from_fn(|kind| now[kind].saturating_sub(before[kind]))
 }
 
-/// Who woke a thread: an interrupt of an idle CPU, or a thread that the trace does not follow.
+/// Wakers without a place: the idle task, when an interrupt of an idle CPU woke; and an unknown thread, or one that is not followed.
 pub(super) const WAKER_IDLE: u32 = u32::MAX;
 pub(super) const WAKER_UNKNOWN: u32 = u32::MAX - 1;
 

@@ -1,4 +1,4 @@
-//! A trace as an index for pictures: any window of it, at any width, without reading the file again.
+//! A trace as an index for pictures: any window, at any width, without reading the file again.
 //!
 //! [`Timeline::read`] reads a [`TraceSource`](crate::TraceSource) once. A thread is a list of states and a CPU a list of slices, each with
 //! its begin only; sums in front of every 32nd entry make the time of any bucket a matter of two searches. So a picture costs
@@ -124,7 +124,7 @@ impl Timeline {
     }
 }
 
-/// In place of a name that the trace does not have.
+/// Name of a task without a name in the trace.
 fn unnamed(task: TraceTask) -> Box<str> {
     format!("task {}", task.0).into()
 }

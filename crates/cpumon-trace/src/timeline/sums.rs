@@ -21,7 +21,7 @@ use crate::analysis::{CpuAccount, ThreadTotals};
 pub struct ThreadRow {
     /// Its place in the index.
     pub thread: u32,
-    /// What it did.
+    /// Its times and counts.
     pub totals: ThreadTotals,
 }
 
@@ -138,7 +138,7 @@ impl Timeline {
         Some(account)
     }
 
-    /// Adds up a window. `rows` are [`Timeline::thread_rows`] of it, those that count.
+    /// Adds up a window. `rows`: those of the window's [`Timeline::thread_rows`] that count.
     pub fn sums(
         &self,
         from_ns: u64,

@@ -123,12 +123,12 @@ pub struct TraceTracks {
 
 fn share(ns: u64, of_ns: u64) -> u16 {
     let share = u128::from(ns) * 1_000 / u128::from(of_ns.max(1));
-    // What is there at all is seen.
+    // Any time above 0 is shown, as one thousandth at least.
     u16::try_from(share).unwrap_or(1_000).max(u16::from(ns > 0))
 }
 
 impl Timeline {
-    /// What is drawn of these CPUs and threads, and of all CPUs together if `has_all`.
+    /// Tracks of these CPUs and threads, and of all CPUs together if `has_all`.
     pub fn tracks(&self, buckets: Buckets, cpus: &[u16], threads: &[u32], has_all: bool) -> TraceTracks {
         let mut reasons = Vec::new();
         let cpus: Vec<_> = cpus.iter().filter_map(|cpu| self.cpu_track(*cpu, buckets)).collect();

@@ -1,4 +1,4 @@
-//! What was written comes back, sorted; a torn or damaged file gives what is whole, and says so.
+//! Written events come back, sorted; a torn or damaged file gives its whole chunks, and says so.
 
 use cpumon_model::{SchedEvent, SchedEventKind, TraceIdentity, TraceTask};
 use cpumon_trace::{
@@ -160,7 +160,7 @@ fn marks_of_damage_are_limited_however_many_cpus_a_file_claims() {
         TraceWriter::new(&mut bytes, &claims, Compression::None).unwrap().finish(BEGAN_NS, 0).unwrap();
         bytes.truncate(bytes.len() - 34);
         for _ in 0..100 {
-            // What is no chunk; one with events that cannot be read.
+            // A chunk with identities that cannot be read, or bytes that are no chunk.
             let damage = if is_chunk { chunk_of(2, 0, 1, &[0xff], false) } else { b"garbage!".to_vec() };
             bytes.extend_from_slice(&damage);
             for _ in 0..2 {

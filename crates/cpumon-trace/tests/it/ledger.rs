@@ -1,4 +1,4 @@
-//! The ledger of a trace balances, in any range of it, and holes and losses are unknown and no thread's.
+//! The ledger of a trace balances, in any range. The time of holes and losses is unknown, and no thread's.
 
 use cpumon_model::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
 use cpumon_trace::{Compression, Report, ReportBy, TraceRange, TraceReader, TraceSource, Tracker, analyse};

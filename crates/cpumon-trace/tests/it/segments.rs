@@ -1,4 +1,4 @@
-//! A recording in several files: each can be read alone, together they are the recording, and what is missing between them is marked.
+//! A recording in several files: each can be read alone, together they are the recording, and missing parts between them are marked.
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
@@ -96,7 +96,7 @@ fn a_part_that_is_not_there_leaves_a_hole() {
     assert_eq!(summarise(&holed[..]).unwrap().unwrap().events, back.len() as u64 - 2);
 }
 
-/// The disk was full, say: the recorder goes on in a new part, which says itself what it has not.
+/// The disk was full, say: the recorder continues in a new part that marks the missing time itself.
 #[test]
 fn what_a_recorder_could_not_write_is_marked_in_the_next_part() {
     let events = events(33);

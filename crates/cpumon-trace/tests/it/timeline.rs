@@ -339,7 +339,7 @@ fn a_slice_says_who_woke_it_and_what_it_waited_behind() {
     assert_eq!((wait.waker.map(|waker| waker.thread), wait.waker_cpu), (Some(one.into()), Some(0)));
     let by = |behind: &TraceBehind| behind.by.iter().map(|by| (by.who.thread, by.ns)).collect::<Vec<_>>();
     assert_eq!((by(&wait.behind), wait.behind.rest_ns), (vec![(one.into(), 50_000)], 0));
-    // The waker's slice names both whom it woke, and when they came.
+    // The waker's slice names both woken threads, and when they came.
     let slice = timeline.slice(one, 50_000).unwrap();
     let woke = slice.woke.iter().map(|woken| (woken.who.thread, woken.at_ns, woken.ran_ns, woken.cpu));
     let three = place(&timeline, 3);
