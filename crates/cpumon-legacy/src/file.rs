@@ -139,7 +139,7 @@ fn check_magic(path: &Path) -> Result<(), ImportError> {
     }
 }
 
-/// An immutable open ignores a journal, so what it holds would be missing, or half of a transaction would show.
+/// An immutable open ignores a journal, so the changes in it would be missing, or half of a transaction would show.
 fn check_journals(path: &Path) -> Result<(), ImportError> {
     // An empty one is harmless: SQLite leaves it behind in some journal modes.
     for suffix in ["-journal", "-wal"] {

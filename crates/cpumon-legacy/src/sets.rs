@@ -72,7 +72,7 @@ impl<'a> Sets<'a> {
         }
         let count = self.count("Processes", "SELECT count(DISTINCT [RemoteIP]) FROM [Processes]")?;
         match self.given_host {
-            // One name for several devices would make one host of them.
+            // One name for several devices would merge them into one host.
             Some(_) if count > 1 => Err(ImportError::HostForMany { path: self.file.path.clone(), count }),
             _ if count > MAX_HOSTS as u64 => Err(self.too_many("devices", MAX_HOSTS)),
             _ => Ok(()),
@@ -219,7 +219,7 @@ pub(crate) struct Set {
     first_idx: i64,
     /// Process rows with their `Processes.idx`, in order of arrival.
     processes: Vec<(ProcessInterval, i64)>,
-    /// Where the process of an id and a name is. By a list of an id's names each row would be compared with all of them.
+    /// Index in `processes` by id and name. With a list of names for each id, each row would be compared with all names of its id.
     by_name: HashMap<u32, HashMap<Box<str>, usize>>,
     name_bytes: usize,
     threads: Vec<ThreadInterval>,

@@ -222,7 +222,7 @@ fn a_set_that_would_fill_the_memory_is_refused() {
 
 #[test]
 fn threads_of_one_process_row_that_would_fill_the_memory_are_refused() {
-    // They were counted behind the last of them: 224 bytes for each.
+    // They were counted only after the last one: 224 bytes for each.
     let sql = format!(
         "{SCHEMA_2012} INSERT INTO Processes VALUES (1, 'p', 5, 0, {TICKS}, 3000, 1);
          INSERT INTO Threads WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 500000)

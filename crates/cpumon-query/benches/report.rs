@@ -1,10 +1,9 @@
 //! What `cpumon report` and `cpumon find` take over a day, a week and a month of one host: 70 or so active threads of 40 processes at a
-//! time, out of 100 names, 5 users and 10 containers, and one short-lived process in each interval. The newest day has intervals of a
-//! second (6 M thread rows), the 29 days before of a minute: sums have as many rows as with seconds, only what is read again to find
-//! a peak is less. `cargo bench -p cpumon-query --bench report`. The store is made in a temporary directory, or reused: `-- FILE` names
-//! a file that is made if it is not there. Times are of whole questions, each with a new reader: the
-//! first, the best of five, and the least CPU time of all, which other load changes less. `-- FILE WORD` asks only those with WORD in
-//! their name.
+//! time, out of 100 names, 5 users and 10 containers, and one short-lived process in each interval. Intervals are a second long on the
+//! newest day (6 M thread rows) and a minute on the 29 days before. Sums have as many rows as with seconds throughout; only the intervals
+//! read again to find a peak are fewer. `cargo bench -p cpumon-query --bench report`. The store is made in a temporary directory, or
+//! reused: `-- FILE` names a file that is made if it is not there. Times are of whole questions, each with a new reader: the first, the
+//! best of five, and the least CPU time of all, which other load changes less. `-- FILE WORD` asks only those with WORD in their name.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +29,7 @@ const DAYS: i64 = 30;
 const NAMES: u32 = 100;
 /// 2026-01-01 00:00:00 UTC.
 const BEGIN_NS: i64 = 1_767_225_600 * SECOND_NS;
-/// The end of what is stored: hours and minutes end elsewhere.
+/// End of the stored range, s after `BEGIN_NS`: not the end of a minute or an hour.
 const END_S: i64 = DAYS * DAY_S + 1234;
 
 fn moment(second: i64) -> Moment {

@@ -16,9 +16,9 @@ const MAX_GAPS: usize = 10_000;
 /// Traces of a host at most: more than a store has.
 const MAX_TRACES: usize = 10_000;
 
-/// Who answers. Hosts are names or ids, as people write them; none means all.
+/// Answers questions from a store or a receiver. Hosts are names or ids, as people write them; an empty list means all.
 pub trait Answers {
-    /// Every host of which something is stored, by name.
+    /// All hosts with stored data, by name.
     fn hosts(&self) -> Result<Vec<HostRecord>, QueryError>;
     /// Who used the CPU.
     fn report(&self, hosts: &[String], query: &ReportQuery) -> Result<Report, QueryError>;

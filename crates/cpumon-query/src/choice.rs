@@ -39,7 +39,7 @@ macro_rules! named {
     };
 }
 
-/// Makes an enum of words, the same in a URL and on a command line, each with what it means.
+/// Makes an enum of words, the same in a URL and on a command line, each with its help text.
 #[macro_export]
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident, $what:literal, $($(#[$attribute:meta])* $variant:ident = $word:literal: $help:literal),+ $(,)?) => {

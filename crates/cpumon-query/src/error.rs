@@ -108,7 +108,7 @@ pub enum QueryError {
         /// Most tasks that a chart can have.
         most: usize,
     },
-    /// A range that has no length, or too much of it.
+    /// A range that is empty, reversed or too long.
     #[error("since={since_ns} is not before until={until_ns}, or too long before it")]
     InvalidRange {
         /// Start of the range, ns since the UNIX epoch.

@@ -198,7 +198,7 @@ pub fn name_text(name: &str) -> String {
     if name.trim().is_empty() { "(no name)".to_owned() } else { name }
 }
 
-/// A number with so many digits behind the point; `-` without data. What rounds to zero has no sign.
+/// A number with `digits` digits behind the point; `-` without data. A value that rounds to zero has no sign.
 pub fn decimal(value: impl Into<Option<f64>>, digits: usize) -> String {
     let Some(value) = value.into() else { return "-".to_owned() };
     let text = format!("{value:.digits$}");
@@ -218,7 +218,7 @@ pub fn seconds(ns: impl Into<Option<i64>>) -> String {
     decimal(ns.into().map(|ns| ns as f64 / 1e9), 3)
 }
 
-/// A block for each value, the highest one for the largest of them; a space where there is none.
+/// A block for each value, the highest block for the largest value; a space for each missing value.
 pub fn spark(values: &[Option<f64>], is_ascii: bool) -> String {
     let highest = values.iter().flatten().copied().fold(0.0, f64::max);
     spark_of(values, highest, is_ascii)

@@ -34,7 +34,7 @@ pub(crate) fn hosts(history: &History, wanted: &[String]) -> Result<Vec<HostStat
     }
     let mut found: Vec<HostStatus> = Vec::new();
     for text in wanted {
-        // The list is at hand: an id in it needs no lookup. The name of one host goes before the id of another.
+        // An id in `all` needs no lookup. The name of one host goes before the id of another.
         let by_id = |host: &&HostStatus| host.info.host.to_string() == *text;
         let is_name = all.iter().any(|host| *host.info.hostname == **text);
         let known = all.iter().find(by_id).filter(|_| !is_name);

@@ -40,5 +40,5 @@ pub use history::{IntervalSum, ReaderPool, add_process};
 pub use keys::{TaskKey, parse_process_key, parse_thread_key};
 pub use live::{Bell, Live, Recording, RecordingState, Seek, Shown, TraceSources, seek};
 pub use report::{GroupBy, OTHERS, group_name};
-// A frontend that reads rows of the past one by one, and what it finds there: it needs no store of its own.
+// For a frontend that reads rows of the past one by one: it needs no dependency on the store.
 pub use cpumon_store::{DamageReport, Gap, HostRecord, Reader, StoreError, TraceRecord, trace_file};

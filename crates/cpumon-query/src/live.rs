@@ -103,11 +103,11 @@ pub trait Live: Send + Sync {
 pub struct TraceSources {
     /// The receiver records this host on request: `POST /api/v1/hosts/{host}/recording`.
     pub can_record: bool,
-    /// A flight recorder has the last seconds of it, or may have them: `POST /api/v1/hosts/{host}/traces` takes them.
+    /// A flight recorder has, or may have, the last seconds of this host: `POST /api/v1/hosts/{host}/traces` takes them.
     pub can_take: bool,
-    /// How many seconds that are, if it is known.
+    /// Number of these seconds; null: not known.
     pub last_seconds: Option<f64>,
-    /// What is missing, and how to get there; empty if nothing is.
+    /// Missing requirement, and how to meet it; empty if nothing is missing.
     pub how: String,
     /// The last recording on request.
     pub recording: Option<Recording>,
@@ -116,9 +116,9 @@ pub struct TraceSources {
 /// A recording on request, of the receiver's own machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Recording {
-    /// Counts them since the receiver started, from 1.
+    /// Number of the recording since the receiver started, from 1.
     pub number: u64,
-    /// How far it is.
+    /// State of the recording.
     pub state: RecordingState,
     /// Time until it ends, ms.
     pub left_ms: u64,
@@ -132,7 +132,7 @@ pub struct Recording {
     #[serde(with = "cpumon_model::nanos::if_known")]
     #[schema(value_type = Option<String>)]
     pub trace: Option<i64>,
-    /// Why there is no trace, or what it waits for.
+    /// Why there is no trace, or why it is not stored yet; empty otherwise.
     pub detail: String,
 }
 

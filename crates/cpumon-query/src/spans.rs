@@ -1,6 +1,6 @@
-//! What is read for a question about a range. A picture with points is read at one resolution (`Plan`), which sums of a month
-//! need: it must not read a month of samples. What adds up is cut into parts of the best resolution each ([`Cut`]), which share
-//! no interval: each one counts in the part in which it ends, as in the store's sums.
+//! The data read for a question about a range. A picture with points is read at one resolution (`Plan`): a month is read from sums, not
+//! from samples. Figures that add up are read in parts ([`Cut`]), each at its best resolution. The parts share no interval: an interval
+//! counts in the part in which it ends, as in the store's sums.
 
 use cpumon_model::HostId;
 use cpumon_store::{Reader, Resolution, StoreError, StoredReach};
@@ -167,7 +167,7 @@ impl Cut {
         Ok(past.reach(host)?.map(|reach| cut(range, Finest::of(&reach, range))))
     }
 
-    /// A range cut at these ends, each with what is read up to it.
+    /// A range cut at these ends, each with the resolution of the part before it.
     fn at(range: TimeRange, ends: impl IntoIterator<Item = (i64, Option<Resolution>)>) -> Self {
         let mut since_ns = range.since_ns;
         let span = |(until_ns, resolution)| {
@@ -182,7 +182,7 @@ impl Cut {
         Self { range, spans: vec![Span { range, resolution: None }] }
     }
 
-    /// How much of what is stored from `known.since_ns` to `known.until_ns` is read interval by interval.
+    /// Time from `known.since_ns` to `known.until_ns` that is read interval by interval, ns.
     pub(crate) fn intervals_ns(&self, known: TimeRange) -> i64 {
         let fine = self.spans.iter().filter(|span| span.resolution.is_none());
         let length_ns = |span: &Span| {

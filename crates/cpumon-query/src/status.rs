@@ -97,7 +97,7 @@ pub struct Traces {
 pub struct Receiver {
     /// Datagrams taken from the kernel.
     pub datagrams: u64,
-    /// Bytes of those.
+    /// Bytes of these datagrams.
     pub bytes: u64,
     /// Datagrams the kernel threw away because the socket's buffer was full (`SO_RXQ_OVFL`, socket(7)).
     pub kernel_dropped: u64,
@@ -105,7 +105,7 @@ pub struct Receiver {
     pub rejected: u64,
     /// Failed receive calls.
     pub receive_errors: u64,
-    /// Senders of rejected datagrams, most rejects first; at most 64 of them are kept.
+    /// Senders of rejected datagrams, most rejects first; at most 64 are shown, all further ones together as `others`.
     pub rejected_by: Vec<Rejects>,
     /// How many were rejected for which kind of reason; what did not happen is left out: `malformed`, `host_limit` (too many
     /// hosts), `plain` and `v1` (not encrypted, and not allowed), `unknown_key`, `bad_seal`, `replayed`, `rate_limit`
@@ -140,7 +140,7 @@ pub struct Tables {
     pub v1_hosts: u64,
     /// Places in each of the three tables.
     pub max_hosts: u64,
-    /// Memory for what is known of all of them, bytes.
+    /// Memory for the state of all these hosts, bytes.
     pub held_bytes: u64,
 }
 
@@ -170,18 +170,19 @@ pub struct Connections {
     pub renewed: u64,
     /// Devices without a token that requested enrolment.
     pub requests: u64,
-    /// Those of them that wait for the user now.
+    /// Requests that wait for the user now.
     pub requests_waiting: u64,
-    /// Those of them that the user let in.
+    /// Requests that the user accepted.
     pub requests_accepted: u64,
-    /// Those of them that were refused: by the user, by the clock, or because too many asked.
+    /// Requests that were refused: by the user, after 10 minutes without a decision, for a newer request of the same host, because too many
+    /// asked, or because the receiver takes tokens only.
     pub requests_refused: u64,
     /// Answers to devices that search for a receiver; absent unless it runs with `--discovery`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub discovery: Option<Discovery>,
     /// Bytes of messages from devices.
     pub bytes: u64,
-    /// Sources of what was refused, most first; at most 64 of them are shown.
+    /// Sources of refusals and errors, most first; at most 64 are shown, all further ones together as `others`.
     pub refused_by: Vec<Rejects>,
 }
 

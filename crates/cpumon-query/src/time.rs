@@ -7,12 +7,12 @@ use utoipa::ToSchema;
 use crate::json::Nanos;
 pub use crate::json::to_ms;
 
-/// A range and how many points fit the picture of it.
+/// A range and the number of points that fit its picture.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct PlotRange {
-    /// What ends after this.
+    /// Start: intervals that end after this time are in the range.
     pub since_ns: i64,
-    /// And not after this.
+    /// End: intervals that end no later than this time are in the range.
     pub until_ns: i64,
     /// Points that fit the picture.
     pub points: usize,
@@ -50,7 +50,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// All of them.
+    /// All rows.
     pub const ALL: Self = Self { offset: 0, limit: usize::MAX };
 
     /// The items of the page.

@@ -124,7 +124,7 @@ impl TimelineEntry {
         &*self.id == id && self.from_ns == from_ns
     }
 
-    /// It is being read, or an answer is made of it: its memory cannot be had now.
+    /// Whether it is being read or used for an answer: its memory cannot be freed now.
     fn is_busy(&self) -> bool {
         match &self.state {
             TimelineState::Reading => true,
@@ -134,8 +134,8 @@ impl TimelineEntry {
     }
 }
 
-/// Timelines in memory. All of them together, those that are being read and those in use among them, are no larger than two may be:
-/// who asks for a further one waits.
+/// Timelines in memory. All timelines together, including those being read and those in use, are no larger than two may be: a caller that
+/// needs another one waits.
 #[derive(Debug)]
 pub struct Timelines {
     traces: Arc<dyn Traces>,
@@ -148,7 +148,7 @@ pub struct Timelines {
 }
 
 impl Timelines {
-    /// Of these traces, with so much memory for each.
+    /// Timelines of these traces, each with at most this much memory.
     pub fn new(traces: Arc<dyn Traces>, bytes: usize) -> Self {
         Self { traces, bytes, entries: Mutex::default(), changed: Condvar::new() }
     }

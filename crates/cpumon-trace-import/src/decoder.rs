@@ -142,11 +142,11 @@ impl RawTrace<'_> {
 
 /// A file of another recorder.
 pub(crate) trait Decoder: Send {
-    /// Reads a part of the file, and adds what it says. Damage ends the file.
+    /// Reads a part of the file, and adds its events to `out`. Damage ends the file.
     fn step(&mut self, out: &mut RawTrace<'_>) -> Result<DecoderStep, ReadError>;
 }
 
-/// Reads so many bytes, or fewer where the file ends; more than `most` are none.
+/// Reads `length` bytes, or fewer where the file ends; `None` if `length` is more than `most`.
 pub(super) fn read_up_to(from: &mut dyn Read, length: u64, most: u64) -> std::io::Result<Option<Vec<u8>>> {
     if length > most {
         return Ok(None);

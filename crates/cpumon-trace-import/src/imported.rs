@@ -127,7 +127,8 @@ const WAITING: Bound = Bound { free: 1 << 17, times: 1, most: 2 << 20 };
 const EVENT_BYTES: u64 = 4;
 /// Events that a decoder gives in one step, mostly: the list grows by this and a quarter, because twice as much would be empty memory.
 const STEP_EVENTS: usize = 1 << 16;
-/// Waiting events are sorted and moved when one in so many is new: a recorder may say after each event that all up to some time is known.
+/// Waiting events are sorted and moved once the new ones exceed a quarter of the sorted ones: a recorder may say after each event that all
+/// up to some time is known.
 const NEW_SHARE: usize = 4;
 
 #[derive(Debug)]

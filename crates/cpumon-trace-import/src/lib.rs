@@ -2,7 +2,7 @@
 //!
 //! # Overview
 //! [`AnyTrace`] opens a trace of any format that is known, by its first bytes, cpumon's own among them. Each foreign format has a decoder,
-//! which gives what its file says with thread ids, out of order; `imported` sorts and numbers that for any of them.
+//! which gives the events of its file with thread ids, out of order; `imported` sorts and numbers these events for any decoder.
 //!
 //! No size in a file is believed before it is checked: memory is bounded by [`cpumon_trace::limits`] and those of `imported`, `numbering` and
 //! the decoders, not by what a file announces.

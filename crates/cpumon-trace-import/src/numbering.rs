@@ -60,7 +60,7 @@ impl Numbering {
         Self { most: THREADS.of(file_bytes / THREAD_BYTES), ..Self::default() }
     }
 
-    /// What an event is with numbers in place of thread ids; `None` if it only names a thread.
+    /// Replaces the thread ids of an event with numbers; `None` if no event results, as for a thread's name or the start of an interrupt.
     pub(super) fn number(&mut self, event: &RawEvent, tasks: &mut Tasks) -> Option<SchedEvent> {
         let at_ns = event.at_ns;
         let kind = match event.kind {

@@ -178,7 +178,7 @@ pub(super) fn leaves(state: u64, states: &[(u64, char)]) -> Leaves {
             't' => Leaves::Asleep(WaitReason::TRACED),
             'I' => Leaves::Asleep(WaitReason::KERNEL),
             'R' => continue,
-            // A second bit says how the thread may be woken, not what it waits for.
+            // A second bit says how the thread may be woken, not why it waits.
             _ if leaves == Leaves::Ready => Leaves::Asleep(WaitReason::OTHER),
             _ => continue,
         };

@@ -1,5 +1,5 @@
-//! A chart: what is to be seen, before it is drawn (`cpumon-export` draws it), and what all charts share: title, points, holes with
-//! reasons, and the text of a chart without data.
+//! A chart before it is drawn (`cpumon-export` draws it), and the parts that all charts share: title, points, holes with reasons, and the
+//! text of a chart without data.
 
 use std::collections::HashMap;
 
@@ -64,13 +64,14 @@ pub enum Stroke {
 pub struct Line {
     /// Name in the legend; may come from another machine.
     pub label: String,
-    /// What it is of: the key of a task, a group as [`ReportRow::id`](crate::report::ReportRow::id) has it, or the column of a CPU mode.
+    /// Identity of the series: the key of a task, a group as in [`ReportRow::id`](crate::report::ReportRow::id), or the column of a CPU
+    /// mode or ledger line; null for all other series.
     pub key: Option<String>,
     /// Colour of the line and of its mark in the legend.
     pub ink: Ink,
     /// How the values are drawn.
     pub stroke: Stroke,
-    /// One value for each point; `None` is no data, or in a point that was measured: the task was not running.
+    /// One value for each point; null: no data, or, in a measured point, the task was not running.
     #[serde(serialize_with = "rounded")]
     pub values: Vec<Option<f64>>,
     /// The highest single interval in each point, where it is known: a faint band above the line.
@@ -83,19 +84,19 @@ pub struct Line {
 pub struct HeatmapRow {
     /// Name at the left; may come from another machine.
     pub name: String,
-    /// What it is of: the key of a task, the name of a group or the id of a host; `None`: all others together.
+    /// Identity of the row: the key of a task, the name of a group or the id of a host; null for the row of all others together.
     pub key: Option<String>,
-    /// Of a task, what is known of its life in the range: `alive`, `born`, `ended`, `born_ended`.
+    /// Life of a task in the range, as far as known: `alive`, `born`, `ended` or `born_ended`; null for rows that are no task.
     pub life: Option<&'static str>,
-    /// Run time in the range, ns; `None` of a host.
+    /// Run time in the range, ns; null for a host.
     pub run_ns: Option<i64>,
     /// Tasks of a host that were running or ready for each of its CPUs, on average.
     pub run_queue_per_cpu: Option<f64>,
     /// Mean of the range.
     pub mean: Option<f64>,
-    /// The highest single interval of the range; `None` where it is not known, as of the others.
+    /// The highest single interval of the range; null where it is not known, as for all others together.
     pub max: Option<f64>,
-    /// The mean of each point; `None` is no data, or in a point that was measured: it was not running.
+    /// The mean of each point; null: no data, or, in a measured point, it was not running.
     #[serde(serialize_with = "rounded")]
     pub values: Vec<Option<f64>>,
     /// The highest single interval in each point, where it is known.
@@ -208,7 +209,7 @@ pub struct Chart {
     pub body: Body,
     /// Ranges without data, in order of time.
     pub holes: Vec<Hole>,
-    /// Ranges in which what is drawn was not there, of a process.
+    /// Ranges in which the process of the chart did not exist; empty for charts of anything else.
     pub absences: Vec<Hole>,
     /// Further lines below the chart, e.g. how many rows are not shown.
     pub notes: Vec<String>,
@@ -219,11 +220,11 @@ pub struct Chart {
 /// Charts of a host over one range.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct HostCharts {
-    /// The range that they show.
+    /// Start of the range that they show.
     pub since_ns: Nanos,
-    /// Its end.
+    /// End of the range.
     pub until_ns: Nanos,
-    /// What there is of the host.
+    /// Range of the host's data; null: none.
     pub kept: Option<Kept>,
     /// CPUs that it has now.
     pub cpus: u32,

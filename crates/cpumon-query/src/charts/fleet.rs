@@ -187,7 +187,7 @@ pub(super) fn fleet(history: &History, query: &ChartQuery) -> Result<Chart, Quer
     })
 }
 
-/// Fills the heatmap of all hosts over a range: the figures of [`fleet::span`], which bounds what is read.
+/// Fills the heatmap of all hosts over a range with the figures of [`fleet::span`]; that function limits the reads.
 pub fn fleet_heatmap(history: &History, query: &SpanQuery, cells: Cells) -> Result<Chart, QueryError> {
     let FleetSpan { times: all, total, hosts } = fleet::span(history, query)?;
     let percent = |ratio: Option<f64>| ratio.map(|ratio| ratio * 100.0);

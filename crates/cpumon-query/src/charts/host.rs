@@ -237,7 +237,7 @@ pub(super) fn run_queue(request: &ChartRequest<'_>) -> Result<Chart, QueryError>
 
 /// Most CPUs that a note names.
 const MAX_NAMED: usize = 8;
-/// Up to so many, each is called a CPU.
+/// Most bars whose names begin with `CPU`; with more, a name is the number alone.
 const MAX_CALLED: usize = 64;
 /// Unknown time below this percentage is not worth a note.
 const LEAST_UNKNOWN: f64 = 0.05;

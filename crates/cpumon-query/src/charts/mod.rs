@@ -74,7 +74,7 @@ pub fn check(history: &History, query: &ChartQuery) -> Result<(), QueryError> {
 /// Whether the receiver has something of the range that is not in its store yet: a moment later the picture is another, and the
 /// command line, which reads the store, draws that one.
 pub fn is_awaited(history: &History, query: &ChartQuery) -> Result<bool, QueryError> {
-    // A range without an end ends with what the store has, so nothing of it is on its way.
+    // A range without an end ends with the store's newest data, so none is on its way.
     let Some(until_ns) = query.until_ns else { return Ok(false) };
     for host in hosts_of(history, query)? {
         if history.is_awaited(host.info.host, until_ns)? {

@@ -109,12 +109,12 @@ impl ChartQuery {
 
 /// Threads are read one by one: their ranges are no longer than this.
 pub const MAX_THREAD_RANGE_NS: i64 = 24 * HOUR_NS;
-/// Intervals are read of no more than this where sums would do.
+/// Longest range over which a query may read intervals where sums would do, ns.
 pub const MAX_FINEST_RANGE_NS: i64 = 48 * HOUR_NS;
 /// Rows of a picture at most: more are too low to be seen.
 pub(super) const MAX_ROWS: usize = 200;
 
-/// Intervals in place of sums are not read of any range.
+/// Refuses to read intervals instead of sums over a range longer than [`MAX_FINEST_RANGE_NS`].
 pub(super) fn check_finest(query: &ChartQuery, range: TimeRange) -> Result<(), QueryError> {
     if query.is_finest && range.length_ns() > MAX_FINEST_RANGE_NS {
         return Err(QueryError::FinestRangeTooLong);
@@ -164,7 +164,7 @@ impl<'a> ChartRequest<'a> {
         Ok(Self { history, host, query, range, available, series, process })
     }
 
-    /// The range in so many points, unless the query has a number.
+    /// The range with `usual` points, unless the query has a number of points.
     pub(super) fn plot(&self, usual: usize) -> PlotRange {
         let TimeRange { since_ns, until_ns } = self.range;
         PlotRange { since_ns, until_ns, points: self.query.points.unwrap_or(usual) }
@@ -218,7 +218,7 @@ impl ChartRequest<'_> {
             return Ok(key);
         }
         let pid: Option<u32> = text.parse().ok();
-        // A sum of the range, and no plot of it: a plot looks up when each process began and ended.
+        // A sum of the range, not a plot: a plot also looks up when each process began and ended.
         let mut processes = history::sum(self.history, self.host, self.range, false)?.interval.processes;
         processes.retain(|row| pid.map_or_else(|| *row.info.name == *text, |pid| row.key.pid == pid));
         let process = cpumon_model::escape(text).to_string();

@@ -1,5 +1,5 @@
-//! [`FleetHost`]: a host of the fleet, with its state, its newest interval and its last minute in short, and what is odd about it: nothing, of a
-//! healthy one. A single interval says too little: the busiest of a thousand hosts is another one each second.
+//! [`FleetHost`]: a host of the fleet, with its state, its newest interval, a summary of its last minute, and its oddities; a healthy host
+//! has none. A single interval says too little: the busiest of a thousand hosts is another one each second.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -67,7 +67,7 @@ impl Glance {
         let mut rows: Vec<&ProcessInterval> =
             interval.processes.iter().filter(|row| row.delta.run_ns > 0).collect();
         if rows.len() > TOP {
-            // A host may have thousands of rows; selecting first leaves 20 of them to sort.
+            // A host may have thousands of rows; selecting first leaves 20 to sort.
             rows.select_nth_unstable_by_key(TOP, |row| Reverse(row.delta.run_ns));
             rows.truncate(TOP);
         }
@@ -111,7 +111,7 @@ pub struct Minute {
     pub unattributed_ratio: Option<f64>,
     /// Number of intervals.
     pub intervals: u32,
-    /// Those that lack data: snapshots or parts of them were lost on the way.
+    /// Intervals that lack data because snapshots or fragments were lost on the way.
     pub incomplete: u32,
 }
 
@@ -146,7 +146,7 @@ impl MinutePart {
 pub(super) struct Parts(VecDeque<MinutePart>);
 
 impl Parts {
-    /// Adds the newest interval; what is older than a minute leaves.
+    /// Adds the newest interval and removes those beyond the last minute.
     pub(super) fn push(&mut self, interval: &Interval) {
         self.0.push_back(MinutePart::of(interval));
         let mut length_ns: u64 = self.0.iter().map(|part| part.length_ns).sum();
@@ -287,7 +287,8 @@ named! {
 }
 
 impl FleetHost {
-    /// What is odd about it, the heaviest first. Of a host that does not report, only that: what its last minute lacked is long past.
+    /// Oddities of the host, the heaviest first. A host that does not report has this single oddity: the losses of its last minute are long
+    /// past.
     pub fn oddities(&self) -> Vec<Oddity> {
         match self.state {
             HostState::Silent => return vec![Oddity::Silent],
@@ -314,7 +315,7 @@ impl FleetHost {
         is_foreign && self.status.clock_offset_ns().unsigned_abs() > limit_ns.unsigned_abs()
     }
 
-    /// The names of what is odd, joined by commas; empty if nothing is.
+    /// Names of the oddities, joined by commas; empty for a healthy host.
     pub fn health(&self) -> String {
         self.oddities().iter().map(|oddity| oddity.name()).collect::<Vec<_>>().join(", ")
     }

@@ -30,7 +30,7 @@ pub use span::{FleetSpan, SpanHost, SpanOrder, SpanQuery, span};
 pub struct Fleet {
     /// The receiver's clock.
     pub now_ns: i64,
-    /// All that match, in order; the page of the query is a part of them.
+    /// All matching hosts, in order; the page of the query is a part of this list.
     pub hosts: Vec<FleetHost>,
 }
 
@@ -43,7 +43,7 @@ pub struct TopProcess<'f> {
     pub busy: &'f Busy,
 }
 
-/// What is known of a host.
+/// Newest interval and last minute of a host.
 #[derive(Debug, Default)]
 struct BoardEntry {
     parts: Parts,
@@ -55,8 +55,7 @@ struct BoardEntry {
 pub struct FleetBoard(Mutex<HashMap<HostId, BoardEntry>>);
 
 impl FleetBoard {
-    /// The hosts that match a query, in its order, all pages of them. `stored`: the hosts of the store, of which those that did not
-    /// report are listed too.
+    /// The hosts that match a query, in its order, on all pages. `stored`: the hosts of the store, listed even if they did not report.
     pub fn hosts(&self, live: &dyn Live, stored: &[HostRecord], query: &FleetQuery) -> Fleet {
         let now_ns = now_ns();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -132,7 +131,7 @@ impl BoardEntry {
 }
 
 impl FleetHost {
-    /// Shows an interval of the past in place of the newest one.
+    /// Shows an interval of the past instead of the newest one.
     fn show(&mut self, shown: &Shown) {
         let interval = &shown.interval;
         let mut parts = Parts::default();

@@ -172,8 +172,8 @@ fn busy_of(span: &Segment<'_>) -> Option<f64> {
     }
 }
 
-/// The highest share of a single interval: of sums, what tasks and interrupts had in it. The kernel counts run time in steps of a tick,
-/// so one interval may have more of it than its CPUs had time; and time that no task has is in the mean only.
+/// The highest share of a single interval; for sums, the highest share of tasks and interrupts. The kernel counts run time in steps of a
+/// tick, so the run time of one interval may exceed the time of its CPUs. Time that no task has is in the mean only.
 fn highest_of(max_busy_ppm: Option<i64>, mean: f64) -> f64 {
     max_busy_ppm.map_or(mean, |ppm| (ppm as f64 / 1e6).min(1.0).max(mean))
 }
@@ -200,7 +200,7 @@ fn read(history: &History, status: &HostStatus, grid: PlotRange) -> Result<Read,
     Ok(Read { host: building.finish(status.clone()), times, resolution: plan.resolution })
 }
 
-/// Hosts of which a range is read: the stored ones, whether they report now or not.
+/// The hosts to read: all stored hosts that match the search, whether they report now or not.
 fn wanted(history: &History, search: &str) -> Result<Vec<HostStatus>, QueryError> {
     let matches =
         |host: &HostStatus| has_words(search, &[&*host.info.hostname, &*host.info.host.to_string()]);
@@ -222,7 +222,8 @@ fn sort(hosts: &mut [SpanHost], query: &SpanQuery) {
     });
 }
 
-/// Reads all hosts over a range. What is read is bounded, whatever the range: of many hosts or long ranges, hours.
+/// Reads all hosts over a range: about `MAX_READ` intervals or sums. More hosts or a longer range are read from coarser sums, at the
+/// coarsest hours.
 pub fn span(history: &History, query: &SpanQuery) -> Result<FleetSpan, QueryError> {
     let hosts = wanted(history, &query.search)?;
     let grid = grid(query.range, hosts.len());
@@ -253,7 +254,8 @@ mod tests {
 
     use super::*;
 
-    /// Two hours of intervals of 10 s: half the time is idle, a tenth is of tasks, in one interval 1.2 of it.
+    /// Two hours of intervals of 10 s: CPUs are idle half the time and tasks take a tenth; in one interval tasks take 1.2 times the
+    /// capacity.
     fn store(path: &std::path::Path) {
         const CAPACITY_NS: i64 = 20 * SECOND_NS;
         let options = StoreOptions { max_age: None, ..StoreOptions::default() };

@@ -45,7 +45,7 @@ impl BucketTimes {
 /// One column over time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SeriesColumn {
-    /// What came together in each point; divided by `covered_ns` it is the mean rate.
+    /// Sum in each point; divided by `covered_ns` it is the mean rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sum: Option<Vec<Option<i64>>>,
     /// The lowest rate of a single interval, ns per second.
@@ -56,10 +56,10 @@ pub struct SeriesColumn {
     pub max: Option<Vec<Option<i64>>>,
 }
 
-/// What is kept of a host.
+/// Stored data of a host, and its configured interval.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Kept {
-    /// Its ends.
+    /// Ends of the first and the last interval.
     #[serde(flatten)]
     pub available: Available,
     /// Configured interval of the host, ns: the next one ends this long after `last_ns`. 0: not known.
@@ -69,11 +69,11 @@ pub struct Kept {
 /// A host over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HostSeries {
-    /// The range that was asked for.
+    /// Start of the range that was asked for.
     pub since_ns: Nanos,
-    /// Its end.
+    /// End of the range.
     pub until_ns: Nanos,
-    /// What there is.
+    /// Range of the host's data; null: none.
     pub kept: Option<Kept>,
     /// The host runs Windows: its softirq is time in deferred procedure calls, its irq that in interrupt service routines.
     pub is_windows: bool,
@@ -84,8 +84,8 @@ pub struct HostSeries {
     /// by `covered_ns` it is their mean number (and of its highest 1e9 is one task). Sums made before store schema 6 do not keep it.
     #[schema(value_type = HashMap<String, SeriesColumn>)]
     pub columns: Named<SeriesColumn>,
-    /// Holes, at most 1000, and the points without data that none of them explains: `no data`, `before the first data`, or `after the last
-    /// data`, where the newest interval ended.
+    /// Holes, at most 1000, and points without data that no hole explains; these have the reason `no data`, `before the first data`, or
+    /// `after the last data`, where the newest interval ended.
     pub gaps: Vec<Gap>,
 }
 
@@ -126,25 +126,25 @@ pub struct TaskLine {
     /// percentiles of the run delay are those of all delays in the point, the longest run delay is the highest.
     #[schema(value_type = HashMap<String, Vec<Option<i64>>>)]
     pub columns: Named<Values>,
-    /// The highest run time of a single interval in each point, ns per second. Of a name: of all its processes together; where
-    /// sums were read, at least that of one of them and their mean.
+    /// The highest run time of a single interval in each point, ns per second. For a name, all its processes together; where sums were
+    /// read, a lower bound: the highest of any one process, and at least the mean of all together.
     pub max_run_ns_per_s: Vec<Option<i64>>,
 }
 
 /// Chosen tasks over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Lines {
-    /// The range that was asked for.
+    /// Start of the range that was asked for.
     pub since_ns: Nanos,
-    /// Its end.
+    /// End of the range.
     pub until_ns: Nanos,
     /// The points.
     #[serde(flatten)]
     pub times: BucketTimes,
     /// In the order they were asked for.
     pub lines: Vec<TaskLine>,
-    /// Holes, at most 1000, and the points without data that none of them explains: `no data`, `before the first data`, or `after the last
-    /// data`, where the newest interval ended.
+    /// Holes, at most 1000, and points without data that no hole explains; these have the reason `no data`, `before the first data`, or
+    /// `after the last data`, where the newest interval ended.
     pub gaps: Vec<Gap>,
 }
 
@@ -173,21 +173,21 @@ pub struct MatrixRow {
     pub first_ns: Nanos,
     /// End of the last one.
     pub last_ns: Nanos,
-    /// What is known of its life in the range: `alive`, `born`, `ended`, `born_ended`.
+    /// Life in the range, as far as known: `alive`, `born`, `ended` or `born_ended`.
     pub life: &'static str,
     /// Run time a point: 0 if it was idle or not there, null where nothing was measured.
     pub values: Vec<Option<i64>>,
-    /// Its highest single interval in each point, ns per second. Of several processes over sums: the highest of any of them, but not
-    /// less than the mean of all.
+    /// The highest run time of a single interval in each point, ns per second. For several processes read from sums: the highest of any one
+    /// process, and at least the mean of all together.
     pub max: Vec<Option<i64>>,
 }
 
 /// Tasks over time, as `sort` says.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Matrix {
-    /// The range that was asked for.
+    /// Start of the range that was asked for.
     pub since_ns: Nanos,
-    /// Its end.
+    /// End of the range.
     pub until_ns: Nanos,
     /// The points.
     #[serde(flatten)]
@@ -198,8 +198,8 @@ pub struct Matrix {
     pub rows: Vec<MatrixRow>,
     /// All others together, run time a point.
     pub other: Vec<Option<i64>>,
-    /// Holes, at most 1000, and the points without data that none of them explains: `no data`, `before the first data`, or `after the last
-    /// data`, where the newest interval ended.
+    /// Holes, at most 1000, and points without data that no hole explains; these have the reason `no data`, `before the first data`, or
+    /// `after the last data`, where the newest interval ended.
     pub gaps: Vec<Gap>,
 }
 

@@ -160,7 +160,7 @@ impl Buckets {
         }
     }
 
-    /// Start of each point, and how much of it was measured.
+    /// Start and measured time of each point.
     pub(crate) fn times(&self) -> BucketTimes {
         BucketTimes {
             resolution: self.resolution,
@@ -225,7 +225,7 @@ pub(super) struct Presence {
 }
 
 impl Presence {
-    /// Takes a task's row of an interval. Sums have neither begin nor end: of them it only notes the row.
+    /// Takes a task's row of an interval. A sum has neither begin nor end of a task, so its row is only noted.
     pub(super) fn see(&mut self, buckets: &Buckets, task: TaskKey, span: &Segment<'_>, life: Life) {
         let time = span.time();
         // A v1 device has no start times; it sends a row, if only of zeros, for as long as the task is there.

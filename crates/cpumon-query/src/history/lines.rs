@@ -19,7 +19,7 @@ use crate::time::PlotRange;
 /// Fields of the scheduler's events: they are read only where a column needs them.
 const OF_EVENTS: Fields = Fields::SCHED.union(Fields::WAITS).union(Fields::HISTOGRAMS);
 
-/// The narrowest filter that lets pass what is wanted.
+/// The narrowest filter that passes all selections.
 fn filter_of(selections: &[Selection]) -> ProcessFilter {
     match selections {
         [Selection::Process(key)] => ProcessFilter::Key(*key),
@@ -36,8 +36,8 @@ fn filter_of(selections: &[Selection]) -> ProcessFilter {
     }
 }
 
-/// Selected tasks over time. Threads are read from intervals, whatever the range: there are no sums of them. `wanted`: names of columns;
-/// none: all.
+/// Selected tasks over time. Threads are read from intervals, whatever the range: their sums are hours alone, too long for a picture.
+/// `wanted`: names of columns; none: all.
 pub fn lines(
     history: &History,
     host: &HostStatus,

@@ -50,7 +50,7 @@ fn build(
         })?;
         Ok((plot, tally))
     };
-    // Sums are read in a moment, and one of them may lie on an edge.
+    // Sums are read in a moment, and a sum may lie across the edge of a part.
     let parts = if empty.plan.resolution.is_none() { history.parts(empty.time()) } else { 1 };
     let made = history.in_parts(empty.time(), parts, read)?;
     let whole = made.into_iter().reduce(|(mut plot, mut tally), later| {

@@ -40,7 +40,7 @@ pub use task_line::{Selection, parse_thread_selection};
 
 const MAX_GAPS: usize = 1000;
 
-/// A range is read in parts of at least this: below, one more thread costs what it saves.
+/// Shortest part of a range that is read in parts: below it, another thread costs as much as it saves.
 const SHORTEST_PART_NS: i64 = 120_000_000_000;
 
 /// CPUs that this process may use. Asked once: the answer takes system calls.
@@ -72,7 +72,7 @@ impl History {
         Ok(Self { reader: pool.take()?, live: Some(live), pool, cancelled, parts: None })
     }
 
-    /// Reads ranges in so many parts at the same time, instead of as many as pay.
+    /// Reads ranges in `parts` parts at the same time, instead of as many as pay.
     #[must_use]
     pub fn with_parts(mut self, parts: usize) -> Self {
         self.parts = Some(parts);
@@ -171,13 +171,13 @@ impl History {
         let length_ns = until_ns.saturating_sub(since_ns);
         let points = i64::try_from(points).unwrap_or(i64::MAX).max(1);
         let width_ns = (length_ns.saturating_add(points - 1) / points).max(1);
-        // Intervals are split by time, so points may have any width; those of sums must be multiples of them.
+        // Intervals are split by time, so points may have any width; with sums, a width must be a multiple of their length.
         let (since_ns, until_ns) = plan.map_or((since_ns, until_ns), |plan| (plan.since_ns, plan.until_ns));
         self.over_intervals(host, Plan { since_ns, until_ns, resolution: None, width_ns }, range)
     }
 
-    /// The same walk over intervals in place of sums, up to the end of the interval that the range ends in: what is split by
-    /// time counts with the part of it that lies in the range.
+    /// The same walk over intervals instead of sums, up to the end of the interval that the range ends in. Values split by time count with
+    /// the part within the range.
     pub(crate) fn over_intervals(
         &self,
         host: HostId,
@@ -346,7 +346,7 @@ impl History {
 pub(crate) struct HistorySegments<'h> {
     history: &'h History,
     stored: Option<SegmentReader<'h>>,
-    /// Without a store: the intervals in memory that come next, and the one at hand.
+    /// Without a store: the next intervals in memory, and the current one.
     recent: vec::IntoIter<Shown>,
     shown: Option<Shown>,
 }

@@ -136,7 +136,7 @@ pub(super) fn explain(times: &BucketTimes, gaps: &mut Vec<Gap>, available: Optio
 /// An interval belongs to the sum in which it ends, so a sum without a hole may have one interval less: longer ones are only read in
 /// vain.
 const USUAL_INTERVAL_NS: i64 = 1_500_000_000;
-/// Most sums whose intervals are read; of minutes an hour of them.
+/// Most sums whose intervals are read: with minutes, an hour.
 const MOST_SUMS: usize = 60;
 
 /// Sums that measured less than all of their time.

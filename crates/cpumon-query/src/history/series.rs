@@ -61,7 +61,7 @@ fn busy_ns(interval: &Interval) -> Option<f64> {
     (ledger.capacity_ns > 0).then(|| ledger.capacity_ns.saturating_sub(idle_ns) as f64)
 }
 
-/// Counts of which the highest in a point is given.
+/// Counts given as the highest value of each point.
 const COUNTS: [ColumnId; 2] = [ColumnId::ThreadCount, ColumnId::ProcessCount];
 
 /// Sums of a series while its spans are read.
@@ -218,7 +218,7 @@ mod tests {
         drop(writer);
         let history = History::of_store(&path).unwrap();
         let host = HostStatus { info, ..HostStatus::default() };
-        // From 4.25 s to 9.75 s in points of a quarter, and past the end of what is stored.
+        // From 4.25 s to 9.75 s in points of a quarter of a second, past the end of the stored data, and all data.
         for (since, until, covered) in [(4_250, 9_750, 5_500), (18_500, 30_000, 1_500), (0, 20_000, 20_000)] {
             let at = |ms: i64| BEGIN_NS + ms * 1_000_000;
             let points = usize::try_from((until - since) / 250).unwrap();

@@ -60,7 +60,7 @@ impl IntervalSum {
         merged
     }
 
-    /// Whether `next` goes on where the sum ends: the same boot and source, no restart.
+    /// Whether `next` continues the sum: the same boot and source, no restart.
     pub fn continues(&self, next: &Interval) -> bool {
         next.boot == self.total.boot
             && next.source == self.total.source
@@ -123,7 +123,7 @@ impl IntervalSum {
         }
     }
 
-    /// A group is its path: one that was removed and made again goes on.
+    /// A group is its path: a group that was removed and made again continues its row.
     fn add_cgroups(&mut self, next: &Interval) {
         self.total.cgroups_left_out = self.total.cgroups_left_out.max(next.cgroups_left_out);
         for row in &next.cgroups {
@@ -304,7 +304,7 @@ pub fn cpus(history: &History, host: &HostStatus, range: TimeRange) -> Result<Cp
         let interval = segment.interval;
         gaps.see(interval);
         intervals += 1;
-        // An interval at the edge counts only by what of it lies within the range.
+        // An interval at the edge counts only with its share within the range.
         let share: f64 = shares.iter().map(|share| share.part).sum();
         for cpu in &interval.cpus {
             let sum = each.entry(cpu.cpu).or_default();

@@ -75,7 +75,7 @@ impl LineSums {
         }
     }
 
-    /// Idle is zero: every point that was measured has a value for what is measured at all.
+    /// Idle is zero: in every measured point, every column that the interval measures has a value.
     fn touch(&mut self, at: &LineSpan<'_>, is_thread: bool) {
         let (process, thread) = (ProcessInterval::default(), ThreadInterval::default());
         let row = if is_thread { TaskRow::Thread(&thread) } else { TaskRow::Process(&process) };

@@ -1,4 +1,4 @@
-//! [`Report`] and its rows: what the API gives, and what it is read back from.
+//! [`Report`] and its rows, as the API writes them and clients read them back.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ use crate::time::TimeRange;
 pub struct Peak {
     /// Run time, ns per second.
     pub ns_per_s: i64,
-    /// End of the interval; of a whole minute or hour where no interval of it is stored any more.
+    /// End of the interval; end of a whole minute or hour if its intervals are no longer stored.
     #[serde(with = "cpumon_model::nanos")]
     #[schema(value_type = Nanos)]
     pub end_ns: i64,
@@ -46,7 +46,7 @@ named! {
 }
 
 impl RowKind {
-    /// One group, and not what is left over.
+    /// Whether the row is one group, not a remainder.
     pub fn is_group(self) -> bool {
         matches!(self, Self::Group | Self::Short)
     }
@@ -72,7 +72,7 @@ pub struct Before {
 pub struct ReportRow {
     /// Name of its host; hostile. Null: of several hosts.
     pub host: Option<Box<str>>,
-    /// What it is.
+    /// Kind of the row.
     pub kind: RowKind,
     /// The group; hostile.
     pub name: Box<str>,
@@ -86,9 +86,9 @@ pub struct ReportRow {
     pub process_start_ns: Option<Nanos>,
     /// Run time.
     pub run_ns: Option<i64>,
-    /// Of it in user mode.
+    /// Run time in user mode.
     pub user_ns: Option<i64>,
-    /// Of it in kernel mode.
+    /// Run time in kernel mode.
     pub system_ns: Option<i64>,
     /// Run time in percent of one CPU.
     pub cpu_pct: Option<f64>,
@@ -110,19 +110,19 @@ pub struct ReportRow {
     pub involuntary_switches: Option<i64>,
     /// Page faults that needed no disk.
     pub minor_faults: Option<i64>,
-    /// Page faults that needed one.
+    /// Page faults that needed the disk.
     pub major_faults: Option<i64>,
     /// The longest wait, summed over threads; empty: none, or not known over the whole range.
     pub waits: Waits,
     /// Start of the first interval in which it was active.
     pub first_ns: Option<Nanos>,
-    /// End of the last one.
+    /// End of the last interval in which it was active.
     pub last_ns: Option<Nanos>,
     /// Measured time of its host; null: of several hosts.
     pub duration_ns: Option<u64>,
     /// CPU limits of its control groups, where rows are made of those.
     pub limits: Option<GroupLimits>,
-    /// What it is compared with.
+    /// Figures of the range that the report is compared with; null: nothing is compared.
     pub before: Option<Before>,
     /// By how much the utilization changed, percent of one CPU.
     pub change_cpu_pct: Option<f64>,
@@ -192,7 +192,7 @@ impl Figures {
         }
     }
 
-    /// A row without what is not added up. `used_ns`: run time of all threads of all hosts of the report.
+    /// A row with the figures that add up; the other fields are empty. `used_ns`: run time of all threads of all hosts of the report.
     pub(super) fn row(&self, kind: RowKind, name: Box<str>, used_ns: i64, before: Option<Self>) -> ReportRow {
         let (delta, run_ns, cpu_pct) = (&self.delta, self.run_ns(), self.cpu_pct());
         let run_delay_ns = self.known(Fields::RUN_DELAY, delta.run_delay_ns);

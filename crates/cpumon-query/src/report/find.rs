@@ -20,15 +20,15 @@ use crate::time::{Page, PlotRange, TimeRange};
 pub struct Found {
     /// Name of its host; hostile.
     pub host: Box<str>,
-    /// What it is.
+    /// Kind of the result.
     pub kind: FoundKind,
     /// What was found; hostile.
     pub name: Box<str>,
     /// Start of the first interval in which it was active.
     pub first_ns: Option<Nanos>,
-    /// End of the last one.
+    /// End of the last interval in which it was active.
     pub last_ns: Option<Nanos>,
-    /// Processes of which the names are stored; a process that calls exec counts under each of its names.
+    /// Processes with a stored name; a process that calls exec counts under each of its names.
     pub processes: u64,
     /// Run time, of all that is stored of the host.
     pub run_ns: i64,
@@ -69,7 +69,7 @@ pub(crate) fn find(
 }
 
 fn of_host(history: &History, host: &HostStatus, search: &TextSearch) -> Result<Vec<Found>, QueryError> {
-    // All that is stored, sums of which the intervals are gone included.
+    // All stored data, including sums whose intervals are gone.
     let all = PlotRange { since_ns: i64::MIN, until_ns: i64::MAX, points: 1 };
     let plan = history.plan(host.info.host, all)?;
     if plan.since_ns == i64::MIN {

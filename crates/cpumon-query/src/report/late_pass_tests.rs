@@ -20,14 +20,14 @@ const CPUS: u32 = 2;
 const THREADS: u32 = 20;
 /// Time between two passes.
 const LENGTH: u64 = 10 * SECOND;
-/// Three hours: a report reads most of it from sums.
+/// Three hours: a report reads most of this range from sums.
 const COUNT: u64 = 1080;
 
 fn moment(ns: u64) -> Moment {
     Moment { mono_ns: ns, boot_ns: ns, wall_ns: BEGIN_NS + i64::try_from(ns).unwrap() }
 }
 
-/// All CPUs are busy with these threads, each of them a process of one container.
+/// All CPUs are busy with these threads. Each thread is a process of its own; all are in one container.
 fn snapshot(number: u64, info: &Arc<ProcessInfo>) -> Snapshot {
     let begin_ns = number * LENGTH;
     let pass_ns = if number % 100 == 50 { LENGTH - SECOND / 10 } else { SECOND / 50 };

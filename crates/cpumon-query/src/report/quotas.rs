@@ -18,7 +18,7 @@ pub(super) struct HostLimits {
     is_complete: bool,
 }
 
-/// Whether rows of this kind are control groups, or made of them.
+/// Whether rows of this kind are control groups, or made from control groups.
 pub(super) fn has_limits(by: ReportBy) -> bool {
     matches!(by, ReportBy::Cgroup | ReportBy::Container | ReportBy::Service)
 }

@@ -16,7 +16,7 @@ use crate::spans::{Cut, Plan, Span, cut, cut_threads};
 use crate::tally::{GroupId, Grouping};
 use crate::time::{PlotRange, TimeRange};
 
-/// Threads are read interval by interval over at most a day, and two hours at the ends of what is read from sums.
+/// Longest time of threads that is read interval by interval: a day, and an hour at each end of a range read from sums.
 const THREAD_INTERVALS_NS: i64 = 26 * 3_600_000_000_000;
 /// Approximate number of points of a sparkline.
 const POINTS: usize = 24;
@@ -105,7 +105,7 @@ fn check_length(history: &History, host: &HostStatus, cut: &Cut) -> Result<(), Q
     if cut.intervals_ns(known) > THREAD_INTERVALS_NS { Err(QueryError::ThreadRangeTooLong) } else { Ok(()) }
 }
 
-/// The points over time: sums are not split, so a point is as long as some of them.
+/// The points over time: sums are not split, so each point spans whole sums.
 pub(super) fn points(cut: &Cut, points: usize) -> Buckets {
     let TimeRange { since_ns, until_ns } = cut.range;
     let resolution = cut.coarsest();
@@ -157,7 +157,7 @@ impl<'a> Zoom<'a> {
         }
     }
 
-    /// What is known of a group from `times`, and from finer data where it is needed.
+    /// First time, last time and peak of a group, from `times` and, where needed, from finer data.
     pub(super) fn of(&mut self, id: &GroupId, times: &GroupTimes) -> Result<Zoomed, QueryError> {
         let ends = self.ends(id, times)?;
         Ok(Zoomed { peak: self.peak(id, times)?, ..ends })
@@ -172,7 +172,7 @@ impl<'a> Zoom<'a> {
         })
     }
 
-    /// What a sum is made of, for one group; `None` if nothing finer is left of it.
+    /// Finer data of one group within a sum; `None` if none is stored, or if the limit of reads is used up.
     fn finer(&mut self, id: &GroupId, mark: SpanMark) -> Result<Option<GroupTimes>, QueryError> {
         let Some(resolution) = mark.resolution else { return Ok(None) };
         if !self.parts.contains_key(&mark.range) {
@@ -206,7 +206,7 @@ impl<'a> Zoom<'a> {
 
     fn peak(&mut self, id: &GroupId, times: &GroupTimes) -> Result<Option<Peak>, QueryError> {
         let (mut peak, mut open) = (times.peak, times.candidates.clone());
-        // The highest that a sum allows of which nothing finer is left.
+        // Highest upper bound of the sums without finer data.
         let mut unread = i64::MIN;
         loop {
             let known = peak.map_or(i64::MIN, |peak| peak.ns_per_s);

@@ -73,7 +73,7 @@ fn weight(one: &HostTally, at: usize, sort: ReportSort) -> i64 {
         ReportSort::Switches => {
             group.sums.delta.voluntary_switches.saturating_add(group.sums.delta.involuntary_switches)
         }
-        // Of what is read from sums, bounds: the rows that are shown are put in order by `settle`.
+        // Sums give only bounds: `settle` orders the rows that are shown.
         ReportSort::Peak => {
             let known = group.sums.times.peak.map_or(-1, |peak| peak.ns_per_s);
             group.sums.times.candidates.iter().map(|one| one.upper).fold(known, i64::max)
@@ -233,7 +233,7 @@ pub(super) fn before(
     Ok(before)
 }
 
-/// Puts lines of so many points in place of the small ones; `shown` are the groups of the rows there are.
+/// Replaces the small lines with lines of `count` points; `shown` are the groups of the report's rows.
 pub(super) fn fill(
     report: &mut Report,
     history: &History,

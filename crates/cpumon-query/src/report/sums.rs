@@ -234,7 +234,7 @@ impl AddAssign for GroupSums {
     }
 }
 
-/// A span of time, and what was read of it.
+/// A span of time, and the resolution of its data.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct SpanMark {
     pub(super) range: TimeRange,
@@ -252,7 +252,7 @@ pub(super) struct Candidate {
     pub(super) lower: i64,
 }
 
-/// What is known of when a group was there and ran most.
+/// When a group was there and ran most, as far as known.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GroupTimes {
     pub(super) first: Option<SpanMark>,

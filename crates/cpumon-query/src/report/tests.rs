@@ -1,4 +1,4 @@
-//! Reports of a store of 26 hours, most of it compacted into sums, against what its intervals add up to.
+//! Reports of a store of 26 hours, mostly compacted into sums, against sums made from its intervals.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use crate::{Answers, GroupBy};
 const SECOND: i64 = 1_000_000_000;
 /// An hour begins 100 s later.
 const BEGIN: i64 = 1_800_000_000 * SECOND - 100 * SECOND;
-/// Length of an interval: neither a minute nor an hour is a multiple of it.
+/// Length of an interval: a divisor of neither a minute nor an hour.
 const LENGTH: i64 = 37 * SECOND;
 const COUNT: i64 = 2530;
 
@@ -92,7 +92,7 @@ fn interval(at: i64, infos: &[Arc<ProcessInfo>]) -> Interval {
         process: row.key,
         comm: "worker".into(),
         life: row.life,
-        // A part of it ran in threads that ended and have no row.
+        // The rest, up to 2 ns, ran in threads that ended and have no row.
         delta: Delta { run_ns: row.delta.run_ns - row.delta.run_ns % 3, ..row.delta },
         sched: row.sched,
         ..ThreadInterval::default()
@@ -172,7 +172,7 @@ struct Expected {
     run_delay_ns: i64,
     switches: i64,
     blocked_ns: i64,
-    /// Of it in the system call 202.
+    /// Blocked time in system call 202.
     futex_ns: u64,
     first_ns: Option<i64>,
     last_ns: Option<i64>,

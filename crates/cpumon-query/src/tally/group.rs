@@ -99,7 +99,7 @@ pub(crate) struct RowPart<'a> {
 }
 
 impl<'a> RowPart<'a> {
-    /// `sum`: what is known of the row beside it, if it is a sum's.
+    /// `sum`: further figures of the row, if it belongs to a sum.
     fn new(interval: &Interval, row: TaskRow<'a>, sum: Option<&SumRow>) -> Self {
         let (key, life, delta, sched, flags) = match row {
             TaskRow::Process(row) => (TaskKey::Process(row.key), row.life, &row.delta, &row.sched, row.flags),
@@ -182,7 +182,7 @@ impl<'a> SpanThreadRow<'a> {
         span.threads.get(self.at).map_or_else(by_key, |sum| sum.process)
     }
 
-    /// Its group. Threads that began and ended within one interval are together, by name: sums do not have each of them.
+    /// Its group. Threads that began and ended within one interval form one group for each name: sums do not keep each such thread.
     pub(crate) fn group<'n>(&self, name: &'n str) -> GroupOf<'n> {
         if self.row.life == Life::BornEnded {
             return GroupOf::named(GroupKind::Short, name);
@@ -413,7 +413,7 @@ mod tests {
             let found: Vec<_> = found.iter().map(|(kind, name)| (*kind, &**name)).collect();
             assert_eq!(found, expected, "{cgroup}");
         }
-        // Of a host that sends no paths, only what it calls the unit is known.
+        // A host that sends no paths: only its name for the unit is known.
         let info = ProcessInfo { container: "ssh.service".into(), ..ProcessInfo::default() };
         let mut found = Vec::new();
         TextSearch::new("ssh").each(&info, SourceKind::Bpf, &mut |of| found.push(of.kind));

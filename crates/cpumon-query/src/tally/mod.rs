@@ -25,7 +25,7 @@ pub(crate) const MAX_GROUPS: usize = 50_000;
 const MAX_INFOS: usize = 1 << 16;
 
 pub(crate) trait Sums: Clone {
-    /// What is needed of a span to add its rows.
+    /// The part of a span needed to add its rows.
     type Span<'s>;
 
     fn add(&mut self, span: &Self::Span<'_>, part: &RowPart<'_>);
@@ -89,7 +89,7 @@ pub(crate) struct Group<S> {
     pub(crate) name: Box<str>,
     pub(crate) task: Option<(BootId, TaskKey)>,
     pub(crate) process: Option<ProcessKey>,
-    /// Its place among those with rows in the span at hand.
+    /// Its place in `Tally::open`, if it has rows in the current span.
     open_at: Option<u32>,
     pub(crate) sums: S,
 }
@@ -123,7 +123,7 @@ pub(crate) struct Tally<S> {
     is_closed: bool,
     /// Groups that were met when there were too many already, an upper bound: they are in that of all others.
     pub(crate) folded: u64,
-    /// Groups with rows in the span at hand, and what these come to.
+    /// Groups with rows in the current span, and the sums of these rows.
     open: Vec<(usize, Now)>,
 }
 
@@ -194,7 +194,7 @@ impl<S: Sums> Tally<S> {
         at
     }
 
-    /// Adds a row to a group. What is in no group counts nowhere here.
+    /// Adds a row to a group. A row without a group is not counted.
     pub(crate) fn add_row(&mut self, of: GroupOf<'_>, span: &S::Span<'_>, part: &RowPart<'_>) {
         if let Some(at) = self.place(of) {
             self.add_to(at, span, part);

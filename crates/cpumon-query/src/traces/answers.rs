@@ -10,20 +10,20 @@ use utoipa::ToSchema;
 use crate::json::Nanos;
 use crate::time::Page;
 
-/// What a trace is, and what the receiver has of it in memory.
+/// Facts about a trace, and the part that the receiver has in memory.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct TraceHead {
     /// Name of the machine. Hostile.
     host: Box<str>,
-    /// When it began; null: the file does not say.
+    /// When the trace began; null: the file does not say.
     began_ns: Option<Nanos>,
     /// Length of the trace.
     length_ns: u64,
-    /// The part in memory begins here.
+    /// Start of the part in memory.
     from_ns: u64,
-    /// And ends here.
+    /// End of the part in memory.
     until_ns: u64,
-    /// It ends before the trace, because the memory for it was used up: `part` gives what follows.
+    /// Whether the part ends before the trace because its memory was used up; `part` gives the rest.
     is_cut: bool,
     /// Events of the whole trace.
     events: u64,
@@ -44,19 +44,19 @@ pub struct TraceHead {
 /// Times of CPUs: capacity = idle + run + irq + softirq + unknown.
 #[derive(Copy, Clone, Debug, Default, Serialize, ToSchema)]
 pub struct TraceLedger {
-    /// Number of the CPU; null: of several.
+    /// Number of the CPU; null: several CPUs together.
     cpu: Option<u16>,
-    /// All times.
+    /// Sum of all times.
     capacity_ns: u64,
-    /// With a thread.
+    /// Time with a thread.
     run_ns: u64,
-    /// Without.
+    /// Time without a thread.
     idle_ns: u64,
-    /// In hard interrupts.
+    /// Time in hard interrupts.
     irq_ns: u64,
-    /// In soft interrupts.
+    /// Time in soft interrupts.
     softirq_ns: u64,
-    /// No event says.
+    /// Time that no event explains.
     unknown_ns: u64,
     /// Switches from a thread that was not switched to: events are missing.
     holes: u64,
@@ -67,10 +67,10 @@ pub struct TraceLedger {
 /// A thread in a window.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct TraceThreadRow {
-    /// Who.
+    /// The thread.
     #[serde(flatten)]
     who: TraceThread,
-    /// What it did.
+    /// Its totals in the window.
     #[serde(flatten)]
     totals: ThreadTotals,
 }
@@ -80,14 +80,14 @@ pub struct TraceThreadRow {
 pub struct TraceThreads {
     /// Threads that match, before `offset` and `limit`.
     total: usize,
-    /// Those of the page.
+    /// Threads of the page.
     rows: Vec<TraceThreadRow>,
 }
 
 /// One thread in a window, in detail.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct TraceThreadPage {
-    /// Who, and what it did.
+    /// The thread and its totals.
     row: TraceThreadRow,
     /// Blocked time by reason, the most first.
     blocked: Vec<TraceReason>,
@@ -98,27 +98,27 @@ pub struct TraceThreadPage {
 /// What an area adds up to.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct TraceSums {
-    /// Its part in memory begins here.
+    /// Start of the area's part in memory.
     from_ns: u64,
-    /// And ends here.
+    /// End of the area's part in memory.
     until_ns: u64,
-    /// Each CPU.
+    /// Ledger of each CPU.
     cpus: Vec<TraceLedger>,
-    /// All of these together.
+    /// Sum over these CPUs.
     all: TraceLedger,
-    /// Threads that count.
+    /// Number of threads in the area.
     threads: usize,
-    /// All of them together.
+    /// Sum over these threads.
     totals: ThreadTotals,
     /// Blocked time by reason, the most first.
     blocked: Vec<TraceReason>,
-    /// Who ran while they waited.
+    /// Threads that ran while these waited.
     culprits: TraceBehind,
-    /// Of all CPUs.
+    /// Idle CPUs while threads waited behind others, over all CPUs.
     idle_while_overloaded: Overload,
 }
 
-/// Who delayed whom, by program.
+/// Pairs of programs: one waited while the other ran.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct TraceDelays {
     /// Pairs, before `offset` and `limit`.

@@ -1,5 +1,6 @@
 //! The buffers of an `.etl` file: their headers, the headers of their events in six layouts, and the first event of the file, which defines
-//! its clock. [`Index`] has their places in the order of their first events, and between which of them events are missing.
+//! its clock. [`Index`] has the places of the buffers, in the order of their first events, and the gaps between buffers where events are
+//! missing.
 //!
 //! A session writes the buffers of all CPUs as they become full or are flushed, and a circular file begins in the middle; buffers of two
 //! sessions may be merged into one file. So the headers and the first event of each are read in advance.
@@ -23,7 +24,7 @@ const BUFFER_LOST: u16 = 4;
 const HAS_LARGE_CPU: u16 = 0x20;
 const IS_PACKED: u16 = 0x40;
 
-/// What is in front of the events of a buffer.
+/// Header in front of the events of a buffer.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct BufferHeader {
     /// Bytes of the buffer in the file, this header among them.
@@ -34,7 +35,7 @@ pub(super) struct BufferHeader {
     pub(super) sequence: u64,
     pub(super) cpu: u16,
     pub(super) is_packed: bool,
-    /// Events or whole buffers were dropped in front of it or behind it.
+    /// Events or whole buffers were dropped in front of or behind this buffer.
     is_lossy: bool,
     /// Which algorithm packed the buffers, in the first one of a file.
     pub(super) packing: u16,
@@ -67,7 +68,7 @@ impl BufferHeader {
         let cpu = if flags & HAS_LARGE_CPU == 0 { u16::from(from[40]) } else { at(40).u16()? };
         Some(Self {
             bytes: at(0).u32()?,
-            // Windows 7 leaves either of them 0.
+            // Windows 7 leaves one of these two fields 0.
             used: if saved == 0 { offset } else { saved },
             sequence: at(24).u64()?,
             cpu,
@@ -271,14 +272,14 @@ pub(super) struct BufferEntry {
     pub(super) at: u64,
     /// Time of the first event, ticks.
     pub(super) first: u64,
-    /// That of the next buffer of its CPU; `None`: it is the last.
+    /// Time of the first event of the next buffer of its CPU; `None`: this is the last buffer.
     pub(super) next: Option<u64>,
     sequence: u64,
     pub(super) cpu: u16,
     is_lossy: bool,
-    /// Events are missing between it and the next one of its CPU.
+    /// Events are missing between this buffer and the next one of its CPU.
     pub(super) is_gap_behind: bool,
-    /// Events are missing in front of it, and no buffer of its CPU is there.
+    /// Events are missing in front of this buffer, the first of its CPU.
     pub(super) is_gap_before: bool,
 }
 
@@ -369,7 +370,7 @@ impl Index {
             match take_event(&mut events) {
                 EventRead::Event(event) => break event.ticks,
                 EventRead::Other => {}
-                // It is empty, or begins with messages of programs; what is damaged is found when it is read.
+                // The buffer is empty, or begins with messages of programs; damage is found when the buffer is read.
                 EventRead::End | EventRead::Damaged => {
                     break self.entries.last().map_or(0, |before| before.first);
                 }

@@ -1,7 +1,7 @@
 //! `.etl`: what the Windows kernel's tracing (ETW) writes, as `xperf`, `wpr` and `logman` start it.
 //!
-//! A file is a sequence of buffers, each of one CPU and packed or not ([`mod@unpack`]). They hold events ([`buffer`]), of which those of the
-//! scheduler are read ([`cpumon_sched::windows`]). Its [`Index`] has the order of the buffers and what is missing between them; here they
+//! A file is a sequence of buffers, each of one CPU and packed or not ([`mod@unpack`]). They hold events ([`buffer`]); only events of the
+//! scheduler are read ([`cpumon_sched::windows`]). The file's [`Index`] has the order of the buffers and the gaps between them; here they
 //! are read in this order.
 
 mod buffer;

@@ -9,8 +9,8 @@ const LZNT1: u16 = 2;
 const XPRESS: u16 = 3;
 const XPRESS_HUFFMAN: u16 = 4;
 
-/// Unpacks the first `limit` bytes. False if there are fewer, if the bytes are damaged, or if the algorithm is unknown; `out` then has
-/// what is in front of that.
+/// Unpacks the first `limit` bytes. False if there are fewer, if the bytes are damaged, or if the algorithm is unknown; `out` then has the
+/// bytes unpacked so far.
 pub(super) fn unpack(packing: u16, from: &[u8], limit: usize, out: &mut Vec<u8>) -> bool {
     let mut output = BoundedOutput { bytes: out, limit };
     output.bytes.clear();
@@ -126,7 +126,7 @@ fn unpack_chunk(chunk: &[u8], out: &mut BoundedOutput<'_>) -> Option<()> {
     Some(())
 }
 
-/// So many are needed for the largest distance behind `done` bytes, at least 4 and at most 12.
+/// Bits for the largest distance behind `done` bytes, at least 4 and at most 12.
 fn distance_bits(done: usize) -> usize {
     let mut bits = 4;
     while bits < 12 && 1 << bits < done {

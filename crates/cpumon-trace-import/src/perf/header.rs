@@ -289,7 +289,7 @@ impl SampleLayout {
         self.sample & (TIME | CPU | RAW) == TIME | CPU | RAW
     }
 
-    /// Takes the words of these bits that are there, and of them time and CPU.
+    /// Skips the words of these bits that the sample has, and takes time and CPU into `stamp`.
     fn take_words(self, bytes: &mut Bytes<'_>, bits: &[u64], stamp: &mut SampleStamp) -> Option<()> {
         for bit in bits.iter().filter(|bit| self.sample & **bit != 0) {
             match *bit {

@@ -42,7 +42,7 @@ pub(crate) struct PerfData<R> {
     records: Records,
     unpacker: Unpacker,
     record_bytes: u64,
-    /// What is left of the compressed piece in `body`.
+    /// Unread part of the compressed piece in `body`.
     piece: Option<Range<usize>>,
     /// The start of a record whose end is in the next compressed piece.
     carried: Vec<u8>,
@@ -213,7 +213,7 @@ impl<R: Read + Seek + Send> Decoder for PerfData<R> {
                 self.take_part(out)
             } else {
                 let Some(kind) = self.next(out.ending)? else {
-                    // Of a compressed record that has begun, the end is missing.
+                    // The end of a record that began in a compressed piece is missing.
                     if !self.carried.is_empty() {
                         out.ending.damaged_at.get_or_insert(self.at);
                     }
@@ -225,7 +225,7 @@ impl<R: Read + Seek + Send> Decoder for PerfData<R> {
                 out.ending.damaged_at = Some(self.at);
                 return self.end(out.ending);
             };
-            // One of them may hold many.
+            // A compressed record may hold many records: `at` passes it after its last part.
             let is_part = self.piece.is_some();
             if !is_part {
                 self.at += self.record_bytes;
@@ -350,7 +350,7 @@ impl Unpacker {
         self.credit.add(bytes);
     }
 
-    /// Unpacks the next part of what is left of a piece. `None`: it is damaged.
+    /// Unpacks the next part of a piece. `None`: the piece is damaged, or becomes more than it may.
     fn next(&mut self, piece: &[u8]) -> Option<UnpackedPart<'_>> {
         let mut input = InBuffer::around(piece);
         let mut output = OutBuffer::around(self.part.as_mut_slice());

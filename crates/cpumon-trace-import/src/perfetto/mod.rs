@@ -1,4 +1,4 @@
-//! Traces of Perfetto: packets of protobuf, of which those with scheduler events, processes and clocks are read.
+//! Traces of Perfetto: packets of protobuf; only packets with scheduler events, processes and clocks are read.
 //!
 //! Packets are read with the few lines of `packets` and not with a crate: `prost` makes of an event of two bytes a structure of hundreds,
 //! `quick-protobuf` is not maintained. Field numbers are those of Perfetto's public schema.

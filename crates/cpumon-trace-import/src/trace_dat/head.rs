@@ -222,7 +222,7 @@ pub(super) struct CpuData {
 /// The buffer of the machine, or of an instance.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Buffer {
-    /// Where it begins: in version 6 what it has, in version 7 the section with its data.
+    /// Offset in the file: in version 6 of the list of its CPUs' data, in version 7 of the section with its data.
     pub(super) at: u64,
     /// Clock of the buffer; `None` if the clock of the whole file applies.
     pub(super) clock: Option<Box<str>>,
@@ -344,7 +344,7 @@ impl Packing {
     /// `None`: the bytes are damaged, or become more than they may.
     pub(super) fn unpack(self, packed: &[u8], unpacked: u32, credit: &mut Credit) -> Option<Vec<u8>> {
         let unpacked = usize::try_from(unpacked).ok()?;
-        // Only what is there counts, not what the header claims.
+        // Only bytes in the file count, not the size that the header claims.
         credit.add(packed.len());
         if !credit.take(unpacked) {
             return None;

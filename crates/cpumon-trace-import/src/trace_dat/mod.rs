@@ -58,7 +58,7 @@ pub(crate) struct TraceDat<R> {
 }
 
 impl<R: Read + Seek> TraceDat<R> {
-    /// Reads what is in front of the events, and finds the first buffer with switches.
+    /// Reads the head of the file, and finds the first buffer with switches.
     pub(crate) fn open(mut from: R) -> Result<(Self, FileHeader), ReadError> {
         let head = head::read(&mut from)?;
         let mut data = Self {

@@ -34,7 +34,7 @@ pub(super) struct RingBufferPage<'p> {
     records: Bytes<'p>,
     /// The time of the last record that was taken; before that, of the page, which is that of its first record, mostly.
     pub(super) at: u64,
-    /// So many events in front of it are missing; 0: it is not known how many.
+    /// Number of events missing in front of the page; 0: some, but the number is not known.
     pub(super) missed: Option<u64>,
 }
 

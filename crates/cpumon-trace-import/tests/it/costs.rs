@@ -9,10 +9,10 @@ use cpumon_trace_import::AnyTrace;
 use crate::held_memory::taken_by;
 use crate::worst::{cases, large_buffers, shortest_events};
 
-/// What a reader may hold of any file, and so much more for each byte of it. What a report holds of threads has limits of its own.
+/// Bytes that a reader may hold for any file, and for each byte of the file. Threads in a report have limits of their own.
 const FREE_BYTES: usize = 64 << 20;
 const HELD_TIMES: usize = 64;
-/// Length of the files: all of them may unpack to 16 MiB, which is the most of their cost.
+/// Length of the files, bytes: so short that the 16 MiB that any file may unpack to are most of their limit.
 const FILE_BYTES: usize = 30_000;
 
 /// Reads a file without an analysis. Returns its events.

@@ -1,5 +1,5 @@
 //! `.etl` of Windows: its events are those that our own file would have, whatever header they have and however the buffers are packed and
-//! ordered; what is lost or damaged is unknown. Payloads that a kernel wrote are in the unit tests of the decoder.
+//! ordered; lost or damaged events are unknown time. Payloads that a kernel wrote are in the unit tests of the decoder.
 
 use std::io::Cursor;
 
@@ -249,7 +249,7 @@ fn lost_events_and_missing_buffers_are_unknown_time() {
     let (idle, unknown, ending) = idle_and_unknown(&whole.concat());
     assert_eq!((idle, unknown), (100 + 700 + 100 + 700 + 100, 0));
     assert!(ending.is_whole(), "{ending:?}");
-    // Around the flagged buffer: from the last event in front of it, and up to the first one behind it.
+    // On both sides of the flagged buffer: from the last event in front of the buffer, and up to the first event behind it.
     let (idle, unknown, _) = idle_and_unknown(&three([0, EVENTS_LOST, 0]).concat());
     assert_eq!((idle, unknown), (300, 1_400));
     let (idle, unknown, _) = idle_and_unknown(&three([0, 0, EVENTS_LOST]).concat());
@@ -277,7 +277,7 @@ fn damaged_buffers_are_unknown_time_and_the_others_are_read() {
         bytes[at] = byte;
         bytes
     };
-    // The size of a buffer; what it uses; the marker of its second event, of four.
+    // The size of a buffer; its number of used bytes; the marker of its second event (it has four).
     for (at, byte, idle, unknown) in
         [(second, 0x47, 200, 1_700), (second + 5, 0xf0, 200, 1_700), (second + 72 + 40 + 3, 0, 900, 1_000)]
     {
@@ -286,7 +286,7 @@ fn damaged_buffers_are_unknown_time_and_the_others_are_read() {
         assert_eq!((ending.damaged_at, ending.gaps), (Some(second as u64), 1), "{at}");
         assert!(ending.ended_ns.is_some() && !ending.is_whole(), "{ending:?}");
     }
-    // Cut in a buffer: what is in front of that is read.
+    // Cut in a buffer: the buffers in front are read.
     for length in [second + 10, second + 72 + 130, whole.len() - 1] {
         let (report, _, ending) = report_of(&whole[..length], ReportBy::Thread);
         assert_eq!(report.totals().ledger.lost, 0, "the session lost nothing");

@@ -203,7 +203,7 @@ fn header(bytes: usize, used: usize, options: BufferOptions, flags: u16) -> Vec<
     out
 }
 
-/// Without matches: what is packed is longer than what is not.
+/// Packs without matches, so packed bytes are more than plain ones.
 fn pack(packing: u16, plain: &[u8]) -> Vec<u8> {
     match packing {
         LZNT1 => plain.chunks(4096).flat_map(lznt1_chunk).chain([0, 0]).collect(),

@@ -39,7 +39,7 @@ pub fn release(text: &str) -> Vec<u8> {
     packet(&bytes(45, &bytes(1, &bytes(3, text.as_bytes()))))
 }
 
-/// What a CPU did: events, or columns of them.
+/// The bundle of a CPU: events, or the columns of events.
 pub fn bundle(cpu: u64, has_lost: bool, content: &[u8]) -> Vec<u8> {
     packet(&bytes(1, &[content, &number(1, cpu), &number(3, has_lost.into())].concat()))
 }

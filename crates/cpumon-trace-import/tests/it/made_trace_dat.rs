@@ -25,7 +25,7 @@ pub fn pages(records: &[(u64, Vec<u8>)]) -> Vec<u8> {
     out
 }
 
-/// A page in front of which so many records were lost.
+/// A page, with the number of records lost in front.
 pub fn page(records: &[(u64, Vec<u8>)], missed: Option<u64>) -> Vec<u8> {
     let (mut at, mut data) = (records.first().map_or(0, |record| record.0), Vec::new());
     let mut page = at.to_le_bytes().to_vec();
@@ -157,7 +157,7 @@ pub fn version_7(buffers: Buffers<'_>, clock: &str, is_packed: bool, more: &[u8]
         }
         options.extend(option(3, &option_data));
     }
-    // In two sections, of which the first says where the second is.
+    // Two sections: the first says where the second is.
     let first_at = out.len() as u64;
     let second_at = first_at + 16 + 14;
     out[options_at..options_at + 8].copy_from_slice(&first_at.to_le_bytes());

@@ -20,7 +20,7 @@ pub const NEW_TASK: u16 = 140;
 pub const SOFTIRQ_ENTRY: u16 = 151;
 pub const SOFTIRQ_EXIT: u16 = 150;
 
-/// Name, number, fields (declaration, offset, size), and what is printed.
+/// Name, number, fields (declaration, offset, size), and print format.
 type Event = (&'static str, u16, &'static [(&'static str, u16, u16)], &'static str);
 
 const EVENTS: [Event; 7] = [

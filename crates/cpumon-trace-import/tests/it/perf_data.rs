@@ -291,7 +291,7 @@ fn who_is_only_switched_to_has_no_time_after_that() {
     let run_ns = |name| rows.iter().find(|row| &*row.name == name).map(|row| row.totals.run_ns);
     assert_eq!((run_ns("other"), run_ns("another")), (Some(0), Some(0)));
     let ledger = report.totals().ledger;
-    // No CPU is known to be idle or busy: 80 us of CPU 0, 50 of CPU 1 behind its only switch, and what is in front of these.
+    // No CPU is known to be idle or busy: 80 us of CPU 0, 50 of CPU 1 behind its only switch, and all time in front of a first switch.
     assert_eq!((ledger.run_ns, ledger.idle_ns, ledger.unknown_ns), (0, 0, 3 * 80_000));
     // A thread that was seen to leave has its last slice.
     let all = [&records.concat()[..], &sample(us(95), 2, &switch((201, "another"), SLEEPS, (100, "mine")))]

@@ -113,7 +113,7 @@ fn events_are_those_of_our_own_file_single_or_in_columns() {
     );
 }
 
-/// A process with two threads of which one begins, a thread of the kernel, and a soft interrupt.
+/// A process with three threads (200, 201 and the new 300), a thread of the kernel, and a soft interrupt.
 fn lives() -> Vec<u8> {
     let first = [
         switch(us(0), (0, "swapper/0"), 0, (200, "shell")),

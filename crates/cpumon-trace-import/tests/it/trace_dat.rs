@@ -183,11 +183,11 @@ fn a_torn_file_is_refused_or_gives_what_came_before() {
         let Ok((back, ending)) = read(&whole[..length]) else { continue };
         assert!(length > data_at && ending.damaged_at.is_some() && back.len() <= all, "{length}: {ending:?}");
     }
-    // The second CPU has nothing: what it did is unknown, and the first one has its times.
+    // The second CPU has no data: the report has only the first CPU.
     let first_bytes = pages_of(&events)[0].len();
     let (report, _, ending) = report_of(&whole[..data_at + first_bytes], ReportBy::Thread);
     assert_eq!((ending.damaged_at, report.totals().cpus), (Some((data_at + first_bytes) as u64), 1));
-    // Its last page has an impossible length: what it did from then on is unknown.
+    // The last page of the second CPU has an impossible length: its time from there on is unknown.
     let last_page = pages_of(&events)[1].len() - PAGE_BYTES;
     let mut damaged = whole;
     let at = data_at + first_bytes + last_page;

@@ -11,19 +11,19 @@ use crate::{made_perf, made_perfetto, made_trace_dat, made_tracepoints};
 
 /// Unpacked bytes of a full chunk.
 const FULL: usize = 1 << 20;
-/// What a chunk or a buffer may become for each byte of it.
+/// Most unpacked bytes of a chunk or a buffer for each packed byte.
 const UNPACKED_TIMES: usize = 64;
-/// And what any file may, or a part of that: so much is used up here.
+/// Unpacked bytes beyond that, used up here: a part of the 16 MiB that any file may unpack to.
 const FREE: usize = 1 << 20;
 
-/// A file, and what it is made of.
+/// A file, its reader, and the name of its contents.
 pub struct Case {
     pub reader: &'static str,
     pub name: &'static str,
     pub file: Vec<u8>,
 }
 
-/// Makes one of about so many bytes.
+/// Makes a file of about this many bytes.
 type Make = fn(usize) -> Vec<u8>;
 
 const OWN: [(&str, Make); 12] = [
@@ -61,7 +61,7 @@ const ETL: [(&str, Make); 3] = [
     ("names of ever new threads", names_of_threads),
 ];
 
-/// All, of about so many bytes each.
+/// All cases, each with a file of about `bytes` bytes.
 pub fn cases(bytes: usize) -> impl Iterator<Item = Case> {
     let readers: [(&str, &[(&str, Make)]); 5] = [
         ("cpumon", &OWN),
@@ -84,7 +84,7 @@ fn padding(bytes: usize) -> Vec<u8> {
     lengths.flat_map(|length| chunk(LATER, Chunk::default(), &vec![0; length])).collect()
 }
 
-/// What a file of so many bytes may become.
+/// Unpacked bytes of a case of `bytes` bytes, within the limits of the readers.
 fn unpacked(bytes: usize) -> usize {
     FREE + bytes * UNPACKED_TIMES
 }
@@ -93,7 +93,7 @@ fn full_chunks(bytes: usize) -> usize {
     unpacked(bytes) / FULL
 }
 
-/// Full chunks of so many events each.
+/// A full chunk: `event` repeated to `FULL` bytes.
 fn full(event: &[u8], of: Chunk) -> Vec<u8> {
     let count = FULL / event.len();
     packed(EVENTS, Chunk { count: u32::try_from(count).unwrap(), ..of }, &event.repeat(count))
@@ -341,7 +341,7 @@ fn small_buffers(bytes: usize) -> Vec<u8> {
     etl(std::iter::once((0, switch)).chain(later).chain(small))
 }
 
-/// The last bytes of each are zeros, of which a match of 20 bytes makes 64 KiB.
+/// Buffers of 15 packed bytes: a literal, and a match that repeats it to 64 KiB.
 fn buffers_of_a_match(bytes: usize) -> Vec<u8> {
     const UNPACKED: u32 = 64 << 10;
     let switch = made_etl::perf(made_etl::SWITCH, made_etl::BEGAN_NS + 1, &made_etl::switch(5, 6, 1, 0));
