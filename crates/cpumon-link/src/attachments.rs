@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 use cpumon_files::{LockError, LockFile};
 use cpumon_wire::connection::TraceAnswer;
 
-/// In front of the names of files that are sent: others in the directory are left alone.
+/// Start of the names of files that are sent: others in the directory are left alone.
 pub const PREFIX: &str = "flight-";
 /// Ending of the names of files that are sent.
 pub const SUFFIX: &str = ".trace";
-/// In place of [`SUFFIX`], of the file that says why.
+/// Replaces [`SUFFIX`] in the name of the file with the reason.
 const WHY_SUFFIX: &str = ".why";
-/// Behind [`SUFFIX`], of a file that is being written.
+/// Follows [`SUFFIX`] in the name of a file that is being written.
 const PART: &str = ".part";
 const LOCK: &str = "flight.lock";
 /// Longest part of a `.why` file that is read, bytes.
@@ -68,7 +68,7 @@ pub fn complete(path: &Path, why: &Why) -> io::Result<()> {
     fs::rename(part_of(path), path)
 }
 
-/// Deletes a file and what is beside it.
+/// Deletes a file and the file with its reason.
 pub fn remove(path: &Path) -> io::Result<()> {
     cpumon_files::remove(path)?;
     cpumon_files::remove(&path.with_extension(&WHY_SUFFIX[1..]))
@@ -101,7 +101,7 @@ pub struct Attachments {
 }
 
 impl Attachments {
-    /// Those of a directory, of which none was refused so far.
+    /// The files of a directory; none is refused yet.
     pub fn new(dir: PathBuf) -> Self {
         Self { dir, refused: HashSet::new(), postponed: None }
     }
@@ -124,7 +124,7 @@ impl Attachments {
 
     /// Skips this file from now on, until a restart.
     pub fn refuse(&mut self, path: PathBuf) {
-        // Of files that are gone nothing needs to be known.
+        // Files that are gone need no entry.
         self.refused.retain(|path| path.exists());
         self.refused.insert(path);
     }

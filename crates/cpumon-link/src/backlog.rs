@@ -41,9 +41,9 @@ pub trait Backlog: Send {
     fn wants_full(&self) -> bool;
     /// Takes a snapshot and returns its number. A snapshot that does not fit becomes a counted gap.
     fn append(&mut self, is_full: bool, wall_ns: i64, frames: &Datagrams) -> u64;
-    /// Where a receiver that knows nothing must begin to read: the newest full snapshot up to `acked`, or what is oldest.
+    /// Where a receiver that knows nothing must begin to read: the newest full snapshot up to `acked`, or else the oldest record.
     fn start(&self) -> u64;
-    /// Reads records from number `cursor` on, about `max_bytes` of them, gaps in their place; moves the cursor behind them.
+    /// Reads about `max_bytes` of records from number `cursor` on, gaps included, and moves the cursor behind the last one.
     fn read(&mut self, cursor: &mut u64, max_bytes: usize, out: &mut Vec<NumberedRecord>);
     /// A receiver has stored everything up to this number, so it may be deleted.
     fn ack(&mut self, number: u64);
@@ -186,8 +186,8 @@ impl Backlog for RamBacklog {
     fn read(&mut self, cursor: &mut u64, max_bytes: usize, out: &mut Vec<NumberedRecord>) {
         if let Some(hole) = self.hole.filter(|hole| *cursor <= hole.last) {
             let mut bytes = Vec::new();
-            // A reader that is inside the hole already, or a receiver that has part of it, misses only the
-            // rest.
+            // A reader that is inside the hole already, or a receiver that acknowledged a part, misses only
+            // the rest.
             let first = hole.first.max(*cursor).max(self.acked + 1);
             spool::push_gap(&mut bytes, &Gap { first, ..hole });
             out.push((hole.last, bytes));

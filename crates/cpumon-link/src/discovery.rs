@@ -36,7 +36,7 @@ const MAX_ANSWER_BYTES: usize = 9_000;
 const QUESTIONS: u32 = 2;
 /// How often a search checks whether to stop.
 const STOP_CHECK: Duration = Duration::from_millis(50);
-/// How long a search for one receiver goes on after the first answer: a false answer may come before the right one.
+/// How long a search for one receiver continues after the first answer: a false answer may come before the right one.
 const AFTER_FIRST: Duration = Duration::from_millis(300);
 
 #[derive(Clone, Debug)]

@@ -244,9 +244,9 @@ pub struct SendStats {
     /// Datagrams that the kernel took.
     pub datagrams: u64,
     pub bytes: u64,
-    /// Datagrams that it refused, or that had nowhere to go (no interface up, name without an address).
+    /// Datagrams that the kernel refused, or that had nowhere to go (no interface up, name without an address).
     pub errors: u64,
-    /// Those of them for whose receiver's name there was no address.
+    /// The part of `errors` for a receiver whose name had no address.
     pub unresolved: u64,
     /// Times the list of destinations changed (an interface came, went or got another address).
     pub destination_changes: u64,

@@ -66,7 +66,7 @@ impl CpuLimit {
         matches!(self, Self::Millionths(_))
     }
 
-    /// The tighter of two. What is unknown could be tighter than none.
+    /// The tighter of two limits. An unknown limit yields to a known one, but not to `Unlimited`: it could be tighter than none.
     #[must_use]
     pub fn tighter(self, other: Self) -> Self {
         match (self, other) {
@@ -84,7 +84,7 @@ impl CpuLimit {
 pub struct Throttle {
     /// Periods in which the group had something to run.
     pub periods: u64,
-    /// Those in which it used up its quota.
+    /// Periods in which the group used up its quota.
     pub throttled_periods: u64,
     /// Time in which it was not allowed to run, ns, summed over CPUs as the kernel does.
     pub throttled_ns: u64,
@@ -104,24 +104,24 @@ pub struct Pressure {
 /// under the same path has another one.
 pub type CgroupSample = CgroupInterval;
 
-/// A group over an interval; the fields as in [`CgroupSample`].
+/// A control group over an interval: its tightest CPU limit, how often that limit was reached, and its pressure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
 pub struct CgroupInterval {
-    /// Number of the group; 0 in what a store had.
+    /// Number of the group; 0 if read from a store.
     #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub id: u64,
-    /// Its path.
+    /// Path of the group.
     pub path: Arc<str>,
     /// The tightest limit on its path, at the end of the interval.
     pub limit: CpuLimit,
-    /// So many bytes of the path name the group that has it.
+    /// Length in bytes of the path prefix that names the limiting group.
     #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub limiter_bytes: u16,
-    /// Growth in the interval; `None`: not known, or seen for the first time.
+    /// Growth of the limit's counters in the interval; `None`: not known, or the group was seen for the first time.
     #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub throttle: Option<Throttle>,
-    /// Growth in the interval, likewise.
+    /// Growth of the group's pressure in the interval; `None`: not known, or the group was seen for the first time.
     #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub pressure: Option<Pressure>,
 }
@@ -153,7 +153,7 @@ impl Throttle {
     }
 }
 
-/// The name of the group that has the limit: the first so many bytes of a path, cut at a character.
+/// The name of the group that has the limit: the first `bytes` bytes of a path, cut at a character boundary.
 fn limiter(path: &str, bytes: u16) -> &str {
     let name = &path[..path.floor_char_boundary(usize::from(bytes).min(path.len()))];
     // The root's name is empty as a prefix of others.
@@ -177,7 +177,7 @@ impl CgroupInterval {
         }
     }
 
-    /// Adds the same group over a later interval, which says what its limit is now. What is not known adds nothing.
+    /// Adds the same group over a later interval, whose limit replaces this one's. Unknown counters add nothing.
     pub fn add(&mut self, later: &Self) {
         (self.id, self.limit, self.limiter_bytes) = (later.id, later.limit, later.limiter_bytes);
         if let Some(throttle) = later.throttle {
@@ -188,7 +188,7 @@ impl CgroupInterval {
         }
     }
 
-    /// Whether it shows nothing: no limit, as is known, and nothing waited.
+    /// Whether the row shows nothing: the group is known to have no limit, was never throttled and had no pressure.
     pub fn is_zero(&self) -> bool {
         self.limit == CpuLimit::Unlimited
             && self.throttle.unwrap_or_default() == Throttle::default()

@@ -79,7 +79,7 @@ fn is_engines(part: &str) -> bool {
     part.strip_suffix(".scope").is_some() && container(part, "", "").is_some()
 }
 
-/// What watches containers, one of it for each: `libpod-conmon-ID.scope` is `libpod-conmon`.
+/// Name of the program that watches one container, without the container's id: `libpod-conmon-ID.scope` gives `libpod-conmon`.
 fn watcher(part: &str) -> Option<&str> {
     let id = part.strip_suffix(".scope")?.rsplit_once("-conmon-")?.1;
     part.get(..part.len() - id.len() - "-.scope".len()).filter(|_| id.len() == 64 && is_hex(id))
@@ -106,7 +106,8 @@ fn container<'a>(part: &'a str, parent: &str, above: &str) -> Option<&'a str> {
     if (parent == "garden" && !is_divided) || (above == "garden" && matches!(parent, "good" | "bad")) {
         return Some(part);
     }
-    // Tasks of ECS: `/ecs/TASK/TASK-NUMBER`, `/ecstasks/TASK-NUMBER`. All of it: the number distinguishes the task's containers.
+    // Tasks of ECS: `/ecs/TASK/TASK-NUMBER`, `/ecstasks/TASK-NUMBER`. Nothing is cut off: the number distinguishes the task's
+    // containers.
     if let Some((task, number)) = part.split_once('-')
         && (parent == "ecstasks" || above == "ecs")
         && task.len() == 32
@@ -156,7 +157,7 @@ fn pod<'a>(part: &'a str, parent: &str) -> Option<&'a str> {
         let at = stem.find("kubepods")?;
         stem.get(at..)?.split_once("-pod")?.1
     };
-    // A pod of a file on the node has a hash in place of a uid.
+    // A static pod, made from a file on the node, has a hash instead of a uid.
     let digits = uid.bytes().filter(u8::is_ascii_hexdigit).count();
     let has_others = uid.bytes().any(|b| !b.is_ascii_hexdigit() && !matches!(b, b'-' | b'_'));
     (digits == 32 && !has_others).then_some(uid)
@@ -291,7 +292,7 @@ mod tests {
         ("/user.slice", ["", "", ""]),
         ("/", ["", "", ""]),
         ("", ["", "", ""]),
-        // What is no container and no pod.
+        // Neither container nor pod.
         ("/podium/podcast.slice", ["", "", ""]),
         ("/0123456789abcdef", ["", "", ""]),
         ("/kubepods.slice/kubepods-burstable.slice", ["", "", ""]),

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 /// Exchanges kept: ten minutes at one every ten seconds.
 const KEPT: usize = 60;
-/// The offset comes from the exchange with the shortest round trip among so many newest ones.
+/// Number of newest exchanges considered for the offset: the one with the shortest round trip gives it.
 const NEWEST: usize = 8;
 /// The drift is reported from this span of exchanges on, ns.
 const DRIFT_AFTER_NS: i64 = 60_000_000_000;
@@ -17,26 +17,26 @@ const SLACK_NS: i64 = 2_000_000;
 /// One exchange of time stamps between device and receiver.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClockExchange {
-    /// When, on the receiver's wall clock, ns since the UNIX epoch.
+    /// Time of the exchange on the receiver's wall clock, ns since the UNIX epoch.
     pub wall_ns: i64,
-    /// The device's wall clock less the receiver's, ns, if both ways took as long.
+    /// The device's wall clock less the receiver's, ns, if both ways took equally long.
     pub offset_ns: i64,
-    /// How long both ways took, ns: the offset is known to half of it.
+    /// How long both ways took, ns: the offset is known to within half of this time.
     pub round_trip_ns: u64,
 }
 
-/// What is known of a device's clock.
+/// A device's clock, measured against the receiver's.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
 #[cfg_attr(feature = "json", schema(as = Clock))]
 pub struct HostClock {
     /// The device's wall clock less the receiver's, ns.
     pub offset_ns: i64,
-    /// Round trip of the exchange that it comes from, ns: it is known to half of this.
+    /// Round trip of the exchange that gave the offset, ns: the offset is known to within half of this time.
     pub round_trip_ns: u64,
-    /// How much faster it runs than the receiver's, parts per billion; absent until it was watched for long enough.
+    /// How much faster the device's clock runs than the receiver's, parts per billion; absent until exchanges span 60 s.
     pub drift_ppb: Option<i64>,
-    /// Times it was set since the receiver watches it.
+    /// Times the clock was set since the receiver began to watch it.
     pub steps: u64,
 }
 
@@ -48,7 +48,7 @@ pub struct ClockWatch {
 }
 
 impl ClockWatch {
-    /// Takes one exchange; what is known now. A clock that was set starts over.
+    /// Takes one exchange and returns the new estimate. A clock that was set starts over.
     pub fn take(&mut self, exchange: ClockExchange) -> HostClock {
         if let Some(known) = self.exchanges.back()
             && is_step(known, &exchange)
@@ -79,7 +79,7 @@ impl ClockWatch {
             return None;
         }
         let shortest = self.exchanges.iter().map(|one| one.round_trip_ns).min()?;
-        // Long round trips are queueing on one way: they shift the offset by up to half of it.
+        // A long round trip comes from queueing on one way, and shifts the offset by up to half its length.
         let good = self.exchanges.iter().filter(|one| one.round_trip_ns <= shortest.saturating_mul(2));
         let points: Vec<(f64, f64)> = good
             .map(|one| {
@@ -113,11 +113,12 @@ fn is_step(before: &ClockExchange, now: &ClockExchange) -> bool {
 pub struct ClockPiece {
     /// Holds for what ends after this time since boot, ns.
     pub from_boot_ns: i64,
-    /// Anchor before it, ns. If that is greater, time goes back to the new one at half of its pace, so that order stays.
+    /// Anchor before this piece, ns. If it is greater, time approaches the new anchor at half its pace, so that order stays.
     pub before_ns: i64,
-    /// Time is the time since boot and this, ns,
+    /// Added to the time since boot, it gives the receiver's time, ns.
     pub anchor_ns: i64,
-    /// unless the device's own wall clock is within this of it, ns: then it is the device's, unchanged.
+    /// The device's own wall clock is used unchanged while its anchor (wall clock less time since boot) differs from `anchor_ns` by no
+    /// more than this, ns.
     pub tolerance_ns: i64,
 }
 

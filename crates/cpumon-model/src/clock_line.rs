@@ -14,7 +14,7 @@ pub const WRONG_ON_ARRIVAL_NS: i64 = 5_000_000_000;
 const FOLLOW_BEYOND_NS: i64 = 250_000_000;
 /// A line that was too late goes back over time, at most so far, ns; beyond it, it leaps.
 const MAX_SLEW_NS: i64 = 600_000_000_000;
-/// Span of arrivals of which the earliest counts, ns; twice as long at most.
+/// Length of one window of arrivals, ns. The earliest arrival counts until the window after its own ends.
 const ARRIVAL_WINDOW_NS: i64 = 300_000_000_000;
 /// Maximum number of clock pieces of one boot.
 pub const MAX_CLOCK_PIECES: usize = 256;
@@ -28,7 +28,7 @@ pub struct ClockEstimate {
     pub wrong_beyond_ns: i64,
     /// The line follows the estimate if it is off by more than this, ns.
     pub follow_beyond_ns: i64,
-    /// It was measured in this boot; else it is a guess, good only for a boot of which nothing was placed yet.
+    /// It was measured in this boot; else it is a guess, good only until the first interval of the boot is placed.
     pub is_measured: bool,
 }
 
@@ -45,8 +45,8 @@ impl ClockEstimate {
         }
     }
 
-    /// Of a boot that is over, or a device that does not report its time since boot: it was off then as it is now. `None`: it is not
-    /// off, so nothing is known against its stamps.
+    /// For a boot that is over, or a device that does not report its time since boot: its clock counts as off then as it is now.
+    /// `None`: it is not off now, so nothing is known against its stamps.
     pub fn as_off_now(clock: &HostClock, end: &Moment) -> Option<Self> {
         let round_trip_ns = signed(clock.round_trip_ns);
         let wrong_beyond_ns = WRONG_BEYOND_NS.max(round_trip_ns);
@@ -70,7 +70,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Takes an arrival in; what is known with it. `interval_ns`: how often the device means to send.
+    /// Takes an arrival and returns the new estimate. `interval_ns`: how often the device means to send.
     pub fn take(&mut self, received_wall_ns: i64, interval_ns: u64, end: &Moment) -> ClockEstimate {
         let anchor_ns = received_wall_ns.saturating_sub(boot_of(end));
         let age_ns = received_wall_ns.saturating_sub(self.since_ns);
@@ -112,11 +112,11 @@ impl ClockLine {
         self.newest_boot_ns.is_none_or(|newest| boot_of(end) > newest)
     }
 
-    /// Moves an interval to the receiver's time, if the device's clock is wrong. An estimate counts for what is newer than all
-    /// before.
+    /// Moves an interval to the receiver's time, if the device's clock is wrong. An estimate changes the line only if the line is
+    /// empty or the interval is newer than all before it.
     pub fn place(&mut self, interval: &mut Interval, estimate: Option<ClockEstimate>) {
         let (begin, end) = (interval.begin, interval.end);
-        // What is sent again must be placed as before, so it may not change the line.
+        // An interval that is sent again must be placed as before, so it may not change the line.
         let is_new = self.is_newest(&end);
         // A guess begins a line and changes none: a clock that is set in the middle of a boot does not move it.
         let is_first = self.pieces.is_empty() && self.newest_boot_ns.is_none();
@@ -159,7 +159,7 @@ impl ClockLine {
         } else {
             distance(last.anchor_ns, estimate.anchor_ns) <= estimate.follow_beyond_ns
         };
-        // The piece in force explains the interval, so what is stored needs no change.
+        // The piece in force explains the interval, so the line needs no change.
         if is_good {
             return;
         }

@@ -1,7 +1,7 @@
 //! [`coded!`](macro@crate::coded): enums whose variants have a stable number and a stable name, each listed once.
 
-/// Makes an enum whose variants have a stable number (wire, store) and a stable name (API, exports, screens), which the two named
-/// functions give. What is not known here, such as that of a newer program, is the default.
+/// Makes an enum whose variants have a stable number (wire, store) and a stable name (API, exports, screens). The two
+/// named functions return them. An unknown number or name, such as a newer program's, gives the default.
 #[macro_export]
 macro_rules! coded {
     (

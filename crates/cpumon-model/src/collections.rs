@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, Hash};
 
 /// Lists of fewer bytes stay as long as they are.
 const SMALL_BYTES: usize = 256 << 10;
-/// A list that uses less than one place in so many is shortened.
+/// Places of capacity for each used one, beyond which a list is shortened.
 const PLACES_FOR_ONE: usize = 8;
 
 /// Shortens a list to twice its length if it has far more capacity than that.
@@ -19,7 +19,7 @@ pub fn trim_list<T>(list: &mut Vec<T>) {
     trim(list, list.len());
 }
 
-/// Empties a list, and shortens it if what it held was far less than its capacity.
+/// Empties a list, and shortens it if it held far less than its capacity.
 pub fn empty_list<T>(list: &mut Vec<T>) {
     let used = list.len();
     list.clear();
@@ -41,7 +41,7 @@ fn trim<T>(list: &mut Vec<T>, used: usize) {
     }
 }
 
-/// Lists of so many rows are sorted in place, which allocates nothing.
+/// Most rows of a list that is sorted in place, without allocating.
 const FEW_ROWS: usize = 1_024;
 
 /// Sorts rows by key; rows of the same key in any order. Rows of a long list move once: sorting moves each several times, and rows of
@@ -60,7 +60,7 @@ pub fn sort_rows<T, K: Ord + Copy>(list: &mut [T], key_of: impl Fn(&T) -> K) {
     order.sort_unstable_by_key(|one| one.0);
     for begin in 0..list.len() {
         let mut at = begin;
-        // A ring of places, each of which gets the row of the next one.
+        // A ring of places: each gets the row of the next one.
         loop {
             let from = std::mem::replace(&mut order[at].1, DONE);
             if from == DONE || from as usize == begin {
@@ -141,12 +141,10 @@ impl<'a, T, F> Finder<'a, T, F> {
     }
 }
 
-/// When the map is full, one part in so many is forgotten at once: each entry that is added pays for the check of four,
-/// however large the map is.
+/// A full map forgets one entry in this many at once: each added entry pays for the check of four, however large the map is.
 const FORGOTTEN_PART: usize = 4;
 
-/// A map of at most so many entries, for what is remembered of others, whose number they choose: those that were not used for longest
-/// give way.
+/// A map of bounded size. It remembers others, such as senders, who choose their own number: the least recently used entries give way.
 #[derive(Debug)]
 pub struct Recent<K, V, S = RandomState> {
     entries: HashMap<K, UsedValue<V>, S>,
@@ -162,7 +160,7 @@ struct UsedValue<V> {
 }
 
 impl<K: Eq + Hash, V, S: BuildHasher + Default> Recent<K, V, S> {
-    /// Empty; of at most `max` entries, at least one.
+    /// An empty map of at most `max` entries; 0 counts as 1.
     pub fn new(max: usize) -> Self {
         Self { entries: HashMap::default(), max: max.max(1), uses: 0 }
     }

@@ -1,6 +1,5 @@
-//! Counters of one task, and which of them are known ([`Fields`]): those of the kernel ([`Counters`], over an interval [`Delta`]), and what
-//! the scheduler's events report beyond them ([`SchedTimes`], over an interval [`SchedDelta`]), with the blocked time by reason
-//! ([`Waits`]).
+//! Counters of one task. The kernel's own are [`Counters`], over an interval [`Delta`]. The scheduler's events add [`SchedTimes`], over an
+//! interval [`SchedDelta`], with the blocked time by reason ([`Waits`]). [`Fields`] lists the known ones.
 
 use std::ops::AddAssign;
 
@@ -9,7 +8,7 @@ use bitflags::bitflags;
 use crate::{Comm, SourceKind, ThreadKey, WaitReason};
 
 bitflags! {
-    /// Which counters a source measures. What is not set is *no data*, which is not zero.
+    /// The counters that a source measures. A counter without its flag is *no data*, not zero.
     #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Fields: u32 {
         /// [`Counters::user_ns`] is measured.
@@ -22,7 +21,7 @@ bitflags! {
         const RUN_DELAY = 1 << 3;
         /// [`Counters::voluntary_switches`] and [`Counters::involuntary_switches`] are measured.
         const SWITCHES = 1 << 4;
-        /// Times of each CPU by mode
+        /// Times of each CPU by mode are measured.
         const CPUS = 1 << 5;
         /// Tasks that end between two snapshots are reported with their final counters.
         const EXITS = 1 << 6;
@@ -73,8 +72,8 @@ impl Fields {
     }
 }
 
-/// The counters of a task: what each is, what its growth over an interval is, and all that is done with each of them. A counter is a row of
-/// this list; the columns of wire, store and screens refer to it by its name.
+/// The counters of a task: the meaning of each, the meaning of its growth over an interval, and every operation on all counters. A counter
+/// is a row of this list; the columns of wire, store and screens refer to it by its name.
 macro_rules! counters {
     ($($(#[doc = $doc:tt])+ $counter:ident $field:ident, $growth:tt;)+) => {
         /// Cumulative counters of one task since it started. They never fall while the task lives. The BPF probes fill it in place, in C.
@@ -84,7 +83,7 @@ macro_rules! counters {
             $($(#[doc = $doc])+ pub $counter: u64,)+
         }
 
-        /// What [`Counters`] grew by. Signed, because an impossible value is shown and flagged, not clamped:
+        /// Growth of [`Counters`] over an interval. Signed, because an impossible value is shown and flagged, not clamped:
         /// `Interval::between` makes none, but the original's devices sent negative times.
         #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
         #[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
@@ -103,7 +102,7 @@ macro_rules! counters {
                 Some(Delta { $($counter: sub(self.$counter, earlier.$counter)?,)+ })
             }
 
-            /// What is left of each counter without that of `base`, at least 0.
+            /// Each counter less the same counter of `base`, at least 0.
             #[must_use]
             pub fn without(&self, base: &Self) -> Self {
                 Self { $($counter: self.$counter.saturating_sub(base.$counter),)+ }
@@ -119,7 +118,7 @@ macro_rules! counters {
             /// Names of the counters, as the columns of tables and exports have them.
             pub const NAMES: [&'static str; [$(stringify!($counter)),+].len()] = [$(stringify!($counter)),+];
 
-            /// What a source must measure for each of them.
+            /// The field that a source must measure for each counter.
             pub const FIELDS: [Fields; Self::NAMES.len()] = [$(Fields::$field),+];
 
             /// The counters in the order of [`Delta::NAMES`].
@@ -209,7 +208,7 @@ pub struct ClockReading {
     pub tick_ns: u64,
     /// By the scheduler (`se.sum_exec_runtime`).
     pub clock_ns: u64,
-    /// By the switches. Only its growth means something: it goes on from the scheduler's clock at first sight.
+    /// By the switches. Only its growth means something: it starts from the scheduler's clock at first sight.
     pub switch_ns: u64,
     /// Times it left its CPU.
     pub slices: u64,
@@ -230,8 +229,8 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Adds time to a reason; [`WaitReason::NONE`] counts as [`WaitReason::OTHER`], a time of 0 changes nothing. Where all
-    /// slots are taken, the smallest of them and of the new one goes to [`WaitReason::OTHER`]; so the sum stays exact.
+    /// Adds time to a reason; [`WaitReason::NONE`] counts as [`WaitReason::OTHER`], a time of 0 changes nothing. If all
+    /// slots are taken, the smallest time, the new one included, goes to [`WaitReason::OTHER`]; so the sum stays exact.
     pub fn add(&mut self, reason: WaitReason, ns: u64) {
         // A time of 0 must not take a slot from a reason that has some.
         if ns == 0 {
@@ -369,7 +368,8 @@ impl FromIterator<(WaitReason, u64)> for Waits {
     }
 }
 
-/// What the scheduler's events count of a thread, and what is done with each count, likewise. Those that `may_fall` are no reset when they do.
+/// Counts of a thread from the scheduler's events, and every operation on them, as in `counters!`. A count that falls is a reset unless
+/// it `may_fall`.
 macro_rules! event_counters {
     ($($(#[doc = $doc:tt])+ $counter:ident, $growth:tt, may_fall: $may_fall:literal;)+) => {
         /// Cumulative times and counts of one thread since it was first seen, but for `longest_delay_ns` and `open_wait`. They are known
@@ -381,11 +381,11 @@ macro_rules! event_counters {
             pub longest_delay_ns: u64,
             /// `blocked_ns` by reason; known where [`Fields::WAITS`] is measured.
             pub waits: Waits,
-            /// What it waits for at the end of the pass; [`WaitReason::NONE`] while it runs or is ready.
+            /// Reason of the wait that is open at the end of the pass; [`WaitReason::NONE`] while the thread runs or is ready.
             pub open_wait: WaitReason,
         }
 
-        /// What [`SchedTimes`] grew by.
+        /// Growth of [`SchedTimes`] over an interval.
         #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
         #[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
         pub struct SchedDelta {
@@ -400,7 +400,7 @@ macro_rules! event_counters {
             /// Blocked time by reason in the interval.
             #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
             pub waits: Waits,
-            /// What it waited for at the interval's end. A process has none.
+            /// Reason of the wait that was open at the interval's end; none for a process.
             #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
             pub open_wait: WaitReason,
         }
@@ -464,7 +464,7 @@ impl SchedTimes {
         self.open_wait != WaitReason::UNWATCHED
     }
 
-    /// Lets the open wait go on for `ns`: for a thread of which nothing was received, because it went on sleeping.
+    /// Lengthens the open wait by `ns`: for a thread that snapshots left out, because it kept sleeping.
     pub fn go_on_waiting(&mut self, ns: u64) {
         if self.open_wait.is_some() && self.is_watched() {
             self.blocked_ns = self.blocked_ns.saturating_add(ns);

@@ -87,8 +87,8 @@ impl CpuTimes {
     /// Most time of one CPU in one mode, ns: 36 years. So the sum over all modes fits 64 bits. A source reports no more, and a frame with
     /// more is refused.
     pub const MAX_NS: u64 = 1 << 60;
-    /// From an array in /proc/stat's order. A mode that could not be read, or is more than [`Self::MAX_NS`], is no data: it stays as
-    /// it was, so that an interval has none of it. Returns those modes, bit *n* for mode *n*, too.
+    /// From an array in /proc/stat's order. A mode that could not be read, or is more than [`Self::MAX_NS`], is no data: it keeps its
+    /// earlier value, so that it adds nothing to an interval. Also returns those modes as a mask, bit *n* for mode *n*.
     pub fn bounded(modes: [Option<u64>; 10], before: Self) -> (Self, u16) {
         let before = before.to_array();
         let is_odd = |mode: usize| modes[mode].is_none_or(|ns| ns > Self::MAX_NS);

@@ -146,12 +146,12 @@ impl DelayHistogram {
         Self { buckets: self.iter().map(grown).filter(|(_, count)| *count > 0).collect() }
     }
 
-    /// The upper end of the bucket in which the delay of this rank lies, ns: so many percent were no longer. `longest_ns`, where
-    /// it is known, is exact and caps that end: no percentile is above the longest delay. `None` where nothing was counted.
+    /// Upper end of the bucket that holds the delay of this rank, ns: `percent` of the delays were no longer. A known `longest_ns` is
+    /// exact and caps that end: no percentile is above the longest delay. `None` if nothing was counted.
     pub fn percentile_ns(&self, percent: u32, longest_ns: Option<u64>) -> Option<u64> {
         // In 128 bits: a sum of 64-bit counts times 100 overflows 64.
         let total: u128 = self.iter().map(|(_, count)| u128::from(count)).sum();
-        // At least 1: the percentile 0 is the shortest delay, and rank 0 would lie in front of it.
+        // At least 1: the percentile 0 is the shortest delay, and rank 0 would lie before the first delay.
         let rank = (total * u128::from(percent.min(100))).div_ceil(100).max(1);
         let mut seen = 0;
         let reaches = |(_, count): &(u8, u64)| {

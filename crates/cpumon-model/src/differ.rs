@@ -29,8 +29,8 @@ pub enum Rows {
     /// Every thread, also idle ones.
     #[default]
     All,
-    /// Those whose counters moved, that are new or that ended: all that a sender needs. With 10,000 threads of which 200 ran,
-    /// the rows of the others are most of what the differ writes.
+    /// Threads whose counters moved, that are new or that ended: all that a sender needs. If 200 of 10,000 threads ran, the rows of
+    /// the others are most of the differ's output.
     Moved,
 }
 
@@ -246,7 +246,7 @@ impl Interval {
             if extra.is_zero() {
                 continue;
             }
-            // The total has all that the thread ever ran, but what it ran while it lived was charged in earlier intervals.
+            // The total has the thread's whole run time, but earlier intervals charged the part up to the earlier snapshot.
             let first = vanished.partition_point(|gone| gone.process < process.key);
             for gone in vanished[first..].iter().take_while(|gone| gone.process == process.key) {
                 extra.subtract(&gone.counters);

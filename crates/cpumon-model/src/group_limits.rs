@@ -4,27 +4,27 @@ use std::collections::{HashMap, HashSet};
 
 use crate::{CgroupInterval, CpuLimit, Interval, Pressure, Throttle};
 
-/// What limits the control groups of some tasks.
+/// CPU limits of the control groups of some tasks, taken together.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema))]
 pub struct GroupLimits {
-    /// The tightest limit that any of them had.
+    /// The tightest limit of any of these groups.
     pub limit: CpuLimit,
-    /// How often these limits were reached; each counts once, however many groups share it. `None`: not known.
+    /// How often the limits were reached; a limit counts once, however many groups share it. `None`: not known.
     pub throttle: Option<Throttle>,
-    /// Time in which tasks of the one that waited most waited for a CPU; `None`: not known, as with cgroup v1.
+    /// Pressure of the group whose tasks waited longest for a CPU; `None`: not known, as with cgroup v1.
     pub pressure: Option<Pressure>,
 }
 
 impl GroupLimits {
-    /// Of groups that are known to have no limit.
+    /// Limits of groups that are known to have none.
     pub const NONE: Self = Self {
         limit: CpuLimit::Unlimited,
         throttle: Some(Throttle { periods: 0, throttled_periods: 0, throttled_ns: 0 }),
         pressure: None,
     };
 
-    /// Of these groups, all of one interval; `None` without any.
+    /// Limits of these groups, all in one interval; `None` without any group.
     pub fn of_rows<'a>(rows: impl IntoIterator<Item = &'a CgroupInterval>) -> Option<Self> {
         let mut sum: Option<Self> = None;
         let mut limiters = HashSet::new();
@@ -41,7 +41,7 @@ impl GroupLimits {
         sum
     }
 
-    /// Adds what is known of another interval.
+    /// Adds another interval. Unknown counters add nothing.
     pub fn add(&mut self, more: &Self) {
         self.limit = self.limit.tighter(more.limit);
         if let Some(throttle) = more.throttle {
@@ -67,7 +67,7 @@ impl<'a> LimitFinder<'a> {
         Self { rows, knows_others: interval.knows_limits() }
     }
 
-    /// Limits of tasks in the groups with these paths, which may repeat. `None`: nothing is known of any of them.
+    /// Limits of tasks in the groups with these paths; paths may repeat. `None`: nothing is known about any of these groups.
     pub fn of<'p>(&self, paths: impl IntoIterator<Item = &'p str>) -> Option<GroupLimits> {
         let mut found: Vec<&CgroupInterval> = Vec::new();
         for path in paths {

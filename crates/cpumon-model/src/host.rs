@@ -1,4 +1,4 @@
-//! What is known about a reporting machine: who it is ([`HostInfo`]), how far to trust it ([`Trust`]), what got lost on the way, which host
+//! A reporting machine: its identity ([`HostInfo`]), how far to trust it ([`Trust`]), its losses on the way ([`LossCounts`]), the host that
 //! a text means ([`HostRef`]), and its own words ([`Terms`]).
 
 use crate::{BootId, HostClock, HostId, Moment, SourceKind, coded};
@@ -93,9 +93,9 @@ pub struct LossCounts {
     pub bytes: u64,
     /// Snapshots put together completely.
     pub snapshots: u64,
-    /// Snapshots of which no fragment arrived (sequence gaps).
+    /// Snapshots lost as a whole: none of their fragments arrived (sequence gaps).
     pub snapshots_lost: u64,
-    /// Snapshots of which some fragments never arrived; what did arrive was used.
+    /// Snapshots lost in part: some of their fragments never arrived. The rest was used.
     pub snapshots_partial: u64,
     /// Datagrams that arrived a second time.
     pub duplicates: u64,
@@ -178,18 +178,18 @@ impl<'a> HostRef<'a> {
     }
 }
 
-/// A label and what it means.
+/// A label with its meaning.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// Beside a value.
+    /// Label beside a value.
     pub label: &'static str,
-    /// Where space is short.
+    /// Label where space is short.
     pub short: &'static str,
-    /// In a few words.
+    /// Meaning in a few words.
     pub help: &'static str,
 }
 
-/// Words that differ between operating systems for the same counter: a deferred procedure call of Windows is what a soft interrupt is
+/// Words that differ between operating systems for the same counter: a deferred procedure call on Windows corresponds to a soft interrupt
 /// on Linux. Names of columns stay the same everywhere, so that a mixed fleet compares; only labels and help texts change.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
@@ -200,23 +200,23 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Linux, and hosts of which the system is not known.
+    /// Words of Linux, also for hosts whose system is not known.
     pub const LINUX: Self = Self {
         irq: Term { label: "irq", short: "irq", help: "hard interrupts" },
         softirq: Term { label: "softirq", short: "sirq", help: "soft interrupts" },
     };
-    /// Windows.
+    /// Words of Windows.
     pub const WINDOWS: Self = Self {
         irq: Term { label: "ISR", short: "ISR", help: "interrupt service routines (irq on Linux)" },
         softirq: Term { label: "DPC", short: "DPC", help: "deferred procedure calls (softirq on Linux)" },
     };
 
-    /// What the host that this source measures calls it.
+    /// Words of the host that this source measures.
     pub const fn of(source: SourceKind) -> Self {
         if source.is_windows() { Self::WINDOWS } else { Self::LINUX }
     }
 
-    /// What this host calls it, where what is shown may be sums, which have no source.
+    /// Words of this host, by the name of its system: sums have no source.
     pub fn of_host(info: &HostInfo) -> Self {
         if info.is_windows() { Self::WINDOWS } else { Self::LINUX }
     }

@@ -16,8 +16,8 @@ impl IdleProcess {
         size_of::<Self>() + bytes_of_info(&self.info)
     }
 
-    /// What a row leaves behind at the end of its interval; `None` if the process ended, or the row is of none. `ended`: threads of it
-    /// that ended in the interval, which the row counts.
+    /// A row's process at the end of its interval; `None` if the process ended, or the row is a sum. `ended`: number of its threads
+    /// that ended in the interval; the row counts them too.
     fn after(row: &ProcessInterval, ended: usize) -> Option<Self> {
         let is_there = !row.life.has_ended() && !row.flags.contains(Flags::SUMMED);
         is_there.then(|| Self {
@@ -56,7 +56,7 @@ impl Interval {
         has_all.then_some((alive + idle) as u64)
     }
 
-    /// The processes of its rows, ascending, as they are at its end; `None`: the process ended, or the row is of none.
+    /// The processes of its rows, ascending, as they are at its end; `None`: the process ended, or the row is a sum.
     pub fn processes_after(&self) -> impl Iterator<Item = (ProcessKey, Option<IdleProcess>)> {
         let ended = self.threads.iter().filter(|row| row.life.has_ended()).map(|row| row.process);
         let mut ended: Vec<ProcessKey> = ended.collect();
@@ -110,7 +110,7 @@ struct WaitGroup {
 struct Count {
     group: WaitGroup,
     threads: u32,
-    /// Of these, threads that have a row of their own in the interval at hand.
+    /// Of these, threads that have a row of their own in the current interval.
     own: u32,
 }
 
@@ -195,7 +195,7 @@ impl OpenWaits {
         }
     }
 
-    /// Forgets [`OpenWaits::has_row`]: nothing is added to the interval at hand.
+    /// Forgets [`OpenWaits::has_row`]: nothing is added to the current interval.
     pub fn forget_rows(&mut self) {
         if std::mem::take(&mut self.has_own) {
             self.groups.iter_mut().for_each(|count| count.own = 0);
@@ -242,7 +242,7 @@ impl OpenWaits {
         self.groups.get(at).is_some_and(|count| count.group == group).then_some(at)
     }
 
-    /// Takes groups that are new into the list, and those that have no threads out of it.
+    /// Inserts new groups into the list, and removes groups without threads.
     fn settle(&mut self) {
         if std::mem::take(&mut self.has_empty) {
             self.groups.retain(|count| count.threads > 0);

@@ -88,13 +88,13 @@ impl Comm {
     /// The kernel's `TASK_COMM_LEN` less its terminating NUL.
     pub const MAX_BYTES: usize = 15;
 
-    /// Takes bytes up to the first NUL, at most 15 of them.
+    /// Takes the bytes up to the first NUL, at most 15 bytes.
     pub fn new(raw: &[u8]) -> Self {
         let len =
             raw.iter().take(Self::MAX_BYTES).position(|&b| b == 0).unwrap_or(raw.len().min(Self::MAX_BYTES));
         let mut bytes = [0; Self::MAX_BYTES];
         bytes[..len].copy_from_slice(&raw[..len]);
-        // What is behind the name stays 0, so that the derived comparisons see the name alone.
+        // The bytes behind the name stay 0, so that the derived comparisons see the name alone.
         Self { bytes, len: len.try_into().unwrap_or(0) }
     }
 

@@ -1,5 +1,5 @@
-//! [`Interval`]: what happened between two snapshots, its rows of threads and processes, and what it knows of tasks without a row
-//! ([`Resting`], [`IdleProcess`]).
+//! [`Interval`]: the changes between two snapshots, as rows of threads and processes, and the tasks without a row ([`Resting`],
+//! [`IdleProcess`]).
 
 use std::sync::Arc;
 
@@ -32,15 +32,15 @@ pub enum Life {
 }
 
 bitflags! {
-    /// What is odd about a row or an interval. Shown, never corrected in silence.
+    /// Oddities of a row or an interval. They are shown, never corrected in silence.
     #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Flags: u16 {
         /// A counter fell: it counts 0 in this interval, the others stay exact.
         const COUNTER_RESET = 1;
-        /// Seen for the first time although it is older than the interval: its earlier counters are unknown, so the
-        /// delta is zero and what it ran is in `unattributed`.
+        /// Seen for the first time although it is older than the interval: its earlier counters are unknown, so its
+        /// growth is zero and its run time is in `unattributed`.
         const FIRST_SIGHT = 1 << 1;
-        /// Ended without final counters: what it ran after the last pass is unknown.
+        /// Ended without final counters: its run time after the last pass is unknown.
         const NO_FINAL_COUNTERS = 1 << 2;
         /// A value that cannot be (negative time, more run time than CPUs × length).
         const IMPOSSIBLE = 1 << 3;
@@ -57,8 +57,8 @@ bitflags! {
         /// those of /proc, and what only the events measure (blocked time, wakeups, waits) is no data. What interrupts took while it
         /// ran is inside its run time.
         const UNWATCHED = 1 << 8;
-        /// Of the interval: the length of the run queues is not known, because events were lost. Of which of two intervals the time
-        /// is that some threads waited for a CPU, nothing reports; so it is in the sums over longer times all the same.
+        /// Of the interval: the length of the run queues is not known, because events were lost. The waiting time of some threads
+        /// may count in a neighbouring interval; sums over longer times include it all the same.
         const RUN_QUEUE_UNKNOWN = 1 << 9;
     }
 }
@@ -87,13 +87,13 @@ pub struct ThreadInterval {
     /// Whether it began or ended in the interval.
     #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub life: Life,
-    /// What a reader must know of the row before trusting it.
+    /// Oddities that a reader must know before trusting the row.
     #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub flags: Flags,
     /// Growth of the counters in the interval.
     #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub delta: Delta,
-    /// What the scheduler's events report of it. Blocked time alone does not make a row active: `delta` decides.
+    /// Times and counts from the scheduler's events. Blocked time alone does not make a row active: `delta` decides.
     #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub sched: SchedDelta,
 }
@@ -109,7 +109,7 @@ pub struct ProcessInterval {
     pub parent_pid: u32,
     /// Name, user, cgroup and command line.
     pub info: Arc<ProcessInfo>,
-    /// Threads of it in this interval's list, ended ones included.
+    /// Number of the process's threads, ended ones included: those with a row, and those at rest once a receiver has added them.
     #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub thread_rows: u32,
     /// Whether it began or ended in the interval.
@@ -150,7 +150,7 @@ pub struct Interval {
     /// The device's own wall clock at the end less the time in `end`, ns; 0: it is the device's own.
     #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub wall_shift_ns: i64,
-    /// What placed it, where the boot's clock was ever wrong; only on its way through a receiver.
+    /// The piece that placed it, if the boot's clock was ever wrong; only on its way through a receiver.
     #[cfg_attr(feature = "json", serde(skip))]
     pub clock_piece: Option<ClockPiece>,
     /// How it came in; `None`: no receiver has taken it yet, or one that did not record that.
@@ -223,7 +223,7 @@ macro_rules! thread_like {
 }
 
 impl ThreadInterval {
-    /// The row of a thread without what it did.
+    /// A thread's row with all counters 0.
     pub(crate) fn of_sample(thread: &ThreadSample) -> Self {
         thread_like!(Self, thread, ..Self::default())
     }
@@ -250,7 +250,7 @@ impl ThreadInterval {
 }
 
 impl ProcessInterval {
-    /// The row of a process without what it did. Each field by name: a default would allocate a description and drop it.
+    /// A process's row with all counters 0. Each field is set by name: a default would allocate a description and drop it.
     pub fn new(key: ProcessKey, parent_pid: u32, info: Arc<ProcessInfo>) -> Self {
         Self {
             key,
@@ -321,14 +321,15 @@ impl Interval {
     /// The run delays of all CPUs together.
     pub fn cpu_delays(&self) -> DelayHistogram {
         let mut sum = DelayHistogram::default();
-        // Owners ascend, and CPUs are the first kind of them.
+        // Owners ascend, and CPUs come first.
         for row in self.delays.iter().take_while(|row| matches!(row.of, DelayOf::Cpu(_))) {
             sum += &row.histogram;
         }
         sum
     }
 
-    /// The row of a control group; `None`: it has no limit and did not wait, or nothing is known of it ([`Interval::knows_limits`]).
+    /// The row of a control group; `None`: it has no limit and did not wait, or nothing is known about the group
+    /// ([`Interval::knows_limits`]).
     pub fn cgroup(&self, path: &str) -> Option<&CgroupInterval> {
         self.cgroups.iter().find(|row| *row.path == *path)
     }
@@ -357,7 +358,7 @@ pub fn flag_names(flags: Flags) -> String {
 }
 
 impl Life {
-    /// By whether it began inside, and ended.
+    /// The life of a task that began inside the interval or not, and ended inside or not.
     pub fn of(is_born: bool, has_ended: bool) -> Self {
         match (is_born, has_ended) {
             (false, false) => Self::Alive,
@@ -394,7 +395,7 @@ impl Life {
     }
 }
 
-/// A thread that waits, and what for. [`WaitReason::UNWATCHED`]: what it does is not known.
+/// A waiting thread with its reason. [`WaitReason::UNWATCHED`]: its activity is not known.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resting {
     /// Id and start; unique within a boot.
@@ -411,7 +412,7 @@ pub struct Resting {
     pub priority: i16,
     /// The CPU it last ran on.
     pub last_cpu: u16,
-    /// What it waits for.
+    /// Reason of its wait.
     pub reason: WaitReason,
 }
 

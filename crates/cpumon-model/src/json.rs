@@ -78,7 +78,7 @@ impl ToSchema for Value<'_> {
     }
 }
 
-/// Text there, and what it says back.
+/// Writes a type as text, and parses that text.
 macro_rules! as_text {
     ($($type:ident: $to:expr, $from:expr;)+) => { $(
         impl Serialize for $type {
@@ -189,12 +189,12 @@ impl<'de> Deserialize<'de> for WaitReason {
 /// Time blocked by one reason.
 #[derive(Serialize, Deserialize, ToSchema)]
 struct Wait<'a> {
-    /// A system call, `disk`, `page fault`, …: what `code` is called.
+    /// Name of the reason: a system call, `disk`, `page fault` and others.
     #[serde(default)]
     reason: Cow<'a, str>,
     /// The reason as a stable number.
     code: WaitReason,
-    /// Time blocked by it.
+    /// Time blocked by this reason, ns.
     ns: u64,
 }
 
@@ -257,7 +257,7 @@ pub mod nanos {
         Nanos(*ns).serialize(serializer)
     }
 
-    /// Likewise.
+    /// Reads a number as `serialize` writes it.
     ///
     /// # Errors
     /// It is no text, or none of a number.
@@ -277,7 +277,7 @@ pub mod nanos {
             ns.map(Nanos).serialize(serializer)
         }
 
-        /// Likewise.
+        /// Reads a number as `serialize` writes it.
         ///
         /// # Errors
         /// It is neither null nor the text of a number.

@@ -1,6 +1,6 @@
 //! [`Ledger`]: where the CPU time of one interval went. capacity = threads + exited + irq + softirq + steal + idle + unattributed.
 
-/// Where the CPU time of one interval went, ns, whole host. What is left over is shown, never spread or clamped.
+/// Where the CPU time of one interval went, ns, whole host. The unattributed rest is shown, never spread or clamped.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
 pub struct Ledger {
@@ -18,9 +18,9 @@ pub struct Ledger {
     pub steal_ns: i64,
     /// Time with nothing to run, iowait included.
     pub idle_ns: i64,
-    /// The part of what is unattributed that has a counted cause: time that no switch event attributes to a thread, less the run time
-    /// of threads that are flagged `UNWATCHED`. Below zero where these were counted, a clock tick late,
-    /// what was unknown in the interval before. It is no line of its own and 0 where no switch events are measured.
+    /// The part of the unattributed time that has a counted cause: time that no switch event attributes to a thread, less the run
+    /// time of threads flagged `UNWATCHED`. Negative if that run time was counted a clock tick late, and belongs to the unknown time of
+    /// the interval before. Not a line of its own; 0 where no switch events are measured.
     pub unknown_ns: i64,
     /// irq and softirq are not lines of their own: the kernel charges them to the thread that was running.
     pub irq_in_run_time: bool,

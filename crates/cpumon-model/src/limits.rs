@@ -18,7 +18,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// While all sources of a full table are busy, it is searched this often.
 const SWEEP_EVERY_NS: u64 = 1_000_000;
 
-/// Whom a limit counts: an IPv4 address, or an IPv6 network of 64 bits.
+/// A sender as limits count it: an IPv4 address, an IPv6 network of 64 bits, or a single link-local or loopback IPv6 address.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Source(IpAddr);
 
@@ -51,7 +51,7 @@ impl fmt::Display for Source {
 /// How much may be used, over time and at once.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// So much comes back in `seconds`; 0: there is no limit.
+    /// Amount that comes back in `seconds`; 0: there is no limit.
     pub amount: u64,
     /// Time in which `amount` comes back, s.
     pub seconds: u64,
@@ -71,7 +71,7 @@ impl Rate {
 
     /// When all is back once `amount` is used, too (the generic cell rate algorithm).
     fn full_after_ns(&self, full_at_ns: u64, amount: u64, now_ns: u64) -> u64 {
-        // What is full counts from now: time in which nothing was used is not saved up.
+        // A full budget counts from now: time without use is not saved up.
         full_at_ns.max(now_ns).saturating_add(self.cost_ns(amount))
     }
 
@@ -99,7 +99,7 @@ impl Bucket {
         Self { rate, full_at_ns: 0 }
     }
 
-    /// Uses one.
+    /// Uses one unit.
     ///
     /// # Errors
     /// How long to wait for it.
@@ -107,7 +107,7 @@ impl Bucket {
         self.take_many(1, now_ns)
     }
 
-    /// Uses so many.
+    /// Uses `amount` units.
     ///
     /// # Errors
     /// How long to wait for them. For ever, if it is more than may be used at once.
@@ -117,7 +117,7 @@ impl Bucket {
         Ok(())
     }
 
-    /// Counts what was used already, also beyond what is left: what comes next waits for it.
+    /// Counts an amount that was used already, even beyond the rest of the budget: later uses wait for it.
     pub fn spend(&mut self, amount: u64, now_ns: u64) {
         self.full_at_ns = self.rate.full_after_ns(self.full_at_ns, amount, now_ns);
     }
@@ -137,7 +137,7 @@ pub enum Overflow {
     Evict,
 }
 
-/// What each source has left of `N` rates; of most of them, in a table of bounded size.
+/// Remaining budgets of sources for `N` rates, in a table of bounded size; [`Overflow`] decides about further sources.
 #[derive(Debug)]
 pub struct SourceTable<const N: usize> {
     rates: [Rate; N],
@@ -145,7 +145,7 @@ pub struct SourceTable<const N: usize> {
     sources: HashMap<Source, [u64; N]>,
     max_sources: usize,
     overflow: Overflow,
-    /// Of all sources that did not fit into the table.
+    /// The same for all sources that did not fit into the table, together.
     others: [u64; N],
     next_sweep_ns: u64,
 }
@@ -166,7 +166,7 @@ impl<const N: usize> SourceTable<N> {
         let full_at_ns = self.place_of(source, now_ns);
         let each = || rates.iter().zip(amounts);
         let wait_ns = each().zip(&*full_at_ns).map(|((rate, amount), &at)| rate.wait_ns(at, amount, now_ns));
-        // What is refused costs nothing: a source that floods still gets its rate, instead of silence.
+        // A refused use costs nothing: a source that floods still gets its rate, instead of silence.
         wait(wait_ns.max().unwrap_or(0))?;
         for ((rate, amount), at) in each().zip(full_at_ns) {
             *at = rate.full_after_ns(*at, amount, now_ns);
@@ -174,7 +174,7 @@ impl<const N: usize> SourceTable<N> {
         Ok(())
     }
 
-    /// Counts what was used already, also beyond what is left: what comes next waits for it.
+    /// Counts amounts that were used already, even beyond the rest of the budget: later uses wait for them.
     pub fn spend(&mut self, source: Source, amounts: [u64; N], now_ns: u64) {
         let rates = self.rates;
         for ((rate, amount), at) in rates.iter().zip(amounts).zip(self.place_of(source, now_ns)) {
@@ -241,7 +241,7 @@ impl Limiter {
         self.of_source.take(source.into(), [1], now_ns)
     }
 
-    /// Uses one of what all have together.
+    /// Uses one of the rate of all sources together.
     ///
     /// # Errors
     /// How long to wait for it.

@@ -56,7 +56,7 @@ pub enum SchedEventKind {
     Waking {
         /// The task that becomes runnable.
         task: TraceTask,
-        /// Who was on the CPU of the event: the waker, or whom the waking interrupt interrupted.
+        /// The task on the CPU of the event: the waker, or the task that the waking interrupt interrupted.
         waker: TraceTask,
         /// The CPU in whose queue it is, unless a migration follows.
         cpu: u16,
@@ -91,7 +91,7 @@ pub enum SchedEventKind {
     Lost {
         /// Number of lost events.
         count: u64,
-        /// When the last of them happened, ns of the monotonic clock.
+        /// Time of the last lost event, ns of the monotonic clock.
         until_ns: u64,
     },
 }

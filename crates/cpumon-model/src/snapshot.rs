@@ -116,7 +116,7 @@ pub struct ThreadSample {
     pub sched: SchedTimes,
 }
 
-/// What a process *is*; changes on exec, setuid or a move between cgroups, so it is shared and replaced, not edited.
+/// Description of a process. It changes on exec, setuid or a move between cgroups, so it is shared and replaced, not edited.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
 pub struct ProcessInfo {
@@ -280,7 +280,7 @@ pub struct SourceHealth {
     pub sched_untracked: u64,
     /// Switch events that were missed: one names another task as running than the event before it switched to.
     pub sched_missed_switches: u64,
-    /// Switches to a thread of which it is not known when it was woken: all of its wait counts as blocked.
+    /// Switches to a thread whose wakeup time is not known: its whole wait counts as blocked.
     pub wakeups_unknown: u64,
     /// Snapshots at whose instant the run queues were not known: events were lost, and threads that waited for a CPU may be missing.
     pub run_queue_unknown: u64,
@@ -289,15 +289,15 @@ pub struct SourceHealth {
     /// Events (exits, execs, threads on their way out) that did not fit the kernel's ring buffer or in the list behind
     /// it: the sum of those below, of `exits_lost`, and of lost names of control groups. An older sender reports only this sum.
     pub ring_drops: u64,
-    /// Programs that were called, as above: a process shows under its earlier name until it is read again.
+    /// Execs among `ring_drops`: a process shows under its earlier name until it is read again.
     pub execs_lost: u64,
-    /// Threads on their way out, likewise: one is missed only if a snapshot falls between that and its last switch.
+    /// Threads on their way out among `ring_drops`: one is missed only if a snapshot falls between the lost event and its last switch.
     pub endings_lost: u64,
-    /// How threads stood at the instant of a snapshot that ended while it was made, likewise: what they ran up to it is in the
-    /// next interval.
+    /// Counters at the instant of a snapshot, of threads that ended while it was made, among `ring_drops`: the run time of these
+    /// threads up to that instant is in the next interval.
     pub cuts_lost: u64,
-    /// Threads that BPF does not see and that are not read from /proc either, because there are too many of them; as of this
-    /// snapshot, not cumulative.
+    /// Threads that BPF does not see and that are not read from /proc either, because there are too many; as of this snapshot, not
+    /// cumulative.
     pub hidden_left_out: u64,
     /// What ran in the kernel for this snapshot; not cumulative.
     pub probes: Probes,

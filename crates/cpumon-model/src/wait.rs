@@ -51,8 +51,8 @@ impl WaitReason {
     /// Ended, not yet reaped.
     pub const EXIT: Self = Self(7);
 
-    /// No event reports this thread: what it waits for is not known, nor anything else that only the scheduler's events measure. It
-    /// occurs in snapshots and frames; in intervals [`Flags::UNWATCHED`](crate::Flags::UNWATCHED) says so.
+    /// No event reports this thread: neither its wait reason nor anything else that only the scheduler's events measure is known. It
+    /// occurs in snapshots and frames; in intervals [`Flags::UNWATCHED`](crate::Flags::UNWATCHED) marks the thread.
     pub const UNWATCHED: Self = Self(3 << 12);
 
     /// In the system call with this number of ours; a number beyond 4095 is [`WaitReason::OTHER`].
@@ -71,7 +71,7 @@ impl WaitReason {
         Self(WINDOWS | number as u16)
     }
 
-    /// As a number that is small for those that occur: frames and stores keep it.
+    /// The reason as a number, small for reasons that occur: frames and stores keep it.
     pub const fn code(self) -> u64 {
         match self.0 {
             plain @ 0..8 => plain as u64,
@@ -80,7 +80,7 @@ impl WaitReason {
         }
     }
 
-    /// The reason of a [`WaitReason::code`]; what is none is [`WaitReason::OTHER`].
+    /// The reason with this [`WaitReason::code`]; [`WaitReason::OTHER`] for any other number.
     pub fn from_code(code: u64) -> Self {
         match u16::try_from(code) {
             Ok(plain @ 0..8) => Self(plain),

@@ -1,5 +1,6 @@
 //! [`Backlog`] for [`Spool`]: a connection reads records from any number on, with every hole, and acknowledged segments are
-//! deleted. While a receiver keeps up, nothing is written: what it has stored need not wear out the device's flash.
+//! deleted. While a receiver keeps up, nothing is written: snapshots that it has stored need not wear out the device's
+//! flash.
 
 use cpumon_wire::Datagrams;
 use cpumon_wire::connection::MAX_MESSAGE_BYTES;
@@ -12,14 +13,14 @@ use crate::backlog::{Backlog, BacklogCounts, NumberedRecord};
 
 /// Bytes that are read from a segment at once, unless a record is longer.
 const PIECE_BYTES: u64 = 64 << 10;
-/// Positions where reading goes on: a connection reads at two of them, one for each channel.
+/// Positions that are kept to continue reading there: a connection reads at two, one for each channel.
 const MAX_POSITIONS: usize = 4;
 
 impl Spool {
     /// Opens the spool of a directory for a connection that empties it.
     ///
     /// # Errors
-    /// As [`Spool::open`]; or it holds snapshots of another machine.
+    /// Those of [`Spool::open`]; or the spool holds snapshots of another machine.
     pub fn open_backlog(options: &SpoolOptions, origin: Origin) -> Result<Self, SpoolError> {
         let mut spool = Self::open(options, origin)?;
         // A receiver ends the connection at a record of another host, so it could never be sent.
@@ -183,7 +184,7 @@ impl Spool {
                 }
                 (_, behind) => {
                     if position.is_broken && behind.is_none() {
-                        // The next snapshot begins a segment: with it reading goes on.
+                        // The next snapshot begins a segment: reading continues there.
                         self.is_open = false;
                     }
                     if self.progress.positions.len() >= MAX_POSITIONS {
@@ -289,7 +290,7 @@ impl Backlog for Spool {
 
     fn append(&mut self, is_full: bool, wall_ns: i64, frames: &Datagrams) -> u64 {
         let number = self.next;
-        // `Spool::append` counts what is lost.
+        // `Spool::append` counts a lost snapshot.
         let _ = Self::append(self, wall_ns, is_full, frames.as_slice());
         number
     }

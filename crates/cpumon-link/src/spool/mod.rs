@@ -1,8 +1,8 @@
 //! The spool: snapshots on the device's own disk, in segment files, so that they survive while no receiver is reachable.
 //!
 //! # Overview
-//! [`Spool`] writes: it numbers the snapshots it accepts, bounds its size, coalesces writes, and goes on when the disk is full
-//! or fails. [`SpoolReader`] reads a directory, also one that is being written. `cpumon_wire::spool` defines the bytes
+//! [`Spool`] writes: it numbers the snapshots it accepts, bounds its size, coalesces writes, and continues when the disk is
+//! full or fails. [`SpoolReader`] reads a directory, also one that is being written. `cpumon_wire::spool` defines the bytes
 //! (docs/spool-format.md), docs/durability.md the guarantees. As a [`Backlog`](crate::Backlog), a spool deletes what a receiver
 //! has acknowledged; the file `state` remembers that.
 
@@ -40,7 +40,7 @@ pub enum SyncPolicy {
 pub struct SpoolOptions {
     /// Directory of the spool; created if it is missing.
     pub dir: PathBuf,
-    /// Most bytes of it, in files and in memory together; the oldest snapshots go first.
+    /// Greatest size, bytes, in files and in memory together; the oldest snapshots go first.
     pub max_bytes: u64,
     pub sync: SyncPolicy,
     /// Time between two snapshots: what would be due before the next one is written with this one.
@@ -176,7 +176,7 @@ struct StateFile {
 }
 
 impl StateFile {
-    /// Opens the file of the spool in `dir` and reads what it remembers.
+    /// Reads the state of the spool in `dir`; `None` without a valid file. The first [`StateFile::put`] opens the file for writing.
     fn open(dir: &Path) -> (Self, Option<State>) {
         let path = dir.join("state");
         let mut bytes = Vec::new();

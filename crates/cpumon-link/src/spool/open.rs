@@ -17,7 +17,7 @@ use super::{SpoolError, SpoolOptions, SpoolProgress, SpoolStatus, StateFile, fai
 use crate::tls::random;
 
 impl Spool {
-    /// Opens the spool of a directory for writing; goes on where the writer before ended. Snapshots of `origin` follow.
+    /// Opens the spool of a directory for writing, and continues where the previous writer ended. Snapshots of `origin` follow.
     ///
     /// # Errors
     /// The directory cannot be made, read or locked, or the size is too small.
@@ -102,7 +102,8 @@ fn lock(dir: &Path) -> Result<LockFile, SpoolError> {
     })
 }
 
-/// What of a hole that was remembered is not in a segment. `last`: the greatest number there, and when it was made.
+/// The part of a remembered hole that no segment has. `last`: the greatest number in the segments; `last_wall_ns`: when the last
+/// snapshot there was made.
 fn still_lost(lost: Gap, last: u64, last_wall_ns: Option<i64>) -> Option<Gap> {
     // Part of the hole is in a segment already: the rest begins where the last record there ends.
     let is_partly_there = last >= lost.first;
@@ -110,7 +111,7 @@ fn still_lost(lost: Gap, last: u64, last_wall_ns: Option<i64>) -> Option<Gap> {
     (last < lost.last).then_some(Gap { first: lost.first.max(last + 1), begin_wall_ns, ..lost })
 }
 
-/// The segments of a directory, and where numbering goes on.
+/// The segments of a directory, and where numbering continues.
 #[derive(Debug, Default)]
 struct FoundSegments {
     segments: VecDeque<SpoolSegment>,

@@ -128,7 +128,7 @@ struct SegmentWalk<'a> {
     /// The record number that is expected next.
     next: u64,
     last_wall_ns: i64,
-    /// What is not full leaves out something that was skipped.
+    /// Only a full snapshot can follow: any other refers to one that was not returned.
     needs_full: bool,
     /// Up to this number a receiver has the snapshots of this spool, as the state file says: that they are not here is no hole.
     acked: Option<([u8; 16], u64)>,
@@ -146,7 +146,7 @@ impl SegmentWalk<'_> {
         self.needs_full = true;
         let Ok(mut records) = Records::new(bytes) else {
             self.report.damaged += 1;
-            // Its numbers are still good enough to count what it costs.
+            // Its numbers are still good enough to count the loss.
             self.skip_all(Records::without_header(bytes));
             return ControlFlow::Continue(());
         };

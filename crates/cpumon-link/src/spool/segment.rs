@@ -24,7 +24,7 @@ pub(super) struct SpoolSegment {
     pub(super) pending_snapshots: u64,
     /// Snapshots since the segment was begun, by this writer.
     pub(super) snapshots: u64,
-    /// Length of the first of them, which is full.
+    /// Payload length of the first of these snapshots, bytes; it is full.
     pub(super) full_bytes: u64,
     /// When its first snapshot was made; 0: not known.
     pub(super) begin_wall_ns: i64,
@@ -44,7 +44,7 @@ pub(super) struct Written {
 }
 
 impl SpoolSegment {
-    /// A segment and how many bytes of it are in its file; at 0 there is no file.
+    /// A segment with `written` bytes in its file; at 0 there is no file.
     pub(super) fn new(path: PathBuf, first: u64, written: u64) -> Self {
         Self { path, first, written, ..Self::default() }
     }
@@ -87,7 +87,7 @@ impl SpoolSegment {
         }
     }
 
-    /// Writes what is pending. Where the disk refuses, as many whole snapshots as it took are written, and the rest stays pending.
+    /// Writes the pending bytes. If the disk refuses, the whole snapshots that it took count as written, and the rest stays pending.
     pub(super) fn write(&mut self) -> (Written, io::Result<()>) {
         let is_new = self.written == 0;
         let (taken, done) = self.write_pending();
@@ -97,7 +97,7 @@ impl SpoolSegment {
         };
         let (length, snapshots, last) = whole;
         if let (Err(_), Some(file)) = (&done, &self.file) {
-            // If this fails, the next writing begins at the same place and covers what is there.
+            // If this fails, the next writing begins at the same place and covers the bytes there.
             let _ = file.set_len(self.written + length as u64);
         }
         if done.is_err() && length == 0 {
@@ -139,7 +139,7 @@ impl SpoolSegment {
         (taken, done)
     }
 
-    /// Of the first `taken` pending bytes those up to the end of a snapshot, how many snapshots are in them, and the last one's number.
+    /// The part of the first `taken` pending bytes that ends with a whole snapshot: its length, its snapshots, and the last one's number.
     fn whole_snapshots(&self, taken: usize) -> (usize, u64, u64) {
         let taken = self.pending.get(..taken).unwrap_or_default();
         // Only the start of the file has a segment header.
@@ -162,7 +162,7 @@ impl SpoolSegment {
         self.file.as_ref()
     }
 
-    /// Nothing will be added: gives back what is not needed any more.
+    /// Nothing will be added any more: closes the file unless something is pending, and frees spare memory.
     pub(super) fn end(&mut self) {
         // While something is pending the file is needed again.
         if self.pending.is_empty() {

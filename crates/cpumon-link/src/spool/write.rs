@@ -18,7 +18,7 @@ use cpumon_wire::spool::{
 use super::segment::{self, SpoolSegment, Unwritten};
 use super::{MAX_SENT_BYTES, SpoolOptions, SpoolProgress, SpoolStatus, StateFile, SyncPolicy};
 
-/// A segment ends when it is this long, bytes; later if its full snapshot is a large part of it.
+/// A segment ends at this length, bytes; later if its full snapshot takes a large part.
 const SEGMENT_BYTES: u64 = 1 << 20;
 /// A segment ends after this many snapshots: a damaged record costs at most that many, and going to a moment reads no more.
 const SEGMENT_SNAPSHOTS: u64 = 600;
@@ -52,7 +52,7 @@ pub struct Spool {
     /// Calls fdatasync(2): a slow flash must not delay the next snapshot.
     pub(super) syncer: Option<DiskThread<File>>,
     pub(super) is_closing: bool,
-    /// Its errors, and how many of them were noticed.
+    /// Number of the syncer's errors; `noticed_errors` is the part that was handled.
     pub(super) sync_errors: Arc<AtomicU64>,
     pub(super) noticed_errors: u64,
     pub(super) progress: SpoolProgress,
@@ -106,7 +106,8 @@ impl Spool {
         self.unwritten.drain(..done);
     }
 
-    /// How long the oldest of what is to be written waits, or since when it was tried in vain. What a receiver has need not be written.
+    /// Time since the last write. In a spool that a connection empties, at most the time that the oldest unwritten snapshot has waited:
+    /// snapshots that a receiver has need not be written.
     fn waiting_for(&self) -> Duration {
         let oldest = || self.unwritten.front().map(|one| one.since.max(self.written_at));
         let since = if self.progress.is_drained { oldest() } else { Some(self.written_at) };
@@ -117,7 +118,7 @@ impl Spool {
         &self.status
     }
 
-    /// Writes what is pending, waits for the disk, and returns the final counts.
+    /// Writes the pending snapshots, waits for the disk, and returns the final counts.
     pub fn close(mut self) -> SpoolStatus {
         self.finish();
         self.status.clone()
@@ -191,7 +192,7 @@ impl Spool {
     fn end_segment_if_long(&mut self) {
         let most = self.options.max_bytes / 4;
         let Some(segment) = self.segments.back_mut() else { return };
-        // While the disk refuses they are short, so that what is newest fits when some must go.
+        // While the disk refuses, segments are short, so that the newest snapshots fit when some must go.
         let usual = if self.status.trouble.is_some() { 0 } else { SEGMENT_BYTES.min(most / 2) };
         let limit = usual.max(4 * segment.full_bytes).min(most);
         if segment.bytes() >= limit || segment.snapshots >= SEGMENT_SNAPSHOTS {
@@ -265,7 +266,7 @@ impl Spool {
         self.note_number();
     }
 
-    /// What is not in a segment is at least counted after a kill.
+    /// Notes the next number and the hole, so that a snapshot outside the segments is at least counted after a kill.
     fn note_number(&mut self) {
         if let Err(error) = self.remember(false) {
             log::debug!("cannot note a snapshot that is not on the disk: {error}");
@@ -298,7 +299,7 @@ impl Spool {
         }
         if self.status.trouble.take().is_some() {
             log::warn!("writing the log again");
-            // Nothing of it would be missing after a kill any more.
+            // A kill would lose nothing any more, so the state must not name a hole.
             self.note_number();
         }
         true
@@ -438,17 +439,17 @@ impl Spool {
         self.status.trouble = Some(words.into());
     }
 
-    /// The disk did not take everything. What is on it ends there, so that it can go as soon as a receiver has it: what follows begins
-    /// with a full snapshot.
+    /// The disk did not take everything. The segment on it ends there, so that it can be deleted as soon as a receiver has it: the next
+    /// snapshot is full and begins another segment.
     pub(super) fn refuse(&mut self, error: &io::Error) {
         self.trouble(error, "write the log");
-        // Of a segment that has not reached the disk nothing ends there, so it may grow.
+        // A segment that has not reached the disk need not end, so it may grow.
         if self.segments.back().is_some_and(|newest| newest.written > 0) {
             self.is_open = false;
         }
     }
 
-    /// Writes what is pending. While the disk has no space for it and `is_needed`, a spool that a connection empties drops its
+    /// Writes the pending bytes. While the disk has no space for them and `is_needed`, a spool that a connection empties drops its
     /// oldest segment. False if something is still pending.
     pub(super) fn write_newest(&mut self, is_needed: &dyn Fn(&Self) -> bool) -> bool {
         while !self.write() {
@@ -461,8 +462,8 @@ impl Spool {
         true
     }
 
-    /// Where numbers go on if nothing more can be written. What only waits its time is not accepted yet: its numbers are used again, or
-    /// they would appear as a hole. What the disk refuses is accepted, and is a hole if it stays in memory.
+    /// The next number if nothing more can be written. Snapshots that only wait their time are not accepted yet: their numbers are used
+    /// again, or they would appear as a hole. Snapshots that the disk refuses are accepted, and are a hole if they stay in memory.
     pub(super) fn next_after_a_kill(&self) -> u64 {
         if self.lost.is_some() || self.is_closing || self.status.trouble.is_some() {
             return self.next;
@@ -472,7 +473,7 @@ impl Spool {
         self.next.saturating_sub(unwritten).max(self.progress.acked + 1)
     }
 
-    /// The hole behind what is on the disk, if nothing more can be written: what the disk refuses, and what was lost since.
+    /// The hole behind the snapshots on the disk, if nothing more can be written: those that the disk refuses, and those lost since.
     pub(super) fn hole_after_a_kill(&self) -> Option<Gap> {
         let refused = self.unwritten.front().filter(|_| self.status.trouble.is_some());
         let Some(oldest) = refused else { return self.lost };

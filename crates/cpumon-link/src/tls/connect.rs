@@ -24,7 +24,7 @@ pub fn connect(address: &str, config: ClientConfig) -> Result<Pipe, TlsError> {
     let deadline = Instant::now() + LIMIT;
     let mut last = std::io::Error::from(std::io::ErrorKind::AddrNotAvailable);
     let socket = address.to_socket_addrs().map_err(failed)?.find_map(|address| {
-        // Half of the limit for each, so that one silent address does not use up all of it.
+        // Half of the limit for each address, so that one silent address does not use up the whole limit.
         TcpStream::connect_timeout(&address, LIMIT / 2).map_err(|error| last = error).ok()
     });
     let socket = socket.ok_or(last).map_err(failed)?;

@@ -154,7 +154,7 @@ impl FromStr for Code {
     }
 }
 
-/// What the code is made from: who talks to whom.
+/// Input of the code besides the nonces: the keys of both sides, and the device's id and name.
 #[derive(Clone, Debug)]
 pub struct Transcript<'a> {
     /// SHA-256 of the device's public key.

@@ -1,6 +1,6 @@
 //! [`DeviceIdentity`]: a device's key and certificate for one receiver. In: a state directory. Out: files of mode 0600, and
-//! the TLS settings made of them. The key is made here and never leaves the device. A renewed one is a file beside the one in use, and takes
-//! its place when the receiver has taken it: it may be good for nothing, and then nothing else would let this device in.
+//! the TLS settings made from these files. The key is made here and never leaves the device. A renewed key gets a file of its own, and
+//! replaces the key in use when the receiver has accepted it: a useless renewed key must not lock this device out.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -37,7 +37,7 @@ pub enum TlsError {
     /// A file of an identity could not be read or written.
     #[error("cannot {operation} {}: {error}", path.display())]
     File { operation: &'static str, path: PathBuf, error: io::Error },
-    /// A file of an identity does not hold what it should.
+    /// A file of an identity lacks a part, or has one that cannot be read.
     #[error("{} is damaged: {reason}", path.display())]
     Damaged { path: PathBuf, reason: String },
     #[error(

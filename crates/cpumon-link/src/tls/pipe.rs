@@ -76,7 +76,7 @@ impl Pipe {
         }
     }
 
-    /// Reads what is there and writes what the socket takes.
+    /// Reads the bytes that have arrived, and writes as many as the socket takes.
     ///
     /// # Errors
     /// The connection broke or ended, or TLS refuses what came.
@@ -132,8 +132,7 @@ impl Pipe {
                     Err(error) => return Err(error.into()),
                 }
             }
-            // During the handshake rustls buffers what is to be sent up to a limit, and writing beyond it
-            // fails.
+            // During the handshake rustls buffers outgoing bytes up to a limit, and writing beyond it fails.
             if self.outbox.is_empty() || self.tls.is_handshaking() {
                 return Ok(());
             }

@@ -109,7 +109,7 @@ impl Channels {
             }
             self.live = Some(live);
         }
-        // The present first: the past gets what is left of the outbox and of the window.
+        // The present first: the past gets the rest of the outbox and of the window.
         for kind in [ChannelKind::Live, ChannelKind::Backfill] {
             while out.len() < OUTBOX_BYTES && self.has_space(kind) && self.queue(kind, backlog, out) {}
         }

@@ -67,7 +67,7 @@ struct Listening {
     is_shared: bool,
 }
 
-/// The groups joined, and what is needed to join them on interfaces that come later.
+/// The joined groups, and the options to join them on interfaces that come later.
 struct JoinedGroups {
     wanted: Vec<IpAddr>,
     on: Vec<String>,
@@ -99,7 +99,7 @@ impl UdpReceiver {
         Ok(receiver)
     }
 
-    /// Waits at most `timeout` for datagrams, then hands out what is there, at most 64 of each socket, without copying.
+    /// Waits at most `timeout` for datagrams, then hands them out without copying, at most 64 of each socket.
     /// Returns how many; 0 after the time or a signal. Datagrams are at most [`crate::MAX_DATAGRAM_BYTES`] long.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl UdpReceiver {
         each: &mut dyn FnMut(&[u8], SocketAddr),
     ) -> Result<usize, LinkError> {
         self.groups.refresh(&self.sockets)?;
-        // What is there already needs no poll(2): under load this saves a system call for each batch.
+        // Datagrams that have arrived need no poll(2): under load this saves a system call for each batch.
         let count = self.take(each);
         if count > 0 || timeout.is_zero() {
             return Ok(count);
@@ -284,8 +284,8 @@ impl JoinedGroups {
     }
 }
 
-/// Sends from the sockets of a [`UdpReceiver`] to the groups of multicast DNS on every interface, which are read again every ten
-/// seconds. So what is sent comes from the port of multicast DNS (RFC 6762, section 6).
+/// Sends from the sockets of a [`UdpReceiver`] to the groups of multicast DNS on every interface, so that the datagrams come
+/// from the port of multicast DNS (RFC 6762, section 6). The interfaces are read again every ten seconds.
 pub struct GroupSender {
     destinations: Destinations,
 }

@@ -42,7 +42,7 @@ impl DatagramSlots {
         }
     }
 
-    /// Receives what is there, at most one batch, without waiting, and shows each datagram.
+    /// Receives the datagrams that have arrived, at most one batch, without waiting, and hands out each.
     pub fn receive(&mut self, socket: BorrowedFd<'_>, each: &mut EachReceived<'_>) -> io::Result<usize> {
         let mut lengths = [0_usize; BATCH];
         let count = self.receive_raw(socket, &mut lengths)?;
@@ -73,8 +73,8 @@ impl DatagramSlots {
             header.msg_hdr.msg_control = control.bytes.as_mut_ptr().cast();
             header.msg_hdr.msg_controllen = ControlMessages::MAX_BYTES as _;
         }
-        // SAFETY: each header points to one slot, one address and one control buffer with their true lengths; all of
-        // them are borrowed mutably by `self` and outlive the call.
+        // SAFETY: each header points to one slot, one address and one control buffer with their true lengths; all
+        // three are borrowed mutably from `self` and outlive the call.
         let count = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),

@@ -151,7 +151,7 @@ fn what_was_dropped_unsent_is_one_hole_that_survives_a_restart() {
     assert!(all(&mut spool).last().unwrap().starts_with("542"));
 }
 
-/// It had the begin of the one before: a receiver took both for the same hole, of which the longer one counts.
+/// It had the begin of the hole before: a receiver took both for the same hole, and counted the longer one.
 #[test]
 fn what_is_dropped_after_a_hole_is_acknowledged_is_another_hole() {
     for (behind, is_killed) in [(0, false), (1, false), (1, true), (60, true)] {
@@ -237,7 +237,7 @@ fn damage_at_a_segments_begin_is_a_hole_over_the_time_of_what_is_lost() {
         let (_dir, mut spool) = damaged_second(|bytes| bytes[at] ^= 1);
         let read = all(&mut spool);
         assert_eq!(read, ["1F", "2", "3", "4", "gap 5-7 40..80", "8F", "9"], "byte {at}");
-        // As for a receiver that has what is before it, and to which reading begins there.
+        // A receiver that has everything before the damage gets the same hole.
         spool.ack(4);
         assert_eq!(all(&mut spool)[..5], read[..5], "byte {at}");
         spool.ack(5);
@@ -270,7 +270,7 @@ fn damage_in_what_was_given_out_before_costs_nothing_more() {
 fn dropping_what_the_next_one_is_compared_with_is_a_hole_too() {
     let dir = tempfile::tempdir().unwrap();
     let mut spool = open(dir.path(), 64 << 10, SyncPolicy::Always);
-    // To the end of a segment; a receiver has all of it.
+    // Up to the end of a segment; a receiver has the whole segment.
     while spool.status().segments < 2 {
         append_many(&mut spool, 1, 500);
     }

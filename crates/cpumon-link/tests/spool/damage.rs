@@ -1,4 +1,4 @@
-//! A spool whose writer was killed, or whose bytes rotted: nothing panics, nothing wrong is given out, all of it is counted.
+//! A spool whose writer was killed, or whose bytes rotted: nothing panics, nothing wrong is given out, every loss is counted.
 
 use std::path::{Path, PathBuf};
 
@@ -46,7 +46,7 @@ fn a_writer_killed_at_any_byte_costs_the_record_it_was_writing() {
         let before = held(dir.path());
         assert!((8..12).contains(&before.snapshots.len()), "cut at {length}");
         assert_as_appended(&before);
-        // The next writer goes on behind the last whole record; what the state remembers is given out no second time.
+        // The next writer continues behind the last whole record; numbers that the state remembers are not given out again.
         for has_state in [true, false] {
             let copy = copy_of(dir.path());
             let next = if has_state { 13 } else { before.snapshots.last().unwrap().0 + 1 };
@@ -84,7 +84,7 @@ fn a_flipped_bit_anywhere_is_counted_and_never_gives_a_wrong_snapshot() {
             let is_last = index == 2;
             assert!(held.snapshots.len() >= if is_last { 8 } else { 7 }, "segment {index}, byte {at}");
             if !is_last {
-                // The number of what is behind shows how many are missing.
+                // The number of the next record behind shows how many are missing.
                 assert_all_accounted(&held, 12);
             }
         }

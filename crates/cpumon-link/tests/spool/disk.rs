@@ -1,4 +1,5 @@
-//! A spool on a disk that is full, read-only or comes back: it goes on, and the numbers show what is missing.
+//! A spool on a disk that is full or refuses, and comes back: it continues, and the numbers show the loss. A read-only disk is an error at
+//! the start.
 
 use cpumon_link::spool::{Spool, SpoolError, SyncPolicy};
 use cpumon_wire::spool::GapReason;

@@ -7,7 +7,7 @@ use cpumon_wire::spool::{Entry, GapReason, decode_record};
 use crate::backlog::{append_many, killed, open};
 use crate::small_disk::SmallDisk;
 
-/// So much is never the limit here.
+/// A size that is never the limit here.
 const LARGE: u64 = 64 << 20;
 
 /// First, last, begin, end, why.
@@ -33,8 +33,8 @@ fn all(spool: &mut Spool) -> (Vec<u64>, Vec<Hole>) {
     }
 }
 
-/// A spool on a disk of 64 KB with snapshots of 1 KB, ten ns apart, of which no receiver has those behind the 20th: how many are on the
-/// disk, which is full.
+/// A spool on a full disk of 64 KB, and how many snapshots are on that disk. Snapshots have 1 KB, are ten ns apart, and a receiver has the
+/// first 20.
 fn fill(dir: &std::path::Path, count: u64) -> (Spool, u64) {
     let mut spool = open(dir, LARGE, SyncPolicy::Always);
     append_many(&mut spool, 20, 1000);
@@ -119,7 +119,7 @@ fn nothing_is_missing_if_a_receiver_has_what_a_full_disk_did_not_take() {
 fn without_memory_for_what_a_full_disk_does_not_take_the_oldest_goes() {
     let dir = tempfile::tempdir().unwrap();
     let Some(_disk) = SmallDisk::mount(dir.path(), "64k") else { return };
-    // A quarter of it may wait in memory.
+    // A quarter of this size may wait in memory.
     let mut spool = open(dir.path(), 256 << 10, SyncPolicy::Always);
     append_many(&mut spool, 20, 1000);
     spool.ack(20);

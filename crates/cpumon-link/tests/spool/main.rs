@@ -1,5 +1,5 @@
-//! The spool as a whole, on disks that fill up too. A program of its own in which nothing is started: between fork and exec, a child holds
-//! every open file, and what is deleted meanwhile frees no space.
+//! The spool as a whole, on disks that fill up too. A program of its own that starts no process: between fork and exec, a child holds
+//! every open file, and a file deleted meanwhile frees no space.
 
 #[path = "../../../../testing/seeded_rng.rs"]
 mod seeded_rng;

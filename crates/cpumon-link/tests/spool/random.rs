@@ -22,7 +22,7 @@ struct StoredByReceiver {
 }
 
 impl StoredByReceiver {
-    /// A connection: reads for a while, commits some of it, and perhaps says so.
+    /// A connection: reads for a while, stores the records, and perhaps acknowledges them.
     fn connect(&mut self, spool: &mut Spool, rng: &mut SeededRng, to_the_end: bool) {
         let (mut cursor, mut has_base, mut leading) = (spool.start(), false, None::<Gap>);
         let rounds = if to_the_end { u64::MAX } else { rng.below(8) };
@@ -60,7 +60,7 @@ impl StoredByReceiver {
                         has_base = true;
                     }
                     Entry::Gap(gap) => {
-                        // What is between the last snapshot and a hole may be stored already.
+                        // Snapshots between the last one read and a hole may be stored already.
                         has_base &= gap.reason != GapReason::Damaged && gap.first <= last + 1;
                         leading = (!has_base).then_some(gap);
                         if gap.count() > 0 {
@@ -185,7 +185,7 @@ fn run(dir: &Path, course: Course) -> BTreeSet<&'static str> {
 fn whatever_happens_each_snapshot_is_stored_or_in_a_counted_hole() {
     for seed in 1..=SEEDS {
         let dir = tempfile::tempdir().unwrap();
-        // In every other run the spool is too small for what is not acknowledged.
+        // In every other run the spool is too small for the unacknowledged snapshots.
         let max_bytes = if seed % 2 == 0 { 96 << 10 } else { 16 << 20 };
         let reasons = run(dir.path(), Course { seed, max_bytes, flips: true });
         let has_dropped = reasons.contains(GapReason::Dropped.words());

@@ -72,7 +72,7 @@ pub fn append(spool: &mut Spool, numbers: std::ops::RangeInclusive<u64>, bytes: 
     lost
 }
 
-/// Whether what is held is what was appended.
+/// Checks that each held snapshot is as it was appended.
 pub fn assert_as_appended(held: &Held) {
     for (number, wall_ns, frames) in &held.snapshots {
         assert_eq!(*wall_ns, frame(*number, 0).0);

@@ -32,7 +32,7 @@ fn place(line: &mut ClockLine, mut interval: Interval, estimate: Option<ClockEst
 fn a_right_clock_sees_no_change() {
     let mut line = ClockLine::default();
     for second in 1..2_000 {
-        // Off by some ms, estimates that jitter, small steps: all of it is within what counts as right.
+        // Off by 0.3 s, with estimates that jitter and one small step: all within the limit of 1 s.
         let jitter = second * 7_919 % 13 * 1_000_000;
         let off = 300_000_000 + if second > 900 { 90_000_000 } else { 0 };
         let mut one = interval(second, (off, off));

@@ -56,7 +56,7 @@ pub enum Kind {
     Text,
 }
 
-/// One stored column, with all that exports, SQL and documents say of it.
+/// One stored column: everything that exports, SQL and documents state about it.
 #[derive(Copy, Clone, Debug)]
 pub struct Column {
     /// Key of the column in code.
@@ -281,7 +281,7 @@ impl ColumnId {
 }
 
 impl Column {
-    /// Whether it is measured of each process and thread, and so of a group of them: their counters, and what they waited for.
+    /// Whether every process and thread has the column, and so a group has it too: the counters, and the wait reason.
     pub fn is_measured_of_tasks(&self) -> bool {
         let is_of_tasks = self.tables.contains(Tables::PROCESS_INTERVAL | Tables::THREAD_INTERVAL);
         is_of_tasks && self.kind != Kind::Real && !(self.needs - Fields::HISTOGRAMS).is_empty()
@@ -330,7 +330,7 @@ impl IntervalView<'_> {
         self.cell(CellRow::Process(row), id)
     }
 
-    /// A cell of several processes together; only what is measured of each of them.
+    /// A cell of several processes together; null for a column that is not measured for each process.
     pub fn group<'v>(&'v self, delta: &'v Delta, sched: &'v SchedDelta, id: ColumnId) -> Value<'v> {
         if !id.column().is_measured_of_tasks() {
             return Value::Null;
@@ -338,7 +338,7 @@ impl IntervalView<'_> {
         self.cell(CellRow::Group(delta, sched), id)
     }
 
-    /// The number in [`IntervalView::group`], measured or not, to sort by; 0 of what is no number.
+    /// The number in [`IntervalView::group`], measured or not, to sort by; 0 if the cell is no number.
     pub fn weight(&self, delta: &Delta, sched: &SchedDelta, id: ColumnId) -> i64 {
         match value_of(self, CellRow::Group(delta, sched), id) {
             Some(Value::Int(number)) => number,

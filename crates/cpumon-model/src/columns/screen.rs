@@ -23,7 +23,7 @@ bitflags! {
 /// How a frontend formats a value.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// A time, as a percentage of the interval; 100 = one CPU, or all of them where the user chose so.
+    /// A time, as a percentage of the interval; 100 = one CPU, or all CPUs where the user chose so.
     Share,
     /// A time in a state: of a process or group the threads that were in it on average, of a thread a percentage of the interval.
     Threads,

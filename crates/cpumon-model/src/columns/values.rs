@@ -83,7 +83,7 @@ pub(super) enum CellRow<'v> {
     /// A group of processes.
     Group(&'v Delta, &'v SchedDelta),
     Thread(&'v ThreadInterval),
-    /// A thread, what it was blocked by, and for how long, ns.
+    /// A thread, a reason of its waits, and how long it was blocked by that reason, ns.
     Wait(&'v ThreadInterval, WaitReason, u64),
     Cpu(&'v CpuInterval),
     Irq(&'v IrqInterval),
@@ -228,7 +228,7 @@ impl<'a> IntervalView<'a> {
         (self.interval.source != SourceKind::V1).then(|| self.interval.device_end_wall_ns())
     }
 
-    /// What the process is that a row is of.
+    /// Description of a row's process.
     pub(super) fn info<'v>(&'v self, row: CellRow<'v>) -> Option<&'v ProcessInfo> {
         match row.as_process() {
             Some(process) => Some(&process.info),
@@ -256,7 +256,7 @@ impl<'a> IntervalView<'a> {
         }
     }
 
-    /// The events of a CPU, or of all CPUs together, likewise.
+    /// Counts from the events of a CPU, or of all CPUs together; no data without a CPU.
     pub(super) fn cpu_sched(&self, row: CellRow<'_>) -> Option<CpuSched> {
         match row {
             CellRow::Cpu(row) => Some(row.sched),

@@ -18,7 +18,7 @@ const TICK_SLACK_NS: u64 = 20_000_000;
 /// Slack for "more blocked time than time": each wait is rounded to whole µs on the way.
 const WAIT_SLACK_NS: i64 = 100_000;
 
-/// The two snapshots and what every row needs to know of them.
+/// The two snapshots, and the values that every row derives from them.
 pub(super) struct RowBuilder<'a> {
     pub(super) prev: &'a Snapshot,
     pub(super) cur: &'a Snapshot,
@@ -169,7 +169,7 @@ impl<'a> RowBuilder<'a> {
         let before = find_process(&self.prev.processes, thread.process);
         let parent_pid = before.map_or(0, |process| process.parent_pid);
         let info = before.map_or_else(unknown_process, |process| Arc::clone(&process.info));
-        // A partial snapshot may simply leave out a process that rests.
+        // A partial snapshot may leave out a process that rests.
         let life = if self.cur.is_complete { Life::Ended } else { Life::Alive };
         ProcessInterval { life, ..ProcessInterval::new(thread.process, parent_pid, info) }
     }
@@ -189,7 +189,7 @@ fn difference(now: &Counters, then: &Counters) -> (Delta, Flags) {
     }
 }
 
-/// What is known of the interval. Counters that began with the later snapshot, because a probe was switched on, have no
+/// Fields that are known over the whole interval. Counters that began with the later snapshot, because a probe was switched on, have no
 /// earlier value to compare with.
 pub(super) fn common_fields(prev: &Snapshot, cur: &Snapshot) -> Fields {
     let by_probe = Fields::SCHED | Fields::WAITS | Fields::IRQ | Fields::HISTOGRAMS | Fields::CGROUPS;

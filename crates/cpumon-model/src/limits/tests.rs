@@ -91,7 +91,7 @@ fn five_tries_then_one_each_ten_seconds_and_a_right_one_costs_nothing() {
     assert!(limiter.take(sender, ten_s_ns).is_err());
     limiter.give_back(sender);
     assert_eq!(limiter.take(sender, ten_s_ns), Ok(()));
-    // Seven were taken in all, of which 10 s brought five back.
+    // Seven were taken in all, and 10 s brought five back.
     assert_eq!((0..100).filter(|_| limiter.take_of_all(ten_s_ns).is_ok()).count(), 28);
     assert_eq!(limiter.take_of_all(ten_s_ns), Err(Duration::from_secs(2)));
 }

@@ -1,4 +1,4 @@
-//! Run-delay histograms through the differ: what is charged to an interval, and what a lost frame costs.
+//! Run-delay histograms through the differ: the delays charged to an interval, and the cost of a lost frame.
 
 use std::sync::Arc;
 

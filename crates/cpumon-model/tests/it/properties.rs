@@ -6,7 +6,7 @@ use cpumon_model::{
 };
 use proptest::prelude::*;
 
-/// A task's life in steps of one snapshot: when it begins, when it ends, what it runs each step.
+/// A task's life in steps of one snapshot: the step in which it begins, and its run time in each step up to its end, ns.
 #[derive(Clone, Debug)]
 struct LifeOfTask {
     tid: u32,

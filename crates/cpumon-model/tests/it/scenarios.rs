@@ -212,7 +212,7 @@ fn flag_words(flags: Flags) -> String {
     flags.iter_names().flat_map(|(name, _)| [" ", name]).collect()
 }
 
-/// What is not zero of a row's times from the scheduler's events.
+/// A row's times and counts from the scheduler's events; zeros are left out.
 fn sched_words(delta: &SchedDelta) -> String {
     let mut out = String::new();
     let numbers = [

@@ -10,7 +10,7 @@ use cpumon_model::{
 const MS: u64 = 1_000_000;
 const INIT: ProcessKey = ProcessKey { pid: 1, start_ns: 100 * MS };
 
-/// One CPU at this second: how much of it no event explains, and what the two threads of process 1 and one that ended there ran.
+/// One CPU at this second: the time that no event explains, and the run times of the two threads of process 1 and of its ended threads.
 fn at(second: u64, unknown_ms: u64, runs_ms: [u64; 2], ended_ms: u64, fields: Fields) -> Snapshot {
     let ns = second * 1_000 * MS;
     let moment = Moment { mono_ns: ns, boot_ns: ns, wall_ns: 0 };

@@ -132,8 +132,8 @@ impl Attaching {
         }
     }
 
-    /// The next file has its turn. One of which more arrived than at the attempt before has another one first: the receiver may keep
-    /// what it has of one file only.
+    /// Gives the next file its turn. A file that came further than at its previous attempt keeps its own turn: the receiver may keep the
+    /// arrived part of one file only.
     fn postpone(&mut self, current: Current) {
         let received = match current.stage {
             Stage::Taking { received, .. } => received,

@@ -39,7 +39,7 @@ pub struct UplinkOptions {
     pub boot: [u8; 16],
     /// This machine's clocks at one moment: the wall clock, ns since the UNIX epoch, and the time since boot, as in its snapshots, ns.
     pub clocks: fn() -> (i64, u64),
-    /// Whom to ask when no receiver answers where it should be ([`groups`](crate::discovery::groups)); empty: do not ask.
+    /// Addresses and groups to ask when no receiver answers at its address ([`groups`](crate::discovery::groups)); empty: do not ask.
     pub ask: Vec<Target>,
     /// Files to send beside the snapshots, if any are written.
     pub attachments: Option<AttachmentOptions>,
@@ -113,14 +113,14 @@ impl SharedUplink {
     }
 }
 
-/// After so much silence the receiver is asked whether it is there,
+/// Silence after which the receiver is asked whether it is there.
 pub(super) const PING_AFTER: Duration = Duration::from_secs(5);
-/// The clocks are compared at this interval,
+/// Time from one comparison of the clocks to the next.
 const COMPARE_EVERY: Duration = Duration::from_secs(10);
-/// and quicker for the first few times, so that something is known soon.
+/// The same for the first few comparisons, so that something is known soon.
 const COMPARE_FIRST: Duration = Duration::from_millis(100);
 const FIRST_COMPARISONS: u32 = 4;
-/// Records wait so long for the first comparison to be reported, so that the receiver knows where on its time line they belong.
+/// Longest wait of records for the first report of a comparison, so that the receiver knows where on its time line they belong.
 const FIRST_REPORT_WITHIN: Duration = Duration::from_millis(500);
 
 /// Compares this device's clocks with the receiver's over one connection.

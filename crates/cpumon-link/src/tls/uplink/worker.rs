@@ -24,7 +24,7 @@ use crate::tls::session::Channels;
 
 /// How long a receiver may take to answer the first message.
 const WELCOME_LIMIT: Duration = Duration::from_secs(5);
-/// and after so much it is taken for dead.
+/// Silence after which a receiver is taken for dead.
 const DEAD_AFTER: Duration = Duration::from_secs(15);
 /// Pauses between attempts: twice as long each time, up to the longest, each cut at random to between half and all. The longest leaves
 /// time for the rest of the ten seconds in which a receiver that is back has live data.
@@ -33,9 +33,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// A connection that lived this long counts as a good one: the next attempt comes soon.
 const GOOD_AFTER: Duration = Duration::from_secs(10);
 
-/// The subnet is asked for receivers that do not answer after so many rounds of attempts,
+/// Rounds of failed attempts before the subnet is asked for the receivers.
 const SEARCH_AFTER_ROUNDS: u32 = 2;
-/// and no more often than this; so long it is listened.
+/// Least time from one search to the next, and time that a search listens.
 const SEARCH_EVERY: Duration = Duration::from_secs(30);
 const SEARCH_WAIT: Duration = Duration::from_secs(1);
 
