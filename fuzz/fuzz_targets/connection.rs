@@ -68,7 +68,7 @@ fuzz_target!(|bytes: &[u8]| {
     read_record(bytes);
     read_packed(&mut Unpacker::default(), bytes);
     both_ways(bytes);
-    // Behind sound checksums, so that the fuzzer spends its time on what is inside.
+    // Behind sound checksums, so that the fuzzer spends its time on the content.
     let mut record = Vec::new();
     if push_snapshot(&mut record, 1, 2, true, &[bytes]) {
         assert!(decode_record(&record).is_some());

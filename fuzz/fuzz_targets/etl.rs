@@ -29,7 +29,7 @@ fn report(bytes: &[u8]) {
     let _ = report.rows(ReportBy::Process, trace.tasks());
 }
 
-/// Each event is led by what it is; times go up by what the input says.
+/// Five bytes of input make an event: the first selects its kind, the first two set how far the time advances.
 fn events(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     let (mut out, mut at) = (Vec::new(), made_etl::BEGAN_NS);
     while let Some((&[what, step, layout, first, second], rest)) = bytes.split_first_chunk() {

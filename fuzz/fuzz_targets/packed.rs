@@ -1,5 +1,5 @@
-//! A channel of a connection with records of any tasks and tables: what is packed comes back as it was, packed bytes that are changed
-//! are refused or give a record, and so does what the fuzzer makes up.
+//! A channel of a connection with records of any tasks and tables, tables that the fuzzer makes up included: packed records come back as
+//! they were, and changed packed bytes are refused or give a record.
 #![no_main]
 
 mod made;
@@ -21,7 +21,7 @@ fn read(record: &[u8]) {
 
 fn run(from: &mut Unstructured<'_>) -> Result<()> {
     let (mut packer, mut unpacker) = (Packer::default(), Unpacker::default());
-    // Its memory is that of changed bytes from the first of them on.
+    // Gets changed bytes only, so its memory may differ from the packer's after the first record.
     let mut misled = Unpacker::default();
     for number in 1..=from.int_in_range(1..=6)? {
         let mut frames = made::encoded(from, number)?;

@@ -27,7 +27,7 @@ fn report(bytes: &[u8]) {
     let _ = report.rows(ReportBy::Process, trace.tasks());
 }
 
-/// Each record is led by what it is; times go up by what the input says.
+/// Five bytes of input make a record: the first selects its kind, the first two set how far the time advances.
 fn records(mut bytes: &[u8]) -> Vec<u8> {
     let (mut out, mut at_ns) = (Vec::new(), 1);
     while let Some((&[what, step, cpu, first, second], rest)) = bytes.split_first_chunk() {

@@ -27,7 +27,7 @@ fn report(bytes: &[u8]) {
     let _ = report.rows(ReportBy::Process, trace.tasks());
 }
 
-/// Each part is led by what it is; times go up by what the input says.
+/// Four bytes of input make a part: the first selects its kind, the first two set how far the time advances.
 fn packets(mut rest: &[u8]) -> Vec<u8> {
     let (mut out, mut at_ns, mut held) = (clocks(1, 1_700_000_000_000_000_000), 1, Vec::new());
     let (mut switches, mut wakings) = (Vec::new(), Vec::new());

@@ -1,5 +1,5 @@
-//! Encrypted datagrams: any bytes at a receiver that has a key; the same bytes as header and as content that is encrypted soundly; and a receiver's
-//! memory of them.
+//! Encrypted datagrams: any bytes at a receiver that has a key; the same bytes as header and as content that is encrypted soundly; and
+//! a receiver's memory of agent starts.
 #![no_main]
 
 use std::net::{Ipv4Addr, SocketAddr};

@@ -1,5 +1,5 @@
-//! A segment of a spool: any bytes, sound bytes with some of them changed, and sound records with any payload, which the receiver
-//! then decodes. What is read of changed bytes must have been written.
+//! A segment of a spool: any bytes, sound bytes with some changes, and sound records with any payload, which the receiver then
+//! decodes. Entries read from changed bytes must have been written.
 #![no_main]
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -33,7 +33,7 @@ fuzz_target!(|bytes: &[u8]| {
     push_snapshot(&mut segment, 5, 9, false, &[second, first]);
     assert_eq!(read(&segment), 3);
     decode(&segment);
-    // The payload's own bytes say what is changed.
+    // The payload's own bytes select the changes.
     let mut changed = segment.clone();
     for change in payload.chunks_exact(3).take(4) {
         let at = usize::from(u16::from_le_bytes([change[0], change[1]])) % changed.len();

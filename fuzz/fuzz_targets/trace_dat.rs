@@ -28,7 +28,8 @@ fn report(bytes: &[u8]) {
     let _ = report.rows(ReportBy::Process, trace.tasks());
 }
 
-/// Each record is led by what it is; times go up by what the input says. Some pages have lost events in front of them, some are damaged.
+/// Four bytes of input make a record: the first selects its kind, the first two set how far the time advances. Some pages have lost
+/// events in front, some are damaged.
 fn pages(mut bytes: &[u8]) -> [Vec<u8>; 2] {
     let (mut out, mut at_ns, mut held) = ([Vec::new(), Vec::new()], 1, Vec::new());
     while let Some((&[what, step, first, second], rest)) = bytes.split_first_chunk() {

@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|bytes: &[u8]| {
     let Ok(datagram) = decode(bytes) else { return };
     let mut again = Vec::new();
-    // A name with U+FFFD in place of broken bytes may have become too long to be sent.
+    // U+FFFD may be longer than the broken bytes that it replaces, so a name may become too long to be sent.
     if encode(&datagram, &mut again).is_ok() {
         assert_eq!(decode(&again), Ok(datagram));
     }

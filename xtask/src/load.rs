@@ -281,7 +281,7 @@ fn dodge(until: Instant) -> Result<()> {
 const MOST_RATE: u32 = 200_000;
 /// A round trip between the two threads makes two switches.
 const SWITCHES_A_TRIP: u32 = 2;
-/// Round trips come in bursts of so many a second.
+/// Bursts of round trips a second.
 const BURSTS_A_SECOND: u32 = 1_000;
 
 /// `xtask switches`: two threads on one CPU.
@@ -298,7 +298,7 @@ pub struct SwitchesArgs {
     seconds: u32,
 }
 
-/// Makes the switches and counts in the rest of the time: what it counts less beside a recorder is what the recorder costs.
+/// Makes the switches and counts in the rest of the time. A recorder lowers the count: the difference is its cost.
 pub fn switches(args: &SwitchesArgs) -> Result<()> {
     ensure!(args.seconds <= MOST_WORK_SECONDS, "--seconds is at most {MOST_WORK_SECONDS}");
     ensure!(args.rate <= MOST_RATE, "--rate is at most {MOST_RATE}");

@@ -1,4 +1,4 @@
-//! Repository chores, run as `cargo xtask NAME`. In: the checkout. Out: an exit status and what is wrong, in words.
+//! Repository chores, run as `cargo xtask NAME`. In: the checkout. Out: an exit status and the faults, in words.
 
 mod churn;
 mod columns;

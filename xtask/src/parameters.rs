@@ -1,4 +1,4 @@
-//! Refuses functions that take tuples: a pair of numbers at a call says nothing of which is which.
+//! Refuses functions that take tuples: a pair of numbers at a call does not name its parts.
 
 use std::path::Path;
 

@@ -41,8 +41,8 @@ pub struct SimulateArgs {
     to: SocketAddr,
 }
 
-/// Clocks of all hosts. Time since boot goes on from one simulation to the next, as for an agent that is started again: if it went
-/// back within a boot, intervals would lie over those of before.
+/// Clocks of all hosts. Time since boot continues from one simulation to the next, as for an agent that is started again: if it went
+/// back within a boot, intervals would overlap those of the simulation before.
 struct Clock {
     begin: Instant,
     uptime_ns: u64,

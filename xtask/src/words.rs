@@ -41,7 +41,7 @@ struct List {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Exception {
-    /// A regular expression; a forbidden word inside a match of it passes.
+    /// A regular expression; a forbidden word inside a match passes.
     text: String,
     /// Beginning of the paths in which it holds; everywhere when absent.
     #[serde(default)]

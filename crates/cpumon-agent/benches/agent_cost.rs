@@ -165,7 +165,7 @@ fn load(idle: usize, active: usize) -> Outcome<()> {
     std::process::exit(0);
 }
 
-/// A receiver; `keeps`: it stores what it gets, and acknowledges it. Without a store it acknowledges nothing.
+/// Runs a receiver. `keeps`: it stores snapshots and acknowledges them. Without a store it acknowledges nothing.
 fn receive(state: &Path, keeps: bool) -> Outcome<()> {
     let address = ([127, 0, 0, 1], 0).into();
     let plan = Plan {

@@ -128,10 +128,10 @@ impl SwitchRecording {
         self.pause = SHORTEST_PAUSE;
     }
 
-    /// Detaches the programs, reads what is left, and ends the file. A window then has all up to now.
+    /// Detaches the programs, reads the remaining events, and ends the file. A window then has all events up to now.
     ///
     /// # Errors
-    /// As [`SwitchRecording::pass`].
+    /// Fails as [`SwitchRecording::pass`] does.
     pub fn finish<E: From<CollectError> + From<WriteError>>(&mut self) -> Result<(), E> {
         let end_ns = now().mono_ns;
         self.recorder.stop(&mut |item| self.output.take(&item))?;

@@ -90,7 +90,7 @@ fn flight(args: &AgentArgs) -> Option<FlightSettings> {
     Some(FlightSettings { disk, ..settings })
 }
 
-/// A directory of snapshots, a recording or a spool, of which one is made every `interval`.
+/// Options of a directory of snapshots, a recording or a spool. One snapshot is made every `interval`.
 fn directory(dir: PathBuf, args: &AgentArgs, interval: Duration) -> SpoolOptions {
     let sync = match args.spool_sync {
         SpoolSync::Interval => SyncPolicy::Every(args.spool_interval),

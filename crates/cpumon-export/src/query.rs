@@ -81,7 +81,7 @@ words! {
 pub struct ExportQuery {
     pub kind: Kind,
     pub format: Format,
-    /// The original receiver's layout in place of `format`.
+    /// The original receiver's layout, instead of `format`.
     pub legacy: Option<LegacyYear>,
     /// Only the host with this name or id; `None` is all hosts, one after the other.
     pub host: Option<String>,
@@ -119,7 +119,7 @@ pub struct NotStored {
     pub intervals: u64,
     /// Start of the first missing time, ns since the UNIX epoch.
     pub since_ns: i64,
-    /// Why the first of them were not stored; hostile.
+    /// Why the first missing intervals were not stored; hostile.
     pub reason: String,
 }
 

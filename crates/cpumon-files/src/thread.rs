@@ -4,7 +4,7 @@ use std::io;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
-/// The end of a bounded queue to a thread that works on its items. Dropping it waits until all of them are done.
+/// The end of a bounded queue to a thread that works on its items. Dropping it waits until every item is done.
 #[derive(Debug)]
 pub struct DiskThread<T> {
     /// Its work, as in "the thread that …".

@@ -44,7 +44,7 @@ const HOST: [ColumnId; 27] = [
     ColumnId::CgroupsLeftOut,
 ];
 
-/// Fields of rows beside what is measured of tasks.
+/// Fields of rows beside the measured values of tasks.
 const ROW: [ColumnId; 22] = [
     ColumnId::Pid,
     ColumnId::Tid,

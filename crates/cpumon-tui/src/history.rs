@@ -23,7 +23,7 @@ const MAX_RECENT: usize = 600;
 pub(crate) const PAST_BYTES: usize = 64 << 20;
 /// The run times that the plot draws have 1/N of this memory.
 const PART_OF_PLOT: usize = 2;
-/// Running totals have 1/N of it.
+/// Running totals have 1/N of this memory.
 const PART_OF_TOTALS: usize = 8;
 
 /// A feed's answer about the past of the host or of a task, with its question.

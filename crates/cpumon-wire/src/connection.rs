@@ -99,8 +99,8 @@ codes! {
     ByeReason {
         /// It stops, or starts again.
         Stopping = 1,
-        /// Its store took records again that it could not take before, or a certificate is to be renewed: come back and send what is not
-        /// acknowledged.
+        /// Its store takes records again after failures, or the certificate is to be renewed: the device comes back and sends the
+        /// unacknowledged records.
         Resume = 2,
         /// The device is not enrolled here any more.
         Revoked = 3,
@@ -263,7 +263,7 @@ messages! { <'a>
         hash: [u8; 32],
         /// Length of the file, bytes.
         bytes: u64,
-        /// When what it shows happened, by the device's wall clock, ns since the UNIX epoch.
+        /// Time of the event that the file was written for, by the device's wall clock, ns since the UNIX epoch.
         wall_ns: i64,
         /// Why the file was written, for people.
         reason: &'a str,
@@ -385,10 +385,10 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Length of the message at the beginning of `bytes`, header included; `None`: not all of it is there.
+    /// Length of the message at the beginning of `bytes`, header included; `None` if the message is incomplete.
     ///
     /// # Errors
-    /// It says that it is longer than `most`: nothing behind it can be read.
+    /// The message claims a length above `most`, or of 0: nothing behind it can be read.
     pub fn length(bytes: &[u8], most: usize) -> Result<Option<usize>, MessageError> {
         let Some(length) = bytes.first_chunk() else { return Ok(None) };
         let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
@@ -453,7 +453,7 @@ in_a_byte! {
 in_order!(ClockReport { offset_ns, round_trip_ns, boot });
 in_order!(BootReport { boot, offset_ns });
 
-/// The last field of a message. Devices and receivers of the first release end before it: what is missing is `None` and no error.
+/// The last field of a message. Devices and receivers of the first release end before it: a missing field is `None` and no error.
 impl<'a, T: WireField<'a>> WireField<'a> for Option<T> {
     fn push(&self, out: &mut Vec<u8>) {
         if let Some(field) = self {

@@ -1,7 +1,7 @@
 //! [`Datagrams`]: reusable buffers for the datagrams of one snapshot, so that a steady state allocates
 //! nothing.
 
-/// Buffers together larger than that are freed where only a few of them were needed, bytes.
+/// Clearing keeps all buffers up to this total capacity, bytes. Above it, buffers are freed if only a few were used.
 const SMALL_BYTES: usize = 256 << 10;
 /// A snapshot needs few buffers if it uses less than one in this many.
 const BUFFERS_FOR_ONE: usize = 8;

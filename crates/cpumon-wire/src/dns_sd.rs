@@ -1,8 +1,8 @@
 //! DNS-SD over multicast DNS (RFC 6763, RFC 6762): how a device finds a receiver on its subnets.
 //!
 //! A receiver is an instance of [`SERVICE`], as printers and file servers are instances of theirs, so `avahi-browse` and
-//! `dns-sd` list it. The TXT record has the hash of its public key, the pin. All of it is a hint: who answers proves in TLS
-//! that it has the key.
+//! `dns-sd` list it. The TXT record has the hash of its public key, the pin. The records are only a hint: the receiver proves
+//! in TLS that it has the key.
 //!
 //! A device asks once from a port of its own and gets answers by unicast (RFC 6762, section 6.7). Nothing is cached on either
 //! side, so what strangers send takes no memory.

@@ -14,7 +14,7 @@ pub enum Reason {
     /// v1: the name length is below zero.
     #[error("the name length is negative")]
     NegativeNameLength,
-    /// v1: more bytes than the smallest process datagram, and all of them zero.
+    /// v1: more bytes than the smallest process datagram, all zero.
     #[error("all bytes are zero")]
     AllZero,
     /// A name longer than a datagram can say (v1: 32,767 bytes).
@@ -72,7 +72,7 @@ impl DecodeError {
         Self { offset, reason, column: None }
     }
 
-    /// What is wrong, without the place: the same for all datagrams with the same fault.
+    /// Text of the fault without the place: the same for all datagrams with the same fault.
     pub fn fault(&self) -> String {
         match self.column.map(|id| (id, properties(id).called)) {
             Some((id, Some(name))) => format!("{name} (column {id}): {}", self.reason),

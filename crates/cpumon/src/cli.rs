@@ -138,7 +138,7 @@ fn definition() -> clap::Command {
 /// Parses a command line; the first word is the name of the program.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let args: Vec<OsString> = args.into_iter().collect();
-    // First without variables: the typed arguments decide which of them count. Errors are those of the second pass.
+    // First without variables: the typed arguments decide whether each variable counts. The second pass reports the errors.
     let typed = definition().ignore_errors(true).try_get_matches_from(&args).ok();
     let matches = variables::add_to(definition(), typed.as_ref()).try_get_matches_from(args)?;
     Cli::from_arg_matches(&matches)

@@ -32,12 +32,12 @@ const CHECK_EVERY: Duration = Duration::from_millis(50);
 /// A receiver without datagrams counts as alive for this long after each check.
 const HANGS: Duration = Duration::from_secs(20);
 const PROGRAM: &str = "cpumon";
-/// Memory of `cpumon run` for the newest intervals of this machine, bytes: views of older ones ask the store. Three
-/// quarters of it are for trusted hosts.
+/// Memory of `cpumon run` for the newest intervals of this machine, bytes: views of older ones ask the store. Trusted hosts
+/// get three quarters.
 const LOCAL_PAST_BYTES: usize = 8 << 20;
-/// For the same intervals on its screens.
+/// Memory for the same intervals on its screens, bytes.
 const LOCAL_SCREEN_BYTES: usize = 6 << 20;
-/// For pages of its store, bytes: it has one host.
+/// Memory for pages of its store, bytes: the store has one host.
 const LOCAL_CACHE_BYTES: u64 = 4 << 20;
 
 pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {

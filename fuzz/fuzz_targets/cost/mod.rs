@@ -17,7 +17,7 @@ fn cpu_ns() -> u64 {
     text.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }
 
-/// Reads a file of so many bytes.
+/// Reads a file of `bytes` bytes. Panics if that takes more memory or CPU time than allowed.
 pub fn within(bytes: usize, read: impl FnOnce()) {
     let before = cpu_ns();
     let ((), taken) = held_memory::taken_by(read);

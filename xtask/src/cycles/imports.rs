@@ -29,13 +29,13 @@ pub fn edges(tree: &ModuleTree) -> BTreeSet<(usize, usize)> {
 fn imported_files(tree: &ModuleTree, file: usize, names: &FileUse) -> Vec<usize> {
     let modules = tree.modules.iter().filter(|(_, module)| module.file == file);
     let imports = modules.flat_map(|(path, module)| module.imports.iter().map(move |import| (path, import)));
-    // A re-export alone is no use of what it names.
+    // A re-export alone does not use the item that it names.
     let used = imports.filter(|(_, import)| {
         !import.is_public || import.name.as_ref().is_some_and(|name| names.first_segments.contains(name))
     });
     used.filter_map(|(module, import)| {
         let path = absolute(tree, module, &import.target)?;
-        // Importing a module itself is no use yet; what is then named of it is.
+        // Importing a module itself is no use yet; naming one of its items is.
         if tree.modules.contains_key(&path) && import.name.is_some() { None } else { file_of(tree, &path, 0) }
     })
     .collect()

@@ -269,7 +269,7 @@ impl<'s> FlightWindows<'s> {
             let (dir, disk) = (&settings.dir, settings.disk);
             let open = disk.map(|disk| DiskRing::open(dir, disk, settings.length, began.mono_ns));
             ring = open.transpose()?;
-            // What is in segments leaves memory.
+            // Events written to segments leave memory.
             let length_ns = u64::try_from(settings.length.as_nanos()).unwrap_or(u64::MAX);
             let bytes = usize::try_from(settings.memory).unwrap_or(usize::MAX);
             let (limits, packed) = (WindowLimits { length_ns, bytes }, Compression::Zstd(ZSTD_LEVEL));

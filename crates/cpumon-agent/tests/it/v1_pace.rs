@@ -1,4 +1,4 @@
-//! A v1 set has all processes, the idle ones included, however many of them the pace allows in one interval.
+//! A v1 set has all processes, the idle ones included, even if the pace allows fewer in one interval.
 
 use std::net::UdpSocket;
 use std::sync::Arc;

@@ -42,7 +42,7 @@ struct ProcessState {
     total: Counters,
     /// Page faults as reported last, all and those that needed a disk.
     faults: [u32; 2],
-    /// All of them since its start.
+    /// Page faults of both kinds since the process began.
     all_faults: u64,
     pass: u64,
 }
@@ -216,7 +216,7 @@ impl ProcessState {
         }
     }
 
-    /// Windows counts page faults of the whole process: all of them count as those of ended threads.
+    /// Windows counts page faults of the whole process: every fault counts as one of an ended thread.
     fn count_faults(&mut self, faults: [u32; 2]) {
         let before = std::mem::replace(&mut self.faults, faults);
         let [all, major] = [0, 1].map(|at| {
@@ -277,7 +277,7 @@ pub(crate) fn comm_of(name: &str) -> Comm {
 }
 
 // Run time without a row: processes that began and ended between two passes, and the time of others between the last
-// pass that saw them and their end. Windows keeps no record of it, but the CPUs' own times include it: they and the
+// pass that saw them and their end. Windows does not record that time, but the CPUs' own times include it: they and the
 // threads' times are counted by the same ticks.
 
 /// CPU time that no process accounts for, as a row without a process, which [`cpumon_model::Flags::SUMMED`] marks in intervals.

@@ -68,7 +68,7 @@ fn burner() -> Child {
     Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap()
 }
 
-/// Passes, and the checks for every interval between two of them.
+/// Takes passes, and checks each interval between two passes.
 struct Passes {
     source: Opened,
     before: Snapshot,

@@ -12,7 +12,7 @@ use crate::bpf::turn;
 use crate::eventually::eventually;
 use crate::skip::skip;
 
-/// Events that the smallest ring holds: 8,192 slots, of which 1,024 stay free.
+/// Events that the smallest ring holds: 8,192 slots less 1,024 that stay free.
 const MOST: usize = 7_168;
 const ROUNDS: usize = 5;
 

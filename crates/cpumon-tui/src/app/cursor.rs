@@ -55,8 +55,8 @@ impl GridCursor {
         self.top = self.top.min(rows.rows.len().saturating_sub(self.height.max(1)));
     }
 
-    /// The place of the selection after a key, in so many rows; `None` for keys that do not move. The first move is to the first row in
-    /// view.
+    /// The place of the selection after a key, in a list of `rows` rows; `None` for keys that do not move. The first move is to the first
+    /// row in view.
     pub(crate) fn moved(&self, code: KeyCode, rows: usize) -> Option<usize> {
         let last = rows.saturating_sub(1);
         // One row of the page before stays in view.

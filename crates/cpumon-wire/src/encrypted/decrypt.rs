@@ -1,8 +1,8 @@
 //! [`Decryptor`]: turns encrypted datagrams into frames and returns each frame once. A datagram of a stranger
 //! costs a derivation and a check, and leaves nothing behind. [`ReplayWindow`]: which datagram numbers of one agent start were taken.
 //!
-//! What is remembered over restarts of a receiver is a text, a line for each agent start. Without it everything that an attacker recorded
-//! could be sent again to a receiver that has just started.
+//! The memory that survives a receiver's restart is a text with a line for each agent start. Without the text, an attacker could send
+//! all recorded datagrams again to a receiver that has just started.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write;
@@ -54,7 +54,7 @@ struct DatagramSession {
     host: HostId,
     boot: BootId,
     window: ReplayWindow,
-    /// When a datagram of it came last, counted in decrypted datagrams.
+    /// [`Decryptor::decrypted`] when its last datagram came.
     last_received: u64,
 }
 
@@ -110,7 +110,7 @@ impl Decryptor {
     /// The frame in an encrypted datagram.
     ///
     /// # Errors
-    /// It is refused; nothing of it was kept.
+    /// The datagram is refused; nothing was kept.
     pub fn decrypt(&mut self, datagram: &[u8]) -> Result<&[u8], DecryptError> {
         let header = PlainHeader::decode(datagram)?;
         let (clear, encrypted) = datagram.split_at(header.bytes);
@@ -216,7 +216,7 @@ impl Decryptor {
         retired.push_back((boot, started_boot_ns));
     }
 
-    /// Remembers an agent start of before this process began. Of a key that is not in use any more it is over.
+    /// Remembers an agent start from before this process began. The start is over if its key is no longer in use or no space is left.
     fn remember(&mut self, id: SessionId, host: HostId, boot: BootId, top: u64) {
         let has_space = self
             .known
@@ -224,7 +224,7 @@ impl Decryptor {
             .map_or(self.known.len() < MAX_HOSTS, |known| known.sessions.len() < MAX_SESSIONS);
         match self.derive(&id) {
             Ok(key) if has_space && !self.sessions.contains_key(&id) => {
-                // Which numbers below `top` were missing is not stored, so all of them count as taken.
+                // The missing numbers below `top` are not stored, so every number below `top` counts as taken.
                 self.keep(
                     id,
                     DatagramSession { key, host, boot, window: ReplayWindow::up_to(top), last_received: 0 },

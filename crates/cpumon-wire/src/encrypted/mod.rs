@@ -23,7 +23,7 @@ pub const MAGIC: [u8; 4] = [0x63, 0xb5, 0x6d, 0x73];
 /// Version of the datagram layout.
 pub const VERSION: u8 = 1;
 
-/// What this program writes before the frame; all of it is authenticated.
+/// Length of the header that this program writes before the frame, bytes; the tag covers the whole header.
 pub const HEADER_BYTES: usize = 42;
 
 /// Length of the authentication tag, which follows the frame.
@@ -85,7 +85,7 @@ impl PlainHeader {
 const SALT: &[u8] = b"cpumon sealed datagrams 1";
 const ID_LABEL: &[u8] = b"cpumon group key id 1";
 
-/// Names a key without revealing it: the first four bytes of a hash of it.
+/// Names a key without revealing it: the first four bytes of the key's hash.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(pub u32);
 

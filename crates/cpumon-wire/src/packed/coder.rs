@@ -16,8 +16,8 @@ const FIRST_LEN: u32 = 4;
 /// How many bits below the topmost one are part of the symbol.
 const TOP_BITS: u32 = 2;
 
-/// One end of a channel. The same code drives both ends, so they cannot come apart: a [`SymbolWriter`] stores the values that it is
-/// given and returns them, a [`SymbolReader`] ignores them and returns what it read. `None`: the packed bytes are malformed.
+/// One end of a channel. The same code drives both ends, so they cannot come apart: a [`SymbolWriter`] stores the given values and
+/// returns them, a [`SymbolReader`] ignores them and returns the values that it reads. `None`: the packed bytes are malformed.
 pub(super) trait Coder {
     /// Whether values come from packed bytes.
     const READS: bool;
@@ -157,7 +157,7 @@ pub(super) fn code_header(coder: &mut impl Coder, header: &mut Vec<u8>, before: 
         let byte = header.get_mut(at)?;
         *byte = coder.symbol(*byte)?;
     }
-    // All clocks run on by about the same, so two of them are coded by what the first one did.
+    // All clocks advance by about the same time, so the advance of the first one predicts the other two.
     let mut passed = 0_u64;
     for at in [SEQUENCE, MONO, BOOT, WALL] {
         let expected = get(before, at).wrapping_add(passed);

@@ -21,7 +21,7 @@ pub(super) const MAX_BODY: usize = 0xffff;
 #[derive(Debug, Default)]
 pub(super) struct Grid {
     pub(super) columns: Vec<PlannedColumn>,
-    /// How many of them are written for a group of rows.
+    /// Number of leading columns, written once for each group of rows.
     pub(super) groups: usize,
     /// A value for each row and column. A text is its start and length in `texts`.
     pub(super) values: Vec<u64>,
@@ -122,7 +122,7 @@ impl Grid {
         let begins_group = (self.groups > 0 && bits.take(1)? == 1) || at == 0;
         let begin = self.values.len();
         for slot in 0..width {
-            // Of the row at hand the values up to this one are known, which are those that it may refer to.
+            // `row` has the values of this row before `slot`: a value may refer to no later one.
             let (known, row) = self.values.split_at(begin);
             let before = known.len().checked_sub(width).map(|from| &known[from..]);
             let of_before = before.map(|before| before[slot]);

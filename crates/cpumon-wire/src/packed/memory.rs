@@ -11,7 +11,7 @@ pub(super) const KEY_COLUMNS: usize = 6;
 /// The values of the key columns; 0 for those that a table lacks.
 pub(super) type RowKey = [u64; KEY_COLUMNS];
 const MAX_COLUMNS: usize = 64;
-/// Columns grow by so many places at once: doubling them would waste up to half of a channel's memory.
+/// Columns grow by this number of places at once: doubling them would waste up to half of a channel's memory.
 const PLACES_STEP: usize = 256;
 /// Fractional bits of [`CellMemory::trend`].
 const TREND_BITS: u32 = 4;
@@ -55,7 +55,7 @@ pub(super) struct ColumnMemory {
     score: i32,
 }
 
-/// What is expected of the next value of a cell, in units.
+/// Predictions of a cell's next value, in units.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Expected {
     /// Value from which the difference is coded.
@@ -100,10 +100,10 @@ pub(super) struct RowMemory {
     max_cells: usize,
     /// Rows in ascending order of their keys.
     pub(super) rows: Vec<KnownRow>,
-    /// Rows that came with the record at hand: they are found from the next one on.
+    /// Rows that are new in the current record: [`Self::find`] finds them from the next record on.
     fresh: Vec<KnownRow>,
     columns: Vec<ColumnMemory>,
-    /// Places that were ever used; each column has so many cells, rounded up.
+    /// Number of places ever used; each column has this number of cells, rounded up to [`PLACES_STEP`].
     places: usize,
     free: Vec<usize>,
     /// A row ended with the current record.

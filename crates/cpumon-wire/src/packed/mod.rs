@@ -4,7 +4,7 @@
 //! docs/adr/0011-connection-packing.md.
 //!
 //! What a device can make a receiver remember or compute is bounded: rows and cells by kind of table, zstd's window, symbols, values
-//! and bytes of a record. A device sends as it is what it cannot pack.
+//! and bytes of a record. A device sends records unpacked if it cannot pack them.
 
 mod coder;
 mod grid;
@@ -24,7 +24,7 @@ use crate::v2::columns::section;
 const MAX_RECORD_BYTES: usize = MAX_MESSAGE_BYTES - 64;
 /// Most values in the tables of a record: those of 100,000 threads.
 const MAX_RECORD_VALUES: usize = 1 << 21;
-/// Most symbols of a record: two for each value (the row, the value), and the bytes of texts and of what is no table.
+/// Most symbols of a record: two for each value (the row, the value), and the bytes of texts and of sections that are no table.
 const MAX_SYMBOLS: usize = MAX_RECORD_BYTES + 2 * MAX_RECORD_VALUES;
 /// Buffers are no longer than this between records: a full record of 10,000 threads comes once in many.
 const BUFFER_BYTES: usize = 128 << 10;
@@ -55,7 +55,7 @@ fn is_known(kind: u8) -> bool {
     matches!(kind, section::HOST..=section::DELAYS)
 }
 
-/// The first section of some, and what is behind it.
+/// The first of several sections, and the sections behind it.
 struct SplitSection<'a> {
     kind: u8,
     /// The section with its type and length.
@@ -112,7 +112,7 @@ impl Packer {
         }
         let packed = self.write(record, out);
         if packed.is_none() {
-            // What is remembered is ahead of the receiver now: this channel packs nothing any more.
+            // The state is ahead of the receiver's now: this channel packs nothing any more.
             self.compressor = None;
         }
         for buffer in [&mut self.writer.symbols, &mut self.writer.bits, &mut self.scratch] {
@@ -128,7 +128,7 @@ impl Packer {
         self.writer.symbols.capacity() + self.writer.bits.capacity() + self.scratch.capacity()
     }
 
-    /// Whether a record is sound and within the limits. Checked before anything of it is remembered.
+    /// Whether a record is sound and within the limits. Checked before the state changes.
     fn can_pack(&self, record: &[u8]) -> bool {
         let Some((head, payload)) = SnapshotHead::of(record) else { return false };
         let (mut bytes, mut values) = (0, 0);
@@ -361,7 +361,7 @@ impl Unpacker {
     }
 }
 
-/// A section that is no table: type, length, and so many bytes.
+/// Reads a section that is no table: type, length, and as many bytes as the length says.
 fn read_bytes(reader: &mut SymbolReader<'_>, record: &mut Vec<u8>) -> Option<()> {
     let head = [reader.symbol(0)?, reader.symbol(0)?, reader.symbol(0)?];
     record.extend_from_slice(&head);

@@ -156,7 +156,7 @@ proptest! {
     }
 }
 
-/// A table of threads: process 1, and so many threads from this number on, each with one number.
+/// A table of threads: process 1, and `count` threads with ids from `first` on, each with one number.
 fn threads(first: u64, count: u64) -> Vec<u8> {
     let column = |id, min| ColumnDescription {
         id,

@@ -198,7 +198,7 @@ impl<'a> Records<'a> {
     }
 
     /// Behind a damaged head: the greatest number that records there had, as far as their own heads can be made out. For counting
-    /// only. A name may be a copy of a head, so no number is believed that so many bytes could not hold.
+    /// only. A name may be a copy of a head, so the number of heads that fit the remaining bytes bounds the result.
     pub fn greatest_behind(&self) -> u64 {
         let newest = self.newest.unwrap_or(0);
         let rest = self.bytes.get(self.at..).unwrap_or_default();
@@ -280,7 +280,7 @@ impl State {
         let (generation, next) = (fields.u64()?, fields.u64()?);
         let (spool, begin_wall_ns) = (fields.take()?, fields.i64()?);
         let (has_lost, lost): (bool, Gap) = (WireField::take(fields)?, WireField::take(fields)?);
-        // Lost snapshots have numbers too, so the next number is above all of them.
+        // Lost snapshots have numbers too, so the next number is above theirs.
         let is_sound = has_lost && lost.first <= lost.last && lost.last < next;
         Some(Self {
             generation,

@@ -29,7 +29,7 @@ cpumon_model::coded! {
         Dropped = 4 "dropped, the device's log was full",
         /// The bytes of the snapshots were damaged.
         Damaged = 5 "damaged on the device",
-        /// The receiver cannot use what it was sent. Only a receiver notes this.
+        /// The receiver cannot use the sent snapshots. Only a receiver notes this.
         Refused = 6 "refused by the receiver",
     }
 }
@@ -180,7 +180,7 @@ impl SnapshotHead {
         let head = RecordHead::decode(record).filter(|head| head.kind == SNAPSHOT)?;
         let payload = record.get(RECORD_HEADER_BYTES..).filter(|payload| payload.len() == head.length)?;
         let snapshot = Self { flags: head.flags, number: head.number, wall_ns: head.wall_ns };
-        // What is not known of a head would not come back.
+        // Bytes of a head that this program does not know would not come back.
         (record.get(..RECORD_HEADER_BYTES)? == snapshot.bytes(payload)).then_some((snapshot, payload))
     }
 

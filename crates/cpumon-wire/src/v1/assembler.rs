@@ -71,7 +71,7 @@ struct Emitted {
 /// Puts the datagrams of one v1 sender together.
 ///
 /// Keys: `(pid, 0)` and `(tid, 0)`, as v1 has no start times. Where one set uses a number twice (another name under a
-/// process id, another process for a thread id) the further ones get 1, 2, … in place of 0, so that rows stay apart.
+/// process id, another process for a thread id) the further ones get 1, 2, … instead of 0, so that rows stay apart.
 #[derive(Debug)]
 pub struct Assembler {
     limits: AssemblerLimits,
@@ -123,18 +123,18 @@ impl Assembler {
         self.bytes + self.info_bytes
     }
 
-    /// It may take so many bytes from now on; processes and threads beyond are counted and left out.
+    /// Limits its memory from now on, bytes; processes and threads beyond the limit are counted and left out.
     pub fn set_max_bytes(&mut self, bytes: usize) {
         self.max_bytes = bytes;
     }
 
-    /// Gives back what it keeps from set to set, only to share it: its sender is silent.
+    /// Frees the process infos that consecutive sets share. For a sender that is silent.
     pub fn forget_infos(&mut self) {
         self.infos = HashMap::new();
         self.info_bytes = 0;
     }
 
-    /// How many more rows of so many bytes it may hold.
+    /// Number of further rows of `row_bytes` bytes that it may hold.
     fn space_for(&self, row_bytes: usize) -> usize {
         self.max_bytes.saturating_sub(self.held()) / row_bytes
     }
@@ -210,7 +210,7 @@ impl Assembler {
         let space = self.limits.max_threads.saturating_sub(self.interval.threads.len());
         let kept = space.min(process.threads.len()).min(self.space_for(size_of::<ThreadInterval>()));
         self.bytes += kept * size_of::<ThreadInterval>();
-        // By an eighth where that is more: doubling would take twice what is counted.
+        // The list grows by an eighth beyond the new rows: doubling would take twice the counted memory.
         if self.interval.threads.capacity() - self.interval.threads.len() < kept {
             self.interval.threads.reserve_exact(kept + self.interval.threads.len() / 8);
         }

@@ -40,7 +40,7 @@ pub enum Datagram {
 /// One process over an interval, as the original sends it. Times are deltas.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ProcessDatagram {
-    /// Process name; what is no UTF-8 arrives as U+FFFD.
+    /// Process name. Bytes that are no UTF-8 arrive as U+FFFD.
     pub name: String,
     /// End of the interval on the device's clock: 100 ns ticks since 0001-01-01, device local time, no zone.
     pub timestamp_ticks: i64,

@@ -15,7 +15,7 @@ use crate::Datagrams;
 /// Longest process name sent, bytes; longer ones are cut.
 pub(super) const MAX_NAME_BYTES: usize = 1_024;
 const NS_PER_MS: i64 = 1_000_000;
-/// Sent in place of `'`: the original puts names into its SQL as they are, so an apostrophe costs it the row, and a crafted
+/// Replaces `'` in names: the original puts names into its SQL as they are, so an apostrophe costs it the row, and a crafted
 /// name its tables.
 const APOSTROPHE: char = '\u{2019}';
 
@@ -35,7 +35,7 @@ pub struct SetReport {
     pub names_cut: u64,
 }
 
-/// What is left of a task's time below 1 ms, ns.
+/// A task's times, ns: those in an interval, or the remainder below 1 ms that the next set gets.
 #[derive(Copy, Clone, Debug, Default)]
 struct TimeRemainder {
     user_ns: i64,
@@ -253,7 +253,7 @@ impl SetStamp {
     }
 }
 
-/// User and system time; where a source does not split, v1 can only be sent all of it as user time.
+/// User and system time. v1 has no other times, so the run time of a source that does not split it counts as user time.
 fn rest_of(delta: &Delta, fields: Fields) -> TimeRemainder {
     if fields.contains(Fields::USER | Fields::SYSTEM) {
         TimeRemainder { user_ns: delta.user_ns, system_ns: delta.system_ns }

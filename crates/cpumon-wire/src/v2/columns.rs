@@ -45,7 +45,7 @@ pub(crate) struct Properties {
     pub(crate) called: Option<&'static str>,
 }
 
-/// Each column: its number, its properties, and what it is called where not every value is possible.
+/// Each column: its number, its properties, and its name in messages where not every value is possible.
 macro_rules! columns {
     ($($column:ident = $id:literal $([$($property:ident)+])? $($called:literal)?;)+) => {
         $(pub(crate) const $column: u8 = $id;)+

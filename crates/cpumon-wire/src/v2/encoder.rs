@@ -17,17 +17,17 @@ const MAX_DATAGRAM: usize = 65_000;
 /// What a row of a process needs in an empty datagram beside its texts, bytes: header 87, section 7, columns of 3, their
 /// numbers.
 const ROW_OVERHEAD: usize = 340;
-/// Likewise a row of an exit, which has 49 columns.
+/// The same for a row of an exit, with up to 51 columns.
 const EXIT_OVERHEAD: usize = 480;
 
-/// Rows of threads that are gathered before they are written: their columns' widths are chosen for so many, and a full
-/// snapshot of 10,000 threads takes no 3 MB of numbers.
+/// Rows of threads that are gathered before they are written: the widths of their columns are chosen for all gathered rows,
+/// and a full snapshot of 10,000 threads takes no 3 MB of numbers.
 const ROWS_AT_ONCE: usize = 1_024;
 
 /// A new or changed name is sent this many times, so that one lost frame does not leave a task nameless.
 const NAME_SENDS: u8 = 2;
 
-/// How an [`Encoder`] divides snapshots into datagrams, and what it repeats.
+/// How an [`Encoder`] divides snapshots into datagrams, and how often it repeats rows.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct EncoderOptions {
     /// Longest datagram, bytes (UDP payload), 768 to 65,000: 1,400 passes every common tunnel.
@@ -379,7 +379,7 @@ impl Encoder {
         }
     }
 
-    /// Interrupt lines that were handled; all of them with their names when they are new and once every refresh.
+    /// Writes new and handled interrupt lines, new ones with names; in a full snapshot and in slot 0 all lines, with names.
     fn write_irqs(&mut self, pass: &mut EncoderPass<'_>) {
         for irq in &pass.snapshot.irqs {
             let is_new = self.irqs_before.binary_search(&irq.irq).is_err();

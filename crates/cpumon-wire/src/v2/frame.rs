@@ -15,7 +15,7 @@ use super::sections::{self, AboutCgroup, CgroupRow, DelayRow};
 use super::{Header, MAX_REASON_BYTES, MAX_TEXT_BYTES};
 use crate::{DecodeError, Reason};
 
-/// So many rows may be shorter than [`average_bits`]. A frame of 1,400 bytes has no space for more, so every agent keeps to this.
+/// Number of rows that may be shorter than [`average_bits`]. A frame of 1,400 bytes has no space for more, so every agent keeps to this.
 const MIN_ROWS: usize = 4_096;
 /// Values of rows for each bit of a frame, on average: those that are the same in each row take no bits, but take time.
 const CELLS_OF_BIT: usize = 1;
@@ -95,7 +95,7 @@ pub struct Frame {
     pub exits: Vec<ExitRow>,
     /// Threads that ended without final counters.
     pub gone: Vec<(ProcessKey, ThreadKey)>,
-    /// Interrupt lines that were handled, or all of them.
+    /// Interrupt lines that are new or were handled, or all lines.
     pub irqs: Vec<IrqRow>,
     /// Buckets of run-delay histograms.
     pub delays: Vec<DelayRow>,
@@ -178,7 +178,7 @@ info_texts! {
 /// Reads one datagram.
 ///
 /// # Errors
-/// With the offset: what is no v2 frame, or a damaged one.
+/// The bytes are no v2 frame, or a damaged one. The error has the offset.
 pub fn decode(bytes: &[u8]) -> Result<Frame, DecodeError> {
     let mut frame = Frame::default();
     frame.decode(bytes)?;

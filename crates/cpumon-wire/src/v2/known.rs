@@ -1,5 +1,5 @@
-//! [`KnownThreads`] and [`KnownProcesses`]: what the receivers were sent, and so what is due. Names are sent
-//! when they are new, when they change, and when it is the task's turn.
+//! [`KnownThreads`] and [`KnownProcesses`]: the tasks and names that the receivers were sent, to choose the rows that are due. Names
+//! are sent when they are new, when they change, and when it is the task's turn.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ impl KnownThreads {
         self.list.truncate(self.kept);
         trim_list(&mut self.list);
         if self.list.is_empty() {
-            // The first snapshot: all of them are new.
+            // The first snapshot: every thread is new.
             std::mem::swap(&mut self.list, &mut self.new);
         } else if !self.new.is_empty() {
             self.list.extend_from_slice(&self.new);

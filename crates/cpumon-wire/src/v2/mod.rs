@@ -1,7 +1,7 @@
 //! Protocol v2: frames of cumulative counters, each datagram decodable alone. Layout: docs/wire-format.md.
 //!
 //! A datagram is a header and tables. A table describes its own columns, so a decoder skips columns, tables and header
-//! fields that it does not know, and takes what is missing as not sent. The rows of a decoded [`Frame`] are types without dependencies, so
+//! fields that it does not know, and takes missing ones as not sent. The rows of a decoded [`Frame`] are types without dependencies, so
 //! that decoder, receiver and tests can share them.
 
 pub(crate) mod bits;
@@ -28,7 +28,7 @@ pub const MAGIC: [u8; 4] = [0x63, 0xb5, 0x6d, 0x32];
 
 /// Longest text sent apart from the command line, bytes.
 const MAX_TEXT_BYTES: usize = 255;
-/// Longest reason for the choice of a source, bytes: it says what is not measured and what to do about it. 0.1.0 cuts it after
+/// Longest reason for the choice of a source, bytes: it names the missing measurements and their remedy. 0.1.0 cuts it after
 /// 255.
 const MAX_REASON_BYTES: usize = 512;
 
@@ -36,7 +36,7 @@ const MAX_REASON_BYTES: usize = 512;
 /// sections and header fields do not need one.
 pub const VERSION: u8 = 2;
 
-/// Length of the header that this program writes, bytes. Longer headers are read, what is new in them is skipped.
+/// Length of the header that this program writes, bytes. Longer headers are read, and their new fields are skipped.
 pub const HEADER_BYTES: usize = 87;
 
 /// Most datagrams of one snapshot.
@@ -95,7 +95,7 @@ impl Header {
         self.refresh_snapshots.push(out);
     }
 
-    /// What is behind magic, version and length.
+    /// Reads the fields behind magic, version and length.
     fn take(bytes: &mut FieldReader<'_>) -> Option<Self> {
         let flags = bytes.u16()?;
         Some(Self {

@@ -271,7 +271,7 @@ impl<'a> TableReader<'a> {
     }
 }
 
-/// Makes text of the bytes from `begin` on: what is no UTF-8 becomes U+FFFD.
+/// Makes text of the bytes from `begin` on: bytes that are no UTF-8 become U+FFFD.
 fn make_utf8(texts: &mut Vec<u8>, begin: usize) {
     let bytes = texts.get(begin..).unwrap_or_default();
     if let Cow::Owned(text) = String::from_utf8_lossy(bytes) {

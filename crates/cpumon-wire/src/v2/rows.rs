@@ -22,7 +22,7 @@ use crate::DecodeError;
 const THREAD_COLUMNS: usize = 6 + 2 * WAIT_SLOTS;
 /// Longest name of an interrupt line, bytes.
 const MAX_IRQ_NAME_BYTES: usize = 63;
-/// In place of a slot's number: what is waited for is in no slot, its code follows.
+/// An open wait whose reason has no slot is this number plus the reason's code.
 const IN_NO_SLOT: u64 = WAIT_SLOTS as u64 + 1;
 
 /// What a row of a thread has behind its counters.
@@ -302,7 +302,7 @@ pub(crate) fn irq(table: &TableReader<'_>) -> Result<IrqRow, DecodeError> {
     })
 }
 
-/// So many counts come before the probes in the totals' row.
+/// Number of counts before the probes in the totals' row.
 const HEALTH_BEFORE_PROBES: usize = 10;
 
 /// Counts of the source's health with the columns that have them, in the order of the totals' row.

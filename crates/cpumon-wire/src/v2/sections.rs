@@ -1,5 +1,5 @@
 //! Run-delay histograms, limits and pressure of control groups, and the host's pressure as columns, in both directions. They have sections
-//! of their own, which receivers of earlier releases skip. What is counted is cumulative, so a lost frame costs resolution and no delay.
+//! of their own, which receivers of earlier releases skip. Counts and times are cumulative, so a lost frame costs resolution and no delay.
 //!
 //! A histogram has one row per bucket. It is sent whole when it is new and when it is its turn, else only its buckets that changed: a
 //! receiver that does not have the rest leaves it out until its turn. Those of processes that ended are sent whole in two snapshots, as
@@ -49,7 +49,7 @@ pub(crate) struct DelayWriter {
 }
 
 impl DelayWriter {
-    /// Writes what is due. Returns how many rows did not fit.
+    /// Writes the histograms that are due. Returns how many rows did not fit.
     pub(crate) fn write(
         &mut self,
         snapshot: &Snapshot,
@@ -178,7 +178,7 @@ pub struct CgroupRow {
 pub struct AboutCgroup {
     /// Tightest limit on the group's path.
     pub limit: CpuLimit,
-    /// So many bytes of the path name the group that has it.
+    /// Length in bytes of the path prefix that names the limiting group.
     pub limiter_bytes: u16,
     /// Path of the group, in the frame's text buffer.
     pub(crate) path: TextSpan,
@@ -202,7 +202,7 @@ pub(crate) struct CgroupWriter {
 }
 
 impl CgroupWriter {
-    /// Writes what is due, with paths within this budget. Returns how many rows did not fit.
+    /// Writes the groups that are due, with paths within this budget. Returns how many rows did not fit.
     pub(crate) fn write(
         &mut self,
         snapshot: &Snapshot,

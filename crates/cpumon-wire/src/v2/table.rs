@@ -126,7 +126,7 @@ impl RowWriter<'_> {
 #[derive(Copy, Clone, Debug, Default)]
 struct Written {
     rows: usize,
-    /// The datagram must end here, though it has space: its rows are so short that a decoder would refuse more of them.
+    /// The datagram must end here, though it has space: its rows are so short that a decoder would refuse more.
     is_full: bool,
 }
 
@@ -206,7 +206,7 @@ impl TableWriter {
             tally.unit = self.largest_unit(tally.slot);
         }
         for at in 0..tallies.len() {
-            // A difference is a multiple of both columns' units, if one is a multiple of the other; all of them are.
+            // A difference is a multiple of the smaller of both columns' units, as each unit is a multiple of all smaller ones.
             if let Relative::ToGroup(base) = relative(tallies[at].id)
                 && let Some(base) = tallies.iter().find(|tally| tally.id == base)
             {
@@ -407,7 +407,7 @@ impl Texts {
         (begin as u64) << 32 | (self.0.len() - begin) as u64
     }
 
-    /// Adds a text of so many bytes that follow; `None`: they are not there.
+    /// Adds a text of the next `len` bytes; `None` if `bits` ends before.
     pub(crate) fn take(&mut self, len: usize, bits: &mut BitReader<'_>) -> Option<u64> {
         let begin = self.0.len() as u64;
         for _ in 0..len {
@@ -443,7 +443,7 @@ impl Texts {
     }
 }
 
-/// Cuts texts so that a row fits one datagram; counts what it cut.
+/// Cuts texts so that a row fits one datagram, and counts the cuts.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct TextBudget {
     bytes: usize,
@@ -451,12 +451,12 @@ pub(crate) struct TextBudget {
 }
 
 impl TextBudget {
-    /// For rows of at most so many text bytes.
+    /// Allows `bytes` bytes of text for each row.
     pub(crate) fn new(bytes: usize) -> Self {
         Self { bytes, cut: 0 }
     }
 
-    /// The texts' values in `table`, each cut (and marked with an ellipsis) to what is left.
+    /// Adds texts to `table` and returns their values. Each is cut (and marked with an ellipsis) to its own limit and the bytes left.
     pub(crate) fn put<const N: usize>(
         &mut self,
         texts: [(&str, usize); N],
@@ -471,7 +471,7 @@ impl TextBudget {
                 return table.text(text.as_bytes());
             }
             self.cut += 1;
-            // All of it counts as used, though a cut at a character may leave up to three bytes.
+            // The whole length counts as used, though a cut at a character may leave up to three bytes.
             left -= most;
             let kept = text.floor_char_boundary(most.saturating_sub(MARK.len()));
             table.cut_text(&text.as_bytes()[..kept], MARK.as_bytes())

@@ -6,7 +6,8 @@ use cpumon_model::{DelayOf, Delays, Snapshot, ThreadKey, delay_bucket};
 
 use crate::machine::Machine;
 
-/// Processes wait for a CPU: the first `busy` of them, on any CPU, and their main threads are selected.
+/// The first `busy` processes wait for a CPU, ended ones before living ones: up to five delays each, on one CPU. Their main threads are
+/// selected.
 pub fn wait_for_cpus(machine: &mut Machine, busy: usize) {
     let (snapshot, random) = (&mut machine.snapshot, &mut machine.random);
     let ended = snapshot.exits.iter().filter(|exit| exit.ends_process).map(|exit| exit.thread.process);

@@ -67,7 +67,7 @@ impl Coding {
     }
 }
 
-/// A section: columns (the first `groups` of them per group) and rows; a row that goes on with its group has no group values.
+/// A section: columns (the first `groups` per group) and rows; a row that continues its group has no group values.
 fn section(kind: u8, groups: usize, columns: &[(u8, Coding)], rows: &[&[u64]]) -> Vec<u8> {
     let mut body = vec![u8::try_from(columns.len()).unwrap(), u8::try_from(groups).unwrap()];
     body.extend(columns.iter().flat_map(|(id, coding)| coding.describe(*id)));
@@ -208,7 +208,7 @@ fn a_state_of_the_future_keeps_its_letter() {
     assert_eq!(states, ['Q', 'D', '?']);
 }
 
-/// Written by the encoder of the first release, and what its decoder made of it.
+/// A frame from the encoder of the first release, and its content as the decoder of that release read it.
 const FIRST_RELEASE: (&[u8], &str) = (
     include_bytes!("../fixtures/frame-without-sched.bin"),
     include_str!("../fixtures/frame-without-sched.txt"),

@@ -9,7 +9,7 @@ use cpumon_model::{
 use cpumon_wire::Datagrams;
 use cpumon_wire::v2::{Encoder, EncoderOptions, decode};
 
-/// The second snapshot of an agent start: one CPU, one process, two threads, both of which ran.
+/// The second snapshot of an agent start: one CPU, one process, and two threads that both ran.
 fn example() -> (HostInfo, Snapshot, Interval) {
     let host = HostInfo {
         host: HostId(std::array::from_fn(|at| u8::try_from(at).unwrap())),

@@ -1,4 +1,5 @@
-//! Encrypted datagrams against attackers without a key or with an old recording: what is accepted was encrypted by the group, once.
+//! Encrypted datagrams against attackers without a key or with an old recording: the group encrypted every accepted datagram, and each
+//! is accepted once.
 
 use cpumon_model::HostId;
 use cpumon_wire::Datagrams;
@@ -64,7 +65,7 @@ fn two_keys_are_good_while_one_replaces_the_other() {
     assert!(decryptor.decrypt(&new.datagram()).is_err());
     decryptor.set_keys(&[key(2), key(1)]);
     assert!(decryptor.decrypt(&old.datagram()).is_ok() && decryptor.decrypt(&new.datagram()).is_ok());
-    // The device of the old key starts its agent again with the new one: the host goes on.
+    // The device of the old key starts its agent again with the new one: its datagrams are accepted.
     let mut moved = Agent::start(&key(2), 1, 1, 200);
     assert!(decryptor.decrypt(&moved.datagram()).is_ok());
     let recorded = old.datagram();

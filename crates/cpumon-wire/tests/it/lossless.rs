@@ -26,7 +26,7 @@ fn number() -> impl Strategy<Value = u64> {
         any::<u64>(),
         Just(u64::MAX)
     ]
-    // On the heap: unoptimized, the state of so many is too much for the stack of a test.
+    // On the heap: unoptimized, the strategies of all numbers together are too large for a test's stack.
     .boxed()
 }
 

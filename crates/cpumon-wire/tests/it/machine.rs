@@ -61,7 +61,7 @@ pub struct Machine {
 const SECOND: u64 = 1_000_000_000;
 
 impl Machine {
-    /// `processes` with together `threads` threads, of which the first `active` run in each interval.
+    /// `processes` with together `threads` threads. In each interval `active` threads run, spread over the list.
     pub fn new(seed: u64, processes: usize, threads: usize, active: usize) -> Self {
         let mut random = Random(seed);
         let host = HostInfo {
@@ -227,7 +227,7 @@ impl Machine {
         }
     }
 
-    /// `births` processes begin and `deaths` threads end, some of them within the interval just run.
+    /// `births` processes begin and `deaths` threads end in the interval just run; sometimes one more process does both.
     pub fn churn(&mut self, births: usize, deaths: usize) {
         let mut snapshot = std::mem::take(&mut self.snapshot);
         for _ in 0..births {
@@ -310,7 +310,7 @@ fn aged_counters(random: &mut Random) -> Counters {
     }
 }
 
-/// What a second with some work adds: the thread slept most of it, where it mostly sleeps or where it also does.
+/// What a second with some work adds: wakeups, migrations, delays, and sometimes waits of up to 0.2 s for another reason than the open one.
 fn run_sched(sched: &mut SchedTimes, random: &mut Random) {
     sched.wakeups += 1 + random.below(200);
     sched.migrations += random.below(4);
@@ -324,7 +324,7 @@ fn run_sched(sched: &mut SchedTimes, random: &mut Random) {
     }
 }
 
-/// One to three reasons to wait, the first of them mostly; watched for 1 s to 10 h.
+/// One to four reasons to wait. The main one has 1 s to 10 h, each other up to 100 s.
 fn sched(random: &mut Random) -> SchedTimes {
     let mains = [202, 232, 7, 230, 0].map(WaitReason::syscall);
     let others = [WaitReason::DISK, WaitReason::syscall(1), WaitReason::PAGE_FAULT];

@@ -37,7 +37,7 @@ fn thread(owner: u32, tid: u32, user_ms: i64, kernel_ms: i64) -> ThreadEntry {
     }
 }
 
-/// An assembler and what it gave out.
+/// An assembler and the intervals that it gave out.
 struct Set {
     assembler: Assembler,
     intervals: Vec<Interval>,

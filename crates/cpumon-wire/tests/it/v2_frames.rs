@@ -91,7 +91,7 @@ fn a_full_snapshot_comes_back_whole() {
     assert_eq!(gather(&out), as_carried(&machine.snapshot));
 }
 
-/// Bytes of a frame per changed thread: 200 of them, headers, totals and CPUs included, names left out.
+/// Bytes of frames per changed thread if 200 threads change: headers, totals and CPUs included, names left out.
 fn bytes_per_changed_thread(has_sched: bool) -> f64 {
     let mut total = (0, 0);
     for seed in 0..10 {

@@ -295,7 +295,7 @@ impl Replay {
             return;
         }
         self.woken_early.remove(&task);
-        // Its first event: the trace has no earlier data of it.
+        // Its first event: the trace has no earlier data of the task.
         if self.seen.insert(task) {
             self.accounts.born(at_ns, task);
         }
@@ -380,7 +380,7 @@ fn compare_live(both: &Both, rows: &[GroupRow]) -> Vec<String> {
         // A wakeup is recorded when it begins; live accounts count from when the thread is in a queue.
         let is_off_near =
             off.abs() <= blur + steal_ns && woken <= blur && woken >= -blur - wakeups * WAKEUP_NS;
-        // A switch right at a cut may be on either side of it.
+        // A switch right at a cut may be on either side.
         let switches = row.totals.voluntary_switches + row.totals.involuntary_switches;
         let has_all = row.totals.unknown_ns > 0 || slices.cast_unsigned().abs_diff(switches) <= 2;
         if !is_near || (!is_off_near && row.unknown_wakeups == 0) || !has_all {

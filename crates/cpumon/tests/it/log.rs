@@ -200,7 +200,7 @@ fn what_a_full_log_dropped_is_a_hole_in_the_store_noted_once() {
     assert_eq!(all.len() as u64, last - first + 1);
     // The snapshots 0 to first − 2 are gone; first − 1 is where the remaining ones begin.
     assert_eq!(missing, [first - 1]);
-    // The recorder continues and drops more, some of it imported already: only snapshots that were never imported are missing.
+    // The recorder continues and drops more, imported snapshots too: only snapshots that were never imported are missing.
     let mut recorder = Recorder::start(&log, 2, false, 64 << 10);
     recorder.kill_after(40);
     import(&log, &store);

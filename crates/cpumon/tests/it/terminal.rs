@@ -83,7 +83,7 @@ fn keys_work_and_the_terminal_is_restored() {
     assert!(!after.contains("capacity"), "the screen of before is back:\n{after}");
     // Echo and line mode are on again: typed text shows, and Enter runs it.
     tmux.keys(&["echo af''ter", "Enter"]);
-    // Text typed ahead of the prompt is echoed in front of it.
+    // Text typed ahead is echoed in front of the prompt.
     tmux.wait_for("a working shell", |screen| {
         screen.lines().any(|line| line.trim_start_matches("prompt> ") == "after")
     });

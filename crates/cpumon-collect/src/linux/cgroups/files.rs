@@ -27,7 +27,7 @@ struct Mount {
 }
 
 /// The hierarchies that have the files of the CPU, by /proc/self/mountinfo (proc(5)): cgroup v2, the `cpu` controller of cgroup v1, or
-/// both. On a mixed host the `cpu` controller belongs to one of them.
+/// both. On a mixed host the `cpu` controller belongs to one hierarchy.
 #[derive(Debug, Default)]
 pub(super) struct Mounts {
     /// For pressure, and for quotas unless v1 has them.

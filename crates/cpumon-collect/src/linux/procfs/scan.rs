@@ -225,7 +225,7 @@ impl Process {
         if clock_ns.is_some_and(|clock_ns| self.ended.missing_ns(clock_ns, &live) == 0) {
             return;
         }
-        // The next scan tries again: cumulative values show what is missing.
+        // The next scan tries again: cumulative values show the missing time.
         let Ok(bytes) = reader.read(proc_dir, self.key.pid, "stat", &mut None, false) else { return };
         let Some(stat) = parse::parse_stat(bytes) else { return };
         let ns = |ticks: u64| ticks.saturating_mul(reader.ns_per_tick);

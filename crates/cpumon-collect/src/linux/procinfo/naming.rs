@@ -137,7 +137,7 @@ fn directory_name(path: &[u8]) -> Option<String> {
     (!name.is_empty()).then(|| name.into_owned())
 }
 
-/// Where the executable is not readable: the program name from the command line, if the kernel's 15 bytes are a prefix of it.
+/// Where the executable is not readable: the program name from the command line, if it begins with the kernel's 15 bytes.
 pub(super) fn longer_name(cmdline: &[u8], comm: Comm) -> Option<Cow<'_, str>> {
     let program = cmdline.split(|&b| b == 0).next()?;
     let name = program.rsplit(|&b| b == b'/').next()?;

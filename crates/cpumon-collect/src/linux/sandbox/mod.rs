@@ -1,5 +1,5 @@
 //! The sandbox of a running process: a seccomp filter for all its threads, and for the calling thread and those it starts a Landlock domain
-//! and fewer capabilities. An attacker who takes over a parser gets only the rights that the parser needs. A kernel without one of them is
+//! and fewer capabilities. An attacker who takes over a parser gets only the rights that the parser needs. A kernel that lacks one is
 //! no reason to end: the result is reported in words.
 
 use std::collections::BTreeMap;
@@ -253,8 +253,8 @@ fn when_masked(argument: u8, mask: i32, value: i32) -> Result<SeccompRule, secco
     when(argument, operator, u64::from(value.unsigned_abs()))
 }
 
-// The files that a thread may access: Landlock (landlock(7)). Not for the thread that reads /proc: a domain hides
-// `/proc/PID/exe` of processes outside of it, whatever capabilities there are, and with it the names of programs.
+// The files that a thread may access: Landlock (landlock(7)). Not for the thread that reads /proc: whatever capabilities
+// there are, a domain hides `/proc/PID/exe` of outside processes, and with it the names of programs.
 
 /// Paths that every thread may read: libraries, time zones, names of users, random bytes. Not /dev: its disks belong to
 /// root, so a process of root would read them without any capability.

@@ -22,7 +22,7 @@ pub fn resident_kib(pid: u32) -> u64 {
     kib(pid, "VmRSS")
 }
 
-/// Allocated part of it, KiB: pages of the program that were used for the first time are no cost of the input.
+/// Allocated part of the resident memory, KiB: pages of the program that were used for the first time are no cost of the input.
 pub fn allocated_kib(pid: u32) -> u64 {
     kib(pid, "RssAnon")
 }

@@ -12,7 +12,7 @@ use super::{backlog_drops, is_counted, number};
 use crate::fleet::{Device, wall_now_ns};
 use crate::support::{PATIENCE, Serve, cpumon, eventually};
 
-/// The first datagrams of a flood, bytes: their cost is measured apart, because a receiver takes all of them.
+/// The first datagrams of a flood, bytes: their cost is measured apart, because a receiver takes every one.
 const FIRST_BYTES: usize = 256 << 10;
 /// Bytes that one source may send a second: the receiver's own limits.
 const BYTES_PER_S: usize = 64_000_000;

@@ -8,7 +8,7 @@ use std::mem::offset_of;
 use cpumon_model::{Counters, Fields};
 use cpumon_sched::up_to_zero;
 
-/// What is measured without any probe that can be switched off: what a [`TaskRecord`] counts, and CPUs.
+/// Fields measured without any probe that can be switched off: the counters of a [`TaskRecord`], CPUs, and exits.
 pub(crate) const FIELDS: Fields = Fields::COUNTERS.union(Fields::CPUS).union(Fields::EXITS);
 
 pub(crate) const KERNEL_THREAD: u8 = 1;

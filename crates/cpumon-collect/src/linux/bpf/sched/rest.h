@@ -2,8 +2,8 @@
 // traces:   each thread that the iterator visits, and each rename.
 // produces: whether a thread has been idle since. Most threads of a host are: for them the iterator sends one word instead of a
 //           record. Also the kernel's counters as sent: an exit that is only summed counts less what was shown (lost.h).
-// costs:    88 bytes a slot, of which the first 24 are read of an idle thread. Neither its storage nor most of its task_struct is
-//           read, which no cache holds.
+// costs:    88 bytes a slot; the first 24 are read for an idle thread. Neither its storage nor most of its task_struct is read, as
+//           no cache holds them.
 //
 // A thread that is off its CPU and in no run queue, and has made no switch since, has not run: its counters are unchanged, and its open
 // wait lasts. `others` has the fields that other threads can change meanwhile; its name is reported by an event.

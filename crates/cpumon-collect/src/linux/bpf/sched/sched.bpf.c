@@ -13,7 +13,7 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-// Not used: it puts records that no map has into the object's type information, of which build.rs makes the Rust structs.
+// Not used: it puts records that no map has into the object's type information, so that build.rs can make Rust structs for them.
 union {
 	struct sent sent;
 	struct exit_event exit;

@@ -10,7 +10,7 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-// Not used: it puts records that no map has into the object's type information, of which build.rs makes the Rust structs.
+// Not used: it puts records that no map has into the object's type information, so that build.rs can make Rust structs for them.
 union {
 	struct event_record event;
 	struct program_entry program;
