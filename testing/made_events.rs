@@ -1,6 +1,7 @@
 //! Made-up events of a scheduler, for tests of traces and of their importers. Who includes it has `seeded_rng` too.
 
-use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
+use cpumon_model::WaitReason;
+use cpumon_sched::{Leaves, SchedEvent, SchedEventKind, TraceTask};
 
 use crate::seeded_rng::SeededRng;
 

@@ -14,7 +14,8 @@ pub(crate) mod platform;
 #[path = "unsupported.rs"]
 pub(crate) mod platform;
 
-use cpumon_model::{Probes, SchedEvent, Snapshot, SourceKind, TraceGroup, TraceIdentity};
+use cpumon_model::{Probes, Snapshot, SourceKind};
+use cpumon_sched::{SchedEvent, TraceGroup, TraceIdentity};
 
 use crate::CollectError;
 

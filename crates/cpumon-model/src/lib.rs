@@ -33,7 +33,6 @@ mod interval;
 mod json;
 mod ledger;
 pub mod limits;
-mod sched_event;
 mod snapshot;
 mod text;
 pub mod varint;
@@ -73,7 +72,6 @@ pub use limits::{
     CGROUP_PATH_BYTES, DELAY_BUCKET_BYTES, HISTOGRAM_BYTES, INFO_BYTES, bytes_of_delays, bytes_of_info,
     bytes_of_rows,
 };
-pub use sched_event::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceGroup, TraceIdentity, TraceTask};
 pub use snapshot::{
     ExitSample, Moment, Probes, ProcessInfo, ProcessSample, Snapshot, SourceHealth, SourceKind, TaskState,
     ThreadSample,

@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use cpumon_model::{Counters, CpuSample, Interrupt, Leaves, SchedTimes, TaskState, TraceTask, WaitReason};
+use cpumon_model::{Counters, CpuSample, SchedTimes, TaskState, WaitReason};
 use foldhash::fast::FixedState;
 
+use crate::event::{Interrupt, Leaves, TraceTask};
 use crate::slots::Slots;
 use crate::spans::{CpuSpan, CpuState, InterruptSpan, SpanSink, ThreadSpan, ThreadState, Wakeup};
 

@@ -1,7 +1,6 @@
 //! Interrupts of a CPU that ended since its last switch: what they interrupted is certain when the CPU switches.
 
-use cpumon_model::Interrupt;
-
+use crate::event::Interrupt;
 use crate::spans::{CpuState, InterruptSpan};
 
 /// A time that is in parts from its start to its end.

@@ -1,7 +1,8 @@
 //! What threads and CPUs are in, and for how long; and [`SpanSink`]: what an analysis takes from the tracker.
 
-use cpumon_model::{Interrupt, Leaves, TraceTask, WaitReason};
+use cpumon_model::WaitReason;
 
+use crate::event::{Interrupt, Leaves, TraceTask};
 use crate::slots::Slots;
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]

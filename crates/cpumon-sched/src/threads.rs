@@ -2,8 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use cpumon_model::TraceTask;
-
+use crate::event::TraceTask;
 use crate::slots::{Numbers, reserve_some};
 use crate::spans::{CpuState, ThreadState};
 

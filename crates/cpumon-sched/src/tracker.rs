@@ -1,8 +1,9 @@
 //! The state machine of threads and CPUs: events in, spans of states out. What no event says is unknown, and never charged to
 //! who came before or after.
 
-use cpumon_model::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
+use cpumon_model::WaitReason;
 
+use crate::event::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask};
 use crate::interrupts::Pending;
 use crate::slots::reserve_some;
 use crate::spans::{CpuSpan, CpuState, InterruptSpan, SpanSink, ThreadSpan, ThreadState, Wakeup};

@@ -2,9 +2,10 @@
 //! Files (`.etl`) and live sessions have the same. Layouts are those of its MOF classes (`Thread_V2` and so on, in the documentation of the
 //! Windows SDK); versions that are older than Windows 7 are not read.
 
-use cpumon_model::{Interrupt, Leaves, WaitReason};
+use cpumon_model::WaitReason;
 
 use crate::bytes::{Bytes, Name, Order, ProgramName, name};
+use crate::event::{Interrupt, Leaves};
 
 /// Which kind an event is: the upper byte is the group, the lower one the type in it.
 pub type Hook = u16;

@@ -3,8 +3,7 @@
 
 use std::io::Read;
 
-use cpumon_model::{Interrupt, Leaves};
-use cpumon_sched::{Name, ProgramName, reserve_some, up_to_zero};
+use cpumon_sched::{Interrupt, Leaves, Name, ProgramName, reserve_some, up_to_zero};
 use cpumon_trace::{Ending, ReadError};
 
 /// The thread of unknown time in our Perfetto traces: above the kernel's largest id.

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use cpumon_model::{Moment, SchedEvent};
-use cpumon_sched::{Name, up_to_zero};
+use cpumon_model::Moment;
+use cpumon_sched::{Name, SchedEvent, up_to_zero};
 use cpumon_trace::limits::{Bound, EVENTS};
 use cpumon_trace::{Ending, FileHeader, ReadError, StoppedCpu, Tasks, TraceFacts};
 

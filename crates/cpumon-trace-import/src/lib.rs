@@ -18,7 +18,7 @@ mod tracepoints;
 
 use std::io::{Read, Seek, SeekFrom};
 
-use cpumon_model::SchedEvent;
+use cpumon_sched::SchedEvent;
 use cpumon_trace::{Ending, FileHeader, ReadError, TraceFacts, TraceReader, TraceSource};
 
 use decoder::Decoder;

@@ -3,11 +3,11 @@
 
 use std::collections::HashMap;
 
-use cpumon_model::{
-    Comm, Interrupt, Leaves, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask,
-    WaitReason,
+use cpumon_model::{Comm, ProcessKey, ThreadKey, WaitReason};
+use cpumon_sched::{
+    Interrupt, Leaves, Name, ProgramName, SchedEvent, SchedEventKind, Slots, TraceIdentity, TraceTask,
+    up_to_zero,
 };
-use cpumon_sched::{Name, ProgramName, Slots, up_to_zero};
 use cpumon_trace::Tasks;
 use cpumon_trace::limits::Bound;
 use foldhash::fast::FixedState;

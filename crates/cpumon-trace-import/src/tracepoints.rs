@@ -4,8 +4,8 @@
 
 use std::collections::HashMap;
 
-use cpumon_model::{Interrupt, Leaves, WaitReason};
-use cpumon_sched::{Bytes, Order, name};
+use cpumon_model::WaitReason;
+use cpumon_sched::{Bytes, Interrupt, Leaves, Order, name};
 use foldhash::fast::FixedState;
 
 use crate::decoder::{NamedThread, RawKind, UNKNOWN};

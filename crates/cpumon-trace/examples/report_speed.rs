@@ -10,10 +10,8 @@ use std::collections::{HashMap, VecDeque};
 use std::hint::black_box;
 use std::io::Read;
 
-use cpumon_model::{
-    Comm, Leaves, Moment, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask,
-    WaitReason,
-};
+use cpumon_model::{Comm, Moment, ProcessKey, ThreadKey, WaitReason};
+use cpumon_sched::{Leaves, SchedEvent, SchedEventKind, TraceIdentity, TraceTask};
 use cpumon_trace::{
     Buckets, Compression, CpuSpan, CpuWho, FileHeader, GroupKey, ReportBy, SpanSink, ThreadSpan, Timeline,
     TimelineLimits, TraceRange, TraceReader, TraceSource, TraceWriter, Tracker, analyse,

@@ -28,7 +28,8 @@ pub use analysis::snapshots::snapshots;
 pub use analysis::wakers::{WakeCounts, Waker, WakerKey, WakerRow, Wakers, wakers};
 pub use analysis::{CpuAccount, ThreadTotals, TraceRange};
 pub use cpumon_sched::{
-    CpuSpan, CpuState, InterruptSpan, RecentWakers, SpanSink, ThreadSpan, ThreadState, Tracker, Wakeup,
+    CpuSpan, CpuState, Interrupt, InterruptSpan, Leaves, RecentWakers, SchedEvent, SchedEventKind, SpanSink,
+    ThreadSpan, ThreadState, TraceGroup, TraceIdentity, TraceTask, Tracker, Wakeup,
 };
 #[doc(hidden)]
 pub use file::format::chunk_of;

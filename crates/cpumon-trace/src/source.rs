@@ -1,8 +1,7 @@
 //! [`TraceSource`] gives the events of a trace: one trait for the reader of our own files and all importers, so that every analysis takes
 //! any source. [`Ending`] says how the reading ended and what the trace lacks.
 
-use cpumon_model::SchedEvent;
-use cpumon_sched::{SpanSink, Tracker};
+use cpumon_sched::{SchedEvent, SpanSink, Tracker};
 
 use crate::file::ReadError;
 use crate::file::format::FileHeader;

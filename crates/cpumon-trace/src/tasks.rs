@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use cpumon_model::{ProcessKey, ThreadKey, TraceGroup, TraceIdentity, TraceTask};
+use cpumon_model::{ProcessKey, ThreadKey};
+use cpumon_sched::{TraceGroup, TraceIdentity, TraceTask};
 use foldhash::fast::FixedState;
 
 use crate::limits::Bound;

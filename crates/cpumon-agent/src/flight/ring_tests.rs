@@ -2,9 +2,9 @@
 
 use cpumon_collect::now;
 use cpumon_link::attachments::TraceRequests;
-use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask};
 use cpumon_trace::{
-    Compression, FileHeader, TraceInput, TraceReader, TraceSource, TraceWindow, WindowLimits, summarise,
+    Compression, FileHeader, Leaves, SchedEvent, SchedEventKind, TraceInput, TraceReader, TraceSource,
+    TraceTask, TraceWindow, WindowLimits, summarise,
 };
 
 use super::*;

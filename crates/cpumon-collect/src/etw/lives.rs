@@ -3,11 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use cpumon_model::{
-    Comm, Counters, CpuSample, CpuSched, CpuTimes, ProcessInfo, ProcessKey, ThreadKey, TraceTask,
-};
+use cpumon_model::{Comm, Counters, CpuSample, CpuSched, CpuTimes, ProcessInfo, ProcessKey, ThreadKey};
 use cpumon_sched::windows::KernelEvent;
-use cpumon_sched::{Accounts, Name, ProgramName, up_to_zero};
+use cpumon_sched::{Accounts, Name, ProgramName, TraceTask, up_to_zero};
 
 use crate::nt::comm_of;
 use crate::source::UNKNOWN_UID;

@@ -12,12 +12,9 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cpumon_model::{
-    Comm, Counters, Interrupt, Leaves, ProcessKey, SchedEvent, SchedEventKind, SchedTimes, TaskState,
-    ThreadKey, TraceTask, WaitReason,
-};
+use cpumon_model::{Comm, Counters, ProcessKey, SchedTimes, TaskState, ThreadKey, WaitReason};
 use cpumon_sched::windows::{Change, KernelEvent, PACKED_SWITCH, Payload, Provider, TickClock, hook_of};
-use cpumon_sched::{Accounts, Tracker, up_to_zero};
+use cpumon_sched::{Accounts, Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask, Tracker, up_to_zero};
 
 use self::lives::{CpuBases, HeldEvent, HeldEvents, Lives, ProcessLife, ThreadLife};
 

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
 use cpumon_collect::{TraceItem, TraceRecorder, TraceRecorderOptions};
-use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask};
+use cpumon_sched::{Leaves, SchedEvent, SchedEventKind, TraceTask};
 
 use crate::bpf::turn;
 use crate::eventually::eventually;

@@ -8,11 +8,10 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::{self, Write};
 
-use cpumon_model::{SchedEventKind, TraceTask};
 use cpumon_query::fields::Field;
 use cpumon_trace::{
-    Ending, ReadError, RecentWakers, SpanSink, TaskNames, Tasks, ThreadSpan, ThreadState, TraceRange,
-    TraceSource, Wakeup,
+    Ending, ReadError, RecentWakers, SchedEventKind, SpanSink, TaskNames, Tasks, ThreadSpan, ThreadState,
+    TraceRange, TraceSource, TraceTask, Wakeup,
 };
 
 use crate::rows::{RowSink, columns};

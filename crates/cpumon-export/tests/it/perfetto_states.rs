@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use cpumon_export::{Format, TraceSurvey, trace_perfetto, trace_slices};
-use cpumon_model::{
-    Comm, Leaves, Moment, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask,
-    WaitReason,
+use cpumon_model::{Comm, Moment, ProcessKey, ThreadKey, WaitReason};
+use cpumon_trace::{
+    Compression, FileHeader, Leaves, SchedEvent, SchedEventKind, TraceIdentity, TraceRange, TraceReader,
+    TraceTask, TraceWriter,
 };
-use cpumon_trace::{Compression, FileHeader, TraceRange, TraceReader, TraceWriter};
 use cpumon_trace_import::UNKNOWN_TID;
 use prost::Message;
 

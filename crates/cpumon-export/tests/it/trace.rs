@@ -6,12 +6,10 @@ use std::io::Cursor;
 
 use bytes::Bytes;
 use cpumon_export::{Format, TraceSurvey, trace_perfetto, trace_slices};
-use cpumon_model::{
-    Comm, Leaves, Moment, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask,
-    WaitReason,
-};
+use cpumon_model::{Comm, Moment, ProcessKey, ThreadKey, WaitReason};
 use cpumon_trace::{
-    Compression, FileHeader, GroupKey, ReportBy, TraceRange, TraceReader, TraceSource, TraceWriter, analyse,
+    Compression, FileHeader, GroupKey, Leaves, ReportBy, SchedEvent, SchedEventKind, TraceIdentity,
+    TraceRange, TraceReader, TraceSource, TraceTask, TraceWriter, analyse,
 };
 use cpumon_trace_import::{AnyTrace, UNKNOWN_TID};
 use parquet::file::reader::{FileReader, SerializedFileReader};

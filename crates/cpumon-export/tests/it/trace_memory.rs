@@ -1,8 +1,8 @@
 //! Memory of exports of traces, for traces that were made to take much.
 
 use cpumon_export::{ExportError, Format, TraceSurvey, trace_perfetto, trace_slices};
-use cpumon_model::{Comm, ProcessKey, ThreadKey, TraceIdentity, TraceTask};
-use cpumon_trace::{Compression, FileHeader, TraceRange, TraceReader, TraceWriter};
+use cpumon_model::{Comm, ProcessKey, ThreadKey};
+use cpumon_trace::{Compression, FileHeader, TraceIdentity, TraceRange, TraceReader, TraceTask, TraceWriter};
 
 use crate::fixture::Counted;
 use crate::held_memory::taken_by;

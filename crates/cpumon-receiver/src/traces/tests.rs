@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use cpumon_link::tls::crypto::sha256;
 use cpumon_model::limits::Rate;
-use cpumon_model::{HostId, HostInfo, Interval, Moment, SchedEvent, SchedEventKind, TraceTask, Trust};
+use cpumon_model::{HostId, HostInfo, Interval, Moment, Trust};
 use cpumon_store::{Reader, StoreOptions, TimeRange, TraceRecord, Writer, trace_file, traces_dir};
-use cpumon_trace::{Compression, FileHeader, TraceWriter};
+use cpumon_trace::{Compression, FileHeader, SchedEvent, SchedEventKind, TraceTask, TraceWriter};
 use cpumon_wire::connection::{AttachmentState, ByeReason};
 use tempfile::TempDir;
 

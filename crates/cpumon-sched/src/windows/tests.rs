@@ -1,9 +1,10 @@
 //! Payloads as a kernel wrote them: bytes and what they say, from the unit tests of two public readers (libtrace by F. Doray and
 //! snail-server), which recorded them on Windows 7 to 11.
 
-use cpumon_model::{Interrupt, Leaves, WaitReason};
+use cpumon_model::WaitReason;
 
 use super::{Change, DamagedPayload, KernelEvent, Payload, TickClock, hook_of};
+use crate::event::{Interrupt, Leaves};
 
 fn read(
     hook: u16,

@@ -10,9 +10,8 @@ mod unpack;
 use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom};
 
-use cpumon_model::Leaves;
-use cpumon_sched::Name;
 use cpumon_sched::windows::{Change, KernelEvent, PACKED_SWITCH, TickClock};
+use cpumon_sched::{Leaves, Name};
 use cpumon_trace::limits::Credit;
 use cpumon_trace::{Ending, FileHeader, ReadError};
 

@@ -1,9 +1,8 @@
 //! Decodes the packets about the scheduler. `FtraceEventBundle` has the events of a CPU, singly or as columns (`CompactSched`): switches
 //! and wakeups as packed numbers, with names by their place in a table. `ProcessTree` has the names of threads and their processes.
 
-use cpumon_model::Leaves;
 use cpumon_model::varint::take as take_varint;
-use cpumon_sched::name;
+use cpumon_sched::{Leaves, name};
 
 use super::packets::{ProtobufValue, Small, fields};
 use crate::decoder::{NamedThread, RawEvent, RawKind, RawTrace, UNKNOWN, UNKNOWN_TID, push};

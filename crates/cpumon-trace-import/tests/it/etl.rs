@@ -3,7 +3,8 @@
 
 use std::io::Cursor;
 
-use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
+use cpumon_model::WaitReason;
+use cpumon_sched::{Leaves, SchedEvent, SchedEventKind, TraceTask};
 use cpumon_trace::{
     Ending, GroupKey, GroupRow, ReadError, Report, ReportBy, TraceRange, TraceSource, analyse,
 };

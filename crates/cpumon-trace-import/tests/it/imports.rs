@@ -2,7 +2,8 @@
 
 use std::io::Cursor;
 
-use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
+use cpumon_model::WaitReason;
+use cpumon_sched::{Leaves, SchedEvent, SchedEventKind, TraceTask};
 use cpumon_trace::{Ending, GroupRow, ReadError, Report, ReportBy, TraceRange, TraceSource, analyse};
 use cpumon_trace_import::AnyTrace;
 

@@ -3,7 +3,8 @@
 
 use std::collections::HashSet;
 
-use cpumon_model::{Comm, SchedEvent, Snapshot, TraceTask};
+use cpumon_model::{Comm, Snapshot};
+use cpumon_sched::{SchedEvent, TraceTask};
 use cpumon_trace::{GroupKey, ReadError, ReportBy, TraceRange, TraceSource, analyse, snapshots};
 
 use crate::imports::{DEAD, SLEEPS, named, open, read, report_of, show, tracepoint_of};

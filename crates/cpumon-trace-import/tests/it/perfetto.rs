@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::io::Write as _;
 
-use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask};
+use cpumon_sched::{Leaves, SchedEvent, SchedEventKind, TraceTask};
 use cpumon_trace::{GroupKey, ReadError, ReportBy, TraceRange, analyse};
 
 use crate::imports::{PREEMPTED, SLEEPS, named, open, read, report_of, show};

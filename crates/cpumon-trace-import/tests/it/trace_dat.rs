@@ -1,7 +1,7 @@
 //! `trace.dat` of trace-cmd: its events are those that our own file would have, in both versions and however it is packed; damage and hostile
 //! sizes are found. The comparison with trace-cmd itself is in `crates/cpumon/tests/it/trace_cmd.rs`.
 
-use cpumon_model::{SchedEvent, TraceTask};
+use cpumon_sched::{SchedEvent, TraceTask};
 use cpumon_trace::{GroupKey, ReadError, ReportBy, TraceRange, TraceSource, analyse};
 
 use crate::imports::{DEAD, SLEEPS, named, open, read, report_of, show, tracepoint_of};

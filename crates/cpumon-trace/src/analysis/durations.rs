@@ -4,8 +4,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use cpumon_model::{DELAY_BUCKET_BYTES, DelayHistogram, Leaves, TraceTask, delay_bucket};
-use cpumon_sched::{CpuSpan, Slots, SpanSink, ThreadSpan, ThreadState, Wakeup};
+use cpumon_model::{DELAY_BUCKET_BYTES, DelayHistogram, delay_bucket};
+use cpumon_sched::{CpuSpan, Leaves, Slots, SpanSink, ThreadSpan, ThreadState, TraceTask, Wakeup};
 use foldhash::fast::FixedState;
 
 use super::ready::{Culprits, LongestDelay, Slices};

@@ -4,8 +4,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use cpumon_model::TraceTask;
-use cpumon_sched::{CpuSpan, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState, Wakeup};
+use cpumon_sched::{CpuSpan, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState, TraceTask, Wakeup};
 use foldhash::fast::FixedState;
 
 use super::ready::Culprits;

@@ -1,7 +1,8 @@
 //! What analyses take of traces that were made to cost memory: no more than they count, and the tracker's limit counts that.
 
-use cpumon_model::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask};
-use cpumon_sched::{CpuSpan, SpanSink, ThreadSpan, Tracker};
+use cpumon_sched::{
+    CpuSpan, Interrupt, Leaves, SchedEvent, SchedEventKind, SpanSink, ThreadSpan, TraceTask, Tracker,
+};
 
 use super::durations::{AllDurations, DurationOf, LongestWaits};
 use super::history::TraceHistory;

@@ -16,8 +16,7 @@ pub(crate) mod wakers;
 
 use std::collections::HashMap;
 
-use cpumon_model::Interrupt;
-use cpumon_sched::{CpuState, SpanSink};
+use cpumon_sched::{CpuState, Interrupt, SpanSink};
 
 use crate::file::ReadError;
 use crate::source::{Ending, TraceSource};

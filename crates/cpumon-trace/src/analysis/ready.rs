@@ -4,8 +4,8 @@
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-use cpumon_model::{DELAY_BUCKETS, DelayHistogram, TraceTask, delay_bucket};
-use cpumon_sched::{CpuSpan, CpuState, Slots, ThreadSpan, ThreadState};
+use cpumon_model::{DELAY_BUCKETS, DelayHistogram, delay_bucket};
+use cpumon_sched::{CpuSpan, CpuState, Slots, ThreadSpan, ThreadState, TraceTask};
 
 use super::Memory;
 

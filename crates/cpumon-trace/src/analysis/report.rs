@@ -5,8 +5,10 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use cpumon_model::{CgroupNames, DelayHistogram, Interrupt, Leaves, ProcessKey, ThreadKey, TraceTask, Waits};
-use cpumon_sched::{CpuSpan, InterruptSpan, Numbers, Slots, SpanSink, ThreadSpan, ThreadState};
+use cpumon_model::{CgroupNames, DelayHistogram, ProcessKey, ThreadKey, Waits};
+use cpumon_sched::{
+    CpuSpan, Interrupt, InterruptSpan, Leaves, Numbers, Slots, SpanSink, ThreadSpan, ThreadState, TraceTask,
+};
 use foldhash::fast::FixedState;
 
 use super::ready::{Culprits, LongestDelay, ReadyTimes, Slices};

@@ -3,8 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use cpumon_model::TraceTask;
-use cpumon_sched::{CpuSpan, CpuState, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState};
+use cpumon_sched::{CpuSpan, CpuState, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState, TraceTask};
 use foldhash::fast::FixedState;
 
 use super::report::{GroupKey, ReportBy, group_of};

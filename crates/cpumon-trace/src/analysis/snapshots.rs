@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use cpumon_model::{
-    CgroupNames, Counters, ExitSample, Fields, HostId, Leaves, Moment, ProcessInfo, ProcessKey,
-    ProcessSample, SchedEvent, SchedEventKind, Snapshot, SourceKind, ThreadSample, TraceTask,
+    CgroupNames, Counters, ExitSample, Fields, HostId, Moment, ProcessInfo, ProcessKey, ProcessSample,
+    Snapshot, SourceKind, ThreadSample,
 };
-use cpumon_sched::{Accounts, ThreadAccount, Tracker};
+use cpumon_sched::{Accounts, Leaves, SchedEvent, SchedEventKind, ThreadAccount, TraceTask, Tracker};
 use foldhash::fast::FixedState;
 
 use super::TraceRange;

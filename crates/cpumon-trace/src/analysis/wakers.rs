@@ -3,8 +3,9 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use cpumon_model::{Interrupt, TraceTask};
-use cpumon_sched::{CpuSpan, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState, Wakeup};
+use cpumon_sched::{
+    CpuSpan, Interrupt, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState, TraceTask, Wakeup,
+};
 use foldhash::fast::FixedState;
 
 use super::ready::LongestDelay;

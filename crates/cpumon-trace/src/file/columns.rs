@@ -193,7 +193,7 @@ pub(super) fn announced_bytes(mut stored: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use cpumon_model::SchedEvent;
+    use cpumon_sched::SchedEvent;
     use proptest::prelude::*;
 
     use super::*;

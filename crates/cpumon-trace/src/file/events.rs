@@ -3,10 +3,8 @@
 //! and again when it changes.
 
 use cpumon_model::varint::{push as push_varint, take as take_varint};
-use cpumon_model::{
-    Comm, Interrupt, Leaves, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceGroup, TraceIdentity,
-    TraceTask, WaitReason,
-};
+use cpumon_model::{Comm, ProcessKey, ThreadKey, WaitReason};
+use cpumon_sched::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceGroup, TraceIdentity, TraceTask};
 
 const SWITCH: u8 = 0;
 const WAKING: u8 = 1;

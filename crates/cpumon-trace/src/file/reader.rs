@@ -3,8 +3,8 @@
 
 use std::io::Read;
 
-use cpumon_model::SchedEvent;
 use cpumon_model::varint::take as take_varint;
+use cpumon_sched::SchedEvent;
 use zstd::bulk::Decompressor;
 
 use super::ReadError;
@@ -226,7 +226,7 @@ impl<R: Read> TraceSource for TraceReader<R> {
     }
 
     /// Hands out every event, in the order of their time. A damaged part is passed: in its place each CPU has a
-    /// [`Lost`](cpumon_model::SchedEventKind::Lost) event without a count.
+    /// [`Lost`](cpumon_sched::SchedEventKind::Lost) event without a count.
     ///
     /// Errors: the file cannot be read. A damaged file is no error: [`Ending`] says where the damage is.
     fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
@@ -328,7 +328,7 @@ pub fn summarise(mut from: impl Read) -> Result<Option<TraceSummary>, ReadError>
 
 #[cfg(test)]
 mod tests {
-    use cpumon_model::{Leaves, SchedEventKind, TraceTask};
+    use cpumon_sched::{Leaves, SchedEventKind, TraceTask};
 
     use super::*;
     use crate::{Compression, TraceWriter};

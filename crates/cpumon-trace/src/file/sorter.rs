@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, VecDeque};
 
-use cpumon_model::{SchedEvent, SchedEventKind};
+use cpumon_sched::{SchedEvent, SchedEventKind};
 
 use super::columns::ColumnPlaces;
 use super::events::{Context, EventFields};

@@ -3,7 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 
-use cpumon_model::{Leaves, Moment, SchedEvent, SchedEventKind, TraceGroup, TraceIdentity, TraceTask};
+use cpumon_model::Moment;
+use cpumon_sched::{Leaves, SchedEvent, SchedEventKind, TraceGroup, TraceIdentity, TraceTask};
 use foldhash::fast::FixedState;
 
 use super::WriteError;

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use cpumon_model::varint::push as push_varint;
-use cpumon_model::{SchedEvent, TraceGroup, TraceIdentity};
+use cpumon_sched::{SchedEvent, TraceGroup, TraceIdentity};
 use zstd::bulk::Compressor;
 
 use super::WriteError;

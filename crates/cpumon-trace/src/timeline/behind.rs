@@ -412,7 +412,8 @@ impl Timeline {
 
 #[cfg(test)]
 mod tests {
-    use cpumon_model::{Leaves, Moment, SchedEvent, SchedEventKind, TraceTask};
+    use cpumon_model::Moment;
+    use cpumon_sched::{Leaves, SchedEvent, SchedEventKind, TraceTask};
 
     use super::*;
     use crate::{Compression, FileHeader, TimelineLimits, TraceReader, TraceWriter};

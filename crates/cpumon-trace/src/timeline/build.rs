@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cpumon_model::{Leaves, TraceTask};
 use cpumon_sched::{
-    CpuSpan, InterruptSpan, Numbers, RecentWakers, SpanSink, ThreadSpan, Wakeup, reserve_some,
+    CpuSpan, InterruptSpan, Leaves, Numbers, RecentWakers, SpanSink, ThreadSpan, TraceTask, Wakeup,
+    reserve_some,
 };
 
 use super::cpus::{CpuPart, CpuParts, CpuTimeline, IrqPart, OTHER, WAIT_BYTES, code_of};
@@ -232,7 +232,7 @@ impl SpanSink for Builder {
 
 #[cfg(test)]
 mod tests {
-    use cpumon_model::{SchedEvent, SchedEventKind};
+    use cpumon_sched::{SchedEvent, SchedEventKind};
 
     use super::*;
     use crate::source::TraceFacts;

@@ -1,8 +1,7 @@
 //! What one CPU did: the line of its slices, its interrupts, and how many threads waited for it: a step up where a thread begins to wait,
 //! one down where it ends.
 
-use cpumon_model::Interrupt;
-use cpumon_sched::{CpuState, reserve_some};
+use cpumon_sched::{CpuState, Interrupt, reserve_some};
 
 use super::lines::{BLOCK, LinePart, PartLine};
 

@@ -17,7 +17,7 @@ mod tracks;
 
 use std::sync::OnceLock;
 
-use cpumon_model::TraceTask;
+use cpumon_sched::TraceTask;
 
 use crate::file::format::FileHeader;
 use crate::source::Ending;

@@ -8,8 +8,8 @@ use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use cpumon_model::{TraceTask, WaitReason};
-use cpumon_sched::CpuState;
+use cpumon_model::WaitReason;
+use cpumon_sched::{CpuState, TraceTask};
 
 use super::cpus::{CpuPart, CpuTimeline, IDLE, UNKNOWN, after, is_run};
 use super::lines::{FRESH, LEFT_TO_WAIT, LinePart, OVER, PUSHED_OFF, STATES, ThreadParts, add, since};

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use cpumon_model::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
+use cpumon_model::WaitReason;
+use cpumon_sched::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask};
 use cpumon_trace::{
     DurationOf, GroupKey, ReportBy, SeriesError, Tasks, ThreadState, TraceRange, WakerKey, analyse,
     durations, history, longest_waits, series, wakers,

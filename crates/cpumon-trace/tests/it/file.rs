@@ -1,6 +1,6 @@
 //! Written events come back, sorted; a torn or damaged file gives its whole chunks, and says so.
 
-use cpumon_model::{SchedEvent, SchedEventKind, TraceIdentity, TraceTask};
+use cpumon_sched::{SchedEvent, SchedEventKind, TraceIdentity, TraceTask};
 use cpumon_trace::{
     Compression, Ending, FileHeader, ReadError, TraceRange, TraceReader, TraceSource, TraceWriter, analyse,
     chunk_of,
@@ -243,7 +243,7 @@ fn any_content_behind_sound_checksums_is_read_within_bounds() {
                 3 => SchedEventKind::Born { task: first, parent: second },
                 4 => SchedEventKind::Exit { task: first },
                 _ => {
-                    SchedEventKind::Switch { prev: first, next: second, leaves: cpumon_model::Leaves::Ready }
+                    SchedEventKind::Switch { prev: first, next: second, leaves: cpumon_sched::Leaves::Ready }
                 }
             };
             writer.event(&SchedEvent { at_ns: rng.below(1 << 31) << rng.below(33), cpu, kind });

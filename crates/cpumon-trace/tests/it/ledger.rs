@@ -1,6 +1,7 @@
 //! The ledger of a trace balances, in any range. The time of holes and losses is unknown, and no thread's.
 
-use cpumon_model::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
+use cpumon_model::WaitReason;
+use cpumon_sched::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask};
 use cpumon_trace::{Compression, Report, ReportBy, TraceRange, TraceReader, TraceSource, Tracker, analyse};
 
 use crate::support::{BEGAN_NS, Sums, end_ns, header, identity, made_up, write};

@@ -6,10 +6,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use cpumon_model::{
-    Comm, Interrupt, Leaves, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask,
-    WaitReason, syscall_number,
-};
+use cpumon_model::{Comm, ProcessKey, ThreadKey, WaitReason, syscall_number};
+use cpumon_sched::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceIdentity, TraceTask};
 use cpumon_trace::{GroupKey, GroupRow, Report, ReportBy, Tasks, TraceRange, Tracker};
 use serde::Deserialize;
 

@@ -3,7 +3,8 @@
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 
-use cpumon_model::{BootId, Moment, SchedEvent, SchedEventKind};
+use cpumon_model::{BootId, Moment};
+use cpumon_sched::{SchedEvent, SchedEventKind};
 use cpumon_trace::{
     Compression, CpuAccount, FileHeader, GroupRow, ReportBy, TraceInput, TraceRange, TraceReader,
     TraceSource, TraceWindow, WindowLimits, analyse, segments, summarise,

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use cpumon_model::{Comm, Moment, ProcessKey, SchedEvent, ThreadKey, TraceIdentity, TraceTask};
+use cpumon_model::{Comm, Moment, ProcessKey, ThreadKey};
+use cpumon_sched::{SchedEvent, TraceIdentity, TraceTask};
 use cpumon_trace::{
     Compression, CpuSpan, CpuState, Ending, FileHeader, ReadError, SpanSink, ThreadSpan, ThreadState,
     TraceFacts, TraceReader, TraceSource, TraceWriter, Tracker,

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use cpumon_model::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
+use cpumon_model::WaitReason;
+use cpumon_sched::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask};
 use cpumon_trace::{
     Buckets, Compression, CpuWho, Delay, GroupKey, Overload, ReportBy, Timeline, TimelineLimits, TraceBehind,
     TraceRange, TraceReader, TraceSource, analyse,

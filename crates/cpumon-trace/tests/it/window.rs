@@ -1,6 +1,7 @@
 //! The last part of a recording: it is what the whole file has for that time, in bounded memory, and can be copied while it moves on.
 
-use cpumon_model::{Leaves, Moment, SchedEvent, SchedEventKind, TraceTask};
+use cpumon_model::Moment;
+use cpumon_sched::{Leaves, SchedEvent, SchedEventKind, TraceTask};
 use cpumon_trace::{
     Compression, TraceReader, TraceSource, TraceWindow, WindowCopy, WindowLimits, WriteError,
 };

@@ -4,12 +4,11 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
-use cpumon_model::{
-    Comm, Leaves, Moment, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask,
-    WaitReason,
-};
+use cpumon_model::{Comm, Moment, ProcessKey, ThreadKey, WaitReason};
 use cpumon_query::traces::{TIMELINE_BYTES, Timelines, TraceInput, Traces};
-use cpumon_trace::{Compression, FileHeader, TraceWriter};
+use cpumon_trace::{
+    Compression, FileHeader, Leaves, SchedEvent, SchedEventKind, TraceIdentity, TraceTask, TraceWriter,
+};
 use serde_json::Value;
 
 use super::tests::{ask_raw, fake};

@@ -18,10 +18,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use cpumon_model::{SOFTIRQ_KINDS, TraceTask};
+use cpumon_model::SOFTIRQ_KINDS;
 use cpumon_query::fields::{Field, decimal, name_text};
 use cpumon_trace::{
-    Ending, GroupKey, LongestDelay, ReportBy, Tasks, TraceInput, TraceRange, TraceSource, Waker, group_of,
+    Ending, GroupKey, LongestDelay, ReportBy, Tasks, TraceInput, TraceRange, TraceSource, TraceTask, Waker,
+    group_of,
 };
 use cpumon_trace_import::AnyTrace;
 

@@ -6,11 +6,11 @@ use std::io::{self, Write};
 use std::ops::RangeInclusive;
 
 use anyhow::Context;
-use cpumon_model::{TraceTask, delay_range_ns};
+use cpumon_model::delay_range_ns;
 use cpumon_query::fields::{Field, spark};
 use cpumon_trace::{
-    DurationOf, DurationRow, LongWait, PathStep, ReportBy, ThreadState, TraceHistory, TraceRange, Waker,
-    WakerKey, WakerRow, durations, history, longest_waits,
+    DurationOf, DurationRow, LongWait, PathStep, ReportBy, ThreadState, TraceHistory, TraceRange, TraceTask,
+    Waker, WakerKey, WakerRow, durations, history, longest_waits,
 };
 
 use super::{

@@ -22,8 +22,8 @@ fn eventually<T>(what: &str, get: impl FnMut() -> Option<T>) -> T {
 
 /// A trace of about `bytes` bytes, made of events.
 fn made(bytes: usize, seed: u64) -> Vec<u8> {
-    use cpumon_model::{Moment, SchedEvent, SchedEventKind, TraceTask};
-    use cpumon_trace::{Compression, FileHeader, TraceWriter};
+    use cpumon_model::Moment;
+    use cpumon_trace::{Compression, FileHeader, SchedEvent, SchedEventKind, TraceTask, TraceWriter};
     let wall_ns = cpumon_query::time::now_ns() - 40_000_000_000;
     let began = Moment { mono_ns: 1_000, boot_ns: 1_000, wall_ns };
     let header =

@@ -15,12 +15,10 @@ use std::time::{Duration, Instant};
 use cpumon_collect::{
     SourceChoice, SourceOptions, TraceItem, TraceRecorder, TraceRecorderOptions, now, open,
 };
-use cpumon_model::{
-    Interval, Leaves, Moment, Probes, SchedEvent, SchedEventKind, Snapshot, ThreadKey, TraceTask, WaitReason,
-};
+use cpumon_model::{Interval, Moment, Probes, Snapshot, ThreadKey, WaitReason};
 use cpumon_trace::{
-    Compression, FileHeader, GroupKey, GroupRow, Report, ReportBy, TraceRange, TraceReader, TraceSource,
-    TraceWriter, analyse,
+    Compression, FileHeader, GroupKey, GroupRow, Leaves, Report, ReportBy, SchedEvent, SchedEventKind,
+    TraceRange, TraceReader, TraceSource, TraceTask, TraceWriter, analyse,
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
 

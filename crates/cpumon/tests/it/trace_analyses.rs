@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use cpumon_model::{
-    Comm, Interrupt, Leaves, Moment, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity,
-    TraceTask, WaitReason,
+use cpumon_model::{Comm, Moment, ProcessKey, ThreadKey, WaitReason};
+use cpumon_trace::{
+    Compression, FileHeader, Interrupt, Leaves, SchedEvent, SchedEventKind, TraceIdentity, TraceTask,
+    TraceWriter,
 };
-use cpumon_trace::{Compression, FileHeader, TraceWriter};
 
 use crate::support::cpumon;
 

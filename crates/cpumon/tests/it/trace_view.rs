@@ -5,8 +5,8 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::Stdio;
 
-use cpumon_model::{Leaves, Moment, SchedEvent, SchedEventKind, TraceTask};
-use cpumon_trace::{Compression, FileHeader, TraceWriter};
+use cpumon_model::Moment;
+use cpumon_trace::{Compression, FileHeader, Leaves, SchedEvent, SchedEventKind, TraceTask, TraceWriter};
 use serde_json::Value;
 
 use crate::support::cpumon;

@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
+use cpumon_model::WaitReason;
 use cpumon_model::varint::push as push_varint;
-use cpumon_model::{Leaves, TraceTask, WaitReason};
-use cpumon_trace::{CpuState, ThreadState};
+use cpumon_trace::{CpuState, Leaves, ThreadState, TraceTask};
 
 /// Not a state of a task: it was runnable when it left.
 const PREEMPTED: u64 = 0x100;

@@ -9,8 +9,10 @@ mod bundle;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask};
-use cpumon_trace::{CpuSpan, CpuState, Ending, SpanSink, ThreadSpan, ThreadState, TraceSource, Wakeup};
+use cpumon_trace::{
+    CpuSpan, CpuState, Ending, Leaves, SchedEvent, SchedEventKind, SpanSink, ThreadSpan, ThreadState,
+    TraceSource, TraceTask, Wakeup,
+};
 use cpumon_trace_import::UNKNOWN_TID;
 
 use super::TraceSurvey;

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::rc::Rc;
 
-use cpumon_model::{SchedEvent, SchedEventKind};
+use cpumon_sched::{SchedEvent, SchedEventKind};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, MapType, Object, OpenObject, RingBuffer, RingBufferBuilder,
@@ -136,7 +136,7 @@ impl TraceRecorder {
     }
 
     /// Events that did not fit the buffers, since the recording began. Each is part of a
-    /// [`Lost`](cpumon_model::SchedEventKind::Lost) event, too.
+    /// [`Lost`](cpumon_sched::SchedEventKind::Lost) event, too.
     pub fn lost(&self) -> u64 {
         (0..self.cpus).filter_map(|cpu| self.state(cpu)).map(|state| state.total_lost).sum()
     }

@@ -3,11 +3,10 @@
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
-use cpumon_model::{
-    Comm, Interrupt, Leaves, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceGroup, TraceIdentity,
-    TraceTask,
+use cpumon_model::{Comm, ProcessKey, ThreadKey};
+use cpumon_sched::{
+    Interrupt, Leaves, SchedEvent, SchedEventKind, TraceGroup, TraceIdentity, TraceTask, up_to_zero,
 };
-use cpumon_sched::up_to_zero;
 use libbpf_rs::MapHandle;
 
 use super::super::records::task::whole_us;

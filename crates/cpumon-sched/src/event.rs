@@ -1,7 +1,7 @@
 //! What the scheduler does, event by event: the unit of a context-switch trace. Recorders produce [`SchedEvent`]s, trace
 //! files store them, and the analyses compute times from them.
 
-use crate::{Comm, ProcessKey, ThreadKey, WaitReason};
+use cpumon_model::{Comm, ProcessKey, ThreadKey, WaitReason};
 
 /// A task of one trace. Recorders number tasks as they first see them: unlike a thread id the number is never reused.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,7 +36,7 @@ pub enum Interrupt {
     /// A hard one, with its line as in /proc/interrupts; from 1,024 on those without one: local timer, reschedule, function call,
     /// single function call, irq work, inter-processor.
     Hard(u16),
-    /// Soft interrupt: index into [`SOFTIRQ_KINDS`](crate::SOFTIRQ_KINDS).
+    /// Soft interrupt: index into [`SOFTIRQ_KINDS`](cpumon_model::SOFTIRQ_KINDS).
     Soft(u16),
 }
 
