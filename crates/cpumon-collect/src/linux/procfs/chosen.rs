@@ -63,7 +63,7 @@ impl Chosen {
     pub(in super::super) fn begin_and_state(&mut self, pid: u32) -> Option<(u64, TaskState)> {
         let bytes = self.reader.read(&self.proc_dir, pid, "stat", &mut None, false).ok()?;
         let stat = parse::parse_stat(bytes)?;
-        Some((stat.start_ticks.saturating_mul(self.reader.ns_per_tick), stat.state))
+        Some((self.reader.start_ns(&stat), stat.state))
     }
 
     /// Chooses a process. One that has too many threads is not read.

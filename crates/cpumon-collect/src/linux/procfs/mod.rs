@@ -83,8 +83,8 @@ pub(crate) struct ProcfsSource {
 #[derive(Copy, Clone)]
 struct ThreadPlace {
     key: ThreadKey,
-    process: usize,
-    thread: usize,
+    process: u32,
+    thread: u32,
 }
 
 impl ProcfsSource {
@@ -233,8 +233,8 @@ impl ProcfsSource {
     fn put_in_order(&mut self) {
         let Self { processes, order, .. } = self;
         order.clear();
-        for (process, known) in processes.iter().enumerate() {
-            let places = known.threads.iter().enumerate();
+        for (process, known) in (0..).zip(&*processes) {
+            let places = (0..).zip(&known.threads);
             order.extend(places.map(|(thread, row)| ThreadPlace { key: row.sample.key, process, thread }));
         }
         order.sort_unstable_by_key(|place| place.key);
@@ -258,10 +258,10 @@ impl ProcfsSource {
             into.exited_total += &process.ended.since_opened();
         }
         self.infos.end_pass();
-        let threads = self
-            .order
-            .iter()
-            .filter_map(|place| self.processes.get(place.process)?.threads.get(place.thread));
+        let at = |place: &ThreadPlace| {
+            self.processes.get(place.process as usize)?.threads.get(place.thread as usize)
+        };
+        let threads = self.order.iter().filter_map(at);
         into.threads.extend(threads.map(|thread| thread.sample));
         into.count_tasks();
     }

@@ -28,7 +28,6 @@ struct Files {
 pub(super) struct ProcfsThread {
     pub(super) sample: ThreadSample,
     sched: SchedStat,
-    start_ticks: u64,
     files: Files,
     read_pass: u64,
     moved_pass: u64,
@@ -57,11 +56,10 @@ impl ProcfsThread {
             // A kernel with schedstat but without the numbers (delay accounting switched off).
             reader.has_schedstat = Some(false);
         }
-        let start_ns = stat.start_ticks.saturating_mul(reader.ns_per_tick);
+        let start_ns = reader.start_ns(&stat);
         let mut thread = Self {
             sample: ThreadSample { key: ThreadKey { tid, start_ns }, ..ThreadSample::default() },
             sched: sched.unwrap_or_default(),
-            start_ticks: stat.start_ticks,
             files: Files::default(),
             read_pass: reader.pass,
             moved_pass: reader.pass,
@@ -124,7 +122,7 @@ impl ProcfsThread {
         let keep = self.is_hot(reader.pass);
         self.moved_pass = reader.pass;
         let stat = match read_stat(dir, self.sample.key.tid, reader, &mut self.files.stat, keep) {
-            Ok(stat) if stat.start_ticks == self.start_ticks => stat,
+            Ok(stat) if reader.start_ns(&stat) == self.sample.key.start_ns => stat,
             // Another thread under the same number.
             Ok(_) => return Err(Miss::Gone),
             Err(miss) => {
@@ -147,7 +145,7 @@ impl ProcfsThread {
     ) -> Result<(), Miss> {
         // No descriptor stays open: an idle thread is read here once in `REFRESH_PASSES`.
         let stat = read_stat(dir, self.sample.key.tid, reader, &mut None, false)?;
-        if stat.start_ticks != self.start_ticks {
+        if reader.start_ns(&stat) != self.sample.key.start_ns {
             return Err(Miss::Gone);
         }
         self.take(&stat, leader);
@@ -321,6 +319,11 @@ impl TaskReader {
             denied: 0,
             malformed: 0,
         }
+    }
+
+    /// Start of a thread since boot, ns.
+    pub(super) fn start_ns(&self, stat: &Stat) -> u64 {
+        stat.start_ticks.saturating_mul(self.ns_per_tick)
     }
 
     /// Reads `TID/name` under a task directory: from the kept descriptor, or by opening it, which is then kept if wanted
