@@ -17,8 +17,8 @@ const MAX_DATAGRAM: usize = 65_000;
 /// What a row of a process needs in an empty datagram beside its texts, bytes: header 87, section 7, columns of 3, their
 /// numbers.
 const ROW_OVERHEAD: usize = 340;
-/// The same for a row of an exit, with up to 51 columns.
-const EXIT_OVERHEAD: usize = 480;
+/// The same for a row of an exit, with up to 51 columns, of which 42 have numbers of up to 8 bytes.
+const EXIT_OVERHEAD: usize = 590;
 
 /// Rows of threads that are gathered before they are written: the widths of their columns are chosen for all gathered rows,
 /// and a full snapshot of 10,000 threads takes no 3 MB of numbers.
@@ -170,8 +170,7 @@ impl Encoder {
         let mut pass =
             EncoderPass { snapshot, interval, turn, frames, texts, report: EncodeReport::default() };
         // A full snapshot must be readable alone, so it has the host's description too.
-        let is_hosts_turn = turn.everything || (turn.slot == 0 && turn.slots > 0);
-        if is_hosts_turn || *host != self.host {
+        if turn.is_of_host() || *host != self.host {
             self.write_host(&mut pass, host);
         }
         self.write_totals(&mut pass);
@@ -379,11 +378,11 @@ impl Encoder {
         }
     }
 
-    /// Writes new and handled interrupt lines, new ones with names; in a full snapshot and in slot 0 all lines, with names.
+    /// Writes new and handled interrupt lines, new ones with names; all lines, with names, when the host's turn comes.
     fn write_irqs(&mut self, pass: &mut EncoderPass<'_>) {
         for irq in &pass.snapshot.irqs {
             let is_new = self.irqs_before.binary_search(&irq.irq).is_err();
-            if pass.turn.everything || pass.turn.slot == 0 || is_new {
+            if pass.turn.is_of_host() || is_new {
                 rows::push_named_irq(&mut self.named_table, irq, &mut pass.texts);
             } else if pass.interval.irqs.binary_search_by_key(&irq.irq, |row| row.irq).is_ok() {
                 rows::push_irq(&mut self.table, irq);

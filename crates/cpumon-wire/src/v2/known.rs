@@ -19,6 +19,11 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
+    /// Whether what describes the host is due: once in a full snapshot, and once every refresh.
+    pub(crate) fn is_of_host(self) -> bool {
+        self.everything || (self.slots > 0 && self.slot == 0)
+    }
+
     /// Whether it is the turn of the task with this number.
     pub(crate) fn is_of(self, number: u32) -> bool {
         self.everything || (self.slots > 0 && number % self.slots == self.slot)

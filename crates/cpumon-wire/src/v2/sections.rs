@@ -218,7 +218,7 @@ impl CgroupWriter {
             });
             let sends_left = before.map_or(turn.name_sends, |sent| sent.sends_left);
             self.next.push(SentCgroup { row: row.clone(), sends_left: sends_left.saturating_sub(1) });
-            if sends_left > 0 || turn.everything || (turn.slot == 0 && turn.slots > 0) {
+            if sends_left > 0 || turn.is_of_host() {
                 push_cgroup(named, row.id, known_bits(row), row);
                 named.push(&[row.limit.code(), u64::from(row.limiter_bytes)]);
                 let path = texts.put([(&row.path, MAX_TEXT_BYTES)], named);

@@ -257,7 +257,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_snapshot_survives_its_frames(snapshot in snapshot(), max_datagram in prop_oneof![768..2_000_usize, Just(65_000)]) {
+    fn a_snapshot_survives_its_frames(snapshot in snapshot(), max_datagram in prop_oneof![860..2_000_usize, Just(65_000)]) {
         let host = HostInfo { hostname: "h".into(), ..HostInfo::default() };
         let mut encoder = Encoder::new(EncoderOptions { max_datagram, ..EncoderOptions::default() });
         let mut out = Datagrams::new();
@@ -302,4 +302,78 @@ fn a_giant_command_line_is_cut_and_marked() {
     let process = &gather(&out).processes[0];
     assert_eq!(&*process.info.name, "sh");
     assert!(process.info.cmdline.ends_with("é…") && process.info.cmdline.len() > 1_000);
+}
+
+/// A thread of years, with as many wait reasons as it can have: its last row was lost where its command line was long, too.
+#[test]
+fn the_largest_exit_fits_beside_a_long_command_line() {
+    let most = (1 << 58) + 0x2_3456_789a_bcdf;
+    let waits: Waits = (0..6).map(|nth| (WaitReason(0x1001 + nth), most / 7 + u64::from(nth))).collect();
+    let thread = ThreadSample {
+        key: ThreadKey { tid: u32::MAX, start_ns: most },
+        process: ProcessKey { pid: u32::MAX - 1, start_ns: most - 1_000_001 },
+        comm: Comm::new(b"fifteen letters"),
+        nice: -20,
+        priority: i16::MIN,
+        last_cpu: u16::MAX,
+        counters: Counters {
+            user_ns: most,
+            system_ns: most,
+            run_ns: most,
+            run_delay_ns: most,
+            voluntary_switches: most,
+            involuntary_switches: most,
+            minor_faults: most,
+            major_faults: most,
+        },
+        sched: SchedTimes {
+            delay_after_wakeup_ns: most,
+            blocked_ns: most,
+            wakeups: most,
+            migrations: most,
+            longest_delay_ns: most,
+            waits,
+            open_wait: WaitReason(0x1001),
+        },
+        ..ThreadSample::default()
+    };
+    let info = ProcessInfo {
+        name: "n".repeat(255).into(),
+        cmdline: "é".repeat(40_000).into(),
+        ..ProcessInfo::default()
+    };
+    let exit =
+        ExitSample { thread, parent_pid: u32::MAX, info: Arc::new(info), end_ns: most, ends_process: true };
+    let snapshot =
+        Snapshot { exits: vec![exit], is_complete: true, fields: Fields::all(), ..Snapshot::default() };
+    for max_datagram in [768, 1_400] {
+        let mut out = Datagrams::new();
+        let mut encoder = Encoder::new(EncoderOptions { max_datagram, ..EncoderOptions::default() });
+        let report = encoder.encode(&HostInfo::default(), &snapshot, &Interval::default(), &mut out);
+        assert_eq!((report.rows_lost, report.texts_cut > 0), (0, true), "{max_datagram}");
+        let rows: Vec<_> = out.iter().flat_map(|datagram| decode(datagram).unwrap().exits).collect();
+        assert_eq!(rows[0].thread.counters.major_faults, most, "{max_datagram}");
+    }
+}
+
+/// In a file nothing is repeated: an interrupt line that was handled before and not since has no row.
+#[test]
+fn a_record_has_no_line_that_was_not_handled() {
+    let lines = |count| Snapshot {
+        irqs: vec![IrqSample { irq: 7, name: "eth0".into(), time_ns: 5_000 * count, count }],
+        is_complete: true,
+        fields: Fields::all(),
+        ..Snapshot::default()
+    };
+    let mut encoder =
+        Encoder::new(EncoderOptions { is_lossless: true, full_snapshots: 1, ..EncoderOptions::default() });
+    let mut rows = |snapshot: &Snapshot, before: &Snapshot| {
+        let mut out = Datagrams::new();
+        encoder.encode(&HostInfo::default(), snapshot, &Interval::between(before, snapshot), &mut out);
+        out.iter().map(|datagram| decode(datagram).unwrap().irqs.len()).sum::<usize>()
+    };
+    let (first, same, handled) = (lines(1), lines(1), lines(2));
+    assert_eq!(rows(&first, &Snapshot::default()), 1);
+    assert_eq!(rows(&same, &first), 0);
+    assert_eq!(rows(&handled, &same), 1);
 }
