@@ -133,7 +133,9 @@ fn analyses_take_no_more_memory_than_they_count() {
     check("report", &Report::new);
     check("waits", &|range| LongestWaits::new(range, 20));
     check("wakers", &Wakers::new);
-    check("series", &|range| Series::new(range, 1 << 40, true));
+    for every_ns in [1 << 30, 1 << 40] {
+        check("series", &|range| Series::new(range, every_ns, true));
+    }
     check("history", &TraceHistory::new);
     for of in [DurationOf::Ready, DurationOf::Blocked, DurationOf::OffCpu, DurationOf::Run] {
         check("histogram", &|range| AllDurations::new(range, of));

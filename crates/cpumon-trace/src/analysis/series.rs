@@ -14,8 +14,6 @@ use crate::tasks::Tasks;
 
 /// Intervals with any time, of all threads and CPUs together: 16 to 48 bytes each.
 const MAX_CELLS: usize = 1 << 22;
-/// Memory of an interval: lists have space to grow.
-const CELL_BYTES: usize = 2 * size_of::<SeriesCell>();
 
 #[derive(Debug, thiserror::Error)]
 pub enum SeriesError {
@@ -72,6 +70,8 @@ pub struct Series {
     /// CPU in whose run queue each thread is.
     queued: Slots<Option<u16>>,
     cells: usize,
+    /// Memory of all lists, spare capacity included.
+    cell_bytes: usize,
     has_threads: bool,
 }
 
@@ -88,6 +88,11 @@ struct CpuSeries {
     cells: Vec<CpuCell>,
     queue: u32,
     queue_since_ns: u64,
+}
+
+/// Memory by which a list grew since it had this capacity, bytes.
+fn grown<T>(list: &Vec<T>, capacity: usize) -> usize {
+    list.capacity().saturating_sub(capacity) * size_of::<T>()
 }
 
 impl ThreadSeries {
@@ -210,12 +215,14 @@ impl Series {
             let ThreadSeries { task, cells, .. } = self.threads.at(span.slot);
             *task = span.task;
             if cells.last().is_none_or(|last| last.interval != interval) {
+                let capacity = cells.capacity();
                 if cells.is_empty() {
                     // Most of many threads live in one.
                     cells.reserve_exact(1);
                 }
                 cells.push(SeriesCell { interval, ..SeriesCell::default() });
                 self.cells += 1;
+                self.cell_bytes += grown(cells, capacity);
             }
             if let Some(cell) = cells.last_mut() {
                 *(if is_running { &mut cell.run_ns } else { &mut cell.ready_ns }) += ns;
@@ -231,7 +238,9 @@ impl Series {
             if self.cells > MAX_CELLS {
                 return;
             }
+            let capacity = cells.capacity();
             cells.resize(cells.len() + more, CpuCell::default());
+            self.cell_bytes += grown(cells, capacity);
             add(&mut cells[interval as usize], ns);
         }
     }
@@ -304,13 +313,15 @@ impl SpanSink for Series {
             if let Some(last) = taken.last_mut().filter(|last| last.0 == interval) {
                 last.1 += ns;
             } else {
+                let capacity = taken.capacity();
                 taken.push((interval, ns));
                 self.cells += 1;
+                self.cell_bytes += grown(taken, capacity);
             }
         }
     }
 
     fn bytes(&self, threads: usize) -> usize {
-        self.threads.bytes(threads) + self.queued.bytes(threads) + self.cells * CELL_BYTES
+        self.threads.bytes(threads) + self.queued.bytes(threads) + self.cell_bytes
     }
 }
