@@ -119,7 +119,7 @@ pub enum QueryError {
         until_ns: i64,
     },
     /// Threads are asked for over more than a day.
-    #[error("no sums are stored of threads: their ranges are no longer than 24 hours")]
+    #[error("threads are read interval by interval here: their ranges are no longer than 24 hours")]
     ThreadRangeTooLong,
     /// Single CPUs are asked for over more than two days.
     #[error("no sums are stored of single CPUs: their ranges are no longer than 48 hours")]

@@ -192,7 +192,7 @@ export const TASK_COLUMNS = [
     title: 'threads',
     format: 'plain',
     align: 'right',
-    help: 'Threads of the process that have a row in this interval, ended ones included.',
+    help: 'Threads of the process, those that ended and those without a row of their own included.',
     layout: { width: 64, rank: 8, isSeldom: false },
   },
   {

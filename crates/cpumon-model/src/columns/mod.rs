@@ -147,7 +147,7 @@ columns! { |view, row|
     Container "container" Text "" [PROCESSES|PROCESS_INTERVAL|THREAD_INTERVAL] NONE filled(&*view.info(row)?.container)?, "Container, or else systemd unit, out of the cgroup path: name (LXC, nspawn) or first 12 digits of the id; empty if none.";
     Cmdline "cmdline" Text "" [PROCESSES|PROCESS_INTERVAL] NONE filled(&*view.info(row)?.cmdline)?, "Command line, scrubbed of secrets; empty unless the agent runs with --cmdline.";
     IsKernel "is_kernel" Integer "0/1" [PROCESSES|PROCESS_INTERVAL] NONE view.known(view.info(row)?.is_kernel)?, "1 for a kernel thread.";
-    ThreadRows "thread_rows" Integer "" [PROCESS_INTERVAL] NONE row.as_process()?.thread_rows, "Threads of the process that have a row in this interval, ended ones included.";
+    ThreadRows "thread_rows" Integer "" [PROCESS_INTERVAL] NONE row.as_process()?.thread_rows, "Threads of the process, those that ended and those without a row of their own included.";
     State "state" Text "" [THREAD_INTERVAL] NONE view.known(row.as_thread()?.state.letter().to_string())?, "State at the interval's end: a letter of proc(5).";
     LastCpu "last_cpu" Integer "" [THREAD_INTERVAL] NONE view.known_but_windows(row.as_thread()?.last_cpu)?, "CPU it last ran on.";
     Priority "priority" Integer "" [THREAD_INTERVAL] NONE view.known(row.as_thread()?.priority)?, "Kernel priority: 20 + nice, or -1 - rt_priority for real-time tasks. On Windows the base priority, 0 to 31, the higher the more urgent.";
