@@ -325,7 +325,7 @@ fn index(reader: &mut TraceReader<&mut Machine<'_>>, figures: &RefCell<serde_jso
     timeline.events
 }
 
-/// Compares, for each thread that waited, the longest time behind one other thread: by the report, and exact by the index. Returns the
+/// Compares, for each thread that waited, the longest time behind one program: by the report, and exact by the index. Returns the
 /// share of threads for which both are equal, and the mean of the report's time divided by the exact one.
 fn behind(load: &Load, events: u64) -> (f64, f64) {
     let mut machine = Machine::new(load, events, Compression::Zstd(3));
@@ -343,8 +343,11 @@ fn behind(load: &Load, events: u64) -> (f64, f64) {
     }
     let (mut threads, mut equal, mut parts) = (0_u32, 0_u32, 0.0);
     for place in (0..).take(timeline.threads().len()) {
-        let exact = timeline.behind_thread(place, 0, u64::MAX);
-        let Some((_, exact_ns)) = exact.by.first() else { continue };
+        let mut by_program: HashMap<Box<str>, u64> = HashMap::new();
+        for (who, ns) in timeline.behind_thread(place, 0, u64::MAX).by {
+            *by_program.entry(timeline.named(who).program).or_default() += ns;
+        }
+        let Some(exact_ns) = by_program.values().max() else { continue };
         let tid = timeline.named(CpuWho::Thread(place)).tid;
         let ns = tid.and_then(|tid| by_report.get(&tid)).copied().unwrap_or(0);
         threads += 1;

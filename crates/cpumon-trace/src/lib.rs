@@ -20,7 +20,8 @@ mod tasks;
 mod timeline;
 
 pub use analysis::durations::{DurationOf, DurationRow, Durations, LongWait, durations, longest_waits};
-pub use analysis::history::{PathStep, TraceHistory, history};
+pub use analysis::history::{HeldThread, TraceHistory, history};
+pub use analysis::path::{PathStep, PathSums};
 pub use analysis::ready::LongestDelay;
 pub use analysis::report::{GroupKey, GroupRow, Groups, Report, ReportBy, Totals, analyse, group_of};
 pub use analysis::series::{CpuCell, Series, SeriesCell, SeriesError, SeriesRow, series};

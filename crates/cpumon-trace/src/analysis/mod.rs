@@ -8,6 +8,7 @@ pub(crate) mod durations;
 pub(crate) mod history;
 #[cfg(test)]
 mod memory_tests;
+pub(crate) mod path;
 pub(crate) mod ready;
 pub(crate) mod report;
 pub(crate) mod series;
@@ -158,7 +159,8 @@ impl ThreadTotals {
         self.run_ns = self.run_ns.saturating_sub(ns);
     }
 
-    pub(crate) fn merge(&mut self, other: &Self) {
+    /// Adds the times and counts of another, and takes its longest delay if that is longer.
+    pub fn merge(&mut self, other: &Self) {
         add_each([
             (&mut self.run_ns, other.run_ns),
             (&mut self.irq_ns, other.irq_ns),
@@ -186,6 +188,12 @@ impl ThreadTotals {
     /// Ready in any way, ns.
     pub fn ready_ns(&self) -> u64 {
         self.ready_woken_ns.saturating_add(self.ready_preempted_ns)
+    }
+
+    /// In any state, ns.
+    pub fn all_ns(&self) -> u64 {
+        let parts = [self.run_ns, self.interrupts_ns(), self.ready_ns(), self.blocked_ns, self.unknown_ns];
+        parts.into_iter().fold(0, u64::saturating_add)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::file::ReadError;
 use crate::source::{Ending, TraceSource};
 use crate::tasks::Tasks;
 
-const SHOWN_CULPRITS: usize = 8;
+pub(super) const SHOWN_CULPRITS: usize = 8;
 /// Name of the row of processes in no container.
 const NO_CONTAINER: &str = "(none)";
 /// Name of a row for which the trace has only an id.
@@ -224,6 +224,13 @@ pub enum ReportBy {
     Container,
 }
 
+impl ReportBy {
+    /// What the time is summed by that a row was ready behind others.
+    pub(super) fn of_culprits(self) -> Self {
+        if self == Self::Container { self } else { Self::Program }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum GroupKey<T = Box<str>> {
     Thread(ThreadKey, ProcessKey),
@@ -248,7 +255,7 @@ pub struct GroupRow {
     pub blocked: Waits,
     histogram: DelayHistogram,
     longest: LongestDelay,
-    /// Rows of the same kind that it waited behind, at most eight: name and ns, the longest time first.
+    /// Programs that it waited behind, at most eight: name and ns, the longest time first; of containers the containers.
     pub behind: Vec<(Box<str>, u64)>,
 }
 
@@ -268,7 +275,7 @@ impl GroupRow {
         self.histogram.total()
     }
 
-    fn new(key: GroupKey, name: Box<str>) -> Self {
+    pub(super) fn new(key: GroupKey, name: Box<str>) -> Self {
         Self {
             key,
             name,
@@ -340,35 +347,65 @@ pub struct Groups<'r> {
     order: Vec<u32>,
     /// Number of a row, and the slot of a thread in it; ascending.
     members: Vec<(u32, u32)>,
+    /// What a row was ready behind is summed by these.
+    culprits: RowNumbers,
+}
+
+/// The key of a row, and its number.
+type NumberedKey<'r> = (GroupKey<Cow<'r, str>>, u32);
+
+/// Numbers the rows of a grouping.
+#[derive(Default)]
+struct RowNumbers {
     /// Number of the row that a task is in.
-    rows_of: Numbers,
+    of: Numbers,
+    /// A task of each row.
+    first: Vec<TraceTask>,
+}
+
+impl RowNumbers {
+    /// The numbers, and the key of each row.
+    fn new<'r>(threads: &Slots<ThreadSums>, by: ReportBy, tasks: &'r Tasks) -> (Self, Vec<NumberedKey<'r>>) {
+        let (mut rows, mut keys) = (Self::default(), HashMap::<_, u32, FixedState>::default());
+        for task in threads.iter().map(|thread| thread.task).filter(|task| task.is_thread()) {
+            let number = *keys.entry(key_of(task, by, tasks)).or_insert_with(|| {
+                rows.first.push(task);
+                u32::try_from(rows.first.len() - 1).unwrap_or(u32::MAX)
+            });
+            rows.of.set(task.0, number as usize);
+        }
+        (rows, keys.into_iter().collect())
+    }
+
+    fn number(&self, task: TraceTask) -> Option<u32> {
+        self.of.get(task.0).and_then(|number| u32::try_from(number).ok())
+    }
 }
 
 impl<'r> Groups<'r> {
     fn new(report: &'r Report, by: ReportBy, tasks: &'r Tasks) -> Self {
-        let mut numbers: HashMap<GroupKey<Cow<'_, str>>, u32, FixedState> = HashMap::default();
-        let (mut run_ns, mut members): (Vec<u64>, _) = (Vec::new(), Vec::new());
-        let mut rows_of = Numbers::default();
-        for (slot, thread) in
-            (0_u32..).zip(report.threads.iter()).filter(|(_, thread)| thread.task.is_thread())
-        {
-            let number = *numbers.entry(key_of(thread.task, by, tasks)).or_insert_with(|| {
-                run_ns.push(0);
-                u32::try_from(run_ns.len() - 1).unwrap_or(u32::MAX)
-            });
+        let (rows, mut keys) = RowNumbers::new(&report.threads, by, tasks);
+        let (mut run_ns, mut members) = (vec![0_u64; rows.first.len()], Vec::new());
+        for (slot, thread) in (0_u32..).zip(report.threads.iter()) {
+            let Some(number) = rows.number(thread.task).filter(|_| thread.task.is_thread()) else { continue };
             let sum = &mut run_ns[number as usize];
             *sum = sum.saturating_add(thread.run_ns());
             members.push((number, slot));
-            rows_of.set(thread.task.0, number as usize);
         }
         members.sort_unstable();
-        let mut keys: Vec<_> = numbers.into_iter().collect();
         keys.sort_unstable_by(|a, b| {
             let run_ns = |number: u32| Reverse(run_ns[number as usize]);
             run_ns(a.1).cmp(&run_ns(b.1)).then_with(|| a.0.cmp(&b.0))
         });
         let order = keys.into_iter().map(|(_, number)| number).collect();
-        Self { report, tasks, by, order, members, rows_of }
+        // Six processes of one program are one culprit.
+        let culprits = if by == by.of_culprits() {
+            rows
+        } else {
+            drop(rows);
+            RowNumbers::new(&report.threads, by.of_culprits(), tasks).0
+        };
+        Self { report, tasks, by, order, members, culprits }
     }
 
     /// Number of rows.
@@ -395,16 +432,17 @@ impl<'r> Groups<'r> {
         let (key, name) = self.key_and_name(number);
         let mut row = GroupRow::new(key, name);
         self.threads(number).for_each(|thread| row.add(thread));
-        let behind = self.behind(number).into_iter().map(|(number, ns)| (self.key_and_name(number).1, ns));
-        row.behind = behind.collect();
+        let by = self.by.of_culprits();
+        let name = |number: u32| group_of(self.culprits.first[number as usize], by, self.tasks).1;
+        row.behind = self.behind(number).into_iter().map(|(number, ns)| (name(number), ns)).collect();
         row
     }
 
-    /// Behind which rows the threads of a row waited longest, ns.
+    /// Behind which numbers of `culprits` the threads of a row waited longest, ns.
     fn behind(&self, number: u32) -> Vec<(u32, u64)> {
         let mut sums: HashMap<u32, u64, FixedState> = HashMap::default();
         for (task, ns) in self.threads(number).flat_map(|thread| thread.culprits.iter()) {
-            if let Some(number) = self.rows_of.get(task.0).and_then(|number| u32::try_from(number).ok()) {
+            if let Some(number) = self.culprits.number(task) {
                 let sum = sums.entry(number).or_default();
                 *sum = sum.saturating_add(ns);
             }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use cpumon_model::WaitReason;
 use cpumon_sched::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask};
 use cpumon_trace::{
-    DurationOf, GroupKey, ReportBy, SeriesError, Tasks, ThreadState, TraceRange, WakerKey, analyse,
-    durations, history, longest_waits, series, wakers,
+    DurationOf, GroupKey, HeldThread, PathSums, ReportBy, SeriesError, Tasks, ThreadState, TraceRange,
+    WakerKey, analyse, durations, history, longest_waits, series, wakers,
 };
 
 use crate::support::{BEGAN_NS, Made, end_ns, made_up};
@@ -59,8 +59,10 @@ pub fn agree<'e>(made: impl Fn() -> Made<'e>, names: &Tasks, every_ns: u64, what
     assert!(longest.is_sorted_by_key(|wait| std::cmp::Reverse(wait.ns)), "{what}");
 
     let (held, _) = history(&mut made(), TraceRange::default()).unwrap();
-    for (task, last_ns) in held.threads() {
-        let steps = held.path(task, last_ns, usize::MAX);
+    let mut sums = PathSums::new(names);
+    let mut length_ns = 0;
+    for HeldThread { task, until_ns: last_ns, .. } in held.threads() {
+        let steps: Vec<_> = held.path(task, last_ns).collect();
         let (mut at_ns, mut explained) = (last_ns, Vec::new());
         for step in &steps {
             // What a waker did lies in the wait that it ended.
@@ -73,6 +75,14 @@ pub fn agree<'e>(made: impl Fn() -> Made<'e>, names: &Tasks, every_ns: u64, what
             }
         }
         assert_eq!(at_ns, ending.known_until_ns.min(made_begin(&made())), "{what}: gapless to the begin");
+        for step in &steps {
+            sums.add(step);
+        }
+        length_ns += last_ns - at_ns;
+    }
+    for by in [ReportBy::Thread, ReportBy::Process, ReportBy::Program, ReportBy::Container] {
+        let all_ns: u64 = sums.rows(by).iter().map(|row| row.totals.all_ns()).sum();
+        assert_eq!(all_ns, length_ns, "{what}: each ns of each path is in one row");
     }
 }
 
@@ -158,7 +168,7 @@ fn a_path_goes_through_the_wakers_and_comes_back() {
     ];
     let mut made = Made::new(&events, BEGAN_NS, BEGAN_NS + 150_000);
     let (held, _) = history(&mut made, TraceRange::default()).unwrap();
-    let steps = held.path(TraceTask(2), BEGAN_NS + 120_000, 100);
+    let steps = held.path(TraceTask(2), BEGAN_NS + 120_000).collect::<Vec<_>>();
     let seen: Vec<_> = steps
         .iter()
         .map(|step| (step.task.0, (step.from_ns - BEGAN_NS) / 1_000, step.ns() / 1_000, step.depth))

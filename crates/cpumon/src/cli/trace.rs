@@ -269,15 +269,21 @@ pub struct TracePathArgs {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Thread, by id, or by name if only one thread has it
-    #[arg(long, value_name = "TID|NAME")]
-    pub thread: String,
+    #[arg(long, value_name = "TID|NAME", required_unless_present = "process")]
+    pub thread: Option<String>,
+    /// All threads of a process by its pid, or of all processes with a name: whose time it was, without single steps
+    #[arg(long, value_name = "PID|NAME", conflicts_with = "thread")]
+    pub process: Option<String>,
+    /// What to sum the path by
+    #[arg(long, value_parser = one_of(&GROUPS), default_value = "program")]
+    pub by: ReportBy,
     /// Go back from this time after the start of the trace: 2.5s [default: the thread's last moment]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub at: Option<Duration>,
     /// Go back to this time after the start of the trace
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub from: Option<Duration>,
-    /// Number of steps [default: 20 in a table, else 100000]
+    /// Number of steps, with --process of rows; sums are of all steps [default: 20 in a table, else 100000]
     #[arg(long, value_name = "N", value_parser = whole_number::<u32>(1..=1_000_000))]
     pub limit: Option<u32>,
     /// Output format.

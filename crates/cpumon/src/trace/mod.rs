@@ -13,16 +13,17 @@ pub(crate) use stored::{get, list, take};
 pub(crate) use view::{export, top, view};
 pub(crate) use waits::{delays, histogram, path, wakers};
 
+use std::borrow::Cow;
 use std::io::{self, BufReader, Write};
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use cpumon_model::SOFTIRQ_KINDS;
+use cpumon_model::{SOFTIRQ_KINDS, WaitReason, escape};
 use cpumon_query::fields::{Field, decimal, name_text};
 use cpumon_trace::{
-    Ending, GroupKey, LongestDelay, ReportBy, Tasks, TraceInput, TraceRange, TraceSource, TraceTask, Waker,
-    group_of,
+    Ending, GroupKey, GroupRow, LongestDelay, ReportBy, Tasks, TraceInput, TraceRange, TraceSource,
+    TraceTask, Waker, group_of,
 };
 use cpumon_trace_import::AnyTrace;
 
@@ -295,6 +296,38 @@ fn longest_fields<'f, R: 'f>(
         time_field("delay_max_ns", "MAX us", rank, micros, ns),
         time_field("delay_max_at_ns", "AT s", 3, seconds, at_ns),
         Field::count("delay_max_cpu", move |row| longest(row).map(|longest| u64::from(longest.cpu))),
+    ]
+}
+
+/// `name 1.500`: with what a row spent most of a time, ms.
+fn most(named: Option<(&str, u64)>) -> String {
+    named.map_or_else(|| "-".to_owned(), |(name, ns)| format!("{} {}", escape(name), millis(ns)))
+}
+
+/// Columns of the program behind which a row was ready for longest.
+fn behind_fields<'f>(rank: u8) -> [Field<'f, GroupRow>; 2] {
+    [
+        Field::text("behind", |row: &GroupRow| Some((&*row.behind.first()?.0).into()))
+            .titled("MOSTLY BEHIND ms", rank)
+            .right()
+            .shows(|row| most(row.behind.first().map(|(name, ns)| (&**name, *ns)))),
+        Field::count("behind_ns", |row: &GroupRow| Some(row.behind.first()?.1)),
+    ]
+}
+
+/// Columns of the reason for which a row was blocked longest.
+fn longest_wait_fields<'f>(rank: u8) -> [Field<'f, GroupRow>; 2] {
+    let waited = |row: &GroupRow, words: fn(WaitReason) -> Cow<'static, str>| {
+        let longest = row.blocked.longest().map(|(reason, ns)| (words(reason), ns));
+        most(longest.as_ref().map(|(words, ns)| (&**words, *ns)))
+    };
+    [
+        Field::text("blocked_most_for", |row: &GroupRow| Some(row.blocked.longest()?.0.name()))
+            .titled("MOSTLY IN ms", rank)
+            .right()
+            .shows(move |row| waited(row, WaitReason::words_and_name))
+            .or_short(move |row| waited(row, WaitReason::words)),
+        Field::count("blocked_most_ns", |row: &GroupRow| Some(row.blocked.longest()?.1)),
     ]
 }
 

@@ -1,11 +1,9 @@
 //! `cpumon trace report`: where the time of a trace went, in sum or with `--every` over time.
 
-use std::borrow::Cow;
 use std::io::{self, Write};
 use std::time::Duration;
 
 use anyhow::Context;
-use cpumon_model::{WaitReason, escape};
 use cpumon_query::fields::{Field, name_text, spark_of};
 use cpumon_trace::{
     CpuAccount, CpuCell, GroupKey, GroupRow, ReportBy, Series, SeriesCell, SeriesRow, Totals, TraceRange,
@@ -13,8 +11,8 @@ use cpumon_trace::{
 };
 
 use super::{
-    TraceFile, Who, cut, end, ids_title, limit, longest_fields, micros, millis, named_fields, ns, or_dash,
-    percent, say_left_out, seconds, share, time_field, title, who_fields,
+    TraceFile, Who, behind_fields, cut, end, ids_title, limit, longest_fields, longest_wait_fields, micros,
+    millis, named_fields, ns, or_dash, percent, say_left_out, seconds, share, time_field, title, who_fields,
 };
 use crate::cli::{OutputFormat, TraceReportArgs};
 use crate::exit::Outcome;
@@ -89,7 +87,7 @@ fn head(totals: &Totals, has_interrupts: bool, out: &mut dyn Write) -> io::Resul
     paragraph(&sums, columns, out)?;
     if ledger.holes > 0 {
         let note = format!(
-            "unknown: {} switches away from a thread that was not switched to; events between are missing",
+            "unknown: {} times a thread left a CPU without having been seen to come to it; events are missing",
             ledger.holes
         );
         paragraph(&note, columns, out)?;
@@ -119,13 +117,6 @@ fn group_fields(by: ReportBy, scale: Scale) -> Vec<Field<'static, GroupRow>> {
         _ => None,
     };
     let taken = move |ns: u64| scale.has_interrupts.then_some(ns);
-    let most = |named: Option<(&str, u64)>| {
-        named.map_or_else(|| "-".to_owned(), |(name, ns)| format!("{} {}", escape(name), millis(ns)))
-    };
-    let waited = move |row: &Row, words: fn(WaitReason) -> Cow<'static, str>| {
-        let longest = row.blocked.longest().map(|(reason, ns)| (words(reason), ns));
-        most(longest.as_ref().map(|(words, ns)| (&**words, *ns)))
-    };
     let mut fields: Vec<Field<'static, Row>> = vec![
         Field::text("name", |row: &Row| Some((&*row.name).into()))
             .titled(title(by), 0)
@@ -155,19 +146,10 @@ fn group_fields(by: ReportBy, scale: Scale) -> Vec<Field<'static, GroupRow>> {
         time_field("delay_p99_ns", "p99 us", 3, micros, |row: &Row| row.delay_percentile_ns(99)),
     ]);
     fields.extend(longest_fields(2, scale.began_ns, GroupRow::longest_delay));
+    fields.extend(behind_fields(4));
+    fields.push(time_field("blocked_ns", "BLOCKED ms", 3, millis, |row: &Row| row.blocked.total_ns()));
+    fields.extend(longest_wait_fields(4));
     fields.extend([
-        Field::text("behind", |row: &Row| Some((&*row.behind.first()?.0).into()))
-            .titled("MOST BEHIND ms", 4)
-            .right()
-            .shows(move |row| most(row.behind.first().map(|(name, ns)| (&**name, *ns)))),
-        Field::count("behind_ns", |row: &Row| Some(row.behind.first()?.1)),
-        time_field("blocked_ns", "BLOCKED ms", 3, millis, |row: &Row| row.blocked.total_ns()),
-        Field::text("blocked_most_for", |row: &Row| Some(row.blocked.longest()?.0.name()))
-            .titled("MOST FOR ms", 4)
-            .right()
-            .shows(move |row| waited(row, WaitReason::words_and_name))
-            .or_short(move |row| waited(row, WaitReason::words)),
-        Field::count("blocked_most_ns", |row: &Row| Some(row.blocked.longest()?.1)),
         Field::shown("SWITCHES", 5, |row: &Row| {
             row.totals.voluntary_switches.saturating_add(row.totals.involuntary_switches).to_string()
         }),

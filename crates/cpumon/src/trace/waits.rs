@@ -1,7 +1,6 @@
 //! Reports on the waits of a trace. `cpumon trace delays` lists the longest single waits for a CPU, `histogram` shows how long waits and
 //! slices are, `wakers` which threads wake which, and `path` the waits of a thread before a moment, with the threads that it waited for.
 
-use std::collections::HashMap;
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
 
@@ -9,13 +8,15 @@ use anyhow::Context;
 use cpumon_model::delay_range_ns;
 use cpumon_query::fields::{Field, spark};
 use cpumon_trace::{
-    DurationOf, DurationRow, LongWait, PathStep, ReportBy, ThreadState, TraceHistory, TraceRange, TraceTask,
-    Waker, WakerKey, WakerRow, durations, history, longest_waits,
+    DurationOf, DurationRow, GroupRow, HeldThread, LongWait, PathStep, PathSums, ReportBy, ThreadState,
+    ThreadTotals, TraceHistory, TraceRange, Waker, WakerKey, WakerRow, durations, group_of, history,
+    longest_waits,
 };
 
 use super::{
-    TraceFile, Who, behind, cut, end, found, limit, limit_of, longest_fields, micros, millis, missing,
-    named_fields, ns, or_dash, say_left_out, seconds, share, time_field, title, who_fields,
+    TABLE_ROWS, TraceFile, Who, behind, behind_fields, cut, end, found, limit, limit_of, longest_fields,
+    longest_wait_fields, micros, millis, missing, named_fields, ns, or_dash, say_left_out, seconds, share,
+    time_field, title, who_fields,
 };
 use crate::cli::{OutputFormat, TraceDelaysArgs, TraceHistogramArgs, TracePathArgs, TraceWakersArgs};
 use crate::exit::{Outcome, Usage, say};
@@ -23,6 +24,8 @@ use crate::output::{paragraph, terminal_columns, write_columns, write_rows};
 
 /// Culprits of a wait or a step in a table.
 const SHOWN_CULPRITS: usize = 3;
+/// Threads of a program in a table of sums.
+const SHOWN_THREADS: usize = 5;
 
 pub(crate) fn delays(args: &TraceDelaysArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let (mut file, range) = TraceFile::of(&args.input)?;
@@ -235,6 +238,8 @@ fn pair_fields<'f>(by: ReportBy, file: &'f TraceFile<'_>) -> Vec<Field<'f, Waker
 
 /// Steps of a path that is not shown in a table.
 const MAX_STEPS: usize = 100_000;
+/// Steps that are added up at most, with the slices that they are compared with, of all threads of a process together.
+const MAX_SUMMED: usize = 50_000_000;
 /// Most threads of one name in an error.
 const MAX_NAMED: usize = 8;
 
@@ -246,54 +251,100 @@ pub(crate) fn path(args: &TracePathArgs, out: &mut dyn Write) -> anyhow::Result<
     }
     let mut file = TraceFile::open(&args.file)?;
     let (history, ending) = file.read(|trace| history(trace, TraceRange { from_ns, until_ns }))?;
-    let (task, last_ns) = find_thread(&args.thread, &history, &file)?;
-    let at_ns = args.at.map_or(last_ns, |at| file.began_ns.saturating_add(ns(at)).min(ending.known_until_ns));
+    let threads = match (&args.thread, &args.process) {
+        (Some(thread), _) => vec![find_thread(thread, &history, &file)?],
+        (None, process) => threads_of(process.as_deref().unwrap_or_default(), &history, &file)?,
+    };
     let format = args.format.get();
-    let steps = history.path(task, at_ns, limit_of(args.limit, format, MAX_STEPS));
-    write_rows(format, &step_fields(&file), &steps, out).context("cannot write the path")?;
+    let most = if args.thread.is_some() { limit_of(args.limit, format, MAX_STEPS) } else { 0 };
+    let (mut steps, mut sums, mut left) = (Vec::new(), PathSums::new(file.tasks()), MAX_SUMMED);
+    for HeldThread { task, until_ns, .. } in threads {
+        let at_ns =
+            args.at.map_or(until_ns, |at| file.began_ns.saturating_add(ns(at)).min(ending.known_until_ns));
+        for step in history.path(task, at_ns) {
+            left = left.saturating_sub(1 + step.slices);
+            sums.add(&step);
+            if steps.len() < most {
+                steps.push(step);
+            }
+            if left == 0 {
+                break;
+            }
+        }
+    }
+    let mut rows = sums.rows(args.by);
     if format == OutputFormat::Table {
-        write_sums(&steps, &file, out)?;
+        let most = if args.thread.is_some() { TABLE_ROWS } else { limit_of(args.limit, format, MAX_STEPS) };
+        write_sums(&rows, &sums, args.by, most, out)?;
+    }
+    if args.thread.is_some() {
+        if format == OutputFormat::Table {
+            writeln!(out)?;
+        }
+        write_rows(format, &step_fields(&file), &steps, out).context("cannot write the path")?;
+    } else if format != OutputFormat::Table {
+        rows.truncate(limit_of(args.limit, format, MAX_STEPS));
+        write_rows(format, &sum_fields(args.by, 0), &rows, out).context("cannot write the sums")?;
     }
     out.flush()?;
     let outcome = missing(&ending, ending.lost);
-    if history.dropped_until_ns > 0
-        && steps.last().is_some_and(|step| step.from_ns <= history.dropped_until_ns)
-    {
+    if left == 0 {
+        say(&format!(
+            "the sums are not of the whole range, because the paths have more than {MAX_SUMMED} steps and slices; choose a part of the trace with --from and --at"
+        ));
+        return Ok(Outcome::DataMissing);
+    }
+    if history.dropped_until_ns > 0 {
         say(&format!(
             "the path ends at {} s, because the trace has too many events before that to hold; go back from there with --at",
             seconds(file.since_begin(history.dropped_until_ns))
         ));
         return Ok(Outcome::DataMissing);
     }
-    Ok(found(steps.len(), "event of the thread before that moment", outcome))
+    Ok(found(rows.len(), "event of the thread before that moment", outcome))
 }
 
-/// Finds the thread and its last moment in the history.
-fn find_thread(text: &str, history: &TraceHistory, file: &TraceFile<'_>) -> Result<(TraceTask, u64), Usage> {
+/// Finds the thread in the history.
+fn find_thread(text: &str, history: &TraceHistory, file: &TraceFile<'_>) -> Result<HeldThread, Usage> {
     let tid = text.parse::<u32>().ok();
     let is_it = |who: &Who| if tid.is_some() { who.tid == tid } else { who.name == text };
     let mut found: Vec<_> = history
         .threads()
-        .map(|(task, end_ns)| (task, end_ns, file.thread(task)))
-        .filter(|row| is_it(&row.2))
+        .map(|thread| (thread, file.thread(thread.task)))
+        .filter(|(_, who)| is_it(who))
         .collect();
-    found.sort_by_key(|row| row.1);
-    let is_one = tid.is_some() || found.iter().all(|row| row.2.tid == found[0].2.tid);
+    found.sort_by_key(|(thread, _)| thread.until_ns);
+    let is_one = tid.is_some() || found.iter().all(|(_, who)| who.tid == found[0].1.tid);
     match found.pop() {
         None => Err(Usage(format!("no thread {text:?} has any event in this part of the trace"))),
         // An id that was reused: the last thread that had it.
-        Some((task, end_ns, _)) if is_one => Ok((task, end_ns)),
+        Some((thread, _)) if is_one => Ok(thread),
         Some(last) => {
-            let all = found.iter().chain([&last]).filter_map(|row| row.2.tid);
+            let all = found.iter().chain([&last]).filter_map(|(_, who)| who.tid);
             let tids: Vec<String> = all.take(MAX_NAMED).map(|tid| tid.to_string()).collect();
             let more = if found.len() + 1 > MAX_NAMED { ", …" } else { "" };
             let count = found.len() + 1;
             Err(Usage(format!(
-                "{count} threads are called {text:?}: {}{more}; give one of these ids",
+                "{count} threads are called {text:?}: {}{more}; give one of these ids, or all threads with --process",
                 tids.join(", ")
             )))
         }
     }
+}
+
+/// The threads of a process, or of all processes with a name, that ran.
+fn threads_of(text: &str, history: &TraceHistory, file: &TraceFile<'_>) -> Result<Vec<HeldThread>, Usage> {
+    let pid = text.parse::<u32>().ok();
+    let is_it = |thread: &HeldThread| {
+        let (key, name) = group_of(thread.task, ReportBy::Process, file.tasks());
+        let who = Who::new(&key, &name);
+        thread.has_run && if pid.is_some() { who.pid == pid } else { who.name == text }
+    };
+    let found: Vec<_> = history.threads().filter(is_it).collect();
+    if found.is_empty() {
+        return Err(Usage(format!("no thread of a process {text:?} ran in this part of the trace")));
+    }
+    Ok(found)
 }
 
 fn step_waker(waker: Waker, file: &TraceFile<'_>) -> String {
@@ -316,7 +367,7 @@ fn what_it_did(step: &PathStep, file: &TraceFile<'_>) -> String {
         (ThreadState::ReadyWoken, None) => format!("ready on CPU {cpu}{after}"),
         (ThreadState::ReadyPreempted, _) => format!("preempted on CPU {cpu}{after}"),
         (ThreadState::Blocked(reason), Some(by)) if step.is_explained => {
-            format!("blocked: {} until {by} woke it, which before that", reason.words_and_name())
+            format!("blocked: {} until {by} woke it; before that, {by}:", reason.words_and_name())
         }
         (ThreadState::Blocked(reason), Some(by)) => {
             format!("blocked: {} until {by} woke it", reason.words_and_name())
@@ -338,7 +389,7 @@ fn step_fields<'f>(file: &'f TraceFile<'_>) -> Vec<Field<'f, PathStep>> {
         Field::count("depth", |step: &PathStep| step.depth as u64),
         Field::shown("THREAD", 0, indented).left(),
         Field::shown("PID/TID", 0, move |step: &PathStep| thread(step).ids()).whole(),
-        Field::shown("DID, the last first", 0, |step: &PathStep| what_it_did(step, file)).left(),
+        Field::shown("WHAT IT DID (latest first)", 0, |step: &PathStep| what_it_did(step, file)).left(),
     ];
     fields.extend(who_fields(["kind", "name", "pid", "tid"], thread));
     fields.extend([
@@ -354,29 +405,55 @@ fn step_fields<'f>(file: &'f TraceFile<'_>) -> Vec<Field<'f, PathStep>> {
     fields
 }
 
-/// Where the time of the steps went, and whose it was.
-fn write_sums(steps: &[PathStep], file: &TraceFile<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let mut whose: HashMap<TraceTask, u64> = HashMap::new();
-    let (mut run, mut ready, mut blocked, mut unknown) = (0, 0, 0, 0);
-    for step in steps.iter().filter(|step| !step.is_explained) {
-        *whose.entry(step.task).or_default() += step.ns();
-        *match step.state {
-            ThreadState::Running => &mut run,
-            ThreadState::ReadyWoken | ThreadState::ReadyPreempted => &mut ready,
-            ThreadState::Blocked(_) => &mut blocked,
-            ThreadState::Unknown | ThreadState::Dead => &mut unknown,
-        } += step.ns();
+/// Columns of a row of the sums; `all_ns`: the time of all rows, 0 where shares are not shown.
+fn sum_fields(by: ReportBy, all_ns: u64) -> Vec<Field<'static, GroupRow>> {
+    type Row = GroupRow;
+    let who = |row: &Row| Who::new(&row.key, &row.name);
+    let mut fields: Vec<_> = named_fields(title(by), ReportBy::Thread, 0, who).collect();
+    fields.extend(who_fields(["kind", "name", "pid", "tid"], who));
+    fields.extend([
+        time_field("time_ns", "TIME ms", 0, millis, |row: &Row| row.totals.all_ns()),
+        Field::shown("TIME %", 0, move |row: &Row| share(row.totals.all_ns(), all_ns)),
+        time_field("run_ns", "RAN ms", 1, millis, |row: &Row| row.totals.run_ns),
+        time_field("ready_ns", "READY ms", 1, millis, |row: &Row| row.totals.ready_ns()),
+    ]);
+    fields.extend(behind_fields(2));
+    fields.push(time_field("blocked_ns", "BLOCKED ms", 1, millis, |row: &Row| row.totals.blocked_ns));
+    fields.extend(longest_wait_fields(2));
+    fields.push(time_field("unknown_ns", "UNKNOWN ms", 3, millis, |row: &Row| row.totals.unknown_ns));
+    fields
+}
+
+/// Where the time of a path went, and whose it was.
+fn write_sums(
+    rows: &[GroupRow],
+    sums: &PathSums<'_>,
+    by: ReportBy,
+    most: usize,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut all = ThreadTotals::default();
+    for row in rows {
+        all.merge(&row.totals);
     }
-    let mut whose: Vec<_> = whose.into_iter().collect();
-    whose.sort_by_key(|(task, ns)| (std::cmp::Reverse(*ns), *task));
-    let [all, run, ready, blocked, unknown] =
-        [run + ready + blocked + unknown, run, ready, blocked, unknown].map(millis);
-    writeln!(out)?;
-    let sum =
-        format!("{all} ms = ran {run} + waited for a CPU {ready} + blocked {blocked} + unknown {unknown}");
+    let [time, run, ready, blocked, unknown] =
+        [all.all_ns(), all.run_ns, all.ready_ns(), all.blocked_ns, all.unknown_ns].map(millis);
+    let sum = format!("{time} ms = ran {run} + ready {ready} + blocked {blocked} + unknown {unknown}");
     paragraph(&sum, terminal_columns(), out)?;
-    if whose.is_empty() {
-        return Ok(());
+    writeln!(out)?;
+    let mut lines = Vec::new();
+    for row in rows.iter().take(most) {
+        lines.push(row.clone());
+        if by != ReportBy::Thread && row.threads > 1 {
+            for mut thread in sums.threads_of(&row.key, by).into_iter().take(SHOWN_THREADS) {
+                thread.name = format!("  {}", thread.name).into();
+                lines.push(thread);
+            }
+        }
     }
-    paragraph(&format!("of which {}", behind(&whose, file, SHOWN_CULPRITS + 2)), terminal_columns(), out)
+    write_columns(&sum_fields(by, all.all_ns()), &lines, terminal_columns(), out)?;
+    if rows.len() > most {
+        writeln!(out, "{} more", rows.len() - most)?;
+    }
+    Ok(())
 }

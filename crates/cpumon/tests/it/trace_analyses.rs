@@ -117,6 +117,9 @@ fn tables() {
         &["path", "--thread", "app", "--at", "4.5ms"],
         &["path", "--thread", "101", "--at", "3ms", "--from", "500us"],
         &["path", "--thread", "worker", "--limit", "2"],
+        &["path", "--thread", "app", "--by", "thread", "--limit", "1"],
+        &["path", "--process", "app"],
+        &["path", "--process", "103", "--by", "thread"],
         &["histogram"],
         &["histogram", "--of", "off-cpu", "--by", "process"],
         &["histogram", "--of", "run", "--by", "program", "--limit", "2"],
@@ -183,6 +186,7 @@ fn csv_and_json() {
         &["wakers", "--format", "csv"],
         &["path", "--thread", "app", "--at", "4.5ms", "--format", "csv"],
         &["path", "--thread", "app", "--at", "4.5ms", "--limit", "1", "--json"],
+        &["path", "--process", "app", "--by", "thread", "--format", "csv"],
         &["histogram", "--format", "csv"],
         &["report", "--every", "2ms", "--format", "csv"],
         &["report", "--every", "2ms", "--by", "program", "--limit", "1", "--format", "jsonl"],
@@ -194,6 +198,9 @@ fn csv_and_json() {
 fn what_cannot_be_answered_says_why() {
     insta::assert_snapshot!(all(&[
         &["path", "--thread", "absent"],
+        &["path", "--process", "absent"],
+        &["path", "--thread", "app", "--process", "app"],
+        &["path"],
         &["path", "--thread", "app", "--at", "1ms", "--from", "2ms"],
         &["report", "--every", "100us"],
         &["wakers", "--from", "2ms", "--to", "1ms"],
