@@ -261,6 +261,8 @@ test('a click shows a slice, keys go to the next one, and the address restores i
   // Only the titles have another text: these rows are the answer to the last question.
   await expect(rows.filter({ hasNotText: 'program-7' })).toHaveCount(1);
   await expect(rows.nth(1)).toContainText('program-7');
+  // The sums beside the list are those of its threads.
+  await expect(page.getByRole('region', { name: 'window', exact: true })).toContainText('threads of “program-7”');
   await rows.nth(1).getByRole('button').click();
   await expect(page.getByText('Antagonists:')).toBeVisible();
   const address = page.url();

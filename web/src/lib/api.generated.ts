@@ -76,11 +76,11 @@ export interface components {
          * @enum {string}
          */
         Cells: "mean" | "highest";
-        /** @description A group over an interval; the fields as in [`CgroupSample`]. */
+        /** @description A control group over an interval: its tightest CPU limit, how often that limit was reached, and its pressure. */
         CgroupInterval: {
             /**
              * Format: int64
-             * @description Number of the group; 0 in what a store had.
+             * @description Number of the group; 0 if read from a store.
              * @default 0
              */
             id: number;
@@ -91,12 +91,12 @@ export interface components {
             limit: components["schemas"]["CpuLimit"];
             /**
              * Format: int32
-             * @description So many bytes of the path name the group that has it.
+             * @description Length in bytes of the path prefix that names the limiting group.
              * @default 0
              */
             limiter_bytes: number;
             /**
-             * @description Its path.
+             * @description Path of the group.
              * @default
              */
             path: string;
@@ -107,7 +107,7 @@ export interface components {
         };
         /** @description Everything that is drawn in one picture (`chart::draw` of `cpumon-export`). */
         Chart: {
-            /** @description Ranges in which what is drawn was not there, of a process. */
+            /** @description Ranges in which the process of the chart did not exist; empty for charts of anything else. */
             absences: components["schemas"]["Hole"][];
             /** @description The values. */
             body: components["schemas"]["ChartBody"];
@@ -183,13 +183,16 @@ export interface components {
             highest: (number | null)[];
             /** @description Colour of the line and of its mark in the legend. */
             ink: components["schemas"]["Ink"];
-            /** @description What it is of: the key of a task, a group as [`ReportRow::id`](crate::report::ReportRow::id) has it, or the column of a CPU mode. */
+            /**
+             * @description Identity of the series: the key of a task, a group as in [`ReportRow::id`](crate::report::ReportRow::id), or the column of a CPU
+             *     mode or ledger line; null for all other series.
+             */
             key?: string | null;
             /** @description Name in the legend; may come from another machine. */
             label: string;
             /** @description How the values are drawn. */
             stroke: components["schemas"]["Stroke"];
-            /** @description One value for each point; `None` is no data, or in a point that was measured: the task was not running. */
+            /** @description One value for each point; null: no data, or, in a measured point, the task was not running. */
             values: (number | null)[];
         };
         /** @description Points in time, evenly spaced. */
@@ -204,11 +207,11 @@ export interface components {
              */
             width_ms: number;
         };
-        /** @description What is known of a device's clock. */
+        /** @description A device's clock, measured against the receiver's. */
         Clock: {
             /**
              * Format: int64
-             * @description How much faster it runs than the receiver's, parts per billion; absent until it was watched for long enough.
+             * @description How much faster the device's clock runs than the receiver's, parts per billion; absent until exchanges span 60 s.
              * @default null
              */
             drift_ppb: number | null;
@@ -220,13 +223,13 @@ export interface components {
             offset_ns: number;
             /**
              * Format: int64
-             * @description Round trip of the exchange that it comes from, ns: it is known to half of this.
+             * @description Round trip of the exchange that gave the offset, ns: the offset is known to within half of this time.
              * @default 0
              */
             round_trip_ns: number;
             /**
              * Format: int64
-             * @description Times it was set since the receiver watches it.
+             * @description Times the clock was set since the receiver began to watch it.
              * @default 0
              */
             steps: number;
@@ -317,7 +320,7 @@ export interface components {
              */
             protocol_errors: number;
             /**
-             * @description Sources of what was refused, most first; at most 64 of them are shown.
+             * @description Sources of refusals and errors, most first; at most 64 are shown, all further ones together as `others`.
              * @default []
              */
             refused_by: components["schemas"]["Rejects"][];
@@ -353,19 +356,20 @@ export interface components {
             requests: number;
             /**
              * Format: int64
-             * @description Those of them that the user let in.
+             * @description Requests that the user accepted.
              * @default 0
              */
             requests_accepted: number;
             /**
              * Format: int64
-             * @description Those of them that were refused: by the user, by the clock, or because too many asked.
+             * @description Requests that were refused: by the user, after 10 minutes without a decision, for a newer request of the same host, because too many
+             *     asked, or because the receiver takes tokens only.
              * @default 0
              */
             requests_refused: number;
             /**
              * Format: int64
-             * @description Those of them that wait for the user now.
+             * @description Requests that wait for the user now.
              * @default 0
              */
             requests_waiting: number;
@@ -620,7 +624,7 @@ export interface components {
             of: components["schemas"]["DelayOf"];
         };
         /**
-         * @description What [`Counters`] grew by. Signed, because an impossible value is shown and flagged, not clamped:
+         * @description Growth of [`Counters`] over an interval. Signed, because an impossible value is shown and flagged, not clamped:
          *     `Interval::between` makes none, but the original's devices sent negative times.
          */
         Delta: {
@@ -792,14 +796,14 @@ export interface components {
             host: string;
             /** @description Its host: a name may be of several hosts, or empty. */
             host_id: components["schemas"]["HostId"];
-            /** @description What it is. */
+            /** @description Kind of the result. */
             kind: components["schemas"]["FoundKind"];
             last_ns?: components["schemas"]["Nanos"] | null;
             /** @description What was found; hostile. */
             name: string;
             /**
              * Format: int64
-             * @description Processes of which the names are stored; a process that calls exec counts under each of its names.
+             * @description Processes with a stored name; a process that calls exec counts under each of its names.
              */
             processes: number;
             /**
@@ -845,9 +849,9 @@ export interface components {
             /** @description Holes there are, 10,000 at most. */
             total: number;
         };
-        /** @description What limits the control groups of some tasks. */
+        /** @description CPU limits of the control groups of some tasks, taken together. */
         GroupLimits: {
-            /** @description The tightest limit that any of them had. */
+            /** @description The tightest limit of any of these groups. */
             limit: components["schemas"]["CpuLimit"];
             pressure?: components["schemas"]["Pressure"] | null;
             throttle?: components["schemas"]["Throttle"] | null;
@@ -856,13 +860,13 @@ export interface components {
         HeatmapRow: {
             /** @description The highest single interval in each point, where it is known. */
             highest: (number | null)[];
-            /** @description What it is of: the key of a task, the name of a group or the id of a host; `None`: all others together. */
+            /** @description Identity of the row: the key of a task, the name of a group or the id of a host; null for the row of all others together. */
             key?: string | null;
-            /** @description Of a task, what is known of its life in the range: `alive`, `born`, `ended`, `born_ended`. */
+            /** @description Life of a task in the range, as far as known: `alive`, `born`, `ended` or `born_ended`; null for rows that are no task. */
             life?: string | null;
             /**
              * Format: double
-             * @description The highest single interval of the range; `None` where it is not known, as of the others.
+             * @description The highest single interval of the range; null where it is not known, as for all others together.
              */
             max?: number | null;
             /**
@@ -874,7 +878,7 @@ export interface components {
             name: string;
             /**
              * Format: int64
-             * @description Run time in the range, ns; `None` of a host.
+             * @description Run time in the range, ns; null for a host.
              */
             run_ns?: number | null;
             /**
@@ -882,7 +886,7 @@ export interface components {
              * @description Tasks of a host that were running or ready for each of its CPUs, on average.
              */
             run_queue_per_cpu?: number | null;
-            /** @description The mean of each point; `None` is no data, or in a point that was measured: it was not running. */
+            /** @description The mean of each point; null: no data, or, in a measured point, it was not running. */
             values: (number | null)[];
         };
         /** @description A range of time without data. */
@@ -972,9 +976,9 @@ export interface components {
              */
             cpus: number;
             kept?: components["schemas"]["Kept"] | null;
-            /** @description The range that they show. */
+            /** @description Start of the range that they show. */
             since_ns: components["schemas"]["Nanos"];
-            /** @description Its end. */
+            /** @description End of the range. */
             until_ns: components["schemas"]["Nanos"];
         };
         /** @description 32 hexadecimal digits, stable over reboots. */
@@ -1046,16 +1050,16 @@ export interface components {
                 [key: string]: components["schemas"]["SeriesColumn"];
             };
             /**
-             * @description Holes, at most 1000, and the points without data that none of them explains: `no data`, `before the first data`, or `after the last
-             *     data`, where the newest interval ended.
+             * @description Holes, at most 1000, and points without data that no hole explains; these have the reason `no data`, `before the first data`, or
+             *     `after the last data`, where the newest interval ended.
              */
             gaps: components["schemas"]["Gap"][];
             /** @description The host runs Windows: its softirq is time in deferred procedure calls, its irq that in interrupt service routines. */
             is_windows: boolean;
             kept?: components["schemas"]["Kept"] | null;
-            /** @description The range that was asked for. */
+            /** @description Start of the range that was asked for. */
             since_ns: components["schemas"]["Nanos"];
-            /** @description Its end. */
+            /** @description End of the range. */
             until_ns: components["schemas"]["Nanos"];
         };
         /** @description Hosts that reported since the receiver started. */
@@ -1263,7 +1267,7 @@ export interface components {
              */
             time_ns: number;
         };
-        /** @description What is kept of a host. */
+        /** @description Stored data of a host, and its configured interval. */
         Kept: components["schemas"]["Available"] & {
             /**
              * Format: int64
@@ -1271,7 +1275,7 @@ export interface components {
              */
             interval_ns: number;
         };
-        /** @description Where the CPU time of one interval went, ns, whole host. What is left over is shown, never spread or clamped. */
+        /** @description Where the CPU time of one interval went, ns, whole host. The unattributed rest is shown, never spread or clamped. */
         Ledger: {
             /**
              * Format: int64
@@ -1322,9 +1326,9 @@ export interface components {
             threads_ns: number;
             /**
              * Format: int64
-             * @description The part of what is unattributed that has a counted cause: time that no switch event attributes to a thread, less the run time
-             *     of threads that are flagged `UNWATCHED`. Below zero where these were counted, a clock tick late,
-             *     what was unknown in the interval before. It is no line of its own and 0 where no switch events are measured.
+             * @description The part of the unattributed time that has a counted cause: time that no switch event attributes to a thread, less the run
+             *     time of threads flagged `UNWATCHED`. Negative if that run time was counted a clock tick late, and belongs to the unknown time of
+             *     the interval before. Not a line of its own; 0 where no switch events are measured.
              * @default 0
              */
             unknown_ns: number;
@@ -1468,8 +1472,8 @@ export interface components {
             kind: string;
             last_ns?: components["schemas"]["Nanos"] | null;
             /**
-             * @description The highest run time of a single interval in each point, ns per second. Of a name: of all its processes together; where
-             *     sums were read, at least that of one of them and their mean.
+             * @description The highest run time of a single interval in each point, ns per second. For a name, all its processes together; where sums were
+             *     read, a lower bound: the highest of any one process, and at least the mean of all together.
              */
             max_run_ns_per_s: (number | null)[];
             /** @description Its newest name; null if it did nothing in the range. */
@@ -1478,15 +1482,15 @@ export interface components {
         /** @description Chosen tasks over time. */
         Lines: components["schemas"]["BucketTimes"] & {
             /**
-             * @description Holes, at most 1000, and the points without data that none of them explains: `no data`, `before the first data`, or `after the last
-             *     data`, where the newest interval ended.
+             * @description Holes, at most 1000, and points without data that no hole explains; these have the reason `no data`, `before the first data`, or
+             *     `after the last data`, where the newest interval ended.
              */
             gaps: components["schemas"]["Gap"][];
             /** @description In the order they were asked for. */
             lines: components["schemas"]["Line"][];
-            /** @description The range that was asked for. */
+            /** @description Start of the range that was asked for. */
             since_ns: components["schemas"]["Nanos"];
-            /** @description Its end. */
+            /** @description End of the range. */
             until_ns: components["schemas"]["Nanos"];
         };
         /** @description A host as it is listed. */
@@ -1543,13 +1547,13 @@ export interface components {
             snapshots: number;
             /**
              * Format: int64
-             * @description Snapshots of which no fragment arrived (sequence gaps).
+             * @description Snapshots lost as a whole: none of their fragments arrived (sequence gaps).
              * @default 0
              */
             snapshots_lost: number;
             /**
              * Format: int64
-             * @description Snapshots of which some fragments never arrived; what did arrive was used.
+             * @description Snapshots lost in part: some of their fragments never arrived. The rest was used.
              * @default 0
              */
             snapshots_partial: number;
@@ -1563,19 +1567,19 @@ export interface components {
         /** @description Tasks over time, as `sort` says. */
         Matrix: components["schemas"]["BucketTimes"] & {
             /**
-             * @description Holes, at most 1000, and the points without data that none of them explains: `no data`, `before the first data`, or `after the last
-             *     data`, where the newest interval ended.
+             * @description Holes, at most 1000, and points without data that no hole explains; these have the reason `no data`, `before the first data`, or
+             *     `after the last data`, where the newest interval ended.
              */
             gaps: components["schemas"]["Gap"][];
             /** @description All others together, run time a point. */
             other: (number | null)[];
             /** @description Those that are shown. */
             rows: components["schemas"]["MatrixRow"][];
-            /** @description The range that was asked for. */
+            /** @description Start of the range that was asked for. */
             since_ns: components["schemas"]["Nanos"];
             /** @description All tasks of the range, shown or not. */
             total: number;
-            /** @description Its end. */
+            /** @description End of the range. */
             until_ns: components["schemas"]["Nanos"];
         };
         /** @description One task of a matrix. */
@@ -1586,11 +1590,11 @@ export interface components {
             key?: string | null;
             /** @description End of the last one. */
             last_ns: components["schemas"]["Nanos"];
-            /** @description What is known of its life in the range: `alive`, `born`, `ended`, `born_ended`. */
+            /** @description Life in the range, as far as known: `alive`, `born`, `ended` or `born_ended`. */
             life: string;
             /**
-             * @description Its highest single interval in each point, ns per second. Of several processes over sums: the highest of any of them, but not
-             *     less than the mean of all.
+             * @description The highest run time of a single interval in each point, ns per second. For several processes read from sums: the highest of any one
+             *     process, and at least the mean of all together.
              */
             max: (number | null)[];
             /** @description Its name. */
@@ -1633,7 +1637,7 @@ export interface components {
         };
         /** @description The highest single interval of a group. */
         Peak: {
-            /** @description End of the interval; of a whole minute or hour where no interval of it is stored any more. */
+            /** @description End of the interval; end of a whole minute or hour if its intervals are no longer stored. */
             end_ns: components["schemas"]["Nanos"];
             /** @description Whether no interval can be higher. Not where a group has many processes and only their sums are left. */
             is_exact: boolean;
@@ -1677,7 +1681,7 @@ export interface components {
             /** @description `about:blank`: the status says it all. */
             type: string;
         };
-        /** @description What a process *is*; changes on exec, setuid or a move between cgroups, so it is shared and replaced, not edited. */
+        /** @description Description of a process. It changes on exec, setuid or a move between cgroups, so it is shared and replaced, not edited. */
         ProcessInfo: {
             /**
              * Format: int32
@@ -1790,7 +1794,7 @@ export interface components {
             sched: components["schemas"]["SchedDelta"];
             /**
              * Format: int32
-             * @description Threads of it in this interval's list, ended ones included.
+             * @description Number of the process's threads, ended ones included: those with a row, and those at rest once a receiver has added them.
              * @default 0
              */
             thread_rows: number;
@@ -1876,7 +1880,7 @@ export interface components {
             accepts_v1: boolean;
             /**
              * Format: int64
-             * @description Bytes of those.
+             * @description Bytes of these datagrams.
              * @default 0
              */
             bytes: number;
@@ -1928,7 +1932,7 @@ export interface components {
              */
             rejected: number;
             /**
-             * @description Senders of rejected datagrams, most rejects first; at most 64 of them are kept.
+             * @description Senders of rejected datagrams, most rejects first; at most 64 are shown, all further ones together as `others`.
              * @default []
              */
             rejected_by: components["schemas"]["Rejects"][];
@@ -1993,7 +1997,7 @@ export interface components {
              * @description Bytes written so far.
              */
             bytes: number;
-            /** @description Why there is no trace, or what it waits for. */
+            /** @description Why there is no trace, or why it is not stored yet; empty otherwise. */
             detail: string;
             /**
              * Format: int64
@@ -2012,10 +2016,10 @@ export interface components {
             lost: number;
             /**
              * Format: int64
-             * @description Counts them since the receiver started, from 1.
+             * @description Number of the recording since the receiver started, from 1.
              */
             number: number;
-            /** @description How far it is. */
+            /** @description State of the recording. */
             state: components["schemas"]["RecordingState"];
             /** @description Number of the stored trace; text in JSON. */
             trace?: string | null;
@@ -2129,13 +2133,13 @@ export interface components {
              * @description Switches by which it was pushed off while it could run.
              */
             involuntary_switches?: number | null;
-            /** @description What it is. */
+            /** @description Kind of the row. */
             kind: components["schemas"]["RowKind"];
             last_ns?: components["schemas"]["Nanos"] | null;
             limits?: components["schemas"]["GroupLimits"] | null;
             /**
              * Format: int64
-             * @description Page faults that needed one.
+             * @description Page faults that needed the disk.
              */
             major_faults?: number | null;
             /**
@@ -2177,7 +2181,7 @@ export interface components {
             start_ns?: components["schemas"]["Nanos"] | null;
             /**
              * Format: int64
-             * @description Of it in kernel mode.
+             * @description Run time in kernel mode.
              */
             system_ns?: number | null;
             /**
@@ -2187,7 +2191,7 @@ export interface components {
             tid?: number | null;
             /**
              * Format: int64
-             * @description Of it in user mode.
+             * @description Run time in user mode.
              */
             user_ns?: number | null;
             /**
@@ -2206,7 +2210,7 @@ export interface components {
         RowOfCell: {
             [key: string]: null | number | string;
         };
-        /** @description What [`SchedTimes`] grew by. */
+        /** @description Growth of [`SchedTimes`] over an interval. */
         SchedDelta: {
             /**
              * Format: int64
@@ -2233,7 +2237,7 @@ export interface components {
              */
             migrations: number;
             /**
-             * @description What it waited for at the interval's end. A process has none.
+             * @description Reason of the wait that was open at the interval's end; none for a process.
              * @default 0
              */
             open_wait: components["schemas"]["WaitReason"];
@@ -2255,7 +2259,7 @@ export interface components {
             max?: (number | null)[] | null;
             /** @description The lowest rate of a single interval, ns per second. */
             min?: (number | null)[] | null;
-            /** @description What came together in each point; divided by `covered_ns` it is the mean rate. */
+            /** @description Sum in each point; divided by `covered_ns` it is the mean rate. */
             sum?: (number | null)[] | null;
         };
         /** @description Features of this receiver for its reader. */
@@ -2365,20 +2369,20 @@ export interface components {
         SourceHealth: {
             /**
              * Format: int64
-             * @description How threads stood at the instant of a snapshot that ended while it was made, likewise: what they ran up to it is in the
-             *     next interval.
+             * @description Counters at the instant of a snapshot, of threads that ended while it was made, among `ring_drops`: the run time of these
+             *     threads up to that instant is in the next interval.
              * @default 0
              */
             cuts_lost: number;
             /**
              * Format: int64
-             * @description Threads on their way out, likewise: one is missed only if a snapshot falls between that and its last switch.
+             * @description Threads on their way out among `ring_drops`: one is missed only if a snapshot falls between the lost event and its last switch.
              * @default 0
              */
             endings_lost: number;
             /**
              * Format: int64
-             * @description Programs that were called, as above: a process shows under its earlier name until it is read again.
+             * @description Execs among `ring_drops`: a process shows under its earlier name until it is read again.
              * @default 0
              */
             execs_lost: number;
@@ -2390,8 +2394,8 @@ export interface components {
             exits_lost: number;
             /**
              * Format: int64
-             * @description Threads that BPF does not see and that are not read from /proc either, because there are too many of them; as of this
-             *     snapshot, not cumulative.
+             * @description Threads that BPF does not see and that are not read from /proc either, because there are too many; as of this snapshot, not
+             *     cumulative.
              * @default 0
              */
             hidden_left_out: number;
@@ -2475,7 +2479,7 @@ export interface components {
             tasks_vanished: number;
             /**
              * Format: int64
-             * @description Switches to a thread of which it is not known when it was woken: all of its wait counts as blocked.
+             * @description Switches to a thread whose wakeup time is not known: its whole wait counts as blocked.
              * @default 0
              */
             wakeups_unknown: number;
@@ -2782,7 +2786,7 @@ export interface components {
             encrypted_hosts: number;
             /**
              * Format: int64
-             * @description Memory for what is known of all of them, bytes.
+             * @description Memory for the state of all these hosts, bytes.
              * @default 0
              */
             held_bytes: number;
@@ -2824,7 +2828,7 @@ export interface components {
              */
             delta: components["schemas"]["Delta"];
             /**
-             * @description What a reader must know of the row before trusting it.
+             * @description Oddities that a reader must know before trusting the row.
              * @default []
              */
             flags: components["schemas"]["Flags"];
@@ -2868,7 +2872,7 @@ export interface components {
              */
             process: components["schemas"]["ProcessKey"];
             /**
-             * @description What the scheduler's events report of it. Blocked time alone does not make a row active: `delta` decides.
+             * @description Times and counts from the scheduler's events. Blocked time alone does not make a row active: `delta` decides.
              * @default {}
              */
             sched: components["schemas"]["SchedDelta"];
@@ -2909,7 +2913,7 @@ export interface components {
             throttled_ns: number;
             /**
              * Format: int64
-             * @description Those in which it used up its quota.
+             * @description Periods in which the group used up its quota.
              * @default 0
              */
             throttled_periods: number;
@@ -2976,7 +2980,7 @@ export interface components {
             /** @description Name of the program that waited, of the thread where the trace names no program. Hostile. */
             waited: string;
         };
-        /** @description Who delayed whom, by program. */
+        /** @description Pairs of programs: one waited while the other ran. */
         TraceDelays: {
             /**
              * Format: int64
@@ -2998,7 +3002,7 @@ export interface components {
              */
             until_ns: number;
         };
-        /** @description What a trace is, and what the receiver has of it in memory. */
+        /** @description Facts about a trace, and the part that the receiver has in memory. */
         TraceHead: {
             began_ns?: components["schemas"]["Nanos"] | null;
             /** @description Memory of the part, bytes. */
@@ -3012,14 +3016,14 @@ export interface components {
             events: number;
             /**
              * Format: int64
-             * @description The part in memory begins here.
+             * @description Start of the part in memory.
              */
             from_ns: number;
             /** @description Whether interrupts were recorded. */
             has_interrupts: boolean;
             /** @description Name of the machine. Hostile. */
             host: string;
-            /** @description It ends before the trace, because the memory for it was used up: `part` gives what follows. */
+            /** @description Whether the part ends before the trace because its memory was used up; `part` gives the rest. */
             is_cut: boolean;
             /**
              * Format: int64
@@ -3034,7 +3038,7 @@ export interface components {
             threads: number;
             /**
              * Format: int64
-             * @description And ends here.
+             * @description End of the part in memory.
              */
             until_ns: number;
         };
@@ -3042,12 +3046,12 @@ export interface components {
         TraceLedger: {
             /**
              * Format: int64
-             * @description All times.
+             * @description Sum of all times.
              */
             capacity_ns: number;
             /**
              * Format: int32
-             * @description Number of the CPU; null: of several.
+             * @description Number of the CPU; null: several CPUs together.
              */
             cpu?: number | null;
             /**
@@ -3057,12 +3061,12 @@ export interface components {
             holes: number;
             /**
              * Format: int64
-             * @description Without.
+             * @description Time without a thread.
              */
             idle_ns: number;
             /**
              * Format: int64
-             * @description In hard interrupts.
+             * @description Time in hard interrupts.
              */
             irq_ns: number;
             /**
@@ -3072,17 +3076,17 @@ export interface components {
             lost: number;
             /**
              * Format: int64
-             * @description With a thread.
+             * @description Time with a thread.
              */
             run_ns: number;
             /**
              * Format: int64
-             * @description In soft interrupts.
+             * @description Time in soft interrupts.
              */
             softirq_ns: number;
             /**
              * Format: int64
-             * @description No event says.
+             * @description Time that no event explains.
              */
             unknown_ns: number;
         };
@@ -3173,46 +3177,47 @@ export interface components {
             who: components["schemas"]["TraceThread"];
             /** @description Whom it woke while it ran, the first 64. */
             woke: components["schemas"]["TraceWoken"][];
+            woken_by?: components["schemas"]["TraceThread"] | null;
         };
         /** @description How a trace of a host can be had now. */
         TraceSources: {
             /** @description The receiver records this host on request: `POST /api/v1/hosts/{host}/recording`. */
             can_record: boolean;
-            /** @description A flight recorder has the last seconds of it, or may have them: `POST /api/v1/hosts/{host}/traces` takes them. */
+            /** @description A flight recorder has, or may have, the last seconds of this host: `POST /api/v1/hosts/{host}/traces` takes them. */
             can_take: boolean;
-            /** @description What is missing, and how to get there; empty if nothing is. */
+            /** @description Missing requirement, and how to meet it; empty if nothing is missing. */
             how: string;
             /**
              * Format: double
-             * @description How many seconds that are, if it is known.
+             * @description Number of these seconds; null: not known.
              */
             last_seconds?: number | null;
             recording?: components["schemas"]["Recording"] | null;
         };
         /** @description What an area adds up to. */
         TraceSums: {
-            /** @description All of these together. */
+            /** @description Sum over these CPUs. */
             all: components["schemas"]["TraceLedger"];
             /** @description Blocked time by reason, the most first. */
             blocked: components["schemas"]["TraceReason"][];
-            /** @description Each CPU. */
+            /** @description Ledger of each CPU. */
             cpus: components["schemas"]["TraceLedger"][];
-            /** @description Who ran while they waited. */
+            /** @description Threads that ran while these waited. */
             culprits: components["schemas"]["TraceBehind"];
             /**
              * Format: int64
-             * @description Its part in memory begins here.
+             * @description Start of the area's part in memory.
              */
             from_ns: number;
-            /** @description Of all CPUs. */
+            /** @description Idle CPUs while threads waited behind others, over all CPUs. */
             idle_while_overloaded: components["schemas"]["TraceOverload"];
-            /** @description Threads that count. */
+            /** @description Number of threads in the area. */
             threads: number;
-            /** @description All of them together. */
+            /** @description Sum over these threads. */
             totals: components["schemas"]["TraceTotals"];
             /**
              * Format: int64
-             * @description And ends here.
+             * @description End of the area's part in memory.
              */
             until_ns: number;
         };
@@ -3246,7 +3251,7 @@ export interface components {
             behind: components["schemas"]["TraceBehind"];
             /** @description Blocked time by reason, the most first. */
             blocked: components["schemas"]["TraceReason"][];
-            /** @description Who, and what it did. */
+            /** @description The thread and its totals. */
             row: components["schemas"]["TraceThreadRow"];
         };
         /** @description A thread in a window. */
@@ -3275,7 +3280,7 @@ export interface components {
         };
         /** @description Threads of a window. */
         TraceThreads: {
-            /** @description Those of the page. */
+            /** @description Threads of the page. */
             rows: components["schemas"]["TraceThreadRow"][];
             /** @description Threads that match, before `offset` and `limit`. */
             total: number;
@@ -3489,10 +3494,10 @@ export interface components {
             code: components["schemas"]["WaitReason"];
             /**
              * Format: int64
-             * @description Time blocked by it.
+             * @description Time blocked by this reason, ns.
              */
             ns: number;
-            /** @description A system call, `disk`, `page fault`, …: what `code` is called. */
+            /** @description Name of the reason: a system call, `disk`, `page fault` and others. */
             reason?: string;
         }[];
         /** @description An interval among the worst. */

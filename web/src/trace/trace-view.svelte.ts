@@ -82,13 +82,15 @@ export class TraceView {
     if (!window) return null;
     // Threads alone: their sums are on all CPUs.
     const { acpus: cpus = area ? undefined : this.cpuText || undefined, athreads: threads } = wordsOf(area);
-    return { from_ns: window.from, until_ns: window.until, part, cpus, threads };
+    const filter = threads ? undefined : this.filter || undefined;
+    return { from_ns: window.from, until_ns: window.until, part, cpus, threads, filter };
   });
   readonly areaText = $derived.by(() => {
-    const { area, cpuText } = this;
-    if (area && area.cpus.length > 0) return `CPUs ${rangesOf(area.cpus)}`;
-    if (area && area.threads.length > 0) return `${area.threads.length} threads`;
-    return !area && cpuText ? `CPUs ${cpuText}` : 'all CPUs';
+    const { area, cpuText, filter } = this;
+    if (area && area.cpus.length === 0 && area.threads.length > 0) return `${area.threads.length} threads`;
+    const chosen = area && area.cpus.length > 0 ? rangesOf(area.cpus) : area ? '' : cpuText;
+    const cpus = chosen ? `CPUs ${chosen}` : 'all CPUs';
+    return filter ? `${cpus}; threads of “${filter}”` : cpus;
   });
   readonly picked = $derived(/^([tc])(\d+)@(\d+)$/.exec(route.query['slice'] ?? ''));
   readonly slice = $derived.by(() => (this.picked ? this.sliced.answer : null));

@@ -114,18 +114,24 @@ impl Timeline {
 
     /// The antagonists of a thread in a window: the threads that its CPU ran while it waited.
     pub fn behind_thread(&self, place: u32, from_ns: u64, until_ns: u64) -> Behind {
-        self.behind_threads(&[place], from_ns, until_ns)
+        self.behind_threads(&[place], from_ns, until_ns, &|_| true)
     }
 
-    /// The antagonists of several threads together.
-    pub fn behind_threads(&self, places: &[u32], from_ns: u64, until_ns: u64) -> Behind {
+    /// The antagonists of several threads together, while they waited for one of `cpus`.
+    pub fn behind_threads(
+        &self,
+        places: &[u32],
+        from_ns: u64,
+        until_ns: u64,
+        cpus: &dyn Fn(u16) -> bool,
+    ) -> Behind {
         let (from_ns, until_ns) = self.clip(from_ns, until_ns);
         let mut sums = WaitSums::default();
         for place in places {
             let Some(thread) = self.thread(*place) else { continue };
             for (at, ns) in thread.between(from_ns, until_ns) {
                 let part = &thread.parts[at];
-                if !part.is_ready() {
+                if !part.is_ready() || !cpus(part.cpu) {
                     continue;
                 }
                 sums.wait(ns);

@@ -62,6 +62,8 @@ pub struct TraceSlice {
     pub is_over: bool,
     /// The wait in front of it, or that it is a part of.
     pub wait: Option<TraceWait>,
+    /// Of a blocked state that ended: who was on the CPU of the wakeup.
+    pub woken_by: Option<TraceThread>,
     /// What it was in before.
     pub before: Option<String>,
     /// What it was in next.
@@ -103,6 +105,7 @@ impl Timeline {
             cpu: part.cpu,
             is_over: part.is(OVER),
             wait,
+            woken_by: self.end_of_block(thread, at),
             before: begin.checked_sub(1).and_then(state_of),
             after: state_of(at + 1),
             woke: if part.is_running() { self.woken_by(place, from_ns, until_ns) } else { Vec::new() },
@@ -125,11 +128,7 @@ impl Timeline {
         }
         let (from_ns, until_ns) = (thread.since_ns(last), thread.end_of(last));
         let part = &thread.parts[last];
-        let waker = part.is_woken().then_some(match part.more {
-            WAKER_IDLE => CpuWho::Idle,
-            WAKER_UNKNOWN => CpuWho::Unknown,
-            waker => CpuWho::Thread(waker),
-        });
+        let waker = part.waker();
         let waker_cpu = match waker {
             Some(CpuWho::Thread(waker)) => self.thread(waker).and_then(|waker| {
                 let part = &waker.parts[waker.first_behind(from_ns.saturating_sub(1))];
@@ -145,6 +144,14 @@ impl Timeline {
             waker_cpu,
             behind: self.named_behind(&self.behind_thread(place, from_ns, until_ns)),
         })
+    }
+
+    /// The thread that ended a blocked state.
+    fn end_of_block(&self, thread: &ThreadParts, at: usize) -> Option<TraceThread> {
+        let is_blocked = |part: &&ThreadPart| matches!(part.state(), ThreadState::Blocked(_));
+        thread.parts.get(at).filter(is_blocked)?;
+        let next = thread.parts.get(at..)?.iter().find(|part| !is_blocked(part))?;
+        Some(self.named(next.waker()?))
     }
 
     /// The threads that a thread woke in a time, the first 64.
@@ -178,6 +185,17 @@ impl Timeline {
             cpu: ran.map(|part| part.cpu),
         };
         woken.into_iter().map(named).collect()
+    }
+}
+
+impl ThreadPart {
+    /// What was on the CPU of the wakeup with which the state began, if it began with one.
+    fn waker(&self) -> Option<CpuWho> {
+        self.is_woken().then_some(match self.more {
+            WAKER_IDLE => CpuWho::Idle,
+            WAKER_UNKNOWN => CpuWho::Unknown,
+            waker => CpuWho::Thread(waker),
+        })
     }
 }
 

@@ -184,6 +184,29 @@ fn program_of(comm: &str) -> String {
     format!("program-{}", number % 3)
 }
 
+/// Six processes of one program were six small culprits, and a smaller single one was first.
+#[test]
+fn a_report_ranks_whom_a_thread_waited_behind_by_program() {
+    let events = made_up(8, 5_000);
+    let timeline = read(&events, ALL);
+    let bytes = write_programs(&events, Compression::None, 64, &|number| format!("program-{}", number % 3));
+    let mut reader = TraceReader::open(bytes.as_slice()).unwrap();
+    let (report, _) = analyse(&mut reader, TraceRange::default()).unwrap();
+    let places = 0..u32::try_from(timeline.threads().len()).unwrap();
+    let rows = report.rows(ReportBy::Thread, reader.tasks());
+    for row in &rows {
+        let is_it = |place: &u32| timeline.named(CpuWho::Thread(*place)).name == row.name;
+        let behind = timeline.behind_thread(places.clone().find(is_it).unwrap(), 0, u64::MAX);
+        let mut expected: BTreeMap<String, u64> = BTreeMap::new();
+        for (who, ns) in behind.by {
+            *expected.entry(program_of(&timeline.named(who).name)).or_default() += ns;
+        }
+        let found = row.behind.iter().map(|(program, ns)| (program.to_string(), *ns)).collect();
+        assert_eq!(expected, found, "{}", row.name);
+    }
+    assert!(rows.len() > 10 && rows.iter().any(|row| row.behind.len() == 3));
+}
+
 #[test]
 fn programs_delay_each_other_as_long_as_their_threads_do() {
     let events = rough(11, 6_000);
@@ -340,6 +363,11 @@ fn a_slice_says_who_woke_it_and_what_it_waited_behind() {
     assert_eq!((wait.waker.map(|waker| waker.thread), wait.waker_cpu), (Some(one.into()), Some(0)));
     let by = |behind: &TraceBehind| behind.by.iter().map(|by| (by.who.thread, by.ns)).collect::<Vec<_>>();
     assert_eq!((by(&wait.behind), wait.behind.rest_ns), (vec![(one.into(), 50_000)], 0));
+    // Who is blocked names the thread that ended it.
+    let blocked = timeline.slice(two, 17_000).unwrap();
+    assert_eq!((blocked.state, blocked.is_over), ("blocked", true));
+    assert_eq!(blocked.woken_by.map(|waker| waker.thread), Some(one.into()));
+    assert!(timeline.slice(two, 90_000).unwrap().woken_by.is_none(), "the trace ends first");
     // The waker's slice names both woken threads, and when they came.
     let slice = timeline.slice(one, 50_000).unwrap();
     let woke = slice.woke.iter().map(|woken| (woken.who.thread, woken.at_ns, woken.ran_ns, woken.cpu));

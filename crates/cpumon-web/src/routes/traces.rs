@@ -233,6 +233,28 @@ fn is_meant(timeline: &Timeline, row: &ThreadRow, filter: &str) -> bool {
     is_number || [name, program].iter().any(|name| name.to_lowercase().contains(filter))
 }
 
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ThreadFilter {
+    /// Without `threads`: only threads with this in the name of thread or program, in any case, or of this thread or process id. The
+    /// culprits of sums are those of the 256 that were ready longest.
+    filter: Option<String>,
+}
+
+impl ThreadFilter {
+    /// Leaves the named threads in `rows`, else those that the filter means. `None`: all threads count.
+    fn choose(self, timeline: &Timeline, named: Vec<u32>, rows: &mut Vec<ThreadRow>) -> Option<Vec<u32>> {
+        if !named.is_empty() {
+            rows.retain(|row| named.contains(&row.thread));
+            return Some(named);
+        }
+        let filter = self.filter.filter(|filter| !filter.is_empty())?.to_lowercase();
+        rows.retain(|row| is_meant(timeline, row, &filter));
+        rows.sort_by_key(|row| Reverse(row.totals.ready_ns()));
+        Some(rows.iter().map(|row| row.thread).collect())
+    }
+}
+
 /// Threads of a window with their times and counts.
 #[utoipa::path(get, operation_id = "trace_threads", path = "/api/v1/traces/{id}/threads",
     params(("id" = String, Path, description = "Its id."), TimelineWindow, ThreadList, Paging, TracePart),
@@ -289,13 +311,14 @@ pub(super) async fn thread(
 
 /// Sums of an area: CPUs, states of threads, blocked time by reason, who ran while others waited, idle while overloaded.
 #[utoipa::path(get, operation_id = "trace_sums", path = "/api/v1/traces/{id}/sums",
-    params(("id" = String, Path, description = "Its id."), TimelineWindow, TrackList, TracePart),
+    params(("id" = String, Path, description = "Its id."), TimelineWindow, TrackList, ThreadFilter, TracePart),
     responses((status = 200, body = traces::TraceSums), TraceProblems))]
 pub(super) async fn sums(
     State(app): State<SharedApp>,
     PathPart(id): PathPart<String>,
     Asked(window): Asked<TimelineWindow>,
     Asked(chosen): Asked<TrackList>,
+    Asked(filter): Asked<ThreadFilter>,
     Asked(TracePart { part }): Asked<TracePart>,
 ) -> Result<Json<traces::TraceSums>, Problem> {
     let (cpus, threads) = (cpus_of(chosen.cpus.as_deref())?, threads_of(chosen.threads.as_deref())?);
@@ -306,14 +329,14 @@ pub(super) async fn sums(
         let (from_ns, until_ns) = window.of(timeline)?;
         let is_cpu = |cpu: u16| cpus.is_empty() || has(&cpus, cpu);
         let mut rows = timeline.thread_rows(from_ns, until_ns);
-        if !threads.is_empty() {
-            rows.retain(|row| threads.contains(&row.thread));
-        }
+        let threads = filter.choose(timeline, threads, &mut rows);
         let sums = timeline.sums(from_ns, until_ns, &is_cpu, &rows);
-        let culprits = if threads.is_empty() {
-            timeline.culprits(from_ns, until_ns, &is_cpu)
-        } else {
-            timeline.behind_threads(&threads, from_ns, until_ns)
+        let culprits = match threads {
+            None => timeline.culprits(from_ns, until_ns, &is_cpu),
+            Some(mut threads) => {
+                threads.truncate(MAX_NAMED);
+                timeline.behind_threads(&threads, from_ns, until_ns, &is_cpu)
+            }
         };
         let overload = timeline.overload(from_ns, until_ns);
         Ok(traces::TraceSums::new(timeline, rows.len(), &sums, &culprits, overload))
@@ -323,13 +346,14 @@ pub(super) async fn sums(
 
 /// Delays between programs in an area: which ones ran while others waited for their CPUs.
 #[utoipa::path(get, operation_id = "trace_delays", path = "/api/v1/traces/{id}/delays",
-    params(("id" = String, Path, description = "Its id."), TimelineWindow, TrackList, Paging, TracePart),
+    params(("id" = String, Path, description = "Its id."), TimelineWindow, TrackList, ThreadFilter, Paging, TracePart),
     responses((status = 200, body = traces::TraceDelays), TraceProblems))]
 pub(super) async fn delays(
     State(app): State<SharedApp>,
     PathPart(id): PathPart<String>,
     Asked(window): Asked<TimelineWindow>,
     Asked(chosen): Asked<TrackList>,
+    Asked(filter): Asked<ThreadFilter>,
     Asked(page): Asked<Paging>,
     Asked(TracePart { part }): Asked<TracePart>,
 ) -> Result<Json<traces::TraceDelays>, Problem> {
@@ -338,8 +362,8 @@ pub(super) async fn delays(
     ask(&app, id, part, move |timeline| {
         let (from_ns, until_ns) = window.of(timeline)?;
         let is_cpu = |cpu: u16| cpus.is_empty() || has(&cpus, cpu);
-        let threads = (!threads.is_empty()).then_some(&*threads);
-        let delays = timeline.delays(from_ns, until_ns, &is_cpu, threads);
+        let threads = filter.choose(timeline, threads, &mut timeline.thread_rows(from_ns, until_ns));
+        let delays = timeline.delays(from_ns, until_ns, &is_cpu, threads.as_deref());
         Ok(traces::TraceDelays::new(delays, page))
     })
     .await

@@ -139,12 +139,19 @@ async fn areas_and_slices_have_the_times_of_the_trace() {
     let sums = ask(&made, &format!("made/sums?from_ns=100000&until_ns=300000&threads={number}")).await;
     assert_eq!((&sums["totals"]["run_ns"], &sums["threads"]), (&80_000.into(), &1.into()));
     assert_eq!(sums["culprits"]["by"][0]["ns"], 60_000);
+    // The sums under a filtered timeline were those of all threads.
+    assert_eq!(ask(&made, "made/sums?from_ns=100000&until_ns=300000&filter=DB").await, sums);
+    let of_web = ask(&made, "made/sums?from_ns=100000&until_ns=300000&filter=web").await;
+    assert_eq!((&of_web["threads"], &of_web["culprits"]["by"]), (&1.into(), &serde_json::json!([])));
     let sums = ask(&made, "made/sums?from_ns=100000&until_ns=300000&cpus=0").await;
     assert_eq!((&sums["all"]["run_ns"], &sums["all"]["idle_ns"]), (&150_000.into(), &50_000.into()));
     // CPU 1 had nothing to do while db waited.
     assert_eq!(sums["idle_while_overloaded"]["wall_ns"], 60_000);
     let delays = ask(&made, "made/delays?from_ns=100000&until_ns=300000").await;
     assert_eq!(delays["rows"], serde_json::json!([{"waited": "db", "behind": "web", "ns": 60_000}]));
+    let of_db = ask(&made, "made/delays?from_ns=100000&until_ns=300000&filter=db").await;
+    assert_eq!(of_db["rows"], delays["rows"]);
+    assert_eq!(ask(&made, "made/delays?from_ns=100000&until_ns=300000&filter=web").await["total"], 0);
     assert_eq!(
         (&delays["total"], &delays["all_ns"], &delays["rest_ns"], &delays["until_ns"]),
         (&1.into(), &60_000.into(), &10_000.into(), &300_000.into())
