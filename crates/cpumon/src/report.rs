@@ -7,7 +7,7 @@ use anyhow::Context;
 use cpumon_model::escape;
 use cpumon_query::fields::{Field, Screen, decimal, name_text};
 use cpumon_query::json::Gaps;
-use cpumon_query::report::{Found, Report, ReportFilter, ReportQuery, ReportSort};
+use cpumon_query::report::{Found, Report, ReportBy, ReportFilter, ReportQuery, ReportSort};
 use cpumon_query::time::Page;
 use cpumon_query::{Gap, GroupBy};
 use cpumon_tui::{report_head, report_notes};
@@ -34,8 +34,9 @@ fn query(args: &ReportArgs) -> Result<ReportQuery, Usage> {
         return Err(Usage("--sort change needs --compare".to_owned()));
     }
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
-    let filter = filter_of(args.filter.as_deref(), args.within.as_ref());
-    let (by, compare) = (args.by, args.compare);
+    let filter = filter_of(args.name.as_deref().or(args.filter.as_deref()), args.within.as_ref());
+    let usual = if args.name.is_some() { ReportBy::Process } else { ReportBy::Program };
+    let (by, compare) = (args.by.unwrap_or(usual), args.compare);
     Ok(ReportQuery { since_ns, until_ns, by, sort, limit, compare, filter, ..ReportQuery::default() })
 }
 

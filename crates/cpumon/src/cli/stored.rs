@@ -146,6 +146,9 @@ pub(super) const UNTIL: &str = "End of the range, in the same forms [default: th
 #[derive(Clone, Debug, Args)]
 #[command(mut_arg("since", |since| since.help(SINCE)), mut_arg("until", |until| until.help(UNTIL)))]
 pub struct ReportArgs {
+    /// Only what has this in its name: as --filter, by process
+    #[arg(value_name = "NAME", conflicts_with = "filter")]
+    pub name: Option<String>,
     /// The store or the receiver.
     #[command(flatten)]
     pub past: PastArgs,
@@ -158,9 +161,9 @@ pub struct ReportArgs {
     /// All hosts of the store
     #[arg(long, conflicts_with = "host")]
     pub all_hosts: bool,
-    /// What to group by
-    #[arg(long, value_enum, default_value_t = ReportBy::Program)]
-    pub by: ReportBy,
+    /// What to group by [default: program; with NAME: process]
+    #[arg(long, value_enum)]
+    pub by: Option<ReportBy>,
     /// Order of the rows [default: cpu; with --compare: change]
     #[arg(long, value_enum)]
     pub sort: Option<ReportSort>,

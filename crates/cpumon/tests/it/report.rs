@@ -227,14 +227,19 @@ fn a_filter_that_matches_nothing_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.db");
     store(&path, &[(1, "alpha", Trust::Local)]);
-    let report = |filter: &str| {
+    let report_of = |words: &[&str]| {
         let range = ["--since", "2025-06-15T15:06:47Z", "--until", "2025-06-15T15:07:23Z"];
-        ok(&[&["report", "--store", path.to_str().unwrap(), "--filter", filter][..], &range].concat())
+        ok(&[&["report", "--store", path.to_str().unwrap()][..], words, &range].concat())
     };
+    let report = |filter: &str| report_of(&["--filter", filter]);
     let none = report("'; DROP\u{1b}[2J");
     assert!(none.contains("(others)"), "{none}");
     assert!(none.ends_with("Nothing in this range matches '; DROP\\x1b[2J.\n"), "{none}");
     assert!(!report("burn").contains("Nothing"));
+    // A name is the most natural argument.
+    let of_name = report_of(&["burn"]);
+    assert_eq!(of_name, report_of(&["--filter", "burn", "--by", "process"]));
+    assert_eq!(report_of(&["burn", "--by", "program"]), report("burn"));
 }
 
 /// Every digit that `cpumon report` prints is on the screen; `equal.rs` has the same for ranges that are read from sums, and from a receiver.
