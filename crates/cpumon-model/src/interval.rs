@@ -235,6 +235,17 @@ impl ThreadInterval {
         (reason.is_some() && !self.life.has_ended()).then_some(thread_like!(Resting, self, reason))
     }
 
+    /// How it is scheduled, where that is not the default: `real-time 50`, `deadline`, `nice 19`. By field 18 of /proc/PID/stat (proc(5)):
+    /// −101 is a deadline, −2 to −100 are the real-time priorities 1 to 99.
+    pub fn scheduling(&self) -> Option<String> {
+        match (self.priority, self.nice) {
+            (..=-101, _) => Some("deadline".to_owned()),
+            (priority @ -100..=-2, _) => Some(format!("real-time {}", -1 - priority)),
+            (_, 0) => None,
+            (_, nice) => Some(format!("nice {nice}")),
+        }
+    }
+
     /// The row of a thread that waited throughout an interval of this length.
     pub fn of_resting(thread: &Resting, length_ns: u64) -> Self {
         let row = thread_like!(Self, thread, ..Self::default());
@@ -435,4 +446,22 @@ pub struct IdleProcess {
     pub parent_pid: u32,
     /// Its threads.
     pub thread_rows: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scheduling_is_named_where_it_is_not_the_default() {
+        let words =
+            |priority, nice| ThreadInterval { nice, priority, ..ThreadInterval::default() }.scheduling();
+        assert_eq!([words(20, 0), words(0, 0), words(8, 0)], [None, None, None], "unknown, and Windows");
+        for (priority, nice, expected) in
+            [(39, 19, "nice 19"), (0, -20, "nice -20"), (-2, 0, "real-time 1"), (-100, 0, "real-time 99")]
+        {
+            assert_eq!(words(priority, nice).as_deref(), Some(expected));
+        }
+        assert_eq!(words(-101, 0).as_deref(), Some("deadline"));
+    }
 }

@@ -92,9 +92,16 @@ impl<'a> Cells<'a> {
         match item {
             _ if IS_OF_LIMITS.contains(&id) => self.limit_value(item, id),
             Item::Group(group) => self.group_value(group, id),
+            Item::Process(_) if delay_percent(id).is_some() && self.is_sum(item) => Value::Null,
             Item::Process(process) => self.values.process(process, id),
             Item::Thread(thread) => self.values.thread(thread, id),
         }
+    }
+
+    /// Whether it is a closed branch of the tree. The histograms and the run time since the start are of single processes.
+    pub(crate) fn is_sum(&self, item: &Item<'_>) -> bool {
+        let Item::Process(process) = item else { return false };
+        self.interval.process(process.key).is_none_or(|row| !std::ptr::eq(row, *process))
     }
 
     /// The CPU limit of its control groups; `None`: not known.
@@ -139,6 +146,18 @@ impl<'a> Cells<'a> {
         let Item::Process(process) = item else { return None };
         let interpreter = &process.info.interpreter;
         (!interpreter.is_empty()).then(|| safe(interpreter))
+    }
+
+    /// How a program is scheduled, where that is not the default; of a process its main thread. Kernel threads have nice values of their own.
+    pub(crate) fn scheduling(&self, item: &Item<'_>) -> Option<String> {
+        let thread = match item {
+            Item::Group(_) => return None,
+            Item::Process(process) => main_thread(self.interval, process)?,
+            Item::Thread(thread) => thread,
+        };
+        thread
+            .scheduling()
+            .filter(|_| item.process(self.interval).is_none_or(|process| !process.info.is_kernel))
     }
 
     /// The command line, where it is to be shown beside the name; hostile. Where its first word is the program that the process is
@@ -238,7 +257,7 @@ impl<'a> Cells<'a> {
     }
 
     fn seen(&self, item: &Item<'_>) -> Option<String> {
-        let seen = self.seen.filter(|_| self.interval.fields.contains(Fields::RUN))?;
+        let seen = self.seen.filter(|_| self.interval.fields.contains(Fields::RUN) && !self.is_sum(item))?;
         Some(total(seen.run_ns(self.interval, item)))
     }
 

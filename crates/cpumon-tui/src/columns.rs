@@ -55,26 +55,32 @@ impl Col {
 /// The columns that fit into `total` terminal columns; `largest_id` sizes the id column.
 pub(crate) fn choose(view: &View, total: u16, largest_id: u32) -> Vec<ColumnPlace> {
     let id_width = u16::try_from(largest_id.max(1).ilog10() + 1).unwrap_or(10).max(5);
-    // Wider screens have wider names, before they have more columns.
-    let name_width = match (total, view.cmdline) {
-        (0..=59, _) => 12,
-        (60..=99, _) => 19,
-        (100..=159, false) => 25,
-        (100..=159, true) | (_, false) => 40,
-        (_, true) => 60,
-    };
+    let name_width = name_width(total, view.cmdline);
     let mut chosen: Vec<Col> = Vec::new();
     let mut used = 0;
     for col in Col::by_importance().filter(|col| col.is_in(view)) {
         let is_needed = matches!(col, Col::Id | Col::Cpu | Col::Name);
         let width = if col == Col::Name { name_width } else { width_of(col, id_width) };
-        if is_needed || used + width < total {
-            used += width + 1;
-            chosen.push(col);
+        // A less important one that still fits would leave again when the terminal grows.
+        if !is_needed && used + width >= total {
+            break;
         }
+        used += width + 1;
+        chosen.push(col);
     }
     let wait_call = if total >= WIDE && used + WAIT_CALL <= total { WAIT_CALL } else { 0 };
     place(&chosen, total, id_width, wait_call)
+}
+
+/// Columns that the name has at least: wider screens have wider names, before they have more columns. It grows by one with each column of the
+/// terminal, so that no other column has to leave.
+fn name_width(total: u16, cmdline: bool) -> u16 {
+    let steps = if cmdline { [(60, 19), (100, 40), (160, 60)] } else { [(60, 19), (100, 25), (160, 40)] };
+    let grown = |width: u16, (from, most): (u16, u16)| match total.saturating_add(1).checked_sub(from) {
+        Some(more) => most.min(width.saturating_add(more)),
+        None => width,
+    };
+    steps.into_iter().fold(12, grown)
 }
 
 fn width_of(col: Col, id_width: u16) -> u16 {
@@ -169,15 +175,17 @@ mod tests {
         }
     }
 
-    /// A wider WAIT pushed others out at 200 to 221 terminal columns.
+    /// CPU# was there at 150 columns, and not at 160; a wider WAIT pushed others out at 200 to 221.
     #[test]
-    fn a_wider_screen_has_no_fewer_columns() {
+    fn no_column_leaves_while_the_terminal_grows() {
         for (has_limits, threads, cmdline) in [(false, false, false), (true, false, true), (true, true, true)]
         {
             let view = View { known: Fields::all(), has_limits, threads, cmdline, ..View::default() };
-            // Columns of little importance may take turns, but there are never fewer.
-            let count = |total| choose(&view, total, 4_194_304).len();
-            assert!((161..=300).all(|total| count(total) >= count(total - 1)), "{view:?}");
+            let chosen = |total| choose(&view, total, 4_194_304).into_iter().map(|place| place.col);
+            for total in 41..=300 {
+                let now: Vec<Col> = chosen(total).collect();
+                assert!(chosen(total - 1).all(|col| now.contains(&col)), "{total}: {view:?}");
+            }
             let wide = choose(&view, 300, 99);
             assert_eq!(wide.iter().find(|place| place.col == Col::Wait).unwrap().width, 24);
         }

@@ -10,7 +10,7 @@ use crate::columns::choose;
 use crate::export::csv;
 use crate::feed::Play;
 use crate::options::CommandLines;
-use crate::rows::{Fold, RowId, RowKind, thread_name};
+use crate::rows::{Fold, Item, RowId, thread_name};
 use crate::text::{contains, safe};
 use crate::view::{Col, GROUPINGS, Layout, Unit, next_grouping};
 
@@ -304,19 +304,17 @@ impl App {
 
     fn row_holds(&self, at: usize, needle: &str, shown: &Interval) -> bool {
         let Some(row) = self.rows.rows.get(at) else { return false };
-        match row.kind {
-            RowKind::Group(at) => {
-                self.rows.groups.get(at as usize).is_some_and(|group| contains(&group.name, needle))
-            }
-            RowKind::Process(at) => shown.processes.get(at as usize).is_some_and(|row| {
+        self.rows.item(shown, row).is_some_and(|item| match item {
+            Item::Group(group) => contains(&group.name, needle),
+            Item::Process(row) => {
                 contains(&row.info.name, needle)
                     || (self.view.cmdline && contains(&row.info.cmdline, needle))
                     || row.key.pid.to_string() == needle
-            }),
-            RowKind::Thread(at) => shown.threads.get(at as usize).is_some_and(|row| {
+            }
+            Item::Thread(row) => {
                 contains(&thread_name(shown, row), needle) || row.key.tid.to_string() == needle
-            }),
-        }
+            }
+        })
     }
 }
 

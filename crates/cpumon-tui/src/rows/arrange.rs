@@ -12,7 +12,7 @@ use cpumon_query::group_name;
 
 use crate::history::RunTotals;
 use crate::rows::sort::Sorter;
-use crate::rows::{Fold, GridRow, RowGroup, RowId, RowKind, RowList, index};
+use crate::rows::{Branch, Fold, GridRow, RowGroup, RowId, RowKind, RowList, index};
 use crate::text::contains;
 use crate::view::{Layout, UserFilter, View};
 
@@ -73,7 +73,7 @@ impl Input<'_> {
         }
         self.sorter.threads(&mut shown);
         let rows = shown.into_iter().map(|at| GridRow::top(RowKind::Thread(at), Fold::Leaf)).collect();
-        RowList { rows, groups: Vec::new() }
+        RowList { rows, ..RowList::default() }
     }
 
     /// Indices of the processes that pass the filter, in order of their keys.
@@ -235,7 +235,7 @@ fn groups(input: &Input<'_>) -> RowList {
             input.push_threads(&row, at, &threads, &mut rows);
         }
     }
-    RowList { rows, groups }
+    RowList { rows, groups, ..RowList::default() }
 }
 
 fn groups_by_name(input: &Input<'_>, processes: &[u32]) -> Vec<RowGroup> {
@@ -284,7 +284,7 @@ fn tree(input: &Input<'_>) -> RowList {
     sort_siblings(input, &mut roots, &mut family);
     let mut out = RowList::default();
     for root in roots {
-        push_family(input, root, &family, &threads, &mut out.rows);
+        push_family(input, root, &family, &threads, &mut out);
     }
     out
 }
@@ -372,8 +372,25 @@ fn show_with_ancestors(at: u32, parents: &[Option<u32>], is_shown: &mut [bool]) 
     }
 }
 
+/// A process with the sums of all below it.
+fn branch(input: &Input<'_>, process: &ProcessInterval, children: &[u32], family: &Family) -> Branch {
+    let mut branch = Branch { sum: process.clone(), below: 0 };
+    let mut stack = children.to_vec();
+    while let Some(at) = stack.pop() {
+        stack.extend(&family.children[at as usize]);
+        let Some(more) = input.interval.processes.get(at as usize) else { continue };
+        let sum = &mut branch.sum;
+        sum.delta += &more.delta;
+        sum.sched += &more.sched;
+        sum.flags |= more.flags;
+        sum.thread_rows = sum.thread_rows.saturating_add(more.thread_rows);
+        branch.below += 1;
+    }
+    branch
+}
+
 /// Adds a process and all below it. The stack is a list, so depth is bounded by memory only.
-fn push_family(input: &Input<'_>, root: u32, family: &Family, threads: &ThreadLists, out: &mut Vec<GridRow>) {
+fn push_family(input: &Input<'_>, root: u32, family: &Family, threads: &ThreadLists, out: &mut RowList) {
     let mut stack = vec![GridRow::top(RowKind::Process(root), Fold::Leaf)];
     while let Some(mut row) = stack.pop() {
         let RowKind::Process(at) = row.kind else { continue };
@@ -387,15 +404,18 @@ fn push_family(input: &Input<'_>, root: u32, family: &Family, threads: &ThreadLi
             (false, _) if !children.is_empty() => Fold::Open,
             (false, fold) => fold,
         };
-        out.push(row);
         if is_closed {
+            row.kind = RowKind::Branch(index(out.branches.len()));
+            out.branches.push(branch(input, process, children, family));
+            out.rows.push(row);
             continue;
         }
-        let first_thread = out.len();
-        input.push_threads(&row, at, threads, out);
+        out.rows.push(row);
+        let first_thread = out.rows.len();
+        input.push_threads(&row, at, threads, &mut out.rows);
         if !children.is_empty() {
             // The line of the last thread continues down to the children.
-            if let Some(thread) = out.get_mut(first_thread..).and_then(<[GridRow]>::last_mut) {
+            if let Some(thread) = out.rows.get_mut(first_thread..).and_then(<[GridRow]>::last_mut) {
                 thread.is_last = false;
             }
         }

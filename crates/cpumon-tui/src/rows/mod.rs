@@ -29,6 +29,8 @@ pub(crate) enum RowKind {
     Group(u32),
     /// Index into [`Interval::processes`].
     Process(u32),
+    /// A process of the tree whose children are hidden: index into [`RowList::branches`].
+    Branch(u32),
     /// Index into [`Interval::threads`].
     Thread(u32),
 }
@@ -78,10 +80,20 @@ pub(crate) struct RowGroup {
     pub sched: SchedDelta,
 }
 
+/// A process with all that is hidden below it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Branch {
+    /// Its row, with the sums of the whole branch.
+    pub sum: ProcessInterval,
+    /// Number of processes below it.
+    pub below: u32,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RowList {
     pub rows: Vec<GridRow>,
     pub groups: Vec<RowGroup>,
+    pub branches: Vec<Branch>,
 }
 
 #[derive(Copy, Clone, Debug)]
@@ -149,6 +161,7 @@ impl RowList {
         Some(match row.kind {
             RowKind::Group(at) => Item::Group(self.groups.get(at as usize)?),
             RowKind::Process(at) => Item::Process(interval.processes.get(at as usize)?),
+            RowKind::Branch(at) => Item::Process(&self.branches.get(at as usize)?.sum),
             RowKind::Thread(at) => Item::Thread(interval.threads.get(at as usize)?),
         })
     }

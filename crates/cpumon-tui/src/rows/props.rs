@@ -191,6 +191,21 @@ fn a_busy_process_lifts_its_branch() {
 }
 
 #[test]
+fn a_closed_branch_shows_its_sum() {
+    // 1 (5) -> 2 (0) -> 4 (100); 3 (50)
+    let parts = [(1, 0, 5), (2, 1, 0), (3, 0, 50), (4, 2, 100)];
+    let processes =
+        parts.map(|(pid, parent, run_ns)| process((pid, 0, parent, 0, run_ns, false, false))).to_vec();
+    let closed = [processes[0].key].into();
+    let made = Interval { processes, ..Interval::default() };
+    let view = View { layout: Layout::Tree, closed, ..View::default() };
+    let rows = RowList::build(&made, &view, &RunTotals::default());
+    let shown: Vec<_> = rows.rows.iter().map(|row| rows.item(&made, row).unwrap()).collect();
+    assert_eq!(shown.iter().map(|item| item.delta().run_ns).collect::<Vec<_>>(), [105, 50]);
+    assert_eq!((shown[0].id(), rows.branches[0].below), (RowId::Process(made.processes[0].key), 2));
+}
+
+#[test]
 fn a_chain_of_a_hundred_thousand_parents_is_a_tree() {
     let parts = |pid: u32| (pid, 0, pid - 1, 0, 1, false, false);
     let processes = (1..=100_000).map(|pid| process(parts(pid))).collect();

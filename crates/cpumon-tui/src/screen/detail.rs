@@ -12,7 +12,7 @@ use ratatui::style::Style;
 
 use crate::app::{App, Clock};
 use crate::cells::{Cells, NONE};
-use crate::rows::{Item, RowGroup, RowId};
+use crate::rows::{Item, RowGroup, RowId, RowKind};
 use crate::screen::health::{about_limits, events_per_sec, losses, pressure};
 use crate::text::{ago, rate, safe, seconds, short, total, wrap};
 use crate::theme::Theme;
@@ -61,6 +61,14 @@ fn entries(app: &App, shown: &Interval) -> Vec<Entry> {
     // Beside the run delay: both are time in which it could have run.
     counters.splice(2..2, about_limits(&cells, &item));
     entries.splice(1..1, counters);
+    if let Some(RowKind::Branch(at)) = row.map(|row| row.kind)
+        && let Some(branch) = app.rows.branches.get(at as usize)
+    {
+        entries.insert(
+            1,
+            ("sums", format!("times, switches and waits of it and {} processes below it", branch.below)),
+        );
+    }
     if let Item::Process(process) = item
         && !process.info.cmdline.is_empty()
     {
@@ -149,7 +157,7 @@ fn counters(cells: &Cells<'_>, item: &Item<'_>) -> Vec<Entry> {
         plain(ColumnId::SystemNs)
     );
     let switches = format!(
-        "{} voluntary, {} not",
+        "{} to wait, {} pushed off",
         count(ColumnId::VoluntarySwitches),
         count(ColumnId::InvoluntarySwitches)
     );
@@ -157,7 +165,7 @@ fn counters(cells: &Cells<'_>, item: &Item<'_>) -> Vec<Entry> {
     entries.extend(delays(cells, item).map(|text| ("delays", text)));
     if cells.interval.fields.contains(Fields::SCHED) {
         let [wakeups, migrations] = [ColumnId::Wakeups, ColumnId::Migrations].map(count);
-        entries.push(("wakeups", format!("{wakeups}, {migrations} times to another CPU")));
+        entries.push(("wakeups", format!("{wakeups}; moved to another CPU {migrations} times")));
         let is_known = cells.int(item, ColumnId::BlockedNs).is_some();
         entries.push(("blocked", if is_known { blocked(cells, item) } else { NONE.into() }));
     }
@@ -177,7 +185,7 @@ fn run_delay(cells: &Cells<'_>, item: &Item<'_>) -> String {
 
 /// Percentiles of the run delays, if the source has histograms.
 fn delays(cells: &Cells<'_>, item: &Item<'_>) -> Option<String> {
-    if !cells.interval.fields.contains(Fields::HISTOGRAMS) {
+    if !cells.interval.fields.contains(Fields::HISTOGRAMS) || cells.is_sum(item) {
         return None;
     }
     let parts = [
@@ -234,6 +242,7 @@ fn about_process(app: &App, cells: &Cells<'_>, process: &ProcessInterval) -> Vec
         ("started", started(app, cells.interval, process.key.start_ns)),
         ("threads", process.thread_rows.to_string()),
     ];
+    entries.extend(cells.scheduling(&item).map(|words| ("scheduled", words)));
     let of_windows = [
         info.session.map(|number| number.to_string()),
         info.priority_class().map(|class| format!("priority {class}")),
@@ -281,6 +290,7 @@ fn about_thread(app: &App, cells: &Cells<'_>, thread: &ThreadInterval) -> Vec<En
         ("state", text(ColumnId::State) + &and(", last on CPU ", ColumnId::LastCpu)),
         ("priority", text(ColumnId::Priority) + &and(", nice ", ColumnId::Nice)),
     ];
+    entries.extend(cells.scheduling(&item).map(|words| ("scheduled", words)));
     entries.extend(oddities(thread.life, thread.flags));
     entries
 }

@@ -122,8 +122,8 @@ fn draw_row(
     has_more
 }
 
-/// Draws the name after its tree lines and fold mark. The command line or the interpreter of a script follows; in a flat
-/// list of threads, the name of the process. Returns whether a command line continues to the right.
+/// Draws the name after its tree lines and fold mark. Its scheduling follows where it is not the default; then the command line or the
+/// interpreter of a script, in a flat list of threads the name of the process. Returns whether a command line continues to the right.
 fn draw_name(
     app: &App,
     cells: &Cells<'_>,
@@ -158,7 +158,20 @@ fn draw_name(
     let (x, _) = buffer.set_stringn(x, line.y, &lead, columns, Theme::dim());
     let left = usize::from((line.x + place.x + place.width).saturating_sub(x));
     let (x, _) = buffer.set_stringn(x, line.y, clip(&name, left, app.theme.cut()), left, style);
-    let left = usize::from((line.x + place.x + place.width).saturating_sub(x));
+    let mut left = usize::from((line.x + place.x + place.width).saturating_sub(x));
+    let mut x = x;
+    let below = if let RowKind::Branch(at) = row.kind { app.rows.branches.get(at as usize) } else { None };
+    let notes = [
+        below.map(|branch| format!(" +{}", branch.below)),
+        cells.scheduling(item).map(|words| format!(" ({words})")),
+    ];
+    for note in notes.iter().flatten() {
+        if width(note) > left {
+            continue;
+        }
+        (x, _) = buffer.set_stringn(x, line.y, note, left, Theme::dim());
+        left = usize::from((line.x + place.x + place.width).saturating_sub(x));
+    }
     if let Some(command) = command {
         let Some(left) = left.checked_sub(2) else { return !command.is_empty() };
         let part = part(command, app.command.from, left, app.theme.cut());

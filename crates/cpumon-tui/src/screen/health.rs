@@ -172,7 +172,7 @@ pub(crate) fn used_up_quota(shown: &Interval, cut: char) -> Option<String> {
     let share = first.throttle.and_then(Throttle::percent)?;
     let name = clip(&name_of(first), NAME_COLUMNS, cut);
     let others = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
-    Some(format!("quota used up: {name} in {share:.0}% of periods{others}"))
+    Some(format!("CPU limit reached: {name} in {share:.0}% of periods{others}"))
 }
 
 /// Pressure as the share of the interval in which something waited for a CPU.
@@ -199,7 +199,7 @@ pub(crate) fn about_limits(cells: &Cells<'_>, item: &Item<'_>) -> Vec<(&'static 
 fn throttled(limits: &GroupLimits) -> String {
     let Some(throttle) = limits.throttle else { return "not known yet".into() };
     let Throttle { periods, throttled_periods, throttled_ns } = throttle;
-    format!("{}, quota used up in {throttled_periods} of {periods} periods", seconds_of(throttled_ns))
+    format!("{}, CPU limit reached in {throttled_periods} of {periods} periods", seconds_of(throttled_ns))
 }
 
 /// Name of the group that has the limit; a group of rows may have several.
@@ -228,9 +228,9 @@ mod tests {
         let shown = |cgroups| Interval { cgroups, ..Interval::default() };
         assert_eq!(used_up_quota(&shown(vec![group("/a", 0)]), '~'), None);
         let one = shown(vec![group("/system.slice/web.service", 4), group("/b", 0)]);
-        assert_eq!(used_up_quota(&one, '~').unwrap(), "quota used up: web.service in 40% of periods");
+        assert_eq!(used_up_quota(&one, '~').unwrap(), "CPU limit reached: web.service in 40% of periods");
         let two = shown(vec![group("/a", 3), group("/a\u{1b}[2J-name-that-is-longer-than-others", 9)]);
         let text = used_up_quota(&two, '~').unwrap();
-        assert_eq!(text, "quota used up: /a\\x1b[2J-name-that-is-~ in 90% of periods and 1 more");
+        assert_eq!(text, "CPU limit reached: /a\\x1b[2J-name-that-is-~ in 90% of periods and 1 more");
     }
 }

@@ -73,7 +73,9 @@ impl App {
         let ledger = self.shown.as_ref().map(|shown| shown.ledger).filter(|ledger| ledger.capacity_ns > 0)?;
         let share = ledger.exited_ns as f64 * 100.0 / ledger.capacity_ns as f64;
         let is_storm = share > STORM_PCT && self.view.layout != Layout::Groups;
-        is_storm.then(|| format!("g groups by program: ended processes used {share:.0} % of the CPU time"))
+        is_storm.then(|| {
+            format!("{share:.0} % of the CPU time went to processes that ended: g shows them by program")
+        })
     }
 
     fn remember_subject(&mut self) {
@@ -149,13 +151,13 @@ impl App {
                 Prompt::Search => "search: ",
                 Prompt::Filter => "filter: ",
                 // The label takes half of the line at most.
-                Prompt::Range if columns < 60 => "report of: ",
-                Prompt::Range if columns < 120 => "report of (1h, 14:00..14:30): ",
+                Prompt::Range if columns < 62 => "report for: ",
+                Prompt::Range if columns < 120 => "report for (1h, 14:00..14:30): ",
                 Prompt::Range if columns < 170 => {
-                    "report of (1h, 14:00..14:30; Enter: the time on the plot): "
+                    "report for 1h, 14:00..14:30, or Enter for the plot's time: "
                 }
                 Prompt::Range => {
-                    "report of (1h, 14:00..14:30, yesterday 9:00..10:00; Enter: the time on the plot): "
+                    "report for which time? 1h, 14:00..14:30, or Enter for the time on the plot: "
                 }
                 // The examples are left out where they would take the space of the typed text.
                 Prompt::GoTo if columns < 60 => "go to time: ",

@@ -136,7 +136,7 @@ const KEYS: &[(&str, &str)] = &[
     ("/  F3", "search as you type; n next, N previous; Esc ends"),
     ("\\  F4", "filter by name, command, container or id; Esc clears it"),
     ("H", "threads instead of processes (in tree and groups: below their processes)"),
-    ("t  F5", "tree; branches are sorted by the sum of their processes"),
+    ("t  F5", "tree; branches are sorted by the sums of their processes, and show them when closed"),
     ("g", "group by program, user, service, container; then the list again"),
     ("u", "choose a user; Esc shows all again"),
     ("P", "sort by CPU"),

@@ -121,7 +121,7 @@ fn the_table_begins_on_the_same_line_whatever_the_figures_are() {
 fn a_storm_of_short_processes_names_the_key_that_groups_them() {
     let storm = |made: &mut Interval| made.ledger.exited_ns = made.ledger.capacity_ns * 2 / 5;
     let mut app = app_with(status(Kind::Normal), |_, made| storm(made));
-    let hint = "g groups by program: ended processes used 40 % of the CPU time";
+    let hint = "40 % of the CPU time went to processes that ended: g shows them by program";
     assert!(picture(&mut app, 80, 24).contains(hint));
     press(&mut app, "g");
     assert!(!picture(&mut app, 80, 24).contains(hint));

@@ -24,7 +24,11 @@ fn names(app: &mut App) -> Vec<String> {
     let is_heading = |line: &str| line.contains("NAME") && (line.contains("%CPU") || line.contains("%host"));
     let lines = text.lines().skip_while(|line| !is_heading(line)).skip(1);
     let rows = lines.take_while(|line| !line.contains("───"));
-    rows.filter_map(|line| line.trim_matches('"').split_whitespace().last().map(String::from)).collect()
+    // Its scheduling may follow, as in `cargo (nice 5)`.
+    let name = |line: &str| {
+        Some(line.trim_matches('"').split(" (nice").next()?.split_whitespace().last()?.to_owned())
+    };
+    rows.filter_map(name).collect()
 }
 
 #[test]
@@ -620,7 +624,7 @@ fn a_long_notice_covers_the_lines_above_the_last_one() {
     assert!(shown(&mut app, 40, 24).ends_with(notice), "{}", picture(&mut app, 40, 24));
     assert!(shown(&mut app, 140, 40).ends_with(notice));
     press(&mut app, "R");
-    assert!(shown(&mut app, 140, 40).ends_with("report of (1h, 14:00..14:30; Enter: the time on the plot):"));
+    assert!(shown(&mut app, 140, 40).ends_with("report for 1h, 14:00..14:30, or Enter for the plot's time:"));
     // No place for more lines.
     app.on_notice(notice.into());
     for rows in 1..8 {

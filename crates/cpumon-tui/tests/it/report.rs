@@ -62,8 +62,8 @@ fn pictures() {
 #[test]
 fn prompts_fit_narrow_screens() {
     for (width, range, time) in [
-        (40, "report of: 1h", "go to time: 1h"),
-        (80, "report of (1h, 14:00..14:30): 1h", "go to time (14:05, 3m ago): 1h"),
+        (40, "report for: 1h", "go to time: 1h"),
+        (80, "report for (1h, 14:00..14:30): 1h", "go to time (14:05, 3m ago): 1h"),
     ] {
         for (key, shown) in [("R", range), ("b", time)] {
             let mut app = app_of(Kind::Normal);
