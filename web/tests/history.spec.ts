@@ -344,6 +344,8 @@ test('a span is compared with another one, and with presets', async ({ page, rec
   const row = spanTable(page).getByRole('row', { name: HOSTILE });
   await expect(row.locator('td.change')).toHaveText(/^[+-]?\d+\.\d\d$/);
   expect((await compared).ok()).toBe(true);
+  // A row that moves under the pointer takes no click.
+  await expect(page.getByRole('tabpanel').locator('[aria-busy=true]')).toHaveCount(0);
   // Its name leads to its processes, and what is compared stays.
   await row.getByRole('link').click();
   await expect(page).toHaveURL(/cmp=\d+-\d+.*in=program/);

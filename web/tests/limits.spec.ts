@@ -59,7 +59,9 @@ test('a quota that is used up is in the span by cgroup, with its process, and th
     await page.goto(`${host}?accounts=1`);
     await expect(page.getByRole('region', { name: 'accounts and interrupts' })).toContainText(/CPU pressure \d+\.\d %/);
     // The header names it; a click sorts the rows by throttled time.
-    const quota = page.getByRole('button', { name: new RegExp(`quota used up: ${group.name} in \\d+ % of periods`) });
+    const quota = page.getByRole('button', {
+      name: new RegExp(`CPU limit reached: ${group.name} in \\d+ % of periods`),
+    });
     await expect(quota).toBeVisible();
     await quota.click();
     await expect(page).toHaveURL(/sort=-throttled/);
@@ -82,7 +84,7 @@ test('a quota that is used up is in the span by cgroup, with its process, and th
     );
     await table.getByRole('link', { name: 'bash' }).click();
     const limit = page.getByRole('region', { name: 'CPU limit' });
-    await expect(limit).toContainText(/0\.05 CPU throttled .*quota used up in \d+ of \d+ periods/);
+    await expect(limit).toContainText(/0\.05 CPU throttled .*CPU limit reached in \d+ of \d+ periods/);
     await findsNothing(page);
   } finally {
     await group.end();

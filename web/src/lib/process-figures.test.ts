@@ -28,6 +28,6 @@ it('sums up the span, and says what is not measured', () => {
     user: 'not measured',
     'mean delay': '500 µs',
     'max delay': '700 µs',
-    switches: '3 voluntary, 1 involuntary',
+    switches: '3 to wait, 1 pushed off',
   });
 });

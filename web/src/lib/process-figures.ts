@@ -25,7 +25,7 @@ export function totalsOf(page: ProcessPage, task: TaskLine): Record<'label' | 'v
   const turns = voluntary === null && involuntary === null ? null : (voluntary ?? 0) + (involuntary ?? 0);
   const [longest, ofWakeup] = [largestOf(task.columns['longest_run_delay_ns']), sum('delay_after_wakeup_ns')];
   const meanDelay = delay !== null && turns ? duration(delay / turns) : delay === null ? NOT_MEASURED : NO_DATA;
-  const switches = turns === null ? NOT_MEASURED : `${count(voluntary)} voluntary, ${count(involuntary)} involuntary`;
+  const switches = turns === null ? NOT_MEASURED : `${count(voluntary)} to wait, ${count(involuntary)} pushed off`;
   const rows: readonly [label: string, value: string, help: string][] = [
     ['run', time('run_ns'), 'time on a CPU, and its mean share of one CPU over its life in this span'],
     ['user', time('user_ns'), 'run time in user mode'],
