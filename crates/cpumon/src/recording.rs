@@ -111,8 +111,8 @@ fn decode(
 
 /// Most decoded segments in memory.
 const MAX_LOADED: usize = 8;
-/// Most rows in loaded segments (about 120 bytes each); the current segment stays in memory whatever its size.
-const MAX_LOADED_ROWS: usize = 1_000_000;
+/// Most rows in loaded segments (about 240 bytes each); the current segment stays in memory whatever its size.
+const MAX_LOADED_ROWS: usize = 500_000;
 /// Most segments that are read for the intervals of a time.
 const MAX_SEGMENTS: usize = 32;
 
@@ -129,7 +129,6 @@ pub(crate) struct RecordingPosition {
     interval: usize,
 }
 
-/// The segments of a recording, those that were decoded last, and the host that is wanted.
 #[derive(Debug)]
 pub(crate) struct Recording {
     /// Reader of segments; `None` if all are loaded.
