@@ -123,7 +123,7 @@ pub struct StormArgs {
     name: String,
 }
 
-/// Runs the storm. Truth comes from `getrusage(RUSAGE_CHILDREN)`, which the kernel scales to exact run time.
+/// Truth comes from `getrusage(RUSAGE_CHILDREN)`, which the kernel scales to exact run time.
 pub fn storm(args: &StormArgs) -> Result<()> {
     ensure!((1..=5_000).contains(&args.rate), "--rate must be 1 to 5000");
     ensure!(args.seconds <= 600, "--seconds is at most 600");
@@ -219,7 +219,7 @@ enum WorkPattern {
     Dodge,
 }
 
-/// Works until the time is over. The CPU time is what the kernel's exact clock measured.
+/// The CPU time is what the kernel's exact clock measured.
 pub fn work(args: &WorkArgs) -> Result<()> {
     ensure!(args.seconds <= MOST_WORK_SECONDS, "--seconds is at most {MOST_WORK_SECONDS}");
     let until = Instant::now() + Duration::from_secs(args.seconds.into());

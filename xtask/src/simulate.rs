@@ -63,7 +63,7 @@ impl Clock {
     }
 }
 
-/// Runs the fleet. Hosts send one after another, spread evenly over the interval.
+/// Hosts send one after another, spread evenly over the interval.
 pub fn simulate(args: &SimulateArgs) -> Result<()> {
     ensure!((1..=20_000).contains(&args.hosts), "--hosts must be 1 to 20000");
     ensure!((1..=20_000).contains(&args.threads), "--threads must be 1 to 20000");

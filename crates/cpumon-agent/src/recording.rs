@@ -29,7 +29,6 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 /// How full a buffer may be before passes come more often.
 const BUSY_FILL: f64 = 0.2;
 
-/// Where a recording goes.
 pub enum RecordingOutput {
     /// The whole recording goes to a file.
     File(Box<TraceWriter<BufWriter<File>>>),
@@ -74,7 +73,6 @@ impl RecordingOutput {
 /// A recording under way.
 pub struct SwitchRecording {
     recorder: TraceRecorder,
-    /// The output so far.
     pub output: RecordingOutput,
     /// A copy of the window that is being written.
     copy: Option<(WindowCopy<BufWriter<File>>, PathBuf)>,

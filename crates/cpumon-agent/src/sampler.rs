@@ -28,7 +28,6 @@ pub struct Sampler {
     source: Box<dyn Source + Send>,
     kind: SourceKind,
     schedule: Schedule,
-    /// The interval as requested.
     wanted_interval: Duration,
     info: HostInfo,
     previous: Snapshot,

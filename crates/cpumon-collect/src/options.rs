@@ -33,8 +33,7 @@ impl std::fmt::Display for SourceChoice {
     }
 }
 
-/// Capabilities that outlive the opening of a source. The one that shows the names of other users' programs
-/// (`CAP_SYS_PTRACE`) always does.
+/// Capabilities that outlive the opening of a source.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RetainedCapabilities {
     /// Capability that shows the names of other users' programs (`CAP_SYS_PTRACE`).

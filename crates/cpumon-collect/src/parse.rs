@@ -48,7 +48,6 @@ impl Stat {
 /// /proc/PID/task/TID/schedstat.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct SchedStat {
-    /// Time on a CPU, ns.
     pub run_ns: u64,
     /// Time runnable but waiting, ns.
     pub run_delay_ns: u64,

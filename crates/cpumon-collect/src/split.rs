@@ -7,9 +7,7 @@ use cpumon_model::Counters;
 /// The last split of one task. Zero for a new one.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Split {
-    /// The part of the run time in user mode, ns.
     pub(crate) user_ns: u64,
-    /// The part of the run time in kernel mode, ns.
     pub(crate) system_ns: u64,
 }
 
@@ -29,7 +27,6 @@ impl Split {
         Self { user_ns: run_ns - system_ns, system_ns }
     }
 
-    /// That of counters.
     pub(crate) fn of(counters: &Counters) -> Self {
         Self { user_ns: counters.user_ns, system_ns: counters.system_ns }
     }

@@ -48,7 +48,6 @@ pub enum ExportError {
     NoThread,
     #[error(transparent)]
     Trace(#[from] ReadError),
-    /// A word that is not one of the choices.
     #[error(transparent)]
     Choice(#[from] ChoiceError),
 }

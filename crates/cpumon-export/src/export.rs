@@ -29,7 +29,6 @@ const MAX_GAPS: usize = 100_000;
 const MAX_NOT_STORED: usize = 1000;
 
 impl Format {
-    /// The writer of rows.
     pub(crate) fn rows(self, out: &mut dyn Write) -> Box<dyn RowSink + '_> {
         match self {
             Self::Csv => Box::new(Csv::new(out)),

@@ -61,10 +61,8 @@ pub struct ImportedHost {
     pub sets: u64,
 }
 
-/// What an import did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportReport {
-    /// Of the file.
     pub schema: Schema,
     /// The devices, in the order of their addresses.
     pub hosts: Vec<ImportedHost>,
@@ -84,7 +82,6 @@ pub struct ImportReport {
     pub sets_known: u64,
     /// Start of the first and end of the last interval, ns since the UNIX epoch.
     pub span: Option<(i64, i64)>,
-    /// Counts of rows that are not as the original receiver writes them.
     pub odd: OddRows,
     /// What neither the file nor the user gave, as sentences for people.
     pub guesses: Vec<String>,
@@ -126,7 +123,6 @@ impl ImportReport {
     }
 }
 
-/// Why an import fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {

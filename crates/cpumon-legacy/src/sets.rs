@@ -20,7 +20,6 @@ use crate::zone::{Resolved, Zone};
 const MAX_SET_ROWS: usize = 1 << 16;
 /// Most bytes of names of one set. A name can have 32 KB, and is in memory twice.
 const MAX_SET_NAME_BYTES: usize = 32 << 20;
-/// Most devices in one file.
 const MAX_HOSTS: usize = 1 << 16;
 /// Name of the device when neither the user nor the file nor its name gives one.
 const NAMELESS_HOST: &str = "device";

@@ -16,7 +16,6 @@ use cpumon_wire::connection::TraceAnswer;
 
 /// Start of the names of files that are sent: others in the directory are left alone.
 pub const PREFIX: &str = "flight-";
-/// Ending of the names of files that are sent.
 pub const SUFFIX: &str = ".trace";
 /// Replaces [`SUFFIX`] in the name of the file with the reason.
 const WHY_SUFFIX: &str = ".why";
@@ -26,7 +25,6 @@ const LOCK: &str = "flight.lock";
 /// Longest part of a `.why` file that is read, bytes.
 const WHY_BYTES: u64 = 1024;
 
-/// Whether a name is one of a file to send.
 pub fn is_attachment(name: &str) -> bool {
     name.starts_with(PREFIX) && name.ends_with(SUFFIX)
 }
@@ -101,7 +99,6 @@ pub struct Attachments {
 }
 
 impl Attachments {
-    /// The files of a directory; none is refused yet.
     pub fn new(dir: PathBuf) -> Self {
         Self { dir, refused: HashSet::new(), postponed: None }
     }

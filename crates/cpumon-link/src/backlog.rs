@@ -20,7 +20,6 @@ pub type NumberedRecord = (u64, Vec<u8>);
 pub struct BacklogCounts {
     /// Snapshots that no receiver has acknowledged yet.
     pub waiting: u64,
-    /// Bytes that are held.
     pub waiting_bytes: u64,
     /// Snapshots that were lost in the backlog, and reported as gaps.
     pub lost: u64,

@@ -34,7 +34,6 @@ pub struct InterfaceList {
 }
 
 impl InterfaceList {
-    /// Nothing is read yet.
     pub fn new(now: Instant) -> Self {
         Self { addresses: Vec::new(), before: Vec::new(), next_read: now, last_read: now }
     }

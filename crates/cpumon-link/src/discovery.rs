@@ -28,7 +28,6 @@ pub fn groups(interfaces: &[String]) -> Vec<Target> {
 
 /// Most answers that one search reads.
 const MAX_DATAGRAMS: u64 = 256;
-/// Most receivers that one search returns.
 const MAX_FOUND: usize = 32;
 /// An answer of multicast DNS is at most this long (RFC 6762, section 17); ours is far below.
 const MAX_ANSWER_BYTES: usize = 9_000;
@@ -64,7 +63,6 @@ pub struct FoundReceiver {
     pub after: Duration,
 }
 
-/// Answers that were ignored, by reason.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ignored {
     /// No DNS message, or nothing about receivers in it.

@@ -23,7 +23,6 @@ pub enum LinkError {
     NothingToSendTo,
     #[error("{group} is not a multicast group (IPv4: 224.0.0.0 to 239.255.255.255, IPv6: ff00::/8)")]
     NotMulticast { group: IpAddr },
-    /// A group was given, but no socket of its address family listens.
     #[error("group {group} needs an {family} address to listen on, such as {example}")]
     NoSocketForGroup {
         group: IpAddr,
@@ -31,7 +30,6 @@ pub enum LinkError {
         family: &'static str,
         example: &'static str,
     },
-    /// The interfaces of this machine could not be listed.
     #[error("cannot list the network interfaces: {0}")]
     Interfaces(io::Error),
     #[error("cannot wait for datagrams: {0}")]

@@ -31,7 +31,6 @@ pub enum GroupError {
     },
     #[error("{} holds no key; `cpumon key new` makes one", .0.display())]
     Empty(PathBuf),
-    /// The file holds the most keys that a group may have.
     #[error("{} holds {MAX_KEYS} keys already; `cpumon key retire ID` takes one out", .0.display())]
     Full(PathBuf),
     #[error("{} holds no key {id}", path.display())]

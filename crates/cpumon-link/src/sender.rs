@@ -33,7 +33,6 @@ pub struct UdpSender {
     v4: Option<Socket>,
     v6: Option<Socket>,
     destinations: Destinations,
-    /// Pause after each datagram.
     pub pace: Option<Duration>,
     pub stats: SendStats,
 }

@@ -109,7 +109,6 @@ pub enum Rejected {
         /// Most hosts that the demux follows at one time.
         max_hosts: usize,
     },
-    /// It is not encrypted, and plain datagrams are not taken.
     #[error("taking an unencrypted datagram of protocol v{version}: it is not allowed here ({})", flag(*version))]
     NotAllowed {
         /// Version of the protocol: 1 or 2.
@@ -123,7 +122,6 @@ pub enum Rejected {
     /// Its source's datagrams took too much of the receiver's time; the datagram was not read.
     #[error("taking a datagram: its source uses too much of the receiver's CPU time")]
     TooCostly,
-    /// Its host begins more snapshots a second than one may.
     #[error("taking a datagram: its host sends more than 20 snapshots a second")]
     TooManySnapshots,
 }

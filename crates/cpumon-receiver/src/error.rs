@@ -14,7 +14,6 @@ use crate::enrolment::EnrolmentError;
 /// What a thread or a frontend ends with: their errors are of many types.
 pub type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A receiver could not be started, or did not end well.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReceiverError {
@@ -36,12 +35,10 @@ pub enum ReceiverError {
     /// The identity or what belongs to it cannot be used.
     #[error(transparent)]
     Enrolment(#[from] EnrolmentError),
-    /// A directory that the receiver writes cannot be made.
     #[error("cannot create {}; choose other places with --store FILE and --state DIR", path.display())]
     Directory { path: PathBuf, source: io::Error },
     #[error("cannot open the store; choose another file with --store")]
     Store(#[from] StoreError),
-    /// The store ended with intervals that it could not write.
     #[error("the last intervals could not be stored: {0}")]
     NotStored(String),
     #[error("cannot start the {name} thread")]

@@ -33,7 +33,6 @@ impl ReceiverState {
         Self { started_wall_ns: wall_ns(), udp, http, connections, store, traces, receiver }
     }
 
-    /// The address of the TLS listener, if there is one.
     pub fn tls_address(&self) -> Option<SocketAddr> {
         self.connections.get().map(|server| server.address)
     }

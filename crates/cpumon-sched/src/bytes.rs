@@ -9,7 +9,6 @@ pub type Name = [u8; NAME_BYTES];
 /// Name of an executable, up to the first zero. Longer ones are cut: it has to fit an event without making it larger.
 pub type ProgramName = [u8; 48];
 
-/// Byte order (endianness) of numbers.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     #[default]

@@ -30,7 +30,6 @@ pub enum Leaves {
     Dead,
 }
 
-/// Kind and number of an interrupt.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Interrupt {
     /// A hard one, with its line as in /proc/interrupts; from 1,024 on those without one: local timer, reschedule, function call,
@@ -40,21 +39,12 @@ pub enum Interrupt {
     Soft(u16),
 }
 
-/// What an event reports.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum SchedEventKind {
     /// `next` gets the CPU of `prev`.
-    Switch {
-        /// The task that leaves the CPU.
-        prev: TraceTask,
-        /// The task that gets the CPU.
-        next: TraceTask,
-        /// State in which `prev` leaves.
-        leaves: Leaves,
-    },
+    Switch { prev: TraceTask, next: TraceTask, leaves: Leaves },
     /// A task becomes runnable.
     Waking {
-        /// The task that becomes runnable.
         task: TraceTask,
         /// The task on the CPU of the event: the waker, or the task that the waking interrupt interrupted.
         waker: TraceTask,
@@ -62,75 +52,55 @@ pub enum SchedEventKind {
         cpu: u16,
     },
     /// A task moves to another CPU's queue.
-    Migrate {
-        /// The task that moves.
-        task: TraceTask,
-        /// The CPU to whose queue the task moves.
-        to_cpu: u16,
-    },
+    Migrate { task: TraceTask, to_cpu: u16 },
     /// A task is created; it is not runnable yet.
     Born {
-        /// The new task.
         task: TraceTask,
         /// The task that called fork or clone.
         parent: TraceTask,
     },
     /// A task begins to end; its last switch follows.
-    Exit {
-        /// The task that ends.
-        task: TraceTask,
-    },
+    Exit { task: TraceTask },
     /// An interrupt ends. It was recorded as a whole: what happened in it came before.
     Interrupt {
-        /// Kind and number of the interrupt.
         interrupt: Interrupt,
         /// Duration of the interrupt, ns.
         ran_ns: u64,
     },
     /// Events of this CPU did not fit the recorder's buffer, from the event's time on.
     Lost {
-        /// Number of lost events.
         count: u64,
         /// Time of the last lost event, ns of the monotonic clock.
         until_ns: u64,
     },
 }
 
-/// A scheduler event of one CPU.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct SchedEvent {
     /// Time of the event, ns of the monotonic clock.
     pub at_ns: u64,
-    /// CPU of the event.
     pub cpu: u16,
-    /// What happened, and to which tasks.
     pub kind: SchedEventKind,
 }
 
 /// Who a task is. Recorders send it before the first event of the task, and again when it changes (rename, exec).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceIdentity {
-    /// Number of the task in events.
     pub task: TraceTask,
     /// Since when it is called so, ns on the trace's clock. Each CPU's buffer is read by itself, so an older name may arrive later.
     pub at_ns: u64,
-    /// Thread id and start.
     pub thread: ThreadKey,
-    /// Process id and start.
     pub process: ProcessKey,
     /// Number of the task's control group; 0 if not known.
     pub group: u64,
-    /// Name of the thread.
     pub comm: Comm,
     /// Name of the executable, or of the process's first thread. Bytes from the device: hostile.
     pub program: Box<[u8]>,
     /// `program` is the executable's: it holds until the next exec.
     pub is_executable: bool,
-    /// The task is a kernel thread.
     pub is_kernel: bool,
 }
 
-/// Name and parent of a control group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceGroup {
     /// Number of the group, as in [`TraceIdentity::group`].

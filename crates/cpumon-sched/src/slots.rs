@@ -52,7 +52,6 @@ impl<T: Default> Slots<T> {
         self.0.iter()
     }
 
-    /// Places so far.
     pub fn count(&self) -> usize {
         self.0.len()
     }

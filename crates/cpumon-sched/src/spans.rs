@@ -125,9 +125,7 @@ pub trait SpanSink {
     fn woken(&mut self, _wakeup: &Wakeup) {}
     /// A thread is in a state from here on, or in another CPU's queue. Its span comes later.
     fn entered(&mut self, _slot: usize, _state: ThreadState, _cpu: u16, _at_ns: u64) {}
-    /// A thread left its CPU.
     fn left(&mut self, _slot: usize, _leaves: Leaves, _at_ns: u64) {}
-    /// A thread moved to another CPU.
     fn moved(&mut self, _slot: usize, _at_ns: u64) {}
     /// A CPU switched from another task than it had switched to: events are missing.
     fn hole(&mut self, _cpu: u16, _at_ns: u64) {}
@@ -135,7 +133,6 @@ pub trait SpanSink {
     fn unknown_wakeup(&mut self, _slot: usize, _at_ns: u64) {}
     /// An interrupt had a CPU in a span that was handed out before, and so had less of that.
     fn interrupt(&mut self, _span: &InterruptSpan) {}
-    /// The recorder lost events.
     fn lost(&mut self, _cpu: u16, _count: u64, _at_ns: u64) {}
     /// Memory of the sink with `threads` threads, bytes. The tracker asks before it follows another thread, and follows none beyond its
     /// limit.
@@ -160,7 +157,6 @@ impl Default for LatestWakeups {
 pub struct RecentWakers(Slots<LatestWakeups>);
 
 impl RecentWakers {
-    /// Remembers a wakeup.
     pub fn add(&mut self, wakeup: &Wakeup) {
         let LatestWakeups(wakeups) = self.0.at(wakeup.slot);
         wakeups.rotate_right(1);

@@ -108,7 +108,6 @@ pub enum KernelEvent {
         pid: u32,
         /// The creating process, which may have ended.
         parent_pid: u32,
-        /// Name of the executable image.
         program: ProgramName,
     },
 }

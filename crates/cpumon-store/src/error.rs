@@ -39,7 +39,6 @@ pub enum StoreError {
         /// `pid N`, or `another process` if its number could not be read.
         holder: String,
     },
-    /// The file is an SQLite database of something else.
     #[error("{} is an SQLite database, but not a cpumon store (application id {application_id:#x})", path.display())]
     NotAStore {
         path: PathBuf,

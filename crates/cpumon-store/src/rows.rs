@@ -28,7 +28,6 @@ pub(crate) fn find_row<T>(
     connection.prepare_cached(text)?.query_row(values, read).optional()
 }
 
-/// All rows.
 pub(crate) fn all_rows<T>(
     connection: &Connection,
     text: &str,
@@ -105,7 +104,6 @@ impl IdRange {
         }
     }
 
-    /// The last id of the range.
     pub(crate) fn last(self) -> i64 {
         match self {
             Self::Trusted => Self::Unauthenticated.after(),

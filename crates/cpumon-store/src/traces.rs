@@ -64,12 +64,10 @@ pub struct TraceRecord {
     pub lost: u64,
 }
 
-/// The directory of the trace files of a store.
 pub fn traces_dir(store: &Path) -> PathBuf {
     sibling(store, ".traces")
 }
 
-/// The file of a trace.
 pub fn trace_file(store: &Path, id: i64) -> PathBuf {
     traces_dir(store).join(format!("{id}.trace"))
 }
@@ -103,7 +101,6 @@ impl TraceIndex {
         known_ns(&self.connection).at("read the time that is known", &self.path)
     }
 
-    /// A number for the next trace.
     pub fn next_id(&self) -> Result<i64> {
         next_id(&self.connection, "trace").at("number a trace", &self.path)
     }
@@ -134,7 +131,6 @@ impl TraceIndex {
         Ok(execute(&self.connection, text, values).at("add a trace", &self.path)? > 0)
     }
 
-    /// Removes a trace from the table.
     pub fn remove(&mut self, id: i64) -> Result<()> {
         let mut remove = || {
             let transaction = self.connection.transaction()?;
@@ -159,7 +155,6 @@ impl Reader {
         all_rows(&self.connection, &text, values, record).at("list traces", self.path())
     }
 
-    /// One trace.
     pub fn trace(&self, id: i64) -> Result<Option<TraceRecord>> {
         let text = format!("{SELECT} WHERE trace.id = ?1");
         find_row(&self.connection, &text, [id], record).at("find a trace", self.path())

@@ -10,7 +10,6 @@ use foldhash::fast::FixedState;
 
 use crate::decoder::{NamedThread, RawKind, UNKNOWN};
 
-/// What a tracepoint is about.
 #[derive(Copy, Clone, Debug)]
 pub(super) enum TracepointKind {
     Switch,

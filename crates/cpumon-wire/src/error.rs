@@ -81,7 +81,6 @@ impl DecodeError {
         }
     }
 
-    /// The error with its column set.
     pub(crate) fn in_column(self, id: u8) -> Self {
         Self { column: Some(id), ..self }
     }

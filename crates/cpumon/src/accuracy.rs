@@ -207,7 +207,6 @@ fn sentences(findings: &Findings) -> Vec<String> {
     sentences
 }
 
-/// Writes one JSON document with summary and threads.
 fn json(findings: &Findings, out: &mut dyn Write) -> anyhow::Result<()> {
     let (all, fields) = (&findings.summary, fields());
     let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);

@@ -30,7 +30,6 @@ pub use trace::*;
 
 /// The default address of the web page and the API, for `serve` and for the commands that ask a receiver.
 pub const HTTP_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3080);
-/// URL of [`HTTP_ADDRESS`].
 pub const HTTP_URL: &str = "http://127.0.0.1:3080";
 
 /// Record and show where CPU time goes, per process and thread, live and in the past, on this machine and on others
@@ -116,7 +115,6 @@ pub struct CompletionsArgs {
 /// A word of the command line, its help (without one it is not listed), and its meaning.
 struct Word<T>(&'static str, &'static str, T);
 
-/// Parses one of some words.
 fn one_of<T: Clone + Send + Sync + 'static>(words: &'static [Word<T>]) -> impl TypedValueParser<Value = T> {
     let shown =
         words.iter().map(|Word(word, help, _)| PossibleValue::new(*word).help(*help).hide(help.is_empty()));

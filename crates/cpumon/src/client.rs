@@ -41,7 +41,6 @@ pub enum ClientError {
     #[error("{url}: {detail}")]
     Refused {
         url: String,
-        /// HTTP status.
         status: u16,
         detail: String,
         /// The reason for programs, of a question about the past.

@@ -137,7 +137,6 @@ fn name_as_enrolled<'a>(authority: &Authority, args: &'a RevokeArgs) -> Option<&
     reader.hosts().ok()?.iter().any(is_it).then_some(name)
 }
 
-/// `cpumon hosts revoke`.
 pub fn revoke(args: &RevokeArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let authority = open_made(&args.place)?;
     let host = match authority.revoke(&args.host) {
@@ -156,7 +155,6 @@ pub fn revoke(args: &RevokeArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
     Ok(Outcome::Done)
 }
 
-/// `cpumon hosts enrolled`.
 pub fn enrolled(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let hosts = open_made(&args.place)?.registry.hosts()?;
     let rows = hosts.iter().map(|host| {
@@ -190,7 +188,6 @@ pub fn discover(args: &DiscoverCommandArgs, out: &mut dyn Write) -> anyhow::Resu
     Ok(if is_found { Outcome::Done } else { Outcome::DataMissing })
 }
 
-/// `cpumon hosts pending`.
 pub fn pending(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let authority = open_made(&args.place)?;
     let enrolled = authority.registry.hosts()?;
@@ -214,13 +211,11 @@ pub fn pending(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outco
     write_texts(["code", "host", "id", "address", "until", "note"], rows, args.format.get(), out)
 }
 
-/// `cpumon hosts accept`.
 pub fn accept(args: &AcceptArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let decision = if args.again { Decision::AcceptAgain } else { Decision::Accept };
     decide(&args.place, &args.code, decision, "enrolled", out)
 }
 
-/// `cpumon hosts reject`.
 pub fn reject(args: &RejectArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     decide(&args.place, &args.device, Decision::Reject, "rejected", out)
 }

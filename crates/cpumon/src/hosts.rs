@@ -163,7 +163,6 @@ impl Listed {
     }
 }
 
-/// The data of a host in a table.
 #[derive(Debug)]
 struct HostLine<'l> {
     id: String,

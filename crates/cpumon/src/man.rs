@@ -20,7 +20,6 @@ fn command() -> clap::Command {
     })
 }
 
-/// `cpumon man [DIR]`.
 pub fn man(args: &ManArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let Some(dir) = &args.dir else {
         out.write_all(&page(command(), "")?).context("cannot write the man page")?;
@@ -75,7 +74,6 @@ fn write_page(dir: &Path, name: &str, text: &[u8]) -> anyhow::Result<()> {
     Ok(file.finish()?)
 }
 
-/// `cpumon completions SHELL`.
 pub fn completions(args: &CompletionsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut cli::command(), "cpumon", &mut text);

@@ -188,7 +188,6 @@ impl ProgressLine {
         }
     }
 
-    /// Removes the line.
     pub(crate) fn clear(&mut self) {
         if std::mem::take(&mut self.is_shown) {
             let _ = write!(io::stderr(), "\r\x1b[K");

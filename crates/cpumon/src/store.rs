@@ -39,7 +39,6 @@ pub(crate) fn sql(args: &SqlArgs, out: &mut dyn Write) -> anyhow::Result<Outcome
 /// Most holes that are printed; JSON has all.
 const SHOWN: usize = 100;
 
-/// `cpumon store check`.
 pub(crate) fn check(args: &StoreCheckArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let signals = Signals::install()?;
     let checked = cpumon_store::check(&args.file, args.salvage.as_deref(), &Arc::clone(signals.stop()));
@@ -187,7 +186,6 @@ fn host_fields() -> Vec<Field<'static, HostRecord>> {
 /// A receiver removes most hosts at once; one with months of data takes it longer, beside storing.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// `cpumon hosts forget`.
 pub(crate) fn forget(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let path = store_for_reading(args.place.store.as_deref());
     let reader = Reader::open(&path).map_err(explain)?;

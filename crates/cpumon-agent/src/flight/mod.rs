@@ -37,7 +37,6 @@ const ZSTD_LEVEL: i32 = 1;
 /// Length and memory of the flight recorder, and its directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlightSettings {
-    /// Time.
     pub length: Duration,
     /// Memory for it, bytes.
     pub memory: u64,
@@ -45,7 +44,6 @@ pub struct FlightSettings {
     pub dir: PathBuf,
     /// Windows in it; the oldest are deleted.
     pub files: u32,
-    /// When to write one.
     pub rules: Vec<FlightRule>,
     /// Limits on disk, to keep the time there; memory then has only the unwritten part.
     pub disk: Option<FlightDisk>,

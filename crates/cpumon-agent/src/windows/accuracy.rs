@@ -41,7 +41,7 @@ fn length(text: &str) -> Result<Duration, String> {
     Ok(length)
 }
 
-/// Compares, and prints. Exit code 3 if there is nothing to compare.
+/// Exit code 3 if there is nothing to compare.
 pub fn accuracy(args: &AccuracyArgs, program: &str) -> ExitCode {
     let failed = |error: &(dyn std::error::Error + 'static), code: u8| {
         // Standard error may be closed; the exit code says it.

@@ -179,7 +179,6 @@ pub(super) struct HeldEvent {
 // 6 MiB for all that wait between an instant and its snapshot, at most.
 const _: () = assert!(size_of::<HeldEvent>() <= 96);
 
-/// Events that wait to be processed in time order.
 #[derive(Debug, Default)]
 pub(super) struct HeldEvents {
     events: Vec<HeldEvent>,
@@ -238,7 +237,6 @@ struct CpuBase {
     aside: [u64; 2],
 }
 
-/// Data of all CPUs.
 #[derive(Debug, Default)]
 pub(super) struct CpuBases {
     cpus: BTreeMap<u32, CpuBase>,

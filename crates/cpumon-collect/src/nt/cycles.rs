@@ -82,9 +82,7 @@ pub struct CycleRow {
     pub key: ProcessKey,
     /// Name of its image; hostile.
     pub name: Box<str>,
-    /// CPU time by ticks.
     pub tick_ns: i64,
-    /// CPU time by cycles.
     pub cycle_ns: i64,
 }
 

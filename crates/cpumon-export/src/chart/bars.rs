@@ -149,7 +149,6 @@ fn tracks(
     }
 }
 
-/// Draws bars with their names, numbers and a legend.
 pub(super) fn draw(chart: &Chart, bars: &[Bar], segments: Segments<'_>, options: &RenderOptions) -> String {
     let frame = ChartFrame::new(chart, options, false, |_| (PAD, PAD));
     let bars = if chart.empty.is_some() { &[] } else { bars };

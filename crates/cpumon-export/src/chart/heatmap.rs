@@ -130,7 +130,6 @@ fn marks(svg: &mut Svg, frame: &ChartFrame<'_>, rows: &[HeatmapRow], mut left: f
     }
 }
 
-/// Draws a heatmap with names, scale and ranges without data.
 pub(super) fn draw(chart: &Chart, rows: &[HeatmapRow], of: (Cells, f64), options: &RenderOptions) -> String {
     let (drawn, max) = of;
     let left = ChartFrame::names_width(rows.iter().map(|row| &*row.name));

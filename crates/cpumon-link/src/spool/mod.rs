@@ -48,7 +48,6 @@ pub struct SpoolOptions {
 }
 
 impl SpoolOptions {
-    /// Smallest allowed size, bytes.
     pub const MIN_BYTES: u64 = 64 << 10;
     pub const DEFAULT_BYTES: u64 = 256 << 20;
     /// Default time between two writes.
@@ -80,7 +79,6 @@ pub struct SpoolStatus {
     pub damaged_segments: u64,
     /// Bytes of a last record that the writer before left unfinished, and that were cut off.
     pub cut_bytes: u64,
-    /// Current number of segments.
     pub segments: u64,
     /// Current size, in files and in memory together.
     pub bytes: u64,

@@ -63,7 +63,6 @@ impl SpoolReader {
         segment::header_of(&self.files.get(segment)?.path)
     }
 
-    /// Reads all segments.
     pub fn read(
         &self,
         out: &mut dyn FnMut(SpoolEvent<'_>) -> ControlFlow<()>,

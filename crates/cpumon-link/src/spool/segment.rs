@@ -20,7 +20,6 @@ pub(super) struct SpoolSegment {
     pub(super) written: u64,
     /// Bytes that follow those in the file and are in memory only.
     pub(super) pending: Vec<u8>,
-    /// Snapshots in the pending bytes.
     pub(super) pending_snapshots: u64,
     /// Snapshots since the segment was begun, by this writer.
     pub(super) snapshots: u64,

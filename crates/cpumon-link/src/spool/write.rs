@@ -30,7 +30,7 @@ const SYNCER_STACK_BYTES: usize = 64 << 10;
 /// Files that may wait for a sync. One more makes the writer wait: the disk is that slow.
 const MAX_WAITING_FILES: usize = 4;
 
-/// Writes a spool. Dropping it writes the pending snapshots.
+/// Dropping it writes the pending snapshots.
 #[derive(Debug)]
 pub struct Spool {
     pub(super) options: SpoolOptions,

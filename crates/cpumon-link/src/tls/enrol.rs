@@ -159,7 +159,6 @@ impl FromStr for Code {
 pub struct Transcript<'a> {
     /// SHA-256 of the device's public key.
     pub device: [u8; 32],
-    /// The receiver's pin.
     pub pin: [u8; 32],
     pub host: [u8; 16],
     /// The name that the device gives.

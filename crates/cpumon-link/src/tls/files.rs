@@ -55,7 +55,6 @@ fn write_then_name(path: &Path, temporary: &Path, bytes: &[u8], is_new: bool) ->
     Ok(true)
 }
 
-/// Puts a file in the place of another one.
 pub(super) fn replace(path: &Path, by: &Path) -> Result<(), TlsError> {
     fs::rename(by, path).map_err(failed("replace", path))?;
     sync_name(path)

@@ -222,7 +222,6 @@ impl DeviceIdentity {
         }
     }
 
-    /// The TLS settings of a connection with this identity.
     pub fn client_config(&self) -> Result<ClientConfig, TlsError> {
         let renewed = self.renewed.as_ref().filter(|_| !self.is_refused);
         self.config_of(renewed.unwrap_or(&self.used))

@@ -30,14 +30,14 @@ pub use self::uplink::{AttachmentOptions, Receiver, Uplink, UplinkOptions, Uplin
 
 pub const DEFAULT_TLS_PORT: u16 = 3002;
 
-/// An error of an identity, a TLS connection, or the device's side of an enrolment.
+/// An error of an identity, a group key, a TLS connection or an enrolment, on either side.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// A file of an identity could not be read or written.
+    /// A file of an identity, a group key, a token or an enrolled host could not be read or written.
     #[error("cannot {operation} {}: {error}", path.display())]
     File { operation: &'static str, path: PathBuf, error: io::Error },
-    /// A file of an identity lacks a part, or has one that cannot be read.
+    /// A file of an identity or an enrolled host lacks a part, or has one that cannot be read.
     #[error("{} is damaged: {reason}", path.display())]
     Damaged { path: PathBuf, reason: String },
     #[error(
@@ -63,7 +63,6 @@ pub enum TlsError {
     Connect { address: String, error: io::Error },
     #[error("the connection broke: {0}")]
     Io(io::Error),
-    /// The receiver shows another key than the pinned one.
     #[error(
         "the receiver at {address} is not the one that this device was enrolled with: its key is another one \
          (if its identity was replaced, enrol again)"

@@ -27,7 +27,6 @@ pub struct Pipe {
     inbox: Vec<u8>,
     /// Bytes of the inbox that were read as messages.
     taken: usize,
-    /// Messages that wait to be sent.
     pub outbox: Vec<u8>,
     /// The other side has closed its direction of the connection.
     has_ended: bool,
@@ -38,7 +37,6 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// Takes over a connected socket.
     pub fn new(socket: TcpStream, tls: Connection) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         // Nagle's algorithm would hold back a small message until the other side acknowledges the one before.

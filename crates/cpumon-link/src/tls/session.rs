@@ -184,7 +184,6 @@ impl Channels {
         }
     }
 
-    /// Whether records of the past are being sent.
     pub(super) fn is_backfilling(&self) -> bool {
         self.past.is_some()
     }

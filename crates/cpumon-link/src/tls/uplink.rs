@@ -46,7 +46,6 @@ impl Uplink {
         Ok(Self { shared, wake, thread: Some(thread) })
     }
 
-    /// Whether the next snapshot must be a full one.
     pub fn wants_full(&self) -> bool {
         self.shared.full_wanted.load(Ordering::Relaxed) || self.shared.backlog().wants_full()
     }

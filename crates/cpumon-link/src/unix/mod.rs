@@ -36,7 +36,6 @@ pub(crate) fn is_sign_of_change(errno: i32) -> bool {
 /// Wakes a thread that waits for sockets: the end of a pipe that the thread watches. Neither end blocks.
 pub struct WakeReceiver(PipeReader);
 
-/// The end that wakes the thread.
 pub struct Wake(PipeWriter);
 
 impl WakeReceiver {

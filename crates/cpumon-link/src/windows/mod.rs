@@ -177,7 +177,6 @@ fn set_unicast_interface(socket: BorrowedSocket<'_>, index: u32) -> io::Result<(
 /// sends to itself; being connected, it takes datagrams from no one else.
 pub struct WakeReceiver(UdpSocket);
 
-/// The end that wakes the thread.
 pub struct Wake(UdpSocket);
 
 impl WakeReceiver {

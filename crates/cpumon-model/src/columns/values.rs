@@ -228,7 +228,6 @@ impl<'a> IntervalView<'a> {
         (self.interval.source != SourceKind::V1).then(|| self.interval.device_end_wall_ns())
     }
 
-    /// Description of a row's process.
     pub(super) fn info<'v>(&'v self, row: CellRow<'v>) -> Option<&'v ProcessInfo> {
         match row.as_process() {
             Some(process) => Some(&process.info),

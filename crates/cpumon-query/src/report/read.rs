@@ -20,7 +20,6 @@ use crate::time::{PlotRange, TimeRange};
 const THREAD_INTERVALS_NS: i64 = 26 * 3_600_000_000_000;
 /// Approximate number of points of a sparkline.
 const POINTS: usize = 24;
-/// How a range is read.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct RangeReading<'a> {
     pub(super) host: &'a HostStatus,

@@ -29,7 +29,6 @@ pub(crate) struct TextSearch {
     number: Option<u32>,
 }
 
-/// Kind of a group.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum GroupKind {
     /// A group of the report's grouping.

@@ -158,7 +158,6 @@ impl SourceBudget {
         self.cpu_time.as_mut().is_none_or(|time| time.may_work(source, now_ns))
     }
 
-    /// A piece of work begins.
     pub(super) fn begin_work(&mut self) {
         if let Some(time) = &mut self.cpu_time {
             time.begin();
@@ -326,7 +325,6 @@ impl CpuTime {
 /// Takes the intervals that datagrams complete.
 pub(super) type IntervalOutput<'a> = &'a mut dyn FnMut(&HostStatus, &Interval);
 
-/// A datagram's length, where it came from, and when.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Arrival {
     pub(super) bytes: usize,

@@ -14,7 +14,6 @@ use crate::wall_s;
 const MAX_TOKENS: usize = 1000;
 const NOT_HERE: EnrolmentError = EnrolmentError::TokenRefused("is not known here or was used");
 
-/// Which hosts a token admits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenScope {
     /// The only host that the token admits; `None`: any host.

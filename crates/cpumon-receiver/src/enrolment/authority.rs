@@ -109,7 +109,6 @@ impl Authority {
         Ok(key_hash(&self.certificate)?)
     }
 
-    /// Refuses a host from now on, by name or id.
     pub fn revoke(&self, name_or_id: &str) -> Result<EnrolledHost, EnrolmentError> {
         let host = self.registry.revoke(name_or_id)?;
         self.audit.note(AuditEvent::Revoked, &this_user(), &named_host(host.host, &host.name), "");

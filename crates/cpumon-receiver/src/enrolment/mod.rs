@@ -252,7 +252,6 @@ impl Registry {
         Ok(host.clone())
     }
 
-    /// Refuses a host from now on, by name or id.
     pub fn revoke(&self, name_or_id: &str) -> Result<EnrolledHost, EnrolmentError> {
         let host = self.named(name_or_id)?;
         let revoked =

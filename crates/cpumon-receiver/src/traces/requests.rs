@@ -162,7 +162,6 @@ pub fn own_traces_dir(store: &Path) -> PathBuf {
     traces_dir(store).join("own")
 }
 
-/// What became of a recording.
 #[derive(Debug, Default)]
 enum RecordingOutcome {
     #[default]

@@ -19,7 +19,6 @@ const MAX_THREADS: usize = MAX_IDLE_THREADS + MAX_ROWS;
 /// Longest time between two lists of processes, ns, for long intervals.
 pub(crate) const LONGEST_LIST_NS: i64 = 600_000_000_000;
 
-/// A row of a list.
 pub(crate) trait ListRow: Copy + Default {
     /// Columns of numbers, at most [`MOST_NUMBERS`]. Each row has at least a byte in each.
     const NUMBERS: usize;
@@ -70,7 +69,6 @@ pub(crate) fn pack<R: ListRow>(rows: &[R], level: i32) -> std::io::Result<Vec<u8
     zip(&plain, level)
 }
 
-/// Unpacks what [`pack`] packed.
 pub(crate) fn unpack<R: ListRow>(bytes: &[u8]) -> Result<Vec<R>, Malformed> {
     let mut plain = Vec::new();
     unzip(bytes, &mut plain, R::MAX_BYTES)?;

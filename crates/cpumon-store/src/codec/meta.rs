@@ -53,7 +53,6 @@ pub(crate) const LEDGER_LINES: usize = 7;
 pub(crate) const SHIFT: usize = 40;
 pub(crate) const TRUST: usize = 41;
 
-/// An interval as it is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredInterval {
     /// The interval: active rows, and those of threads and processes that waited.
@@ -228,7 +227,6 @@ pub(crate) fn ledger_lines(row: &MetaRow) -> [i64; LEDGER_LINES] {
     std::array::from_fn(|at| row[CAPACITY + at])
 }
 
-/// The ledger of its lines.
 pub(crate) fn ledger_of(lines: [i64; LEDGER_LINES]) -> Ledger {
     let [capacity_ns, threads_ns, exited_ns, irq_ns, softirq_ns, steal_ns, idle_ns] = lines;
     let ledger = Ledger { capacity_ns, threads_ns, exited_ns, irq_ns, softirq_ns, ..Ledger::default() };

@@ -58,12 +58,10 @@ impl Coding {
         Self { in_ticks: bits & 1 != 0, no_run: bits & 2 != 0, is_wide: bits & 4 != 0 }
     }
 
-    /// Parts that a row has.
     fn part_count(self) -> usize {
         if self.is_wide { PARTS } else { NARROW_PARTS }
     }
 
-    /// The parts of a row.
     #[inline]
     fn parts(self, row: &Delta) -> [i64; PARTS] {
         let mut parts = row.to_array();

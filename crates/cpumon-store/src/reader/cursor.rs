@@ -68,7 +68,6 @@ pub(super) struct IntervalWalk {
     query: Query,
     /// Whether compacted intervals are left out, because the caller reads their sums in the same transaction.
     is_fresh: bool,
-    /// The current window.
     window: TimeRange,
     /// The first of its chunks that is not listed in the positions yet.
     next_chunk: usize,
@@ -104,7 +103,6 @@ impl IntervalCursor {
         *self = Self { names, chunks, damage, ..Self::default() };
     }
 
-    /// A walk through the intervals of a query.
     pub(super) fn walk(
         &mut self,
         connection: &Connection,

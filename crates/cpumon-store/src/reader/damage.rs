@@ -160,7 +160,6 @@ impl DamageLog {
     }
 }
 
-/// Why intervals could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
     #[error(transparent)]

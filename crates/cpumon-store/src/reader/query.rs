@@ -39,10 +39,8 @@ impl TimeRange {
     }
 }
 
-/// A boot of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootSpan {
-    /// Which.
     pub boot: BootId,
     /// The host's name at its end.
     pub hostname: Box<str>,
@@ -67,12 +65,9 @@ pub enum What {
 /// Which processes an answer holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ProcessFilter {
-    /// Every process.
     #[default]
     All,
-    /// The one with this key.
     Key(ProcessKey),
-    /// Those with one of these keys.
     AnyOf(Box<[ProcessKey]>),
     /// All that had this number.
     Pid(u32),
@@ -81,7 +76,6 @@ pub enum ProcessFilter {
 }
 
 impl ProcessFilter {
-    /// Whether a process passes.
     pub fn matches(&self, key: ProcessKey, info: &ProcessInfo) -> bool {
         match self {
             Self::All => true,
@@ -96,13 +90,11 @@ impl ProcessFilter {
 /// A question about one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// The host whose intervals are read.
     pub host: HostId,
     /// Intervals that end after this, ns since the epoch on the host's time line.
     pub since_ns: i64,
     /// And not after this, ns.
     pub until_ns: i64,
-    /// How deep the answer goes.
     pub what: What,
     /// Which processes (and their threads). Intervals without any such row are given too, with empty lists.
     pub filter: ProcessFilter,
@@ -137,7 +129,6 @@ impl Query {
         Self { since_ns, until_ns, ..self }
     }
 
-    /// With another depth of the answer.
     #[must_use]
     pub fn what(self, what: What) -> Self {
         Self { what, ..self }
@@ -161,7 +152,6 @@ impl Query {
         Self { sum_details: true, ..self }
     }
 
-    /// Restricted to the processes that pass `filter`.
     #[must_use]
     pub fn filter(self, filter: ProcessFilter) -> Self {
         Self { filter, ..self }

@@ -26,7 +26,6 @@ use crate::codec::Packed;
 use crate::reader::SharedDamage;
 use crate::rows::signed;
 
-/// The virtual tables with their names.
 fn tables() -> impl Iterator<Item = (String, Tables)> {
     Tables::all().iter_names().map(|(name, table)| (name.to_ascii_lowercase(), table))
 }

@@ -211,7 +211,6 @@ const LARGEST_BATCH: usize = 256;
 /// A batch ends early when it holds this many cells.
 const MAX_BATCH_CELLS: usize = 1 << 18;
 
-/// A cell that owns its text.
 type OwnedCell = Value<'static>;
 
 /// The wanted columns of several rows, one after the other.

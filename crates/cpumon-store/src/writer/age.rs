@@ -32,7 +32,6 @@ pub fn wall_now_ns() -> i64 {
     ns_of(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
-/// A length of time, ns.
 pub(super) fn ns_of(time: Duration) -> i64 {
     signed(time.as_nanos())
 }

@@ -26,7 +26,6 @@ struct LostRange {
 }
 
 impl LostRange {
-    /// The time of one interval.
     fn of(trust: Trust, interval: &Interval, reason: &'static str) -> Self {
         Self {
             trust,

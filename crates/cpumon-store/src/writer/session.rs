@@ -17,7 +17,6 @@ const WRITE: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE
     .union(OpenFlags::SQLITE_OPEN_NO_MUTEX)
     .union(OpenFlags::SQLITE_OPEN_NOFOLLOW);
 
-/// Settings of a store that is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
     /// How long samples are stored, counted from their receipt; `None`: no limit by age.

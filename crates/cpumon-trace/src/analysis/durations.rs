@@ -164,7 +164,6 @@ impl SpanSink for AllDurations {
 pub struct LongWait {
     pub task: TraceTask,
     pub from_ns: u64,
-    /// Length of the wait, ns.
     pub ns: u64,
     /// The CPU in whose queue the thread was last.
     pub cpu: u16,

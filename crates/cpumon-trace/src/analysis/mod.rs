@@ -223,7 +223,6 @@ impl CpuAccount {
         known_ns.saturating_add(self.irq_ns).saturating_add(self.softirq_ns)
     }
 
-    /// The time of a state.
     fn time_in(&mut self, state: CpuState) -> &mut u64 {
         state.pick(&mut self.unknown_ns, &mut self.idle_ns, &mut self.run_ns)
     }

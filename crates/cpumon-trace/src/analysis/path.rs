@@ -50,7 +50,6 @@ pub struct PathStep {
 }
 
 impl PathStep {
-    /// Length of the step, ns.
     pub fn ns(&self) -> u64 {
         self.until_ns - self.from_ns
     }

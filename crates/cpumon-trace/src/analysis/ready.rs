@@ -12,7 +12,6 @@ use super::Memory;
 /// The longest single wait for a CPU.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct LongestDelay {
-    /// Length of the wait, ns.
     pub ns: u64,
     pub from_ns: u64,
     /// The CPU in whose queue it ended.

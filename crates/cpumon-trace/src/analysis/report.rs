@@ -408,7 +408,6 @@ impl<'r> Groups<'r> {
         Self { report, tasks, by, order, members, culprits }
     }
 
-    /// Number of rows.
     pub fn count(&self) -> usize {
         self.order.len()
     }

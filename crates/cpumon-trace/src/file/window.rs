@@ -56,7 +56,6 @@ pub struct TraceWindow {
 }
 
 impl TraceWindow {
-    /// An empty window of a recording with this header.
     pub fn new(
         header: FileHeader,
         limits: WindowLimits,

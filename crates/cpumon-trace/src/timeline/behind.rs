@@ -300,7 +300,6 @@ struct WaitCursor {
     is_waiting: bool,
 }
 
-/// Walks through all waits of a window.
 struct WaitWalk<'t> {
     timeline: &'t Timeline,
     programs: Programs<'t>,

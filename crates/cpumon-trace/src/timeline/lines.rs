@@ -7,7 +7,6 @@ use cpumon_sched::ThreadState;
 /// Parts between two sums.
 pub(super) const BLOCK: usize = 32;
 
-/// A part of a line.
 pub(super) trait LinePart: Copy {
     fn start_ns(&self) -> u64;
 

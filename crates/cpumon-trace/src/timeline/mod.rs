@@ -42,9 +42,7 @@ pub struct TimelineLimits {
 /// A trace in memory. Times are ns since its begin.
 #[derive(Debug, Default)]
 pub struct Timeline {
-    /// When and where the trace was recorded.
     pub header: FileHeader,
-    /// What the trace lacks.
     pub ending: Ending,
     /// Events of the whole trace.
     pub events: u64,
@@ -52,7 +50,6 @@ pub struct Timeline {
     until_ns: u64,
     /// Length of the whole trace, ns.
     pub length_ns: u64,
-    /// Whether interrupts were recorded.
     pub has_interrupts: bool,
     /// By number; `None`: no events.
     cpus: Vec<Option<CpuTimeline>>,

@@ -21,7 +21,6 @@ use crate::analysis::{CpuAccount, ThreadTotals};
 pub struct ThreadRow {
     /// Its place in the index.
     pub thread: u32,
-    /// Its times and counts.
     pub totals: ThreadTotals,
 }
 
@@ -102,7 +101,6 @@ pub struct TraceReason {
     pub ns: u64,
 }
 
-/// Sums of a window.
 #[derive(Clone, Debug, Default)]
 pub struct WindowSums {
     /// Its part that the index has, ns.

@@ -123,7 +123,6 @@ impl App {
         self.is_dirty = true;
     }
 
-    /// Takes the feed's title and its list of hosts.
     pub fn on_hosts(&mut self, title: String, hosts: Vec<HostStatus>, host: Option<HostId>) {
         if host != self.host {
             self.forget();
@@ -368,7 +367,6 @@ pub enum Request {
     ReportOf(String),
     /// Names the command that shows a trace: call [`Feed::trace_command`](crate::Feed::trace_command), then [`App::on_notice`].
     ShowTrace {
-        /// Number of the trace.
         id: i64,
         /// When and why it was written; safe on a terminal.
         words: String,

@@ -12,7 +12,6 @@ const MINUTE_NS: i64 = 60_000_000_000;
 /// Columns of the plot where none was drawn yet.
 const USUAL_COLUMNS: i64 = 60;
 
-/// Direction in time.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum TimeDirection {
     Back,

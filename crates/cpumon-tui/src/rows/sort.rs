@@ -20,7 +20,6 @@ pub(crate) struct Sorter<'a> {
     is_rising: bool,
 }
 
-/// Sort key of a row.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum SortKey {
     Number(i64),

@@ -11,7 +11,6 @@ use crate::cells::{Cells, NONE};
 use crate::rows::Item;
 use crate::text::{clip, percent, rate, safe, seconds};
 
-/// Meaning of a loss.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LossKind {
     /// Data is missing because of each one.

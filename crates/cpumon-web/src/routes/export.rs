@@ -29,7 +29,6 @@ use crate::readers::{Lease, ReaderProgress, Turn};
 
 /// Pieces of a file that wait for the network.
 const MAX_WAITING: usize = 4;
-/// Size of a piece.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// The command line that gives the same file.

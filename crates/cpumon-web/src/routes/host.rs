@@ -191,7 +191,6 @@ const MAX_BACKLOG: u64 = 120;
 /// The bell rings for every host; this reader checks no more often than that.
 const RECHECK: Duration = Duration::from_millis(15);
 
-/// One reader of one host.
 struct HostReader {
     app: SharedApp,
     host: HostId,

@@ -140,7 +140,6 @@ impl KnownProcesses {
             .is_ok_and(|at| self.now.get(at).is_some_and(|known| known.sends_left == 0))
     }
 
-    /// Determines which data of this process is due.
     pub(crate) fn next(&mut self, process: &ProcessSample, turn: Turn) -> Due {
         while self.before.get(self.at).is_some_and(|known| known.sample.key < process.key) {
             self.at += 1;

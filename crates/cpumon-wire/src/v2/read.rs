@@ -10,7 +10,6 @@ use super::columns::{
 use super::table::MIN_ROW_BITS;
 use crate::{DecodeError, Reason};
 
-/// Most columns of a table.
 pub(crate) const MAX_COLUMNS: usize = 64;
 /// Index for values of unknown columns.
 const UNKNOWN: usize = ID_LIMIT;

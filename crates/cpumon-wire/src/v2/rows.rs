@@ -257,7 +257,6 @@ pub(crate) fn thread_sched(table: &TableReader<'_>) -> SchedTimes {
     }
 }
 
-/// Reads a CPU's scheduler times from a row.
 pub(crate) fn cpu_sched(table: &TableReader<'_>) -> Result<CpuSched, DecodeError> {
     Ok(CpuSched {
         unknown_ns: table.value(UNKNOWN_TIME),
@@ -273,7 +272,6 @@ pub(crate) fn push_irq(table: &mut TableWriter, irq: &IrqSample) {
     table.push(&[u64::from(irq.irq), whole_us(irq.time_ns), irq.count]);
 }
 
-/// Adds the row of an interrupt line, with its name.
 pub(crate) fn push_named_irq(table: &mut TableWriter, irq: &IrqSample, texts: &mut TextBudget) {
     push_irq(table, irq);
     let name = texts.put([(&irq.name, MAX_IRQ_NAME_BYTES)], table);

@@ -2,7 +2,6 @@
 
 use clap::Command;
 
-/// The purpose of a command line, and the command line.
 #[derive(Copy, Clone, Debug)]
 pub struct Example {
     /// What the command does: a sentence without a full stop.

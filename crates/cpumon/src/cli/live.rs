@@ -17,7 +17,6 @@ use super::{
 use crate::units::{count, duration};
 use crate::when::When;
 
-/// Parses a process id.
 fn pid(text: &str) -> Result<u32, String> {
     text.trim().parse().map_err(|_| format!("{text:?} is not a process id; `cpumon top -b` shows them"))
 }

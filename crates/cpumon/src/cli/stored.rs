@@ -18,7 +18,7 @@ use crate::paths::store_for_reading;
 use crate::units::{duration, whole_number};
 use crate::when::{self, When};
 
-/// The year 1824; from here to [`FAR_AHEAD_NS`] are no more nanoseconds than a range may have.
+/// The year 1823; from here to [`FAR_AHEAD_NS`] are no more nanoseconds than a range may have.
 const LONG_AGO_NS: i64 = i64::MIN / 2;
 /// The year 2116.
 const FAR_AHEAD_NS: i64 = i64::MAX / 2;

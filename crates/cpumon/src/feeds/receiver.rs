@@ -121,8 +121,7 @@ const NEAR_NS: i64 = 1_000_000;
 /// Pause after a failed request, and between two questions whether a silent host reports again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The client and the state that its thread shares with the screens. The thread sends the requests, so that keys never wait for the
-/// network; it ends within one long poll after the feed is dropped.
+/// The thread sends the requests, so that keys never wait for the network; it ends within one long poll after the feed is dropped.
 #[derive(Debug)]
 pub struct RemoteFeed {
     client: Client,

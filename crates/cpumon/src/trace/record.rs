@@ -203,7 +203,6 @@ impl Run<'_> {
         }
     }
 
-    /// What the recording has so far.
     fn progress(&self) -> String {
         let (seconds, lost) = (self.began.elapsed().as_secs_f64(), self.recording.lost());
         match &self.recording.output {

@@ -304,7 +304,6 @@ pub(crate) fn path(args: &TracePathArgs, out: &mut dyn Write) -> anyhow::Result<
     Ok(found(rows.len(), "event of the thread before that moment", outcome))
 }
 
-/// Finds the thread in the history.
 fn find_thread(text: &str, history: &TraceHistory, file: &TraceFile<'_>) -> Result<HeldThread, Usage> {
     let tid = text.parse::<u32>().ok();
     let is_it = |who: &Who| if tid.is_some() { who.tid == tid } else { who.name == text };

@@ -13,7 +13,6 @@ use super::thread::{Leader, TaskReader};
 use super::visit::Outcome;
 use crate::{CollectError, parse};
 
-/// Limit of the descriptors that are kept.
 const MAX_KEPT_FDS: i64 = 512;
 /// Threads that are read at most, of all chosen processes together.
 pub(in super::super) const MAX_THREADS: usize = 4_096;

@@ -62,7 +62,6 @@ pub struct UplinkStatus {
     pub connections: u64,
     /// Attempts that failed, and connections that broke.
     pub failures: u64,
-    /// Reason of the last failure.
     pub last_error: String,
     /// Records that were sent, those sent again included.
     pub records: u64,

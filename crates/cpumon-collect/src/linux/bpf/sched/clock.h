@@ -6,7 +6,6 @@
 
 #include "cut.h"
 
-// Clock of a CPU.
 struct run_clock {
 	__u64 ahead_ns; // CLOCK_MONOTONIC less the run queue's clock
 	__u64 ahead_at_ns; // when that was measured
