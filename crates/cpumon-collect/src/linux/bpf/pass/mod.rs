@@ -195,7 +195,7 @@ pub(crate) struct Take<'a> {
     /// Threads that began later are left out.
     until_ns: u64,
     into: &'a mut Vec<TaskRecord>,
-    /// Places of the records taken. Where the switches are watched no age is above 0, because the times of a blocked thread advance.
+    /// Places of the records taken; none where the switches are watched, because the times of a blocked thread advance.
     places: &'a mut Vec<RecordPlace>,
     /// Number of records in `into` from this pass; the rest is left from an earlier one.
     taken: usize,
@@ -273,7 +273,10 @@ impl<'a> Take<'a> {
     fn push_fresh(&mut self, task: TaskRecord) {
         // Its birth would lie after the snapshot's end.
         if task.start_ns <= self.until_ns {
-            self.places.push(RecordPlace { tid: task.tid, pid: task.pid, age: 0 });
+            // Where the switches are watched every record is settled in each pass, so ids beside them spare nothing.
+            if !self.has_times {
+                self.places.push(RecordPlace { tid: task.tid, pid: task.pid, age: 0 });
+            }
             self.push_plain(task);
         }
     }
