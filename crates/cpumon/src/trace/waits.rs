@@ -239,7 +239,7 @@ fn pair_fields<'f>(by: ReportBy, file: &'f TraceFile<'_>) -> Vec<Field<'f, Waker
 /// Steps of a path that is not shown in a table.
 const MAX_STEPS: usize = 100_000;
 /// Steps that are added up at most, with the slices that they are compared with, of all threads of a process together.
-const MAX_SUMMED: usize = 50_000_000;
+const MAX_SUMMED: usize = 10_000_000;
 /// Most threads of one name in an error.
 const MAX_NAMED: usize = 8;
 
