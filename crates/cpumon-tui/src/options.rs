@@ -86,8 +86,8 @@ pub struct Options {
     pub suspend: Option<fn()>,
     /// Becomes true when the process was continued (SIGCONT): the terminal is set up again.
     pub continued: Arc<AtomicBool>,
-    /// Memory for intervals to step back to, bytes; `None`: 64 MB. Half as much more is for the plot, an eighth for the totals since the start. A feed that finds the past by itself
-    /// needs little.
+    /// Memory for intervals to step back to, bytes; `None`: 64 MB. Half as much more is for the plot, an eighth for the totals since the
+    /// start. A feed that finds the past by itself needs little.
     pub past_bytes: Option<usize>,
     /// Only ASCII characters: bars and marks without box drawing and braille. Chosen by itself where the locale is not UTF-8.
     pub ascii: bool,
