@@ -220,9 +220,10 @@ pub struct ClockReading {
 pub const WAIT_SLOTS: usize = 6;
 
 /// Time blocked by reason, ns: the sum never loses any. The table has a fixed size, because a thread waits for few things and a snapshot
-/// has thousands of threads. Empty slots have [`WaitReason::NONE`]; each reason has one slot; equal contents in another
-/// order are equal.
+/// has thousands of threads; packed, it leaves space in the row for a reason beside it. Empty slots have [`WaitReason::NONE`]; each reason
+/// has one slot; equal contents in another order are equal.
 #[derive(Copy, Clone, Debug, Default)]
+#[repr(Rust, packed(4))]
 pub struct Waits {
     reasons: [WaitReason; WAIT_SLOTS],
     ns: [u64; WAIT_SLOTS],
@@ -271,7 +272,8 @@ impl Waits {
             let mut spilled_ns = ns;
             if self.ns[smallest] < ns {
                 self.reasons[smallest] = reason;
-                spilled_ns = std::mem::replace(&mut self.ns[smallest], ns);
+                spilled_ns = self.ns[smallest];
+                self.ns[smallest] = ns;
             }
             self.ns[others] = self.ns[others].saturating_add(spilled_ns);
         } else {
@@ -293,7 +295,7 @@ impl Waits {
 
     /// Reasons with their times, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (WaitReason, u64)> + '_ {
-        self.reasons.iter().copied().zip(self.ns.iter().copied()).filter(|(reason, _)| reason.is_some())
+        (0..WAIT_SLOTS).map(|slot| (self.reasons[slot], self.ns[slot])).filter(|(reason, _)| reason.is_some())
     }
 
     /// Whether there is none.
@@ -303,7 +305,7 @@ impl Waits {
 
     /// The sum over all reasons.
     pub fn total_ns(&self) -> u64 {
-        self.ns.iter().fold(0, |sum, ns| sum.saturating_add(*ns))
+        (0..WAIT_SLOTS).fold(0, |sum, slot| sum.saturating_add(self.ns[slot]))
     }
 
     /// The reason with the most time; the smaller number of equal ones.

@@ -15,6 +15,8 @@ pub struct BootId(pub [u8; 16]);
 
 /// A process (thread group) under a host and boot.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+// Each row of a thread has two keys: packed, it is 8 bytes shorter.
+#[repr(Rust, packed(4))]
 #[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
 pub struct ProcessKey {
     /// Process id as users know it (the kernel: thread group id).
@@ -25,6 +27,7 @@ pub struct ProcessKey {
 
 /// A thread under a host and boot.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(Rust, packed(4))]
 #[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
 pub struct ThreadKey {
     /// Thread id (gettid(2)).

@@ -41,7 +41,7 @@ fn a_tree_comes_out_as_written() {
     assert_eq!((snapshot.thread_count, snapshot.process_count), (2, 1));
     assert_eq!(snapshot.boot.to_string(), "3b2c7a9e0f1d4c5b8a69778899aabbcc");
     let first = thread(&snapshot, 20).unwrap();
-    assert_eq!(first.key.start_ns, 1_000_000_000);
+    assert_eq!({ first.key.start_ns }, 1_000_000_000);
     assert_eq!((first.state.letter(), first.priority, first.nice, first.last_cpu), ('S', 20, 0, 3));
     let counters = Counters {
         user_ns: 30_750_000,
@@ -147,7 +147,7 @@ fn a_reused_pid_is_another_task() {
         (after.threads[0].key.start_ns, after.threads[0].comm.as_bytes()),
         (9_000_000_000, &b"new"[..])
     );
-    assert_eq!(after.processes[0].key.start_ns, 9_000_000_000);
+    assert_eq!({ after.processes[0].key.start_ns }, 9_000_000_000);
     assert_ne!(after.threads[0].key, before.threads[0].key);
     assert_eq!(after.exited_total.run_ns, 70_000_000);
     let reused_tid = pass(&mut source);
@@ -163,7 +163,7 @@ fn a_reused_tid_inside_a_process_is_another_thread() {
     pass(&mut source);
     tree.put(&Task { run_ns: 7, start: 333, ..Task::new(10, 11) });
     let after = pass(&mut source);
-    assert_eq!(thread(&after, 11).unwrap().key.start_ns, 3_330_000_000);
+    assert_eq!({ thread(&after, 11).unwrap().key.start_ns }, 3_330_000_000);
     assert_eq!(thread(&after, 11).unwrap().counters.run_ns, 7);
     assert_eq!(after.processes[0].ended_threads.run_ns, 500);
 }

@@ -328,7 +328,7 @@ fn run_delays_are_merged_over_any_range_in_samples_sums_and_sql() {
         );
     }
     data::compact_all(&mut writer);
-    let from = format!("FROM process_interval WHERE pid = {} AND start_ns = {}", key.pid, key.start_ns);
+    let from = format!("FROM process_interval WHERE pid = {} AND start_ns = {}", key.pid, { key.start_ns });
     assert_eq!(
         ask(&path, &format!("SELECT merge_run_delays(run_delay_histogram) {from}")),
         of_process.to_string()
