@@ -369,6 +369,12 @@ impl<S: SpanSink> Tracker<S> {
         };
         if let Some(slot) = self.slot(prev, ran_since_ns) {
             self.left_unseen(slot, number);
+            let TrackedThread { state, at_ns: known_ns, has_left, .. } = self.threads[slot];
+            if !cpu.is_seen && !self.is_watched_from_begin && (has_left || state.is_ready()) {
+                // It came here unseen, and when is not known.
+                self.has_holes = true;
+                self.forget(slot, known_ns);
+            }
             self.emit(slot, ran_since_ns, true);
             // Time that the thread spent elsewhere is not counted twice: this CPU's state in that time is unknown.
             let since_ns = ran_since_ns.max(self.threads[slot].at_ns);

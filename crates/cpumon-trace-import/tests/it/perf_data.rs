@@ -5,9 +5,9 @@ use std::collections::HashSet;
 
 use cpumon_model::{Comm, Snapshot};
 use cpumon_sched::{SchedEvent, TraceTask};
-use cpumon_trace::{GroupKey, ReadError, ReportBy, TraceRange, TraceSource, analyse, snapshots};
+use cpumon_trace::{GroupKey, GroupRow, ReadError, ReportBy, TraceRange, TraceSource, analyse, snapshots};
 
-use crate::imports::{DEAD, SLEEPS, named, open, read, report_of, show, tracepoint_of};
+use crate::imports::{DEAD, PREEMPTED, SLEEPS, named, open, read, report_of, show, tracepoint_of};
 use crate::made_events::{BEGAN_NS, made_up};
 use crate::made_perf::{begun, comm, file, lost, packed, piped, record, round, sample};
 use crate::made_tracepoints::{fork, migrate, switch, waking};
@@ -301,6 +301,29 @@ fn who_is_only_switched_to_has_no_time_after_that() {
     let (_, rows, _) = report_of(&file(&more), ReportBy::Thread);
     let run_ns = |name| rows.iter().find(|row| &*row.name == name).map(|row| row.totals.run_ns);
     assert_eq!((run_ns("another"), run_ns("mine")), (Some(5_000), Some(4_000)));
+}
+
+/// No switch is followed by another one on its CPU: the thread that came last had all time, and the recorded one was ready as long.
+#[test]
+fn one_switch_on_each_cpu_leaves_the_time_between_them_unknown() {
+    let us = |us: u64| BEGAN_NS + us * 1_000;
+    let (mine, other) = ((100, "mine"), (200, "other"));
+    let moved = [
+        sample(us(0), 0, &switch(mine, PREEMPTED, other)),
+        sample(us(100), 1, &switch(mine, PREEMPTED, (201, "another"))),
+    ];
+    let woken = [
+        sample(us(0), 0, &waking((101, "child"), 100, 1)),
+        sample(us(0), 0, &switch(mine, SLEEPS, other)),
+        sample(us(100), 1, &switch((101, "child"), SLEEPS, (0, "swapper/1"))),
+    ];
+    for (what, records) in [("a thread that moved", moved.concat()), ("a woken one", woken.concat())] {
+        let (report, rows, _) = report_of(&file(&records), ReportBy::Thread);
+        let ledger = report.totals().ledger;
+        assert_eq!((ledger.run_ns, ledger.idle_ns, ledger.unknown_ns), (0, 0, 2 * 100_000), "{what}");
+        let sum = |of: fn(&GroupRow) -> u64| rows.iter().map(of).sum::<u64>();
+        assert_eq!((sum(|row| row.totals.run_ns), sum(|row| row.totals.ready_ns())), (0, 0), "{what}");
+    }
 }
 
 /// As `perf sched record -a` has a CPU that is offline at the end: its last event is the switch to the thread that stops it, which had the
