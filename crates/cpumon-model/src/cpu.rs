@@ -98,6 +98,12 @@ impl CpuTimes {
         (Self::from_array(kept), odd)
     }
 
+    /// With no mode above [`Self::MAX_NS`]: for a source that adds time of its own to values that were read.
+    #[must_use]
+    pub fn clamped(self) -> Self {
+        Self::from_array(self.to_array().map(|ns| ns.min(Self::MAX_NS)))
+    }
+
     /// user + nice + system + idle + iowait + irq + softirq + steal (guest is inside user). Saturates: times may come from
     /// a made-up datagram.
     pub fn total_ns(&self) -> u64 {

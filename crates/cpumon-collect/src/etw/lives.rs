@@ -291,7 +291,8 @@ impl CpuBase {
                 irq_ns: self.sampled.irq_ns.saturating_add(irq_ns),
                 softirq_ns: self.sampled.softirq_ns.saturating_add(softirq_ns),
                 ..CpuTimes::default()
-            },
+            }
+            .clamped(),
             sched: CpuSched {
                 unknown_ns: grown(account.sched.unknown_ns, self.account.sched.unknown_ns),
                 ..account.sched

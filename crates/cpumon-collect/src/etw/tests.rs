@@ -1,10 +1,12 @@
 //! Sequences of events as bytes, and their sums.
 
-use cpumon_model::{Fields, Flags, Interval, Life, Probes, Snapshot, WaitReason};
+use cpumon_model::{CpuSample, CpuTimes, Fields, Flags, Interval, Life, Probes, Snapshot, WaitReason};
+use cpumon_sched::Accounts;
 use proptest::prelude::*;
 
 use self::machine::{ALL, LOST, MS, Machine, READY, TERMINATED, USER_REQUEST, WAITING, provider, times};
 use super::SessionCounts;
+use super::lives::CpuBases;
 
 mod machine;
 
@@ -35,6 +37,19 @@ fn run_ready_and_blocked_time_are_exact_and_each_adds_up_to_the_interval() {
     assert_eq!(interval.cpus[0].sched.switches, 5);
     assert!(interval.fields.contains(Fields::SCHED | Fields::WAITS | Fields::IRQ | Fields::EXITS));
     assert_eq!(machine.session.counts(), SessionCounts::default());
+}
+
+#[test]
+fn time_added_to_a_mode_near_its_bound_stays_within_it() {
+    let (mut accounts, mut bases) = (Accounts::default(), CpuBases::default());
+    let times = CpuTimes { idle_ns: CpuTimes::MAX_NS - 5, irq_ns: 7, ..CpuTimes::default() };
+    for idle_ns in [0, 400] {
+        accounts.cpu(0).times.idle_ns = idle_ns;
+        let mut cpus = [CpuSample { times, ..CpuSample::default() }];
+        bases.fill(&accounts, true, &mut cpus);
+        let expected = CpuTimes::MAX_NS - if idle_ns == 0 { 5 } else { 0 };
+        assert_eq!((cpus[0].times.idle_ns, cpus[0].times.irq_ns), (expected, 7));
+    }
 }
 
 #[test]

@@ -273,6 +273,7 @@ impl CpuTotals {
             guest_ns: self.sampled.guest_ns,
             guest_nice_ns: self.sampled.guest_nice_ns,
         }
+        .clamped()
     }
 }
 

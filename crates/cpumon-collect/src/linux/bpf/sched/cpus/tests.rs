@@ -59,6 +59,16 @@ fn without_events_of_interrupts_their_sampled_time_is_shown_out_of_the_run_time(
     assert_eq!((times.user_ns, times.irq_ns, times.softirq_ns, times.total_ns()), (500, 10, 90, 1_000));
 }
 
+#[test]
+fn time_added_to_a_mode_near_its_bound_stays_within_it() {
+    let mut kept = kept(&account(0, 0, 0));
+    kept.base = CpuTimes { idle_ns: CpuTimes::MAX_NS - 5, steal_ns: 7, ..CpuTimes::default() };
+    kept.last = account(600, 400, 0);
+    kept.grow(2_000, &CpuTimes::default(), true);
+    let times = kept.times();
+    assert_eq!((times.idle_ns, times.steal_ns), (CpuTimes::MAX_NS, 7));
+}
+
 fn shares(ready_ns: u64, weights: &[u64]) -> Vec<u64> {
     let mut shares = Shares::new(ready_ns, weights.iter().copied());
     weights.iter().map(|weight| shares.next(*weight)).collect()
