@@ -5,12 +5,12 @@ use cpumon_collect::nt::{
     CycleComparison, CycleSnapshot, Passes, Processes, Services, SystemStart, counted_text, name_of_thread,
     read_cpus, scrubbed_command_line,
 };
-use cpumon_model::{ProcessInfo, Snapshot};
+use cpumon_model::{KnownCpuTimes, ProcessInfo, Snapshot};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let mut into = Snapshot::default();
     let mut passes = Passes::new(SystemStart(1)).with_unseen();
-    let _ = read_cpus(bytes, 0, &mut into.cpus);
+    let _ = read_cpus(bytes, 0, &mut KnownCpuTimes::default(), &mut into.cpus);
     // At address 0 names are offsets, which a fuzzer finds.
     for record in Processes::new(bytes, 0).map_while(Result::ok) {
         passes.add(&record.process, record.threads(), ProcessInfo::default, &mut into);

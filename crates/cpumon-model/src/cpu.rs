@@ -1,6 +1,7 @@
 //! Per-CPU times by mode, cumulative ([`CpuSample`]) and over an interval ([`CpuInterval`]), and interrupts by line ([`IrqSample`],
 //! [`IrqInterval`]).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::counters::signed;
@@ -87,16 +88,6 @@ impl CpuTimes {
     /// Most time of one CPU in one mode, ns: 36 years. So the sum over all modes fits 64 bits. A source reports no more, and a frame with
     /// more is refused.
     pub const MAX_NS: u64 = 1 << 60;
-    /// From an array in /proc/stat's order. A mode that could not be read, or is more than [`Self::MAX_NS`], is no data: it keeps its
-    /// earlier value, so that it adds nothing to an interval. Also returns those modes as a mask, bit *n* for mode *n*.
-    pub fn bounded(modes: [Option<u64>; 10], before: Self) -> (Self, u16) {
-        let before = before.to_array();
-        let is_odd = |mode: usize| modes[mode].is_none_or(|ns| ns > Self::MAX_NS);
-        let kept =
-            std::array::from_fn(|mode| if is_odd(mode) { before[mode] } else { modes[mode].unwrap_or(0) });
-        let odd = (0..modes.len()).filter(|&mode| is_odd(mode)).map(|mode| 1 << mode).sum();
-        (Self::from_array(kept), odd)
-    }
 
     /// With no mode above [`Self::MAX_NS`]: for a source that adds time of its own to values that were read.
     #[must_use]
@@ -115,6 +106,55 @@ impl CpuTimes {
         [self.nice_ns, self.system_ns, self.irq_ns, self.softirq_ns]
             .into_iter()
             .fold(self.user_ns, u64::saturating_add)
+    }
+}
+
+/// Limit on the CPUs whose times are known: the numbers come from outside.
+const MAX_KNOWN_CPUS: usize = 1 << 13;
+
+/// The times of each CPU as a source last took them, those of CPUs that are offline too.
+#[derive(Clone, Debug, Default)]
+pub struct KnownCpuTimes {
+    cpus: BTreeMap<u32, KnownTimes>,
+}
+
+/// Modes of one CPU in /proc/stat's order.
+#[derive(Copy, Clone, Debug, Default)]
+struct KnownTimes {
+    ns: [u64; 10],
+    /// Time before the first value of a mode that was odd at first, ns: it belongs to no interval.
+    skipped_ns: [u64; 10],
+    /// Modes that had no value yet, bit *n* for mode *n*.
+    missing: u16,
+}
+
+impl KnownCpuTimes {
+    /// Takes what was read of a CPU, an array in /proc/stat's order. A mode that could not be read, or is more than [`CpuTimes::MAX_NS`], is no
+    /// data: it keeps its earlier value, or 0, and its first value adds nothing to an interval. Also returns those modes as a mask, bit *n*
+    /// for mode *n*.
+    pub fn bounded(&mut self, cpu: u32, modes: [Option<u64>; 10]) -> (CpuTimes, u16) {
+        let is_new = !self.cpus.contains_key(&cpu);
+        let mut beyond = KnownTimes::default();
+        let known = if is_new && self.cpus.len() >= MAX_KNOWN_CPUS {
+            &mut beyond
+        } else {
+            self.cpus.entry(cpu).or_default()
+        };
+        let mut odd = 0;
+        for (mode, read) in modes.into_iter().enumerate() {
+            let bit = 1_u16 << mode;
+            if let Some(ns) = read.filter(|ns| *ns <= CpuTimes::MAX_NS) {
+                if known.missing & bit != 0 {
+                    known.skipped_ns[mode] = ns;
+                    known.missing &= !bit;
+                }
+                known.ns[mode] = ns.saturating_sub(known.skipped_ns[mode]);
+            } else {
+                odd |= bit;
+                known.missing |= if is_new { bit } else { 0 };
+            }
+        }
+        (CpuTimes::from_array(known.ns), odd)
     }
 }
 

@@ -51,7 +51,8 @@ pub use columns::{
 };
 pub use counters::{ClockReading, Counters, Delta, Fields, SchedDelta, SchedTimes, WAIT_SLOTS, Waits};
 pub use cpu::{
-    CpuInterval, CpuSample, CpuSched, CpuTimes, IrqInterval, IrqSample, LOCAL_IRQ_FROM, SOFTIRQ_KINDS,
+    CpuInterval, CpuSample, CpuSched, CpuTimes, IrqInterval, IrqSample, KnownCpuTimes, LOCAL_IRQ_FROM,
+    SOFTIRQ_KINDS,
 };
 pub use delays::{
     DELAY_BUCKETS, DelayHistogram, DelayOf, Delays, LongestDelay, ParseDelaysError, delay_bucket,

@@ -5,7 +5,7 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use cpumon_model::{CpuSample, CpuTimes};
+use cpumon_model::{CpuSample, CpuTimes, KnownCpuTimes};
 use rustix::fs::CWD;
 
 use super::{file, host};
@@ -19,8 +19,7 @@ pub(crate) struct CpuStat {
     file: OwnedFd,
     buffer: Vec<u8>,
     ns_per_tick: u64,
-    /// The last values read.
-    before: Vec<CpuSample>,
+    known: KnownCpuTimes,
     /// Values and lines that could not be parsed.
     malformed: u64,
     /// Modes whose bad value was logged, bit *n* for mode *n*.
@@ -32,8 +31,8 @@ impl CpuStat {
         let path = proc_root.join("stat");
         let file = file::open_at(CWD, &path).map_err(CollectError::file("open", &path))?;
         let ns_per_tick = host::ns_per_tick();
-        let (buffer, before) = (Vec::new(), Vec::new());
-        Ok(Self { path, file, buffer, ns_per_tick, before, malformed: 0, reported: 0 })
+        let (buffer, known) = (Vec::new(), KnownCpuTimes::default());
+        Ok(Self { path, file, buffer, ns_per_tick, known, malformed: 0, reported: 0 })
     }
 
     /// Replaces `into` by the CPUs that are online, ascending. A mode that cannot be is no data.
@@ -44,12 +43,7 @@ impl CpuStat {
         let bytes = self.buffer.get(..count).unwrap_or_default();
         let (mut malformed, mut odd_modes, mut odd_cpu) = (0, 0, 0);
         let lines = parse::parse_cpu_stat(bytes, self.ns_per_tick, |cpu, modes| {
-            let known = self.before.binary_search_by_key(&cpu, |sample| sample.cpu);
-            let before = known
-                .ok()
-                .and_then(|at| self.before.get(at))
-                .map_or_else(CpuTimes::default, |known| known.times);
-            let (times, odd) = CpuTimes::bounded(modes, before);
+            let (times, odd) = self.known.bounded(cpu, modes);
             malformed += u64::from(odd.count_ones());
             if odd != 0 {
                 (odd_modes, odd_cpu) = (odd_modes | odd, cpu);
@@ -64,7 +58,6 @@ impl CpuStat {
         let listed = into.len();
         into.dedup_by_key(|sample| sample.cpu);
         self.malformed += malformed + (listed - into.len()) as u64;
-        self.before.clone_from(into);
         self.report(odd_modes, odd_cpu);
         Ok(())
     }
@@ -137,7 +130,17 @@ mod tests {
             [2, 2, 3, 4, 5, 6, 7, 8, 9, 10],
             "as it was"
         );
-        assert_eq!((cpus[1].times.steal_ns / tick, stat.malformed()), (9, 2));
+        assert_eq!((cpus[1].times.steal_ns, stat.malformed()), (0, 2), "since when it counted is not known");
+        // A CPU that goes offline, and whose value is odd when it comes back.
+        write("cpu0 2 2 3 4 5 6 7 8 9 10\ncpu1 1 2 3 4 5 6 7 12 0 0\n");
+        stat.read(&mut cpus).unwrap();
+        assert_eq!((cpus[1].times.user_ns / tick, cpus[1].times.steal_ns / tick), (1, 3));
+        write("cpu0 2 2 3 4 5 6 7 8 9 10\n");
+        stat.read(&mut cpus).unwrap();
+        assert_eq!(cpus.len(), 1);
+        write("cpu1 x 2 3 4 5 6 7 12 0 0\n");
+        stat.read(&mut cpus).unwrap();
+        assert_eq!((cpus[0].times.user_ns / tick, cpus[0].times.steal_ns / tick), (1, 3), "as it was");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use cpumon_model::{CpuSample, CpuSched, CpuTimes, ProcessKey};
+use cpumon_model::{CpuSample, CpuSched, CpuTimes, KnownCpuTimes, ProcessKey};
 
 use super::pass::SystemStart;
 use super::records::{Processes, text};
@@ -199,17 +199,23 @@ pub const CPU_BYTES: usize = 48;
 /// Adds the times of each CPU to `into`; the first has number `first`.
 ///
 /// Idle time is part of the kernel's, as are deferred procedure calls (DPC) and interrupts. The system does not charge those two to
-/// threads. A DPC corresponds to a soft interrupt of Linux. Impossible times are no data; returns their number.
+/// threads. A DPC corresponds to a soft interrupt of Linux. Impossible times are no data, and those before stay: see
+/// [`KnownCpuTimes`]. Returns their number.
 ///
 /// Errors: a cut answer.
-pub fn read_cpus(bytes: &[u8], first: u32, into: &mut Vec<CpuSample>) -> Result<u64, NtError> {
+pub fn read_cpus(
+    bytes: &[u8],
+    first: u32,
+    known: &mut KnownCpuTimes,
+    into: &mut Vec<CpuSample>,
+) -> Result<u64, NtError> {
     let (records, rest) = bytes.as_chunks::<CPU_BYTES>();
     if !rest.is_empty() {
         return Err(NtError::Cpus { bytes: bytes.len() });
     }
     let mut odd = 0;
     for (cpu, record) in (first..).zip(records) {
-        let (times, modes) = CpuTimes::bounded(times(record).to_array().map(Some), CpuTimes::default());
+        let (times, modes) = known.bounded(cpu, times(record).to_array().map(Some));
         odd += u64::from(modes.count_ones());
         into.push(CpuSample { cpu, times, sched: CpuSched::default() });
     }
@@ -355,22 +361,33 @@ mod tests {
     #[test]
     fn kernel_time_is_split_into_its_modes() {
         let bytes = [record([1_000, 1_500, 300, 20, 30]), record([5, 4, 0, 0, 0])].concat();
-        let mut cpus = Vec::new();
-        assert_eq!(read_cpus(&bytes, 64, &mut cpus), Ok(0));
+        let (mut known, mut cpus) = (KnownCpuTimes::default(), Vec::new());
+        assert_eq!(read_cpus(&bytes, 64, &mut known, &mut cpus), Ok(0));
         assert_eq!((cpus[0].cpu, cpus[1].cpu), (64, 65), "the second processor group goes on counting");
         let times = cpus[0].times;
         assert_eq!((times.idle_ns, times.system_ns, times.user_ns), (100_000, 45_000, 30_000));
         assert_eq!((times.softirq_ns, times.irq_ns), (2_000, 3_000));
         assert_eq!(times.total_ns(), 180_000, "kernel and user, nothing twice");
         assert_eq!(cpus[1].times.system_ns, 0);
-        assert_eq!(read_cpus(&bytes[..95], 0, &mut cpus), Err(NtError::Cpus { bytes: 95 }));
+        assert_eq!(read_cpus(&bytes[..95], 0, &mut known, &mut cpus), Err(NtError::Cpus { bytes: 95 }));
     }
 
     #[test]
     fn a_time_that_cannot_be_leaves_the_others() {
-        let mut cpus = Vec::new();
-        assert_eq!(read_cpus(&record([1, 30, 2, u64::MAX, 4]), 0, &mut cpus), Ok(1));
-        let CpuTimes { idle_ns, user_ns, irq_ns, softirq_ns, .. } = cpus[0].times;
-        assert_eq!((idle_ns, user_ns, irq_ns, softirq_ns), (100, 200, 400, 0));
+        let mut known = KnownCpuTimes::default();
+        let mut read = |times| {
+            let mut cpus = Vec::new();
+            let odd = read_cpus(&record(times), 0, &mut known, &mut cpus);
+            let CpuTimes { idle_ns, user_ns, irq_ns, softirq_ns, .. } = cpus[0].times;
+            (odd, [idle_ns, user_ns, irq_ns, softirq_ns])
+        };
+        assert_eq!(read([1, 30, 2, u64::MAX, 4]), (Ok(1), [100, 200, 400, 0]));
+        assert_eq!(read([1, 3_000, 2, 2_000, 4]), (Ok(0), [100, 200, 400, 0]), "since when is not known");
+        assert_eq!(
+            read([1, 3_000, u64::MAX, 2_003, 4]),
+            (Ok(1), [100, 200, 400, 300]),
+            "user time as it was"
+        );
+        assert_eq!(read([1, 3_000, 5, 2_003, 4]), (Ok(0), [100, 500, 400, 300]));
     }
 }

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use cpumon_model::{CpuSample, Probes, ProcessInfo, Snapshot, SourceKind};
+use cpumon_model::{CpuSample, KnownCpuTimes, Probes, ProcessInfo, Snapshot, SourceKind};
 
 use super::about::{About, IDLE_PID};
 use super::etw::EtwSession;
@@ -30,6 +30,7 @@ pub(super) struct WindowsSource {
     passes: Passes,
     buffer: Vec<u8>,
     cpu_buffer: Vec<u8>,
+    known_cpus: KnownCpuTimes,
     /// `None`: the method is [`Method::Nt`].
     toolhelp: Option<Toolhelp>,
     about: About,
@@ -66,6 +67,7 @@ impl WindowsSource {
             passes,
             buffer: vec![0; FIRST_BYTES],
             cpu_buffer: vec![0; 64 * nt::CPU_BYTES],
+            known_cpus: KnownCpuTimes::default(),
             toolhelp: (!is_nt).then(|| Toolhelp::new(is_wine)),
             about: About::open(options),
             names: ThreadNames::default(),
@@ -127,7 +129,7 @@ impl Source for WindowsSource {
                 read.map_err(failed("list processes and threads"))?;
             }
         }
-        let odd = read_cpus(&mut self.cpu_buffer, &mut into.cpus)
+        let odd = read_cpus(&mut self.cpu_buffer, &mut self.known_cpus, &mut into.cpus)
             .inspect_err(|error| self.malformed += u64::from(matches!(error, CollectError::Nt(_))))?;
         self.malformed += odd;
         self.names.finish();
@@ -146,7 +148,11 @@ impl Source for WindowsSource {
 }
 
 /// Adds all CPUs: one answer for each group of up to 64; the numbers go on from group to group. Returns how many times cannot be.
-fn read_cpus(buffer: &mut Vec<u8>, into: &mut Vec<CpuSample>) -> Result<u64, CollectError> {
+fn read_cpus(
+    buffer: &mut Vec<u8>,
+    known: &mut KnownCpuTimes,
+    into: &mut Vec<CpuSample>,
+) -> Result<u64, CollectError> {
     let (groups, mut odd) = (sys::cpu_groups(), 0);
     for group in 0..groups {
         // Wine has only the call without groups.
@@ -154,7 +160,8 @@ fn read_cpus(buffer: &mut Vec<u8>, into: &mut Vec<CpuSample>) -> Result<u64, Col
             if groups == 1 { sys::query(CPUS, buffer) } else { sys::query_group(CPUS, group, buffer) };
         let length = length.map_err(failed("read times of CPUs"))?;
         let first = u32::try_from(into.len()).unwrap_or(u32::MAX);
-        odd += nt::read_cpus(&buffer[..length.min(buffer.len())], first, into).map_err(CollectError::Nt)?;
+        odd += nt::read_cpus(&buffer[..length.min(buffer.len())], first, known, into)
+            .map_err(CollectError::Nt)?;
     }
     Ok(odd)
 }
@@ -171,7 +178,7 @@ pub fn read_cycles(into: &mut CycleSnapshot) -> Result<(), CollectError> {
     let (stamp, mono_ns) = sys::stamp_and_counter_ns();
     let length = sys::query(PROCESSES, &mut buffer).map_err(failed("read processes"))?;
     *into = CycleSnapshot { stamp, mono_ns, ..CycleSnapshot::new() };
-    read_cpus(&mut cpu_buffer, &mut into.cpus)?;
+    read_cpus(&mut cpu_buffer, &mut KnownCpuTimes::default(), &mut into.cpus)?;
     let answer = &buffer[..length.min(buffer.len())];
     into.add(answer, answer.as_ptr() as u64).map_err(CollectError::Nt)
 }
