@@ -6,9 +6,16 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use cpumon_wire::spool::{Entry, Records, SegmentHeader, Step};
+use cpumon_wire::spool::{
+    Entry, MAX_PAYLOAD_BYTES, RECORD_HEADER_BYTES, Records, SEGMENT_HEADER_BYTES, SegmentHeader, Step,
+};
 
 use super::{SpoolError, failed};
+
+/// What a record may need beside its payload: its head, a hole before it, a segment's header.
+pub(super) const OVERHEAD_BYTES: u64 = (2 * RECORD_HEADER_BYTES + 32 + SEGMENT_HEADER_BYTES) as u64;
+/// Longest segment that is read, bytes; [`SpoolSegment::limit`] keeps writers within it.
+const MAX_SEGMENT_BYTES: u64 = 128 << 20;
 
 /// A file of records, and the records that are not in it yet.
 #[derive(Debug, Default)]
@@ -50,6 +57,13 @@ impl SpoolSegment {
 
     pub(super) fn bytes(&self) -> u64 {
         self.written + self.pending.len() as u64
+    }
+
+    /// Length from which on nothing is added, bytes: that of four full snapshots or `usual`, at most `most`, and so little that the segment
+    /// is read whole with one more record of the greatest length.
+    pub(super) fn limit(&self, usual: u64, most: u64) -> u64 {
+        let readable = MAX_SEGMENT_BYTES - MAX_PAYLOAD_BYTES as u64 - OVERHEAD_BYTES;
+        usual.max(4 * self.full_bytes).min(most).min(readable)
     }
 
     /// At most `most` of its bytes from an offset on, from the file or from memory, and whether there are more behind them.
@@ -183,8 +197,6 @@ impl SpoolSegment {
 const SEGMENT: &str = ".segment";
 const DAMAGED: &str = ".segment.damaged";
 const DIGITS: usize = 20;
-/// Longest segment that is read, bytes: twice what a writer makes of the largest snapshot.
-const MAX_SEGMENT_BYTES: u64 = 128 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SegmentFile {
@@ -258,6 +270,19 @@ pub(super) struct Unwritten {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Reading stops at 128 MiB, and a segment of full snapshots of 48 MiB grew to 240.
+    #[test]
+    fn a_segment_is_never_longer_than_what_is_read() {
+        let limit = |full_bytes| {
+            let segment = SpoolSegment { full_bytes, ..SpoolSegment::default() };
+            segment.limit(1 << 20, 1 << 30)
+        };
+        assert_eq!((limit(0), limit(10 << 20)), (1 << 20, 40 << 20));
+        let longest = limit(MAX_PAYLOAD_BYTES as u64);
+        assert_eq!(longest, (80 << 20) - OVERHEAD_BYTES);
+        assert_eq!(longest + MAX_PAYLOAD_BYTES as u64 + OVERHEAD_BYTES, MAX_SEGMENT_BYTES);
+    }
 
     #[test]
     fn only_segments_have_a_segments_name() {

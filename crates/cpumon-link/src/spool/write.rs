@@ -11,11 +11,10 @@ use std::time::{Duration, Instant};
 
 use cpumon_files::DiskThread;
 use cpumon_wire::spool::{
-    Gap, GapReason, MAX_PAYLOAD_BYTES, Origin, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader,
-    State, push_gap, push_snapshot,
+    Gap, GapReason, MAX_PAYLOAD_BYTES, Origin, SegmentHeader, State, push_gap, push_snapshot,
 };
 
-use super::segment::{self, SpoolSegment, Unwritten};
+use super::segment::{self, OVERHEAD_BYTES, SpoolSegment, Unwritten};
 use super::{MAX_SENT_BYTES, SpoolOptions, SpoolProgress, SpoolStatus, StateFile, SyncPolicy};
 
 /// A segment ends at this length, bytes; later if its full snapshot takes a large part.
@@ -24,8 +23,6 @@ const SEGMENT_BYTES: u64 = 1 << 20;
 const SEGMENT_SNAPSHOTS: u64 = 600;
 /// Bytes that may wait in memory while the disk refuses them.
 const MAX_WAITING_BYTES: u64 = 4 << 20;
-/// What a record may need beside its payload: its head, a hole before it, a segment's header.
-const OVERHEAD_BYTES: u64 = (2 * RECORD_HEADER_BYTES + 32 + SEGMENT_HEADER_BYTES) as u64;
 const SYNCER_STACK_BYTES: usize = 64 << 10;
 /// Files that may wait for a sync. One more makes the writer wait: the disk is that slow.
 const MAX_WAITING_FILES: usize = 4;
@@ -194,8 +191,7 @@ impl Spool {
         let Some(segment) = self.segments.back_mut() else { return };
         // While the disk refuses, segments are short, so that the newest snapshots fit when some must go.
         let usual = if self.status.trouble.is_some() { 0 } else { SEGMENT_BYTES.min(most / 2) };
-        let limit = usual.max(4 * segment.full_bytes).min(most);
-        if segment.bytes() >= limit || segment.snapshots >= SEGMENT_SNAPSHOTS {
+        if segment.bytes() >= segment.limit(usual, most) || segment.snapshots >= SEGMENT_SNAPSHOTS {
             segment.end();
             self.is_open = false;
         }
