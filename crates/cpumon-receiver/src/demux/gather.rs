@@ -13,7 +13,8 @@ use cpumon_wire::v2::{DelayRow, Frame, Header, InfoText, IrqRow};
 use super::budget::{DemuxOptions, IntervalOutput, grow};
 use super::sparse::{CGROUP_BYTES, cgroup_sample};
 
-pub(super) const MAX_IRQS: usize = 1_024;
+/// An agent has up to 1,024 lines, and each CPU's own interrupts, such as the local timer, behind them.
+pub(super) const MAX_IRQS: usize = 1_024 + 16;
 const MAX_IRQ_NAME_BYTES: usize = 64;
 /// Memory of an interrupt line with its name, bytes.
 pub(super) const IRQ_BYTES: usize = size_of::<IrqSample>() + MAX_IRQ_NAME_BYTES + 32;

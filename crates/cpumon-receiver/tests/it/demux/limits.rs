@@ -1,5 +1,7 @@
 //! What the demultiplexer refuses of senders that send too much, or garbage.
 
+use cpumon_model::{IrqSample, LOCAL_IRQ_FROM};
+
 use super::*;
 
 #[test]
@@ -89,6 +91,25 @@ fn rows_beyond_the_limit_are_left_out_and_counted() {
     assert!(over >= 300 - threads as u64, "{over} rows left out, {threads} threads kept");
     let held = demux.held_bytes();
     assert!(held <= LIMIT && held > LIMIT / 4, "{held} bytes");
+}
+
+#[test]
+fn all_lines_of_an_agent_are_taken_with_its_local_interrupts() {
+    let mut machine = Machine::new(1, 2, 4, 2);
+    let numbers = (0..1_024).chain(LOCAL_IRQ_FROM..LOCAL_IRQ_FROM + 6);
+    let random = &mut machine.random;
+    let irqs = numbers.map(|irq| IrqSample {
+        irq,
+        name: "line".into(),
+        time_ns: random.log_between(1e6, 1e11),
+        count: random.log_between(1e2, 1e8),
+    });
+    machine.snapshot.irqs = irqs.collect();
+    let mut demux = Demux::new(small(4 << 20));
+    deliver_first(&mut demux, &machine, FROM);
+    let known = demux.snapshot(machine.host.host).unwrap();
+    assert_eq!((known.irqs.len(), demux.totals().rows_over_limit), (1_024 + 6, 0));
+    assert_eq!(known.irqs.last().map(|irq| irq.irq), Some(LOCAL_IRQ_FROM + 5));
 }
 
 #[test]
