@@ -221,14 +221,13 @@ impl Gather {
         }
     }
 
-    /// Takes control groups; how many did not fit counts as over the limit.
+    /// Takes control groups, as many as a host has, and as many that ended; how many did not fit counts as over the limit.
     fn add_cgroups(&mut self, frame: &Frame, space: &mut Space, known: &Snapshot) {
-        let taken = self.snapshot.cgroups.len().max(self.ended_cgroups.len());
-        let rows = frame.cgroups.len().min(MAX_CGROUPS.saturating_sub(taken));
-        let fits = space.take(rows, CGROUP_BYTES);
-        self.rows_over_limit += (frame.cgroups.len() - fits) as u64;
-        for row in frame.cgroups.iter().take(fits) {
-            if row.has_ended {
+        for row in &frame.cgroups {
+            let taken = if row.has_ended { self.ended_cgroups.len() } else { self.snapshot.cgroups.len() };
+            if taken >= MAX_CGROUPS || space.take(1, CGROUP_BYTES) == 0 {
+                self.rows_over_limit += 1;
+            } else if row.has_ended {
                 self.ended_cgroups.push(row.id);
             } else {
                 self.snapshot.cgroups.extend(cgroup_sample(frame, row, known));

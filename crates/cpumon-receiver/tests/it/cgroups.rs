@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use cpumon_model::{CgroupSample, CpuLimit, Fields, Interval, Moment, Pressure, Throttle};
-use cpumon_receiver::{Demux, DemuxOptions};
+use cpumon_receiver::{Demux, DemuxOptions, MemoryLimits};
 use cpumon_wire::Datagrams;
 use cpumon_wire::v2::{Encoder, EncoderOptions};
 
@@ -117,4 +117,31 @@ fn a_group_whose_end_was_lost_is_forgotten_after_some_turns() {
     assert_eq!(link.rows().len(), 2, "nothing reports that they ended");
     (0..20).for_each(|_| link.step(&[], false));
     assert_eq!(link.rows(), []);
+}
+
+/// Those that ended shared the limit of 256 rows with the others. What was left out of them stayed, and took the places of groups at rest.
+#[test]
+fn ended_groups_go_however_many_begin_at_once() {
+    // At each place of the rotation: at one of them all groups are sent.
+    for steps in 6..10 {
+        let mut link = Link::new();
+        let options = EncoderOptions {
+            max_datagram: 65_000,
+            refresh_snapshots: 4,
+            full_snapshots: 1,
+            ..EncoderOptions::default()
+        };
+        link.encoder = Encoder::new(options);
+        let plain = MemoryLimits::one_host(8 << 20);
+        link.demux = Demux::new(DemuxOptions { plain, ..DemuxOptions::default() });
+        let groups = |first: u64| (first..first + 256).map(|id| group(id, HALF)).collect::<Vec<_>>();
+        link.machine.snapshot.cgroups = groups(1);
+        (0..steps).for_each(|_| link.step(&[], false));
+        link.machine.snapshot.cgroups = groups(201);
+        (0..2).for_each(|_| link.step(&[], false));
+        let rows = &link.intervals.last().unwrap().cgroups;
+        let ids: Vec<u64> = rows.iter().map(|row| row.id).collect();
+        assert_eq!(ids, (201..457).collect::<Vec<_>>(), "{steps}");
+        assert_eq!(link.demux.totals().rows_over_limit, 0, "{steps}");
+    }
 }
