@@ -2,6 +2,9 @@
 //! deleted. While a receiver keeps up, nothing is written: snapshots that it has stored need not wear out the device's
 //! flash.
 
+use std::io;
+use std::path::Path;
+
 use cpumon_wire::Datagrams;
 use cpumon_wire::connection::MAX_MESSAGE_BYTES;
 use cpumon_wire::spool::{Entry, Gap, GapReason, Origin, Records, SegmentHeader, Step, push_gap};
@@ -15,6 +18,8 @@ use crate::backlog::{Backlog, BacklogCounts, NumberedRecord};
 const PIECE_BYTES: u64 = 64 << 10;
 /// Positions that are kept to continue reading there: a connection reads at two, one for each channel.
 const MAX_POSITIONS: usize = 4;
+/// Reads in a row that may fail at one place. A connection tries once a snapshot at least, and sends nothing behind that place meanwhile.
+const MAX_FAILED_READS: u32 = 600;
 
 impl Spool {
     /// Opens the spool of a directory for a connection that empties it.
@@ -105,12 +110,7 @@ impl Spool {
         if let Some((_, offset)) = segment.fulls.iter().rev().find(|full| full.0 <= cursor) {
             return Some(SpoolPosition { offset: *offset, ..begin });
         }
-        let header = segment.read_at(0, u64::from(u16::MAX)).ok();
-        let header = header.and_then(|(bytes, _)| SegmentHeader::decode(&bytes));
-        Some(match header {
-            Some((_, offset)) => SpoolPosition { offset: offset as u64, ..begin },
-            None => SpoolPosition { offset: segment.bytes(), is_broken: true, ..begin },
-        })
+        Some(begin)
     }
 
     /// The hole before the oldest segment, from a number on. It is empty if a receiver has all that was dropped: the interval
@@ -131,17 +131,27 @@ impl Spool {
         (first <= last || is_empty && begin_wall_ns < gap.end_wall_ns).then_some(gap)
     }
 
-    /// Reads from a place on to the end of its segment (then true), or until there is enough.
+    /// Reads from a place on to the end of its segment (then true), or until there is enough. Also false: it cannot be read now.
     fn read_segment(&mut self, at: usize, position: &mut SpoolPosition, out: &mut Out<'_>) -> bool {
         let mut most = PIECE_BYTES;
         loop {
             let Some(segment) = self.segments.get(at) else { return true };
-            let Ok((piece, has_more)) = segment.read_at(position.offset, most) else {
-                // A read error loses the records just as damage does.
-                position.is_broken = true;
+            let (piece, has_more) = match segment.read_at(position.offset, most) {
+                Ok(read) => read,
+                Err(error) => return position.is_lost(&error, &segment.path),
+            };
+            position.failed_reads = 0;
+            // Only reading from the start meets the segment's header.
+            let header = match position.offset {
+                0 => SegmentHeader::decode(&piece).map(|(_, length)| length),
+                _ => Some(0),
+            };
+            let Some(header) = header else {
+                (position.offset, position.is_broken) = (segment.bytes(), true);
                 return true;
             };
-            let read = read_piece(&piece, position, self.progress.acked, out);
+            let records = piece.get(header..).unwrap_or_default();
+            let read = header + read_piece(records, position, self.progress.acked, out);
             position.offset += read as u64;
             if out.is_full() {
                 return false;
@@ -195,6 +205,21 @@ impl Spool {
                 }
             }
         }
+    }
+}
+
+impl SpoolPosition {
+    /// A read failed: whether the rest of the segment is lost by it, just as damage loses it. What a receiver acknowledges is deleted, so
+    /// reading is tried again first: too few descriptors, or a disk that fails once, damage nothing.
+    fn is_lost(&mut self, error: &io::Error, segment: &Path) -> bool {
+        self.failed_reads = self.failed_reads.saturating_add(1);
+        let is_lost = error.kind() == io::ErrorKind::NotFound || self.failed_reads >= MAX_FAILED_READS;
+        if matches!(self.failed_reads, 1 | MAX_FAILED_READS) {
+            let effect = if is_lost { "what was not sent of it is lost" } else { "it is tried again" };
+            log::warn!("cannot read {}: {error}; {effect}", segment.display());
+        }
+        self.is_broken |= is_lost;
+        is_lost
     }
 }
 

@@ -157,11 +157,14 @@ struct SpoolPosition {
     cursor: u64,
     /// Number of the first record in the segment.
     segment: u64,
+    /// 0: before the segment's header.
     offset: u64,
     /// When the last snapshot before it was made; 0: not known.
     wall_ns: i64,
     /// Something before it could not be read: only a full snapshot can follow.
     is_broken: bool,
+    /// Reads in a row that failed here.
+    failed_reads: u32,
 }
 
 /// The file `state`: made once at full size, overwritten in place from then on, so that a full disk cannot refuse it. The open file, if there

@@ -246,6 +246,33 @@ fn damage_at_a_segments_begin_is_a_hole_over_the_time_of_what_is_lost() {
     }
 }
 
+/// It was given out as damage at once, and deleted as soon as a receiver had acknowledged that.
+#[test]
+fn a_segment_that_cannot_be_read_for_a_while_is_no_hole() {
+    let (dir, mut spool) = damaged_second(|_| {});
+    let whole = ["1F", "2", "3", "4", "5F", "6", "7", "8F", "9"];
+    let path = &segments(dir.path())[1];
+    let aside = dir.path().join("aside");
+    std::fs::rename(path, &aside).unwrap();
+    // A directory opens, and cannot be read.
+    std::fs::create_dir(path).unwrap();
+    assert_eq!(all(&mut spool), whole[..4]);
+    spool.ack(4);
+    std::fs::remove_dir(path).unwrap();
+    std::fs::rename(&aside, path).unwrap();
+    assert_eq!(all(&mut spool), whole);
+    // For good it is a hole, so that it does not hold up what follows.
+    std::fs::remove_file(path).unwrap();
+    std::fs::create_dir(path).unwrap();
+    let with_hole = ["1F", "2", "3", "4", "gap 5-7 40..80", "8F", "9"];
+    let read = std::iter::repeat_with(|| all(&mut spool)).find(|read| read.len() > 4);
+    assert_eq!(read.unwrap(), with_hole);
+    // A file that is gone does not come back.
+    let (dir, mut spool) = damaged_second(|_| {});
+    std::fs::remove_file(&segments(dir.path())[1]).unwrap();
+    assert_eq!(all(&mut spool), with_hole);
+}
+
 #[test]
 fn a_damaged_head_in_the_last_segment_takes_its_numbers_with_it() {
     let second = FIRST_END + 1;
