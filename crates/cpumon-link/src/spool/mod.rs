@@ -178,13 +178,30 @@ struct StateFile {
 
 impl StateFile {
     /// Reads the state of the spool in `dir`; `None` without a valid file. The first [`StateFile::put`] opens the file for writing.
-    fn open(dir: &Path) -> (Self, Option<State>) {
+    ///
+    /// # Errors
+    /// The file is there and cannot be opened.
+    fn open(dir: &Path) -> Result<(Self, Option<State>), SpoolError> {
         let path = dir.join("state");
         let mut bytes = Vec::new();
-        let read = File::open(&path).and_then(|file| file.take(STATE_BYTES as u64).read_to_end(&mut bytes));
-        let state = read.ok().and_then(|_| State::decode(&bytes));
+        let read = match File::open(&path) {
+            Ok(file) => file.take(STATE_BYTES as u64).read_to_end(&mut bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            Err(error) => return Err(failed("open", &path)(error)),
+        };
+        let state = read.as_ref().ok().and_then(|_| State::decode(&bytes));
+        let fault = match read {
+            Err(error) => Some(format!("cannot be read ({error})")),
+            // Zeros: a kill came between making the file and writing it.
+            Ok(_) if state.is_none() && bytes.iter().any(|&byte| byte != 0) => Some("is damaged".to_owned()),
+            Ok(_) => None,
+        };
+        if let Some(fault) = fault {
+            let forgotten = "what a receiver has, and a hole behind the newest segment, are no longer known";
+            log::warn!("{} {fault}: {forgotten}", path.display());
+        }
         let generation = state.map_or(0, |state| state.generation);
-        (Self { path, file: None, generation }, state)
+        Ok((Self { path, file: None, generation }, state))
     }
 
     /// Writes the state; with `sync` it also survives a power cut.

@@ -3,6 +3,7 @@
 //! is fatal.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ impl Spool {
     /// Opens the spool of a directory for writing, and continues where the previous writer ended. Snapshots of `origin` follow.
     ///
     /// # Errors
-    /// The directory cannot be made, read or locked, or the size is too small.
+    /// The directory cannot be made, read or locked, a file in it cannot be opened, or the size is too small.
     pub fn open(options: &SpoolOptions, origin: Origin) -> Result<Self, SpoolError> {
         let least = SpoolOptions::MIN_BYTES;
         if options.max_bytes < least {
@@ -39,7 +40,7 @@ impl Spool {
                 dir.display()
             );
         }
-        let (state, remembered) = StateFile::open(dir);
+        let (state, remembered) = StateFile::open(dir)?;
         let header = found.header.filter(|header| header.origin.host == origin.host);
         // Another host's numbers go on, but they are another spool's.
         let known = remembered.filter(|state| header.is_none_or(|header| header.spool == state.spool));
@@ -135,15 +136,22 @@ fn recover(dir: &Path) -> Result<FoundSegments, SpoolError> {
     for (at, segment) in listed.into_iter().enumerate() {
         // The file name alone proves that the numbers before it were used, even if no header can be read.
         found.last = found.last.max(segment.first.saturating_sub(1));
-        let header = segment::header_of(&segment.path);
+        // What cannot be opened (no rights, no descriptor left) is not damaged, so nothing is changed because of it.
+        let file = File::open(&segment.path).map_err(failed("open", &segment.path))?;
+        let read = segment::header_of(file);
         let mut path = segment.path.clone();
         // Segments are written in order, so only the newest file can be without a whole record.
         if at + 1 == count && !segment.is_damaged && found.remove_if_unborn(&path) {
             continue;
         }
-        if header.is_none() && !segment.is_damaged {
-            path = found.set_aside(dir, &segment);
+        match &read {
+            Ok(None) if !segment.is_damaged => path = found.set_aside(dir, &segment),
+            Err(error) => {
+                log::warn!("cannot read the segment {}: {error}; it stays as it is", path.display());
+            }
+            Ok(_) => {}
         }
+        let header = read.ok().flatten();
         found.hosts.extend(header.map(|header| header.origin.host.0));
         // The hosts of segments change rarely, so removing neighbours bounds the list.
         found.hosts.dedup();
@@ -217,6 +225,8 @@ impl FoundSegments {
             Ok(bytes) => bytes,
             Err(error) => {
                 log::warn!("cannot read the segment {}: {error}", path.display());
+                // Its name proves that one number was used; the next segment must not get the same name.
+                self.last = self.last.max(segment.first);
                 return path;
             }
         };

@@ -1,6 +1,7 @@
 //! [`SpoolReader`]: reads the snapshots of a directory in order, with every hole, also while it is being written. Damaged
 //! records are counted, are never fatal, and are never returned.
 
+use std::fs::File;
 use std::io;
 use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
@@ -60,7 +61,7 @@ impl SpoolReader {
 
     /// A segment's header; `None` if it cannot be read.
     pub fn header(&self, segment: usize) -> Option<SegmentHeader> {
-        segment::header_of(&self.files.get(segment)?.path)
+        segment::header_of(File::open(&self.files.get(segment)?.path).ok()?).ok()?
     }
 
     pub fn read(
@@ -73,14 +74,14 @@ impl SpoolReader {
     /// Reads some segments. What was dropped before the oldest segment is reported if that segment is among them.
     ///
     /// # Errors
-    /// A segment may not be read.
+    /// A segment may not be read, or the state not be opened.
     pub fn read_segments(
         &self,
         segments: Range<usize>,
         out: &mut dyn FnMut(SpoolEvent<'_>) -> ControlFlow<()>,
     ) -> Result<ReadReport, SpoolError> {
         // The state says what a receiver had before the oldest segments went: that is no hole.
-        let acked = StateFile::open(&self.dir).1.map(|state| (state.spool, state.acked));
+        let acked = StateFile::open(&self.dir)?.1.map(|state| (state.spool, state.acked));
         let mut walk = SegmentWalk {
             out,
             acked,

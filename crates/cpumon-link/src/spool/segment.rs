@@ -239,12 +239,12 @@ fn parse(name: &str) -> Option<(u64, bool)> {
     Some((digits.parse().ok().filter(|_| is_number)?, is_damaged))
 }
 
-/// A segment's header; `None` if it cannot be read.
-pub(super) fn header_of(path: &Path) -> Option<SegmentHeader> {
+/// A segment's header; `None` if it is damaged.
+pub(super) fn header_of(segment: File) -> io::Result<Option<SegmentHeader>> {
     let mut begin = Vec::new();
     // The length field of a header has 16 bits, so no header is longer.
-    File::open(path).ok()?.take(u64::from(u16::MAX)).read_to_end(&mut begin).ok()?;
-    SegmentHeader::decode(&begin).map(|(header, _)| header)
+    segment.take(u64::from(u16::MAX)).read_to_end(&mut begin)?;
+    Ok(SegmentHeader::decode(&begin).map(|(header, _)| header))
 }
 
 /// A whole segment, but no more than [`MAX_SEGMENT_BYTES`]: what a longer file holds behind that is no segment of ours.

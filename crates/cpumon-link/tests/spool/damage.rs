@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use cpumon_link::spool::{Spool, SyncPolicy};
+use cpumon_link::spool::{Spool, SpoolError, SyncPolicy};
 use cpumon_wire::spool::GapReason;
 
+use crate::logged;
 use crate::segments::{ORIGIN, append, assert_all_accounted, assert_as_appended, held, options};
 
 fn segments(dir: &Path) -> Vec<PathBuf> {
@@ -130,4 +131,67 @@ fn a_lost_segment_in_the_middle_is_a_hole_of_its_size() {
     let held = held(dir.path());
     assert_all_accounted(&held, 12);
     assert_eq!(held.gaps.iter().map(|gap| (gap.first, gap.last)).collect::<Vec<_>>(), [(5, 8)]);
+}
+
+/// It was renamed, as if it were damaged.
+#[test]
+fn a_segment_that_cannot_be_read_at_the_start_stays_as_it_is() {
+    logged::keep();
+    let dir = tempfile::tempdir().unwrap();
+    three_segments(dir.path());
+    let options = options(dir.path(), 1 << 20, SyncPolicy::Always);
+    let paths = segments(dir.path());
+    let aside = dir.path().join("aside");
+    std::fs::rename(&paths[0], &aside).unwrap();
+    // A directory opens, and cannot be read.
+    std::fs::create_dir(&paths[0]).unwrap();
+    assert_eq!(Spool::open(&options, ORIGIN).unwrap().status().damaged_segments, 0);
+    let lines = logged::about(&paths[0]);
+    assert!(lines.len() == 1 && lines[0].starts_with("cannot read the segment"), "{lines:?}");
+    std::fs::remove_dir(&paths[0]).unwrap();
+    // A link to itself cannot be opened.
+    std::os::unix::fs::symlink(&paths[0], &paths[0]).unwrap();
+    let error = Spool::open(&options, ORIGIN).unwrap_err();
+    assert!(matches!(&error, SpoolError::Io { operation: "open", path, .. } if *path == paths[0]), "{error}");
+    std::fs::rename(&aside, &paths[0]).unwrap();
+    let held = held(dir.path());
+    assert_all_accounted(&held, 12);
+    assert_eq!(held.snapshots.len(), 12);
+}
+
+/// The next segment had the same name.
+#[test]
+fn the_newest_segment_is_not_overwritten_if_it_cannot_be_read() {
+    let dir = tempfile::tempdir().unwrap();
+    three_segments(dir.path());
+    // What a kill leaves knows less.
+    std::fs::remove_file(dir.path().join("state")).unwrap();
+    let newest = &segments(dir.path())[2];
+    std::fs::remove_file(newest).unwrap();
+    std::fs::create_dir(newest).unwrap();
+    let mut spool = Spool::open(&options(dir.path(), 1 << 20, SyncPolicy::Always), ORIGIN).unwrap();
+    assert_eq!(append(&mut spool, 10..=12, 20), 0);
+    assert_eq!(spool.status().trouble, None);
+    assert!(newest.is_dir() && segments(dir.path()).len() == 4);
+}
+
+/// A receiver got everything again, and the log had nothing about it.
+#[test]
+fn a_state_that_cannot_be_used_is_in_the_log() {
+    logged::keep();
+    for (bytes, is_damaged) in [(vec![0xa5; 1024], true), (vec![0; 1024], false), (Vec::new(), false)] {
+        let dir = tempfile::tempdir().unwrap();
+        three_segments(dir.path());
+        std::fs::write(dir.path().join("state"), bytes).unwrap();
+        drop(Spool::open(&options(dir.path(), 1 << 20, SyncPolicy::Always), ORIGIN).unwrap());
+        let lines = logged::about(dir.path());
+        assert_eq!(lines.iter().any(|line| line.contains("state is damaged: ")), is_damaged, "{lines:?}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    three_segments(dir.path());
+    std::fs::remove_file(dir.path().join("state")).unwrap();
+    std::fs::create_dir(dir.path().join("state")).unwrap();
+    assert_eq!(held(dir.path()).snapshots.len(), 12);
+    let lines = logged::about(dir.path());
+    assert!(lines.len() == 1 && lines[0].contains("state cannot be read ("), "{lines:?}");
 }

@@ -12,5 +12,6 @@ mod backlog;
 mod damage;
 mod disk;
 mod full_disk;
+mod logged;
 mod random;
 mod segments;
