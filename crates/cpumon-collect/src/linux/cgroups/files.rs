@@ -116,12 +116,6 @@ impl Mount {
         Some(Self { dir, root: found.root.clone() })
     }
 
-    /// Opens the directory of a group. `None`: it does not exist, or is not below the mount.
-    fn open_dir(&self, path: &str) -> Option<OwnedFd> {
-        let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-        openat(&self.dir, self.below(path)?, flags, Mode::empty()).ok()
-    }
-
     /// The path relative to the mount point; `None` if it is not below.
     fn below<'p>(&self, path: &'p str) -> Option<&'p str> {
         // Outside of the namespace of this process: such a path would leave the hierarchy.
@@ -227,23 +221,37 @@ pub(super) struct Dir {
     pressure_file: Option<OwnedFd>,
 }
 
-/// Opens, reads and closes a file. `Err`: the limit to assume; a group without the file has none, because the controller is off for it.
-fn read<'b>(dir: &OwnedFd, name: &CStr, buffer: &'b mut [u8]) -> Result<&'b [u8], CpuLimit> {
-    file::read_at(dir, name, buffer).map_err(|error| match error {
+/// The limit to assume: a group that is not there, or without the file because the controller is off for it, has none.
+fn limit_after(error: Errno) -> CpuLimit {
+    match error {
         Errno::NOENT | Errno::NODEV => CpuLimit::Unlimited,
         _ => CpuLimit::Unknown,
-    })
+    }
+}
+
+/// Opens the directory of a group. `Err`: the limit to assume; none where there is no such hierarchy, or the group is not below its mount.
+fn open_dir(mount: Option<&Mount>, path: &str) -> Result<OwnedFd, CpuLimit> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    let mount = mount.ok_or(CpuLimit::Unlimited)?;
+    let below = mount.below(path).ok_or(CpuLimit::Unlimited)?;
+    openat(&mount.dir, below, flags, Mode::empty()).map_err(limit_after)
+}
+
+/// Opens, reads and closes a file. `Err`: the limit to assume.
+fn read<'b>(dir: &OwnedFd, name: &CStr, buffer: &'b mut [u8]) -> Result<&'b [u8], CpuLimit> {
+    file::read_at(dir, name, buffer).map_err(limit_after)
 }
 
 impl Dir {
     /// `None`: no hierarchy has the group.
     pub(super) fn open(mounts: &Mounts, path: &str) -> Option<Self> {
-        let v2 = mounts.v2.as_ref().and_then(|mount| mount.open_dir(path));
-        if v2.is_none() {
-            mounts.v1_cpu.as_ref()?.open_dir(path)?;
+        let is_absent = |dir: &Result<OwnedFd, CpuLimit>| matches!(dir, Err(CpuLimit::Unlimited));
+        let v2 = open_dir(mounts.v2.as_ref(), path);
+        if is_absent(&v2) && is_absent(&open_dir(mounts.v1_cpu.as_ref(), path)) {
+            return None;
         }
         // The root's is that of the host.
-        let of_pressure = v2.filter(|_| path != "/");
+        let of_pressure = v2.ok().filter(|_| path != "/");
         Some(Self {
             id: 0,
             path: path.into(),
@@ -261,16 +269,16 @@ impl Dir {
 
     /// Reads its quota, and begins or ends to watch how often it is used up.
     pub(super) fn read_limit(&mut self, mounts: &Mounts, buffer: &mut [u8]) {
-        let open = |mount: &Mount| mount.open_dir(&self.path);
-        let (v1, v2) = (mounts.v1_cpu.as_ref().and_then(open), mounts.v2.as_ref().and_then(open));
-        let of_v1 = v1.as_ref().map_or(CpuLimit::Unlimited, |dir| read_limit_v1(dir, buffer));
-        let of_v2 = v2.as_ref().map_or(CpuLimit::Unlimited, |dir| limit_v2(dir, buffer));
+        let (v1, v2) =
+            (open_dir(mounts.v1_cpu.as_ref(), &self.path), open_dir(mounts.v2.as_ref(), &self.path));
+        let of_v1 = v1.as_ref().map_or_else(|limit| *limit, |dir| read_limit_v1(dir, buffer));
+        let of_v2 = v2.as_ref().map_or_else(|limit| *limit, |dir| limit_v2(dir, buffer));
         self.limit = of_v1.tighter(of_v2);
         if !self.limit.is_limited() {
             (self.stat_file, self.throttle) = (None, None);
         } else if self.stat_file.is_none() {
             let dir = if of_v1.is_limited() { v1 } else { v2 };
-            self.stat_file = dir.and_then(|dir| file::open_at(&dir, c"cpu.stat").ok());
+            self.stat_file = dir.ok().and_then(|dir| file::open_at(&dir, c"cpu.stat").ok());
         }
     }
 

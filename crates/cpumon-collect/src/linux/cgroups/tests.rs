@@ -168,6 +168,33 @@ fn missing_and_hostile_files_are_no_data() {
     assert_eq!(snapshot.cgroups_left_out, 1, "{:?}", machine.cgroups.left_out);
 }
 
+/// It had no limit.
+#[test]
+fn a_group_whose_directory_cannot_be_opened_has_an_unknown_limit() {
+    let mut machine = Machine::new(&format!("{V1}{V2}"));
+    // Opened as a directory, a file is an error other than that nothing is there.
+    machine.write("cg/cpu/a", "");
+    machine.write("cg/cpu/b", "");
+    machine.v2("b", "50000 100000", 3);
+    for group in ["/a", "/b", "/gone"] {
+        machine.process(group);
+    }
+    let snapshot = machine.pass();
+    let mut found = rows(&snapshot);
+    found.sort_by_key(|row| row.0);
+    let unknown = CpuLimit::Unknown;
+    assert_eq!(found, [("/a", unknown, "/", None, None), ("/b", HALF, "/b", Some(3_000), Some(3_000))]);
+
+    let mut machine = Machine::new(V1);
+    machine.v1("c", "50000", 7_000);
+    machine.process("/c");
+    assert_eq!(rows(&machine.pass()), [("/c", HALF, "/c", Some(7_000), None)]);
+    std::fs::remove_dir_all(machine.file("cg/cpu/c")).unwrap();
+    machine.write("cg/cpu/c", "");
+    let seen = (0..=RECHECK).any(|_| rows(&machine.pass()) == [("/c", unknown, "/", None, None)]);
+    assert!(seen, "within {RECHECK} passes");
+}
+
 #[test]
 fn a_group_that_is_made_again_is_another_one() {
     let mut machine = Machine::new(V1);
