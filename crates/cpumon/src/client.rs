@@ -301,8 +301,8 @@ impl Client {
         };
         match self.ask::<Shown>(&format!("/api/v1/hosts/{host}/interval?{question}"), NOTHING) {
             Ok(found) => Ok(found.map(|shown| shown.interval)),
-            // 404: the store has no interval there, which is not a failure.
-            Err(ClientError::Refused { status: 404, .. }) => Ok(None),
+            // The store has no interval there, which is not a failure. With an error for programs it is another 404, such as an unknown host.
+            Err(ClientError::Refused { status: 404, error: None, .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }

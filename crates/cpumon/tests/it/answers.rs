@@ -5,7 +5,10 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Output;
 
+use cpumon::cli::AccessArgs;
+use cpumon::client::Client;
 use cpumon_model::{HostId, HostInfo, Trust};
+use cpumon_query::Seek;
 use cpumon_store::{Gap, StoreOptions, Writer};
 
 use crate::equal::{self, LENGTH_NS, begin_ns, mixed};
@@ -147,6 +150,20 @@ fn a_store_and_a_receiver_give_the_same_bytes() {
     for code in [0, 1, 2, 3] {
         assert!(codes.contains(&code), "no question ended with {code}: {codes:?}");
     }
+    serve.stop();
+}
+
+/// Each answer of status 404 was taken for a moment without data.
+#[test]
+fn a_host_that_a_receiver_does_not_know_is_not_one_without_data() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.db");
+    store(&path);
+    let serve = Serve::start_with(cpumon(), &path, &["--no-agent", "--retain-days", "0"]);
+    let client = Client::new(&serve.url, &AccessArgs::default()).unwrap();
+    assert!(client.seek(HostId([9; 16]), Seek::Before(1)).unwrap().is_none());
+    let error = client.seek(HostId([8; 16]), Seek::Before(i64::MAX)).unwrap_err().to_string();
+    assert!(error.contains("knows no such host"), "{error}");
     serve.stop();
 }
 
