@@ -218,8 +218,15 @@ pub(crate) fn describe(search: &Search) -> String {
             let _ = writeln!(text, "{}  {address:width$}  {}", fingerprint(&found.pin), escape(&found.name));
         }
     }
-    text.push_str(&ignored(&search.ignored));
-    text
+    text + &search_notes(search)
+}
+
+/// Lines about a search beside what it found: why a receiver may not have answered, and the counts of ignored answers.
+pub fn search_notes(search: &Search) -> String {
+    // Where a receiver answers, it does not matter that another network could not be asked.
+    let unsent = search.unsent.as_ref().filter(|_| search.found.is_empty());
+    let unsent = unsent.map_or_else(String::new, |unsent| format!("cannot ask {unsent}\n"));
+    unsent + &ignored(&search.ignored)
 }
 
 fn ignored(ignored: &Ignored) -> String {
@@ -287,14 +294,27 @@ mod tests {
     #[test]
     fn what_was_found_reads_well_and_is_safe_to_print() {
         let ignored = Ignored { stale: 3, other_key: 9, ..Ignored::default() };
-        let search =
-            Search { found: vec![found(0xab, "receiver"), found(1, "\u{1b}[2J")], ignored, asked: 1 };
+        let found = vec![found(0xab, "receiver"), found(1, "\u{1b}[2J")];
+        let unsent = Some("[ff02::fb]:5353: Cannot assign requested address (os error 99)".to_owned());
+        let search = Search { found, ignored, asked: 2, unsent };
         let text = describe(&search);
         assert!(!text.contains('\u{1b}'), "{text}");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[1], format!("{}  10.0.0.2:3002  receiver", "ab".repeat(16)));
         assert_eq!(lines[3], "ignored answers: 3 to another question");
         assert_eq!(lines[0].find("ADDRESS"), lines[1].find("10.0.0.2"));
+        assert_eq!(lines.len(), 4, "another network does not matter");
         assert!(describe(&Search::default()).contains("--discovery"));
+    }
+
+    /// The advice to start a receiver was all there was.
+    #[test]
+    fn without_an_answer_it_says_what_could_not_be_asked() {
+        let unsent = Some("224.0.0.251:5353: Network is unreachable (os error 101)".to_owned());
+        let text = describe(&Search { unsent, ..Search::default() });
+        assert_eq!(
+            text.lines().nth(1),
+            Some("cannot ask 224.0.0.251:5353: Network is unreachable (os error 101)")
+        );
     }
 }

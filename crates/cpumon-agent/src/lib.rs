@@ -42,7 +42,7 @@ pub use cpumon_collect::{
     give_memory_back, now,
 };
 use cpumon_model::SourceKind;
-pub use enrol::{DiscoverArgs, EnrollArgs, enroll_here};
+pub use enrol::{DiscoverArgs, EnrollArgs, enroll_here, search_notes};
 pub use error::{
     AgentError, ConnectionError, DataMissing, DiscoverError, EnrollError, FlagsError, FlightError,
 };

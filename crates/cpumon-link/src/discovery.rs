@@ -89,12 +89,14 @@ pub struct Search {
     pub ignored: Ignored,
     /// Interfaces and addresses that were asked; 0: this machine is on no network.
     pub asked: usize,
+    /// The last address to which the question could not be sent, and why.
+    pub unsent: Option<String>,
 }
 
 /// Asks and listens. `stop` ends it early.
 ///
 /// # Errors
-/// No socket can be opened, or the interfaces cannot be listed. Datagrams that cannot be sent are no error: nothing answers.
+/// No socket can be opened, or the interfaces cannot be listed. Datagrams that cannot be sent are no error: see [`Search::unsent`].
 pub fn search(options: &SearchOptions, stop: &dyn Fn() -> bool) -> Result<Search, LinkError> {
     let id = random().map_err(|error| LinkError::Interfaces(std::io::Error::other(error)))?;
     let id = u16::from_ne_bytes(id);
@@ -108,7 +110,7 @@ pub fn search(options: &SearchOptions, stop: &dyn Fn() -> bool) -> Result<Search
     let mut last = begin + options.wait;
     for question in 1..=QUESTIONS {
         for (socket, to) in &sockets {
-            ask(socket, to, &browse(id));
+            ask(socket, to, &browse(id), &mut search);
         }
         let end = begin + options.wait * question / QUESTIONS;
         while Instant::now() < end.min(last) && !stop() {
@@ -144,10 +146,11 @@ fn open(destinations: &Destinations) -> Result<Vec<(UdpSocket, &[Destination])>,
     Ok(opened)
 }
 
-fn ask(socket: &UdpSocket, to: &[Destination], query: &[u8]) {
+fn ask(socket: &UdpSocket, to: &[Destination], query: &[u8], search: &mut Search) {
     for to in to {
         if let Err(error) = to.send(socket.as_fd(), query) {
             log::debug!("cannot ask {}: {error}", to.shown);
+            search.unsent = Some(format!("{}: {error}", to.shown));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
-use cpumon_agent::EnrollArgs;
+use cpumon_agent::{EnrollArgs, search_notes};
 use cpumon_link::local_ips;
 use cpumon_link::tls::{DEFAULT_TLS_PORT, fingerprint};
 use cpumon_model::{HostId, Trust, escape};
@@ -183,6 +183,7 @@ pub fn discover(args: &DiscoverCommandArgs, out: &mut dyn Write) -> anyhow::Resu
             [fingerprint(&found.pin), address, escape(&found.name).to_string()]
         });
         write_texts(["key", "address", "name"], rows, format, out)?;
+        search_notes(&search).lines().for_each(say);
         !search.found.is_empty()
     };
     Ok(if is_found { Outcome::Done } else { Outcome::DataMissing })

@@ -130,6 +130,17 @@ fn false_answers_are_counted_and_their_addresses_do_not_hide_the_right_one() {
     });
 }
 
+/// It was as if nothing answered there.
+#[test]
+fn a_question_that_cannot_be_sent_is_named() {
+    // No datagram can be sent to port 0.
+    let search = searched(&["127.0.0.1:0".parse().unwrap()], None, Duration::from_millis(1));
+    let unsent = search.unsent.unwrap();
+    assert!(search.found.is_empty() && unsent.starts_with("127.0.0.1:0: "), "{unsent}");
+    let silent = answering(|_| Vec::new());
+    assert_eq!(searched(&[silent], None, Duration::from_millis(1)).unsent, None);
+}
+
 #[test]
 fn a_flood_of_answers_is_read_up_to_a_limit_and_leaves_few_addresses() {
     let flood = answering(|id| {
