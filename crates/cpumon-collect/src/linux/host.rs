@@ -126,6 +126,13 @@ impl OwnUsage {
     }
 }
 
+/// Whether the clocks of this process are not the host's, because it is in a time namespace that shifts them (time_namespaces(7)).
+pub(crate) fn has_shifted_clocks(proc_root: &Path) -> bool {
+    // Kernels without these namespaces have no such file.
+    let offsets = fs::read_to_string(proc_root.join("self/timens_offsets")).unwrap_or_default();
+    offsets.lines().any(|line| line.split_whitespace().skip(1).any(|offset| offset != "0"))
+}
+
 /// Now, on the three clocks of this machine; read one after the other, within a microsecond.
 pub fn now() -> Moment {
     Moment {
@@ -215,6 +222,21 @@ mod tests {
         OwnUsage::open().fill(&mut health);
         assert!(health.own_cpu_ns > 0);
         assert!((100_000..100_000_000_000).contains(&health.own_rss_bytes), "{}", health.own_rss_bytes);
+    }
+
+    #[test]
+    fn clocks_are_shifted_where_an_offset_is_not_0() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(!has_shifted_clocks(root.path()), "no such file");
+        fs::create_dir(root.path().join("self")).unwrap();
+        let is_shifted = |offsets: &str| {
+            fs::write(root.path().join("self/timens_offsets"), offsets).unwrap();
+            has_shifted_clocks(root.path())
+        };
+        assert!(!is_shifted("monotonic           0         0\nboottime            0         0\n"));
+        assert!(is_shifted("monotonic           0         0\nboottime       100000         0\n"));
+        assert!(is_shifted("monotonic           0         1\nboottime            0         0\n"));
+        assert!(is_shifted("monotonic          -5         0\nboottime            0         0\n"));
     }
 
     #[test]

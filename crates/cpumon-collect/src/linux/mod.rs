@@ -17,7 +17,6 @@ use cpumon_model::{PROCESSES_ARE_HIDDEN, Probes, SourceKind};
 pub use self::bpf::{ClockReader, TraceRecorder};
 pub use self::doctor::diagnose;
 pub use self::host::{host_info, now};
-use self::proc_ids::ProcIds;
 pub use self::sandbox::{confine_calls, confine_files, drop_capabilities};
 use crate::{CollectError, Opened, SourceChoice, SourceOptions};
 
@@ -54,7 +53,7 @@ fn what_helps() -> &'static str {
 /// With the probes that do load, if those are some and not all.
 fn open_less(options: &SourceOptions, refused: CollectError) -> Result<Opened, CollectError> {
     // Nothing can be left out: every snapshot needs the refused feature.
-    if options.probes.is_empty() || ProcIds::of(&options.proc_root) == ProcIds::Others {
+    if options.probes.is_empty() || bpf::check_namespaces(&options.proc_root).is_err() {
         return Err(refused);
     }
     let loads = find_loads(options.probes, bpf::try_loading)?;

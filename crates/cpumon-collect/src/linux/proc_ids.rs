@@ -3,7 +3,7 @@
 //! pass of the iterator shows only the tasks of the reader's own namespace, also where the host's /proc is mounted beside its own.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::parse;
 
@@ -25,7 +25,7 @@ pub(super) enum ProcIds {
 
 impl ProcIds {
     pub(super) fn of(proc_root: &Path) -> Self {
-        Self::seen_from(fs::read_link("/proc/self/ns/pid").ok().as_deref(), proc_root)
+        Self::seen_from(own_namespace(Path::new("/proc"), proc_root).as_deref(), proc_root)
     }
 
     /// `own`: the namespace of this process, if known.
@@ -46,6 +46,12 @@ impl ProcIds {
         }
         if proc_root.join("1").exists() { Self::Others } else { Self::Unknown }
     }
+}
+
+/// The pid namespace of this process. Where its own /proc is not mounted, the one that is measured says it.
+fn own_namespace(own_proc: &Path, proc_root: &Path) -> Option<PathBuf> {
+    let link = |root: &Path| fs::read_link(root.join("self/ns/pid"));
+    link(own_proc).or_else(|_| link(proc_root)).ok()
 }
 
 #[cfg(test)]
@@ -72,6 +78,18 @@ mod tests {
         let of_host = tree("1", FIRST_NAMESPACE);
         let from_inside = ProcIds::seen_from(Some(INNER.as_ref()), of_host.path());
         assert_eq!(from_inside, ProcIds::Others, "a container with the host's /proc");
+    }
+
+    #[test]
+    fn without_a_proc_of_its_own_the_measured_one_has_its_namespace() {
+        let (unmounted, of_host) = (tempfile::tempdir().unwrap(), tree("1", FIRST_NAMESPACE));
+        fs::create_dir_all(of_host.path().join("self/ns")).unwrap();
+        symlink(INNER, of_host.path().join("self/ns/pid")).unwrap();
+        let own = own_namespace(unmounted.path(), of_host.path());
+        assert_eq!(own.as_deref(), Some(Path::new(INNER)));
+        assert_eq!(ProcIds::seen_from(own.as_deref(), of_host.path()), ProcIds::Others);
+        let own = own_namespace(tree("self", FIRST_NAMESPACE).path(), of_host.path());
+        assert_eq!(own.as_deref(), Some(Path::new(FIRST_NAMESPACE)), "its own /proc comes first");
     }
 
     #[test]

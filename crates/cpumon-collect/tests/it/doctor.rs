@@ -136,6 +136,8 @@ fn old_locked_and_hidden_is_seen() {
         format!("21 20 0:19 / {} rw,relatime - proc proc rw,hidepid=invisible\n", tree.path().display());
     tree.write("self/mountinfo", mount.as_bytes());
     tree.write("self/schedstat", b"0 0 0\n");
+    assert_eq!(state(&diagnose_tree(&tree), "time namespace"), CheckState::Available);
+    tree.write("self/timens_offsets", b"monotonic           0         0\nboottime       100000         0\n");
     let found = diagnose_tree(&tree);
     for (name, message) in [
         ("version", "older than 5.8"),
@@ -143,6 +145,7 @@ fn old_locked_and_hidden_is_seen() {
         ("RLIMIT_MEMLOCK", "65536"),
         ("hidepid", "hidepid=invisible"),
         ("sched_info", "zeros"),
+        ("time namespace", "shifted"),
     ] {
         assert_eq!(state(&found, name), CheckState::Missing, "{name}");
         assert!(find(&found, name).finding.contains(message), "{:?}", find(&found, name));

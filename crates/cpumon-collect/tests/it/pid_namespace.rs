@@ -1,31 +1,70 @@
-//! In a pid namespace of its own, with its own /proc: BPF shows the host's ids, under which /proc has other processes.
+//! In namespaces of its own. With pids and /proc of its own, BPF shows the host's ids, under which /proc has other processes; with
+//! shifted clocks, BPF's are the host's.
 
 use std::path::Path;
 use std::process::Command;
 
-use cpumon_collect::{SourceChoice, SourceOptions, open};
+use cpumon_collect::{
+    CheckState, ClockReader, DoctorOptions, SourceChoice, SourceOptions, TraceRecorder, TraceRecorderOptions,
+    diagnose, open,
+};
 use cpumon_model::{Snapshot, SourceKind};
 
 use crate::skip::say_skipped;
 
 /// Set where the test runs inside.
-const INSIDE: &str = "CPUMON_IN_PID_NAMESPACE";
+const INSIDE: &str = "CPUMON_IN_NAMESPACE";
 
-#[test]
-fn processes_have_their_own_ids_and_names() {
+/// Runs a test of this file in the namespaces that these options of unshare(1) make.
+fn run_inside(options: &[&str], test: &str) {
     let own = std::env::current_exe().unwrap();
     let unshare = |program: &Path, arguments: &[&str]| {
         let mut command = Command::new("unshare");
-        command.args(["--pid", "--fork", "--mount", "--mount-proc"]).arg(program).args(arguments);
+        command.args(options).arg(program).args(arguments);
         command.env(INSIDE, "1").output()
     };
     if !unshare("true".as_ref(), &[]).is_ok_and(|output| output.status.success()) {
-        return say_skipped("it may not make pid namespaces");
+        return say_skipped(format!("it may not run unshare {}", options.join(" ")));
     }
-    let output = unshare(&own, &["--exact", "pid_namespace::inside", "--nocapture"]).unwrap();
+    let output = unshare(&own, &["--exact", &format!("pid_namespace::{test}"), "--nocapture"]).unwrap();
     let words = [output.stdout, output.stderr].concat();
     let words = String::from_utf8_lossy(&words);
     assert!(output.status.success() && words.contains("1 passed"), "{words}");
+}
+
+#[test]
+fn processes_have_their_own_ids_and_names() {
+    run_inside(&["--pid", "--fork", "--mount", "--mount-proc"], "inside");
+}
+
+#[test]
+fn bpf_is_refused_where_the_clocks_are_shifted() {
+    let options = ["--time", "--boottime", "100000", "--monotonic", "50000", "--fork"];
+    run_inside(&options, "inside_with_shifted_clocks");
+}
+
+/// Body of [`bpf_is_refused_where_the_clocks_are_shifted`]; by itself it checks nothing.
+#[test]
+fn inside_with_shifted_clocks() {
+    if std::env::var_os(INSIDE).is_none() {
+        return;
+    }
+    let opened = open(&SourceOptions::default()).unwrap();
+    assert_eq!(opened.kind, SourceKind::Procfs);
+    assert!(opened.reason.contains("runs in a time namespace"), "{}", opened.reason);
+    let forced = SourceOptions { choice: SourceChoice::Bpf, ..SourceOptions::default() };
+    let refused = [
+        open(&forced).err(),
+        TraceRecorder::open(TraceRecorderOptions::default()).err(),
+        ClockReader::open().err(),
+    ];
+    for error in refused {
+        let error = error.unwrap().to_string();
+        assert!(error.contains("runs in a time namespace"), "{error}");
+    }
+    let found = diagnose(&DoctorOptions { load: false, ..DoctorOptions::default() });
+    let check = found.checks.iter().find(|check| check.name == "time namespace").unwrap();
+    assert_eq!(check.state, CheckState::Missing, "{check:?}");
 }
 
 /// Body of [`processes_have_their_own_ids_and_names`]; by itself it checks nothing.

@@ -99,6 +99,30 @@ pub(crate) const PROBES: [Probe; 5] = [
 const OTHER_IDS: &str =
     "it has the host's process ids, and this runs in a pid namespace (docker run --pid=host, hostPID: true)";
 
+/// Why it is not used in a time namespace.
+const OTHER_CLOCKS: &str =
+    "it has the host's clocks, and this runs in a time namespace with others (nsenter --time --target 1)";
+
+/// Checks that /proc and the clocks of this process are those of BPF.
+///
+/// Errors: it is in a pid namespace, where a busy process would have the name and the command line of a stranger, or in a time namespace.
+pub(super) fn check_namespaces(proc_root: &Path) -> Result<(), CollectError> {
+    check_clocks(proc_root)?;
+    if ProcIds::of(proc_root) == ProcIds::Others {
+        return Err(CollectError::BpfUnavailable { reason: OTHER_IDS.to_owned() });
+    }
+    Ok(())
+}
+
+/// As [`check_namespaces`], where ids do not count.
+fn check_clocks(proc_root: &Path) -> Result<(), CollectError> {
+    // The time up to now of what is still open would be wrong by the offset.
+    if host::has_shifted_clocks(proc_root) {
+        return Err(CollectError::BpfUnavailable { reason: OTHER_CLOCKS.to_owned() });
+    }
+    Ok(())
+}
+
 /// Checks that these probes load together.
 pub(super) fn try_loading(probes: Probes) -> Result<(), CollectError> {
     let ring_bytes = ring_bytes();
@@ -153,10 +177,7 @@ impl BpfSource {
         ring_bytes: u32,
         open_ring: fn(&Programs) -> Result<EventRing, CollectError>,
     ) -> Result<Self, CollectError> {
-        // A busy process would have the name and the command line of a stranger.
-        if ProcIds::of(&options.proc_root) == ProcIds::Others {
-            return Err(CollectError::BpfUnavailable { reason: OTHER_IDS.to_owned() });
-        }
+        check_namespaces(&options.proc_root)?;
         let boot = host::boot_id(&options.proc_root)?;
         let &SourceOptions { probes, script_names, .. } = options;
         let mut programs = Programs::open(Setup { probes, ring_bytes, script_names })?;

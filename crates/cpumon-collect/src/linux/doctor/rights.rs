@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::super::host::{Version, version_of};
+use super::super::host::{Version, has_shifted_clocks, version_of};
 use super::super::proc_ids::ProcIds;
 use crate::{Check, DoctorOptions, Topic};
 
@@ -263,7 +263,13 @@ const CONTAINER_FILES: [(&str, &str); 3] = [
 const CONTAINER_CGROUPS: [&str; 6] = ["docker", "kubepods", "containerd", "lxc", "libpod", "crio"];
 
 pub(super) fn surroundings_checks(options: &DoctorOptions) -> Vec<Check> {
-    vec![hypervisor(options), steal(options), pid_namespace(options), container(options)]
+    vec![
+        hypervisor(options),
+        steal(options),
+        pid_namespace(options),
+        time_namespace(options),
+        container(options),
+    ]
 }
 
 fn hypervisor(options: &DoctorOptions) -> Check {
@@ -315,6 +321,15 @@ fn pid_namespace(options: &DoctorOptions) -> Check {
         ),
         ProcIds::Unknown => check.note("cannot be determined: no process 1"),
     }
+}
+
+fn time_namespace(options: &DoctorOptions) -> Check {
+    let check = Check::new(Topic::Surroundings, "time namespace", "the host's clocks, which BPF uses");
+    if has_shifted_clocks(&options.proc_root) {
+        let finding = "one of its own, whose clocks are shifted; so /proc is used, and BPF is not";
+        return check.missing(finding, "run in the host's: nsenter --time --target 1 PROGRAM");
+    }
+    check.available("clocks as the host's")
 }
 
 fn container(options: &DoctorOptions) -> Check {
