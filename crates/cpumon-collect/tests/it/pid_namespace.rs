@@ -1,6 +1,7 @@
 //! In namespaces of its own. With pids and /proc of its own, BPF shows the host's ids, under which /proc has other processes; with
-//! shifted clocks, BPF's are the host's.
+//! shifted clocks, BPF's are the host's; with mounts of its own, users are still the host's.
 
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -41,6 +42,38 @@ fn processes_have_their_own_ids_and_names() {
 fn bpf_is_refused_where_the_clocks_are_shifted() {
     let options = ["--time", "--boottime", "100000", "--monotonic", "50000", "--fork"];
     run_inside(&options, "inside_with_shifted_clocks");
+}
+
+#[test]
+fn users_are_the_hosts_also_beside_a_passwd_of_its_own() {
+    run_inside(&["--mount"], "inside_with_other_users");
+}
+
+/// Body of [`users_are_the_hosts_also_beside_a_passwd_of_its_own`]; by itself it checks nothing.
+#[test]
+fn inside_with_other_users() {
+    /// No user of the host has it.
+    const UID: u32 = 61_234;
+    if std::env::var_os(INSIDE).is_none() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let passwd = dir.path().join("passwd");
+    std::fs::write(&passwd, format!("root:x:0:0::/:\nimageuser:x:{UID}:{UID}::/:\n")).unwrap();
+    let mut mount = Command::new("mount");
+    assert!(mount.arg("--bind").arg(&passwd).arg("/etc/passwd").status().unwrap().success());
+    let mut child = Command::new("sleep").arg("600").uid(UID).spawn().unwrap();
+    let mut users = Vec::new();
+    for choice in [SourceChoice::Procfs, SourceChoice::Auto] {
+        let mut opened = open(&SourceOptions { choice, ..SourceOptions::default() }).unwrap();
+        let mut snapshot = Snapshot::default();
+        opened.source.snapshot(&mut snapshot).unwrap();
+        let process = snapshot.processes.iter().find(|process| process.key.pid == child.id()).unwrap();
+        users.push((process.info.uid, process.info.user.to_string()));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(users, [(UID, String::new()), (UID, String::new())]);
 }
 
 /// Body of [`bpf_is_refused_where_the_clocks_are_shifted`]; by itself it checks nothing.

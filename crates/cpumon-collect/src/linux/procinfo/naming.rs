@@ -264,10 +264,15 @@ pub(super) struct UserNames {
 
 impl UserNames {
     pub(super) fn new(options: &SourceOptions) -> Self {
-        // A container that sees the host's processes elsewhere has users of its own; those of the host are where init sees them.
-        let is_of_other = options.proc_root != Path::new("/proc") && options.fs_root == Path::new("/");
-        let root = if is_of_other { options.proc_root.join("1/root") } else { options.fs_root.clone() };
-        Self { path: root.join("etc/passwd"), stamp: None, is_checked: false, names: HashMap::new() }
+        let own = options.fs_root.join("etc/passwd");
+        let of_init = options.proc_root.join("1/root/etc/passwd");
+        let identity = |path: &Path| std::fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
+        // A container that sees the host's processes has users of its own; those of the host are where init sees them.
+        let is_other = || identity(&of_init).is_some_and(|theirs| Some(theirs) != identity(&own));
+        let is_of_other =
+            options.fs_root == Path::new("/") && (options.proc_root != Path::new("/proc") || is_other());
+        let path = if is_of_other { of_init } else { own };
+        Self { path, stamp: None, is_checked: false, names: HashMap::new() }
     }
 
     /// The name of a user. The file is checked once a pass at most, and read again only if it was changed.
