@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::program::copy_program;
-use crate::skip::skip;
+use crate::skip::{say_skipped, skip};
 use crate::support::{KillOnDrop, cpumon, eventually, is_whole, lines_of, signal, spinner, text, wait};
 
 /// Naps as long as the file that it is given is there.
@@ -114,13 +114,14 @@ fn interrupts_are_taken_out_of_threads_and_idle_time() {
 struct Group(PathBuf);
 
 impl Group {
-    fn make(name: &str) -> Option<Self> {
+    /// In the first hierarchy whose type and one of whose mount options are these; `None`: there is none, or this process may not.
+    fn make(name: &str, is_wanted: fn(&str, &str) -> bool) -> Option<Self> {
         let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
         let roots = mounts.lines().filter_map(|line| {
             let mut words = line.split(' ').skip(1);
             let (place, kind, options) = (words.next()?, words.next()?, words.next()?);
-            let has_cpu = kind == "cgroup" && options.split(',').any(|option| option == "cpu");
-            (kind == "cgroup2" || has_cpu).then(|| Path::new(place).join(name))
+            let is_it = options.split(',').any(|option| is_wanted(kind, option));
+            is_it.then(|| Path::new(place).join(name))
         });
         roots.into_iter().find(|path| std::fs::create_dir(path).is_ok()).map(Self)
     }
@@ -134,15 +135,31 @@ impl Drop for Group {
 
 #[test]
 fn processes_of_a_container_are_one_row() {
-    until_whole(is_a_container_one_row);
+    until_whole(|| {
+        let name = format!("docker-{:064x}.scope", std::process::id());
+        let is_wanted = |kind: &str, option: &str| kind == "cgroup2" || (kind == "cgroup" && option == "cpu");
+        let Some(group) = Group::make(&name, is_wanted) else {
+            skip("needs root to make a control group".to_owned());
+            return true;
+        };
+        is_a_container_one_row(&group, &name["docker-".len()..][..12])
+    });
 }
 
-fn is_a_container_one_row() -> bool {
-    let name = format!("docker-{:064x}.scope", std::process::id());
-    let Some(group) = Group::make(&name) else {
-        skip("needs root to make a control group".to_owned());
-        return true;
-    };
+#[test]
+fn a_container_of_systemds_hierarchy_only_is_one_row() {
+    until_whole(|| {
+        let own = format!("cpumon-{}", std::process::id());
+        let is_wanted = |kind: &str, option: &str| kind == "cgroup" && option == "name=systemd";
+        let Some(group) = Group::make(&format!("lxc.payload.{own}"), is_wanted) else {
+            say_skipped("it has no such hierarchy, or may not make control groups");
+            return true;
+        };
+        is_a_container_one_row(&group, &own)
+    });
+}
+
+fn is_a_container_one_row(group: &Group, name: &str) -> bool {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a.trace");
     // As a container's runtime does: it moves itself and calls exec.
@@ -155,7 +172,7 @@ fn is_a_container_one_row() -> bool {
     if !is_whole(&output) {
         return false;
     }
-    let row = rows.iter().find(|row| row["name"] == name["docker-".len()..][..12]);
+    let row = rows.iter().find(|row| row["name"] == name);
     let row = row.unwrap_or_else(|| panic!("{rows:?}"));
     assert_eq!((&row["kind"], number(row, "threads")), (&Value::from("container"), 2), "sh and sleep: {row}");
     assert!(rows.iter().any(|row| row["name"] == "(none)"), "{rows:?}");

@@ -32,6 +32,11 @@ fn mounts() -> Vec<PathBuf> {
     mounts.lines().filter_map(place).collect()
 }
 
+/// Begins the names that only this process uses.
+fn own_name() -> String {
+    format!("cpumon-it-{}", std::process::id())
+}
+
 /// A directory in a hierarchy, removed when dropped.
 struct Group {
     dir: PathBuf,
@@ -41,7 +46,10 @@ struct Group {
 impl Group {
     /// `None`: this process may not.
     fn new(mount: &Path, name: &str) -> Option<Self> {
-        let path = format!("/cpumon-it-{}-{name}", std::process::id());
+        Self::at(mount, format!("/{}-{name}", own_name()))
+    }
+
+    fn at(mount: &Path, path: String) -> Option<Self> {
         let dir = mount.join(&path[1..]);
         std::fs::create_dir(&dir).ok().map(|()| Self { dir, path })
     }
@@ -113,15 +121,26 @@ fn exits_are_in_the_group_that_they_ended_in(probes: Probes) {
 /// On a host with hierarchies of both versions, the engine's unit is in one and the container in another.
 fn a_container_of_one_hierarchy_is_not_lost_behind_another(probes: Probes) {
     let Some((mut source, _turn)) = bpf(probes) else { return };
-    let container = "ab".repeat(32);
+    let own = own_name();
+    // An id, and names that are shorter: of the group and of the one above it.
+    let containers = [
+        (format!("/{own}-{}", "ab".repeat(32)), "abababababab"),
+        (format!("/lxc.payload.{own}"), &*own),
+        (format!("/machine-{own}.scope"), &*own),
+        (format!("/garden/{own}"), &*own),
+    ];
     let mounts: Vec<_> = mounts().into_iter().filter(|mount| Group::new(mount, "try").is_some()).collect();
     let (Some(first), Some(last)) = (mounts.first(), mounts.last().filter(|_| mounts.len() > 1)) else {
         return say_skipped("it has no two hierarchies of control groups");
     };
     pass(&mut source);
-    for (of_engine, of_container) in [(first, last), (last, first)] {
+    let both = [(first, last), (last, first)];
+    for ((of_engine, of_container), (path, name)) in
+        both.into_iter().flat_map(|mounts| containers.iter().map(move |container| (mounts, container)))
+    {
         let engine = Group::new(of_engine, "engine.service").unwrap();
-        let inner = Group::new(of_container, &container).unwrap();
+        let _garden = path.starts_with("/garden/").then(|| Group::at(of_container, "/garden".to_owned()));
+        let inner = Group::at(of_container, path.clone()).unwrap();
         // Both in the file and, for one that ends at once, from the probe.
         let mut living = Command::new("sleep").arg("600").spawn().unwrap();
         engine.add(living.id());
@@ -136,7 +155,7 @@ fn a_container_of_one_hierarchy_is_not_lost_behind_another(probes: Probes) {
         living.wait().unwrap();
         let lives = snapshot.processes.iter().find(|process| process.key.pid == living.id()).unwrap();
         for info in [&lives.info, &ended.info] {
-            assert_eq!((&*info.cgroup, &*info.container), (&*inner.path, "abababababab"));
+            assert_eq!((&*info.cgroup, &*info.container), (&*inner.path, *name));
         }
     }
 }

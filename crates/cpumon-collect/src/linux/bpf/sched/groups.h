@@ -11,13 +11,8 @@
 #include "events.h"
 #include "nodes.h"
 
-// Hierarchies, at most.
-#define MAX_LINKS 32
-
 // Root groups of user space's namespace: the paths that it shows begin there. 0: not known yet.
 static __u64 group_roots[HIERARCHIES] SEC(".bss.groups");
-// Address of systemd's hierarchy, if there is one.
-static __u64 systemd_root SEC(".bss.groups");
 
 // Too large for the stack. Switches are not interrupted by others.
 struct {
@@ -26,46 +21,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct group_event);
 } group_events SEC(".maps");
-
-// The group of a hierarchy without controllers is in a list only. `is_search`: which hierarchy it is shall be found out.
-static __noinline struct kernfs_node *systemd_node(struct css_set *set, bool is_search)
-{
-	struct list_head *head = __builtin_preserve_access_index(&set->cgrp_links), *at = BPF_CORE_READ(head, next);
-
-	for (int i = 0; i < MAX_LINKS && at != head; i++) {
-		struct cgrp_cset_link *link = (void *)at - bpf_core_field_offset(struct cgrp_cset_link, cgrp_link);
-		struct cgroup *group = BPF_CORE_READ(link, cgrp);
-		struct cgroup_root *root = BPF_CORE_READ(group, root);
-
-		bool is_it = (__u64)root == systemd_root;
-
-		if (is_search) {
-			static const char systemd[8] = "systemd";
-			char name[8] = {};
-
-			bpf_probe_read_kernel(name, sizeof(name), __builtin_preserve_access_index(&root->name));
-			is_it = *(__u64 *)name == *(const __u64 *)systemd;
-		}
-		if (is_it) {
-			systemd_root = (__u64)root;
-			return BPF_CORE_READ(group, kn);
-		}
-		at = BPF_CORE_READ(at, next);
-	}
-	if (is_search)
-		systemd_root = 0;
-	return NULL;
-}
-
-// The directory of a group in a hierarchy; NULL: there is none.
-static __always_inline struct kernfs_node *node_in(struct css_set *set, __u64 hierarchy, bool is_search)
-{
-	if (hierarchy == GROUPS_V2)
-		return node_v2(set);
-	if (hierarchy == GROUPS_V1_SYSTEMD)
-		return is_search || systemd_root ? systemd_node(set, is_search) : NULL;
-	return node_v1_cpu(set);
-}
 
 // Notes where the paths begin that user space, which is reading, finds in /proc.
 static __noinline int find_group_roots(void)

@@ -94,11 +94,11 @@ static __noinline int send_groups(struct kernfs_node *node, __u64 hierarchy, __u
 	return 0;
 }
 
-// The number of the task's control group; 0: not known. Where it is in no group of v2, or only the controller `cpu` has it in that of a
-// container, the group of that controller counts.
+// The number of the task's control group; 0: not known. Where it is in no group of v2, or in that of a container only in another
+// hierarchy, the group of that one counts.
 static __noinline __u64 group_of(struct task_struct *task, __u64 now)
 {
-	struct kernfs_node *node, *older;
+	struct kernfs_node *node;
 	__u64 hierarchy = GROUPS_V2;
 	struct css_set *set;
 
@@ -108,10 +108,16 @@ static __noinline __u64 group_of(struct task_struct *task, __u64 now)
 	node = node_v2(set);
 	if (!node)
 		return 0;
-	older = node_v1_cpu(set);
-	if (older && above(older) && (!above(node) || (!is_container(node) && is_container(older)))) {
-		node = older;
-		hierarchy = (__u64)GROUPS_V1_CPU << HIERARCHY_SHIFT;
+#pragma unroll
+	for (__u64 other = GROUPS_V2 + 1; other < HIERARCHIES; other++) {
+		struct kernfs_node *here = node_in(set, other, !systemd_root);
+
+		if (!here || !above(here))
+			continue;
+		if (!above(node) || (!is_container(node) && is_container(here))) {
+			node = here;
+			hierarchy = other << HIERARCHY_SHIFT;
+		}
 	}
 	send_groups(node, hierarchy, now);
 	return BPF_CORE_READ(node, id) | hierarchy;
