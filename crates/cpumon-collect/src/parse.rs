@@ -194,7 +194,9 @@ pub fn parse_cpu_stat(
 /// one that says most ([`CgroupNames::rank`]); the first of those that say as much. `None` if there is no such line.
 pub fn parse_cgroup(bytes: &[u8]) -> Option<&[u8]> {
     let mut found: [Option<&[u8]>; 3] = [None; 3];
-    for line in bytes.split(|&b| b == b'\n') {
+    // A file longer than the buffer ends inside a line, whose path is not the process's.
+    let lines = bytes.get(..bytes.iter().rposition(|&b| b == b'\n')?)?;
+    for line in lines.split(|&b| b == b'\n') {
         let mut parts = line.splitn(3, |&b| b == b':');
         let (Some(id), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
             continue;
@@ -372,6 +374,8 @@ mod tests {
         assert_eq!(parse_cgroup(hybrid), Some(&b"/c"[..]));
         assert_eq!(parse_cgroup(b"1:cpu:/\n0::/\n"), Some(&b"/"[..]));
         assert_eq!(parse_cgroup(b"garbage\n\xff"), None);
+        assert_eq!(parse_cgroup(b"1:cpu:/c\n0::/system.slice/ssh.serv"), Some(&b"/c"[..]), "cut");
+        assert_eq!(parse_cgroup(b"0::/system.slice/ssh.serv"), None, "cut");
         let systemd = b"2:cpu:/system.slice\n1:name=systemd:/system.slice/ssh.service\n0::/\n";
         assert_eq!(parse_cgroup(systemd), Some(&b"/system.slice/ssh.service"[..]));
     }

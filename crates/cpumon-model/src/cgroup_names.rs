@@ -5,6 +5,8 @@ use std::borrow::Cow;
 
 /// Digits of a container's id that are shown, as its engine's tools do.
 const SHOWN_DIGITS: usize = 12;
+/// Component of the path of a cgroup outside of the reader's cgroup namespace: one level up. What the levels are called is not known.
+const OUTSIDE: &str = "..";
 
 /// Names that are in a cgroup path; empty where there is none.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -106,10 +108,10 @@ fn container<'a>(part: &'a str, parent: &str, above: &str) -> Option<&'a str> {
     if (parent == "garden" && !is_divided) || (above == "garden" && matches!(parent, "good" | "bad")) {
         return Some(part);
     }
-    // Tasks of ECS: `/ecs/TASK/TASK-NUMBER`, `/ecstasks/TASK-NUMBER`. Nothing is cut off: the number distinguishes the task's
-    // containers.
+    // Tasks of ECS: `/ecs/TASK/TASK-NUMBER`, `/ecstasks/TASK-NUMBER`, or seen from another container. Nothing is cut off: the number
+    // distinguishes the task's containers.
     if let Some((task, number)) = part.split_once('-')
-        && (parent == "ecstasks" || above == "ecs")
+        && (matches!(parent, "ecstasks" | OUTSIDE) || above == "ecs" || (above == OUTSIDE && parent == task))
         && task.len() == 32
         && is_hex(task)
         && !number.is_empty()
@@ -125,10 +127,11 @@ fn container<'a>(part: &'a str, parent: &str, above: &str) -> Option<&'a str> {
     if part.contains("-conmon-") {
         return None;
     }
-    // `docker-ID.scope`, `cri-containerd-ID.scope`, `libpod-ID.scope`, `…:cri-containerd:ID`, or a bare id. Container engines name a
-    // container by 256 bits in hex; shorter hex may be part of any name.
+    // `docker-ID.scope`, `cri-containerd-ID.scope`, `libpod-ID.scope`, `…:cri-containerd:ID`, `kata_ID`, or a bare id. Container engines
+    // name a container by 256 bits in hex; shorter hex may be part of any name.
     let stem = part.strip_suffix(".scope").unwrap_or(part);
     let id = stem.rsplit(['-', ':']).next()?;
+    let id = id.strip_prefix("kata_").unwrap_or(id);
     (is_hex(id) && id.len() == 64 && part.strip_suffix(".slice").is_none()).then(|| &id[..SHOWN_DIGITS])
 }
 
@@ -151,11 +154,10 @@ fn pod<'a>(part: &'a str, parent: &str) -> Option<&'a str> {
     if let Some((_, id)) = stem.split_once("libpod_pod_") {
         return (id.len() == 64 && is_hex(id)).then(|| &id[..SHOWN_DIGITS]);
     }
-    let uid = if matches!(parent, "kubepods" | "burstable" | "besteffort" | "guaranteed") {
-        stem.strip_prefix("pod")?
-    } else {
-        let at = stem.find("kubepods")?;
-        stem.get(at..)?.split_once("-pod")?.1
+    let is_below = matches!(parent, "kubepods" | "burstable" | "besteffort" | "guaranteed" | OUTSIDE);
+    let uid = match stem.strip_prefix("pod").filter(|_| is_below) {
+        Some(uid) => uid,
+        None => stem.get(stem.find("kubepods")?..)?.split_once("-pod")?.1,
     };
     // A static pod, made from a file on the node, has a hash instead of a uid.
     let digits = uid.bytes().filter(u8::is_ascii_hexdigit).count();
@@ -229,6 +231,9 @@ mod tests {
         ("/ecs/TASK/TASK-0123456789", ["", "TASK-0123456789", ""]),
         ("/ecstasks/TASK-527074092", ["", "TASK-527074092", ""]),
         ("/ecstasks/TASK-x", ["", "", ""]),
+        ("/../TASK-527074092", ["", "TASK-527074092", ""]),
+        ("/../../TASK/TASK-527074092", ["", "TASK-527074092", ""]),
+        ("/../web-527074092", ["", "", ""]),
         ("/garden/0c28a65e-6b5c-4c4b-5c5e-2c39", ["", "0c28a65e-6b5c-4c4b-5c5e-2c39", ""]),
         ("/system.slice/garden.service/garden/good/0c28a65e-6b5c", ["", "0c28a65e-6b5c", ""]),
         ("/garden/bad", ["", "", ""]),
@@ -251,6 +256,12 @@ mod tests {
         ("/kubepods/burstable/podUID/ID", ["", "ID", "UID"]),
         ("/kubepods/besteffort/podUID/crio-ID", ["", "ID", "UID"]),
         ("/kubepods/podUID/ID", ["", "ID", "UID"]),
+        ("/kubepods/burstable/podUID/kata_ID", ["", "ID", "UID"]),
+        // From a container in a cgroup namespace of its own: the levels above have no names.
+        ("/../../podUID/ID", ["", "ID", "UID"]),
+        ("/../../../besteffort/podUID/ID", ["", "ID", "UID"]),
+        ("/../../kubepods-burstable-podUID_.slice/cri-containerd-ID.scope", ["", "ID", "UID"]),
+        ("/../../podcast/ID", ["", "ID", ""]),
         (
             "/system.slice/containerd.service/kubepods-burstable-podUID_.slice:cri-containerd:ID",
             ["", "ID", "UID"],
