@@ -195,7 +195,7 @@ fn info(tasks: &Tasks, names: &TaskNames<'_>) -> Arc<ProcessInfo> {
     Arc::new(ProcessInfo {
         name: names.program.as_ref().into(),
         comm: names.comm.as_ref().into(),
-        container: CgroupNames::of(&cgroup).container().into(),
+        container: CgroupNames::of(&cgroup).container_or_service().into(),
         cgroup: cgroup.into(),
         is_kernel: names.is_kernel,
         ..ProcessInfo::default()
@@ -213,5 +213,33 @@ fn sample(names: &TaskNames<'_>, account: Option<&ThreadAccount>) -> ThreadSampl
         counters: account.counters(),
         sched: account.sched(),
         ..ThreadSample::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_model::ThreadKey;
+    use cpumon_sched::TraceGroup;
+
+    use super::*;
+
+    #[test]
+    fn processes_in_no_container_have_their_unit() {
+        let mut tasks = Tasks::default();
+        for (group, parent, name) in [(1, 0, ""), (2, 1, "ssh.service"), (3, 1, "lxc.payload.web")] {
+            tasks.set_group(TraceGroup { group, parent, name: name.as_bytes().into() });
+        }
+        let container = |group| {
+            let names = TaskNames {
+                thread: ThreadKey::default(),
+                process: ProcessKey::default(),
+                comm: "x".into(),
+                program: "x".into(),
+                group,
+                is_kernel: false,
+            };
+            info(&tasks, &names).container.to_string()
+        };
+        assert_eq!([2, 3, 1].map(container), ["ssh.service", "web", ""]);
     }
 }
