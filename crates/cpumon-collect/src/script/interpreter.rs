@@ -41,7 +41,7 @@ pub(super) struct Words {
     pub(super) flags: &'static str,
     /// Their value is behind `=`, or else the next word.
     pub(super) value: &'static str,
-    /// Their value is the next word, and never behind `=`.
+    /// Their value is the next word, and never behind `=`; the script follows at once, or there is none.
     pub(super) next: &'static str,
     /// How options begin that have their value in the same word.
     pub(super) begin: &'static str,
@@ -97,6 +97,8 @@ enum Word {
     Option,
     /// The next word is its value.
     TakesNext,
+    /// The next word is its value, and the script the one after that.
+    TakesNextAndScript,
     NextIsScript,
     /// The next word is a module and its class.
     NextIsModule,
@@ -130,6 +132,10 @@ impl Interpreter {
                     if words.next().is_some_and(|value| value.starts_with(b"-")) {
                         return ScriptName::Unknown;
                     }
+                }
+                Word::TakesNextAndScript => {
+                    let script = words.nth(1).filter(|word| !word.starts_with(b"-"));
+                    return script.map_or(ScriptName::Unknown, file);
                 }
                 Word::IsArchive => target = FirstWord::File,
                 Word::NextIsScript => return words.next().map_or(ScriptName::Unknown, file),
@@ -192,7 +198,7 @@ impl Words {
         } else if is(self.value) {
             if has_value { Word::Option } else { Word::TakesNext }
         } else if is(self.next) {
-            if has_value { Word::Nothing } else { Word::TakesNext }
+            if has_value { Word::Nothing } else { Word::TakesNextAndScript }
         } else if is(self.script) {
             if has_value { Word::ScriptAt(key.len() + 1) } else { Word::NextIsScript }
         } else if is(self.module) {

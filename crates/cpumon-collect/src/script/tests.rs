@@ -144,6 +144,8 @@ fn code_and_arguments_never_are_names() {
         &["mono", "--unknown", "hunter2.exe"],
         &["luajit", "-j", "hunter2"],
         &["tclsh", "-encoding", "hunter2"],
+        &["tclsh", "-encoding", "utf-8", "-encoding", "x", "hunter2"],
+        &["tclsh", "-encoding", "utf-8", "-", "hunter2"],
         &["tclsh", "--", "hunter2"],
         &["tclsh", "-display", "hunter2"],
         &["expect", "-c", "hunter2", "hunter2.exp"],

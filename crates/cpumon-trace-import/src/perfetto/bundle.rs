@@ -285,6 +285,8 @@ pub(super) fn take_processes(bytes: &[u8], at_ns: u64, events: &mut Vec<RawEvent
                 if process.number(2) == KTHREADD || process.number(8) != 0 || process.number(1) == KTHREADD {
                     add(at_ns, RawKind::Kernel { pid });
                 }
+                // A process that set its title has it there as one text, with spaces before its arguments.
+                let command = command.split(|byte| *byte == b' ').next().unwrap_or_default();
                 // Any name that an event has is better.
                 add(0, RawKind::Called(NamedThread { tid: pid, name: name(base(command)) }));
             }

@@ -185,6 +185,19 @@ fn threads_have_their_process_reason_and_interrupts() {
     assert_eq!((&*rows[0].name, rows[0].threads, rows[0].totals.run_ns), ("shell", 3, 112_000));
 }
 
+/// The title was the name, cut to 15 bytes, or the part of it behind its last slash.
+#[test]
+fn arguments_in_a_title_are_no_part_of_a_name() {
+    for (title, name) in [("my job -phunter2", "my"), ("/srv/worker --url=/hunter2", "worker")] {
+        let tree = processes(us(0), &[(900, 1, title)], &[(901, 900, "thread")]);
+        let events =
+            [switch(us(10), (0, ""), 0, (901, "thread")), switch(us(30), (901, "thread"), SLEEPS, (0, ""))];
+        let whole = [release("6.1.0"), tree, bundle(0, false, &events.concat())].concat();
+        let (_, rows, _) = report_of(&whole, ReportBy::Program);
+        assert_eq!(rows.iter().map(|row| &*row.name).collect::<Vec<_>>(), [name], "{title}");
+    }
+}
+
 #[test]
 fn states_of_old_kernels_have_other_bits() {
     let events = [switch(us(0), (0, ""), 0, (7, "a")), switch(us(5), (7, "a"), 0x40, (0, ""))].concat();
