@@ -122,10 +122,8 @@ impl RunningServices {
         if manager.is_none() {
             log::info!("services are not named: the service manager does not answer");
         }
-        let mut opened =
-            Self { manager, list: Services::default(), age: 0, is_stale: false, name: String::new() };
-        opened.read();
-        opened
+        // The first pass reads the list.
+        Self { manager, list: Services::default(), age: PASSES, is_stale: false, name: String::new() }
     }
 
     /// At the start of a pass: the list, if it was read again.
@@ -135,10 +133,13 @@ impl RunningServices {
         (is_due && self.read()).then_some(&self.list)
     }
 
-    /// Services of a new process, empty if it has none.
+    /// Services of a new process, empty if it has none or the list is older than this pass: then the id may be that of one that has ended.
     pub(super) fn of_new(&mut self, pid: u32) -> &str {
         self.is_stale = true;
-        self.list.name_of(pid, &mut self.name);
+        self.name.clear();
+        if self.age == 0 {
+            self.list.name_of(pid, &mut self.name);
+        }
         &self.name
     }
 
@@ -196,5 +197,27 @@ impl Images for ImageFiles {
 
     fn answer(&mut self) -> Option<(Vec<u16>, String)> {
         self.answers.try_recv().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nt::SERVICE_BYTES;
+
+    #[test]
+    fn a_process_with_the_id_of_a_stopped_service_has_not_its_name() {
+        let mut record = [0; SERVICE_BYTES + 8];
+        record[..8].copy_from_slice(&56_u64.to_le_bytes());
+        record[0x2c] = 8;
+        record[56..60].copy_from_slice(&[b'D', 0, b'h', 0]);
+        let mut list = Services::default();
+        list.add(&record, 0, 1).unwrap();
+        list.finish();
+        let mut services =
+            RunningServices { manager: None, list, age: 0, is_stale: false, name: String::new() };
+        assert_eq!(services.of_new(8), "Dh.service", "the list was read in this pass");
+        assert!(services.refresh().is_none());
+        assert_eq!(services.of_new(8), "", "the list is older");
     }
 }
