@@ -133,9 +133,14 @@ impl DeviceIdentity {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries.map_err(files::failed("read", dir))?,
         };
-        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        let is_identity = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "identity");
-        paths.filter(is_identity).map(|path| Self::load(&path)).collect()
+        let mut all = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(files::failed("read", dir))?.path();
+            if path.extension().is_some_and(|ending| ending == "identity") {
+                all.push(Self::load(&path)?);
+            }
+        }
+        Ok(all)
     }
 
     fn load(path: &Path) -> Result<Self, TlsError> {

@@ -1,7 +1,7 @@
 //! The files of the trace store: `ID.trace` for a stored trace, `HOST-HASH.part` for a trace under way, one a host. A check decides whether
 //! a file is a whole trace.
 
-use std::fs::{self, File};
+use std::fs::{self, DirEntry, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -59,8 +59,19 @@ fn beyond_reserve(total_bytes: u64, free_bytes: u64) -> u64 {
 }
 
 fn parts(dir: &Path) -> io::Result<Vec<PathBuf>> {
-    let paths = fs::read_dir(dir)?.filter_map(|entry| Some(entry.ok()?.path()));
-    Ok(paths.filter(|path| path.as_os_str().as_encoded_bytes().ends_with(PART.as_bytes())).collect())
+    paths(fs::read_dir(dir)?, PART)
+}
+
+/// The paths with this ending. A directory that cannot be read to its end is an error: rows of the files behind it would be deleted.
+fn paths(entries: impl Iterator<Item = io::Result<DirEntry>>, ending: &str) -> io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if path.as_os_str().as_encoded_bytes().ends_with(ending.as_bytes()) {
+            paths.push(path);
+        }
+    }
+    Ok(paths)
 }
 
 /// Deletes parts that are old, or all that are not `in_use` if space is needed.
@@ -98,8 +109,8 @@ pub(super) fn delete(dir: &Path, id: i64) -> io::Result<()> {
 
 /// Numbers in the names of the stored traces.
 pub(super) fn numbers(dir: &Path) -> io::Result<Vec<i64>> {
-    let names = fs::read_dir(dir)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    Ok(names.filter_map(|name| name.strip_suffix(TRACE)?.parse().ok()).collect())
+    let paths = paths(fs::read_dir(dir)?, TRACE)?;
+    Ok(paths.iter().filter_map(|path| path.file_stem()?.to_str()?.parse().ok()).collect())
 }
 
 /// What a file has as a trace; `None`: no end.
@@ -168,6 +179,20 @@ mod tests {
         std::os::unix::fs::symlink(&victim, &path).unwrap();
         assert_eq!(open_part(dir.path(), host, &hash).unwrap_err().to_string(), "it is a symbolic link");
         assert_eq!(fs::read(&victim).unwrap(), b"precious");
+    }
+
+    /// A trace behind one I/O error had no file, so its row was deleted, and the file after it.
+    #[test]
+    fn a_directory_that_cannot_be_read_to_its_end_has_no_list_of_traces() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["7.trace", "12.trace", "x.trace", "12.part", "13"] {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        let mut found = numbers(dir.path()).unwrap();
+        found.sort_unstable();
+        assert_eq!(found, [7, 12]);
+        let entries = fs::read_dir(dir.path()).unwrap().chain([Err(io::Error::other("failed"))]);
+        assert_eq!(paths(entries, TRACE).unwrap_err().to_string(), "failed");
     }
 
     #[test]
