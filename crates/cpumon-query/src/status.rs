@@ -164,6 +164,8 @@ pub struct Connections {
     pub protocol_errors: u64,
     /// Devices that were enrolled.
     pub enrolled: u64,
+    /// Why not all enrolled hosts are known: an entry cannot be read, so its host is refused. Empty: all are known.
+    pub enrolled_error: String,
     /// Tokens that were refused: unknown, used, expired.
     pub refused_tokens: u64,
     /// Certificates that were renewed.

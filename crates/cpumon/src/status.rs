@@ -206,6 +206,13 @@ fn write_connections(connections: &status::Connections, out: &mut dyn Write) -> 
         connections.refused_tokens,
         connections.protocol_errors
     )?;
+    if !connections.enrolled_error.is_empty() {
+        writeln!(
+            out,
+            "tls        not all enrolled hosts are known: {}",
+            escape(&connections.enrolled_error)
+        )?;
+    }
     if let Some(discovery) = &connections.discovery {
         writeln!(
             out,
@@ -335,6 +342,7 @@ mod tests {
             accepted: 9,
             bytes: 5000,
             enrolled: 2,
+            enrolled_error: "state/hosts/07 is damaged: a line is missing".into(),
             handshakes_failed: 3,
             requests: 4,
             requests_waiting: 1,

@@ -308,6 +308,11 @@ export interface components {
              */
             enrolled: number;
             /**
+             * @description Why not all enrolled hosts are known: an entry cannot be read, so its host is refused. Empty: all are known.
+             * @default
+             */
+            enrolled_error: string;
+            /**
              * Format: int64
              * @description Handshakes that failed: no TLS 1.3, a certificate that is not of this receiver or has expired, too slow.
              * @default 0

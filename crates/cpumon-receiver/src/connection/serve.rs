@@ -312,7 +312,7 @@ impl DeviceServer {
     fn enrolled(&self, key: &[u8; 32]) -> Result<EnrolledHost, End> {
         // Not `Revoked` on an error: the device may well be enrolled.
         let known = self.authority.registry.find_key(key).map_err(|error| {
-            log::warn!("cannot read who is enrolled, so no device is let in: {error}");
+            log::warn!("cannot read who is enrolled, so a device is not let in: {error}");
             bye(ByeReason::Busy, "the receiver cannot read who is enrolled")
         })?;
         known.ok_or_else(|| bye(ByeReason::Revoked, "this device was revoked, or enrolled again elsewhere"))

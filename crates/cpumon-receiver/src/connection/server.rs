@@ -68,6 +68,7 @@ impl DeviceServer {
             requests_waiting: self.waiting.count() as u64,
             discovery: self.discovery.as_ref().map(|counts| counts.status()),
             refused_by: lock(&self.refusals).status(),
+            enrolled_error: self.authority.registry.error(),
             ..self.counts.status()
         }
     }

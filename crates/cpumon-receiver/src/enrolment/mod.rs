@@ -2,7 +2,7 @@
 //! token or without.
 //!
 //! [`Registry`] has the enrolled hosts, a file each, and decides whether a key is let in. The files are read again when they change, so
-//! that a host revoked by another process is refused at once.
+//! that a host revoked by another process is refused at once. One that cannot be read closes the receiver to its own host alone.
 
 mod admission;
 mod authority;
@@ -30,6 +30,9 @@ pub enum EnrolmentError {
     /// A file, a key, a certificate or a code cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// An entry cannot be read: its host may be enrolled.
+    #[error("{0}; restore the file, or remove it and enrol its device again")]
+    Unreadable(String),
     #[error("the token {0}; `cpumon token` makes a new one")]
     TokenRefused(&'static str),
     /// No more tokens are made until some are used or have expired.
@@ -119,52 +122,85 @@ pub struct Registry {
 
 #[derive(Debug, Default)]
 struct Cache {
-    hosts: Vec<EnrolledHost>,
-    /// Ids of the same hosts.
-    ids: Arc<HashSet<[u8; 16]>>,
+    entries: Entries,
     modified: Option<SystemTime>,
     checked: Option<Instant>,
+    /// Why the entries, or one of them, cannot be read; it is logged once.
+    error: String,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    hosts: Vec<EnrolledHost>,
+    /// Ids of all entries, those that cannot be read included.
+    ids: Arc<HashSet<[u8; 16]>>,
+    /// Why an entry cannot be read.
+    error: Option<TlsError>,
 }
 
 impl Registry {
-    fn open(dir: &Path) -> Result<Self, TlsError> {
+    fn open(dir: &Path) -> Result<Self, EnrolmentError> {
         let registry = Self { dir: dir.to_owned(), cache: Mutex::default() };
-        registry.with(|_| ())?;
+        registry.hosts()?;
         Ok(registry)
     }
 
     /// Every host that was ever enrolled, revoked ones included.
     pub fn hosts(&self) -> Result<Vec<EnrolledHost>, EnrolmentError> {
-        Ok(self.with(|cache| cache.hosts.clone())?)
+        let (hosts, error) = self.with(|cache| (cache.entries.hosts.clone(), cache.error.clone()))?;
+        if error.is_empty() { Ok(hosts) } else { Err(EnrolmentError::Unreadable(error)) }
+    }
+
+    /// Why entries cannot be read; empty while all can.
+    pub(crate) fn error(&self) -> String {
+        lock(&self.cache).error.clone()
     }
 
     fn with<T>(&self, read: impl FnOnce(&Cache) -> T) -> Result<T, TlsError> {
         let mut cache = lock(&self.cache);
+        let refreshed = self.refresh(&mut cache);
+        let error = refreshed.as_ref().err().or(cache.entries.error.as_ref());
+        let error = error.map(TlsError::to_string).unwrap_or_default();
+        if error != cache.error {
+            if !error.is_empty() {
+                log::warn!("not all enrolled hosts are known, and those that are not are refused: {error}");
+            }
+            cache.error = error;
+        }
+        refreshed.map(|()| read(&cache))
+    }
+
+    fn refresh(&self, cache: &mut Cache) -> Result<(), TlsError> {
         if cache.checked.is_none_or(|checked| checked.elapsed() >= CHECK_EVERY) {
             let modified = std::fs::metadata(&self.dir).and_then(|meta| meta.modified());
             let modified = modified.map_err(files::failed("read", &self.dir))?;
             // Times of files are coarser than these checks: a change right after one may leave the time as it was. So a
             // directory that changed just now is read a second time.
             let is_settled = modified.elapsed().is_ok_and(|age| age > CHECK_EVERY * 2);
-            if cache.modified != Some(modified) || !is_settled {
-                cache.hosts = self.load()?;
-                cache.ids = Arc::new(cache.hosts.iter().map(|host| host.host).collect());
+            if cache.modified != Some(modified) || !is_settled || cache.entries.error.is_some() {
+                cache.entries = self.load()?;
                 cache.modified = Some(modified);
             }
             cache.checked = Some(Instant::now());
         }
-        Ok(read(&cache))
+        Ok(())
     }
 
-    fn load(&self) -> Result<Vec<EnrolledHost>, TlsError> {
-        let mut hosts = Vec::new();
+    /// An entry that cannot be read concerns its own host alone.
+    fn load(&self) -> Result<Entries, TlsError> {
+        let (mut hosts, mut ids, mut error) = (Vec::new(), HashSet::new(), None);
         // A file that is being written has a temporary name, which is no host id.
         for (host, path) in files::list_hex(&self.dir)? {
-            // None: it was removed since the directory was listed.
-            hosts.extend(read_host(host, &path)?);
+            match read_host(host, &path) {
+                // It was removed since the directory was listed.
+                Ok(None) => continue,
+                Ok(Some(known)) => hosts.push(known),
+                Err(unreadable) => error = error.or(Some(unreadable)),
+            }
+            ids.insert(host);
         }
         hosts.sort_by(|a, b| (&a.name, a.host).cmp(&(&b.name, b.host)));
-        Ok(hosts)
+        Ok(Entries { hosts, ids: Arc::new(ids), error })
     }
 
     pub(crate) fn put(&self, host: &EnrolledHost) -> Result<(), TlsError> {
@@ -177,20 +213,24 @@ impl Registry {
     /// The host with this key, if it is let in.
     ///
     /// # Errors
-    /// The files cannot be read: then no device is let in.
+    /// The files cannot be read: then no device is let in. One cannot be read, and no other has the key.
     pub fn find_key(&self, key: &[u8; 32]) -> Result<Option<EnrolledHost>, EnrolmentError> {
         let is_it = |host: &&EnrolledHost| host.revoked_s == 0 && host.keys.contains(key);
-        Ok(self.with(|cache| cache.hosts.iter().find(is_it).cloned())?)
+        let find = |cache: &Cache| (cache.entries.hosts.iter().find(is_it).cloned(), cache.error.clone());
+        match self.with(find)? {
+            (None, error) if !error.is_empty() => Err(EnrolmentError::Unreadable(error)),
+            (found, _) => Ok(found),
+        }
     }
 
     /// Whether a key is let in by what the files say now.
     fn has_key_now(&self, key: &[u8; 32]) -> Result<bool, TlsError> {
-        Ok(self.load()?.iter().any(|host| host.revoked_s == 0 && host.keys.contains(key)))
+        Ok(self.load()?.hosts.iter().any(|host| host.revoked_s == 0 && host.keys.contains(key)))
     }
 
     /// The ids of all hosts that were ever enrolled: no other sender may speak for them.
     pub(crate) fn ids(&self) -> Result<Arc<HashSet<[u8; 16]>>, EnrolmentError> {
-        Ok(self.with(|cache| Arc::clone(&cache.ids))?)
+        Ok(self.with(|cache| Arc::clone(&cache.entries.ids))?)
     }
 
     /// The entry of a host, as its file has it now.
@@ -211,7 +251,7 @@ impl Registry {
         change: impl FnOnce(EnrolledHost) -> Option<EnrolledHost>,
     ) -> Result<Option<EnrolledHost>, TlsError> {
         let _lock = self.lock()?;
-        let known = self.load()?.into_iter().find(|known| known.host == host);
+        let known = read_host(host, &self.dir.join(hex::encode(host)))?;
         let changed = known.and_then(change);
         if let Some(changed) = &changed {
             self.put(changed)?;
@@ -269,6 +309,32 @@ fn read_host(host: [u8; 16], path: &Path) -> Result<Option<EnrolledHost>, TlsErr
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// One empty file made every datagram host one of another name, and its series began again.
+    #[test]
+    fn an_entry_that_cannot_be_read_concerns_its_own_host_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let registry = Registry::open(dir.path()).unwrap();
+        let known = EnrolledHost {
+            host: [7; 16],
+            name: "web".to_owned(),
+            keys: vec![[1; 32]],
+            ..EnrolledHost::default()
+        };
+        registry.put(&known).unwrap();
+        let damaged = dir.path().join(hex::encode([9; 16]));
+        std::fs::write(&damaged, "").unwrap();
+        assert_eq!(*registry.ids().unwrap(), HashSet::from([[7; 16], [9; 16]]));
+        assert_eq!(registry.find_key(&[1; 32]).unwrap(), Some(known));
+        // It may be the key of that host, so it is not refused as a revoked one.
+        assert!(matches!(registry.find_key(&[2; 32]), Err(EnrolmentError::Unreadable(_))));
+        assert!(registry.hosts().is_err() && Registry::open(dir.path()).is_err());
+        assert!(registry.error().contains(&damaged.display().to_string()), "{}", registry.error());
+        std::fs::remove_file(&damaged).unwrap();
+        lock(&registry.cache).checked = None;
+        assert_eq!(registry.hosts().unwrap().len(), 1);
+        assert!(registry.find_key(&[2; 32]).unwrap().is_none() && registry.error().is_empty());
+    }
 
     #[test]
     fn a_device_enrolled_under_the_id_of_another_one_does_not_hide_it() {
