@@ -54,6 +54,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     match cli::parse(args) {
         Ok(cli) => {
+            if !has_own_log(&cli.command) {
+                cpumon_agent::log_to_stderr("cpumon", log::LevelFilter::Warn);
+            }
             finish(&survive_file_limit().context("cannot handle signals").and_then(|()| dispatch(&cli)))
         }
         Err(text) if !text.use_stderr() => finish(&print_help(&text)),
@@ -63,6 +66,11 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
         }
     }
+}
+
+/// Whether a command sets a log level of its own; the others log warnings.
+fn has_own_log(command: &CliCommand) -> bool {
+    matches!(command, CliCommand::Run(_) | CliCommand::Serve(_) | CliCommand::Agent(_))
 }
 
 /// Prints a help text or the version, which clap hands over as an error.

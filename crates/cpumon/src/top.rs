@@ -315,7 +315,11 @@ pub(crate) fn show_screens(mut feed: Box<dyn Feed + Send>, options: Options) -> 
     thread::Builder::new()
         .name("screen".to_owned())
         .spawn(move || {
+            // Messages would overwrite the screens, whose title line shows the important ones.
+            let level = log::max_level();
+            log::set_max_level(log::LevelFilter::Off);
             let result = cpumon_tui::run(&mut *feed, &options);
+            log::set_max_level(level);
             // The feed's threads must end before the main thread ends the process.
             drop(feed);
             // The receiving end is gone if the grace period is over.

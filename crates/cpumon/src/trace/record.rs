@@ -28,7 +28,6 @@ const ASK_EVERY: Duration = Duration::from_millis(50);
 const END_WITHIN: Duration = Duration::from_secs(2);
 
 pub(crate) fn record(args: &TraceRecordArgs) -> anyhow::Result<Outcome> {
-    cpumon_agent::log_to_stderr("cpumon", log::LevelFilter::Warn);
     let path = args.output.display();
     let output = file_of(Some(&args.output));
     let is_stdout = output.is_none();

@@ -43,6 +43,23 @@ fn server_of(file: Vec<u8>) -> String {
     url
 }
 
+/// Warnings went nowhere but in four commands.
+#[test]
+fn a_command_that_cannot_write_the_audit_log_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("audit.jsonl")).unwrap();
+    let tokens = dir.path().join("tokens");
+    let mut command = cpumon();
+    command.args(["login-token", "add", "test", "--login-tokens"]).arg(&tokens);
+    command.env("STATE_DIRECTORY", dir.path());
+    let made = output(command);
+    let errors = text(&made.stderr);
+    assert!(
+        made.status.success() && errors.contains("cpumon: warning: cannot write the audit log in "),
+        "{errors}"
+    );
+}
+
 /// Two MB of anything became a file with the name of a trace, and exit code 0.
 #[test]
 fn only_a_whole_trace_gets_its_name() {
