@@ -279,6 +279,8 @@ pub(crate) struct Block<N> {
     pub(crate) last_s: i64,
     /// In order of id; empty if the block is damaged.
     pub(crate) names: Vec<N>,
+    /// Names in it that cannot be read: all of a damaged block.
+    pub(crate) lost: u64,
 }
 
 impl<N: NameRow> Block<N> {
@@ -309,17 +311,25 @@ pub(crate) fn block_around<N: NameRow>(connection: &Connection, id: u64) -> Sql<
 }
 
 fn load_block<N: NameRow>(connection: &Connection, which: &str, id: u64) -> Sql<Option<Block<N>>> {
-    let text =
-        format!("SELECT first_id, last_id, last_s, names FROM {}_block WHERE {which} LIMIT 1", N::TABLE);
+    let text = format!(
+        "SELECT first_id, last_id, last_s, names, count FROM {}_block WHERE {which} LIMIT 1",
+        N::TABLE
+    );
     find_row(connection, &text, [id.cast_signed()], |row| {
         // The names behind a block are behind its first one, whatever its row has.
         let first_id = unsigned(row, 0)?;
         let last_id = unsigned(row, 1)?.max(first_id);
-        let names = unpack(row.get_ref(3)?.as_blob()?).unwrap_or_else(|malformed| {
-            log::warn!("{} names {first_id} to {last_id} are damaged: {malformed}", N::TABLE);
-            Vec::new()
-        });
-        Ok(Block { first_id, last_id, last_s: row.get(2)?, names })
+        let mut lost = 0;
+        let names = match unpack(row.get_ref(3)?.as_blob()?) {
+            Ok(names) => names,
+            Err(malformed) => {
+                // Not a warning: each reader meets it, and counts it for who asked.
+                log::debug!("{} names {first_id} to {last_id} are damaged: {malformed}", N::TABLE);
+                lost = unsigned(row, 4)?.clamp(1, MAX_NAMES as u64);
+                Vec::new()
+            }
+        };
+        Ok(Block { first_id, last_id, last_s: row.get(2)?, names, lost })
     })
 }
 
@@ -343,16 +353,19 @@ pub(crate) fn find<N: NameRow>(
     Ok(in_block(cached))
 }
 
-/// Finds the names of tasks, given in order of id; all that is between the first and the last one is read once.
+/// Finds the names of tasks, given in order of id; all that is between the first and the last one is read once. Gives the number of names
+/// there that cannot be read.
 pub(crate) fn find_all<N: NameRow>(
     connection: &Connection,
     ids: &[u64],
     found: &mut dyn FnMut(&N) -> Sql<()>,
-) -> Sql<()> {
+) -> Sql<u64> {
     // Ids that are larger than those of SQLite have no names.
     let mut rest = &ids[..ids.partition_point(|&id| i64::try_from(id).is_ok())];
+    let mut lost = 0;
     while let Some(&first) = rest.first() {
-        let (names, end) = next_names::<N>(connection, first.saturating_sub(1))?;
+        let NextNames { names, end, lost: lost_here } = next_names::<N>(connection, first.saturating_sub(1))?;
+        lost += lost_here;
         let (here, behind) =
             rest.split_at(end.map_or(rest.len(), |end| rest.partition_point(|&id| id <= end)));
         for name in names.iter().filter(|name| here.binary_search(&name.id()).is_ok()) {
@@ -360,31 +373,42 @@ pub(crate) fn find_all<N: NameRow>(
         }
         rest = behind;
     }
-    Ok(())
+    Ok(lost)
 }
 
 const STEP: usize = 1024;
 
-/// Calls `visit` for each name above an id, in order, until it returns `false`.
+/// Calls `visit` for each name above an id, in order, until it returns `false`. Gives the number of those that cannot be read.
 pub(crate) fn each_name<N: NameRow>(
     connection: &Connection,
     mut after: u64,
     visit: &mut dyn FnMut(&N) -> Sql<bool>,
-) -> Sql<()> {
+) -> Sql<u64> {
+    let mut lost = 0;
     loop {
-        let (names, end) = next_names(connection, after)?;
+        let NextNames { names, end, lost: lost_here } = next_names(connection, after)?;
+        lost += lost_here;
         for name in &names {
             if !visit(name)? {
-                return Ok(());
+                return Ok(lost);
             }
         }
-        let Some(end) = end else { return Ok(()) };
+        let Some(end) = end else { return Ok(lost) };
         after = end;
     }
 }
 
-/// The next names above an id, in order, and the id up to which they are complete; `None`: to the end.
-fn next_names<N: NameRow>(connection: &Connection, after: u64) -> Sql<(Vec<N>, Option<u64>)> {
+struct NextNames<N> {
+    /// In order of id.
+    names: Vec<N>,
+    /// The id up to which they are complete; `None`: to the end.
+    end: Option<u64>,
+    /// Names of the same ids that cannot be read.
+    lost: u64,
+}
+
+/// The next names above an id.
+fn next_names<N: NameRow>(connection: &Connection, after: u64) -> Sql<NextNames<N>> {
     let text = format!(
         "SELECT {} FROM {} WHERE id > ?1 AND {} ORDER BY id LIMIT {STEP}",
         N::COLUMNS,
@@ -401,11 +425,13 @@ fn next_names<N: NameRow>(connection: &Connection, after: u64) -> Sql<(Vec<N>, O
     let rows_end = rows.last().filter(|_| rows.len() == STEP).map(NameRow::id);
     let end = rows_end.into_iter().chain(block.as_ref().map(|block| block.last_id)).min();
     let is_in = |name: &N| name.id() > after && end.is_none_or(|end| name.id() <= end);
+    // Names that end before a damaged block does are read again with the next ones: it is counted once, with the last of them.
+    let lost = block.as_ref().filter(|block| end == Some(block.last_id)).map_or(0, |block| block.lost);
     let in_block = block.map(|block| block.names).unwrap_or_default();
     // A task that outlived its block has a row too: the same name.
     let names: BTreeMap<u64, N> =
         in_block.into_iter().chain(rows).filter(is_in).map(|name| (name.id(), name)).collect();
-    Ok((names.into_values().collect(), end))
+    Ok(NextNames { names: names.into_values().collect(), end, lost })
 }
 
 #[cfg(test)]

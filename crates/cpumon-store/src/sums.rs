@@ -12,7 +12,6 @@ use rusqlite::{Connection, Result, Row, Statement, ToSql, params, params_from_it
 use crate::codec::Packed;
 use crate::codec::host::Cgroups;
 use crate::codec::meta::{CAPACITY, COLUMNS, LEDGER_LINES};
-use crate::codec::varint::Malformed;
 use crate::reader::TimeRange;
 use crate::rows::{HostRow, all_rows, signed};
 
@@ -397,33 +396,38 @@ impl HostSum {
     }
 
     /// Reads the columns from `at` on.
-    fn read(row: &Row<'_>, at: usize) -> Result<Self> {
+    fn read(row: &Row<'_>, at: usize, lost: &mut u64) -> Result<Self> {
         let (numbers, behind) = (numbers(row, at)?, at + HOST_WIDTH);
-        Ok(Self { numbers, run_delays: read_packed(row, behind)?, cgroups: read_packed(row, behind + 1)? })
+        let run_delays = read_packed(row, behind, lost)?;
+        Ok(Self { numbers, run_delays, cgroups: read_packed(row, behind + 1, lost)? })
     }
 }
 
-/// The sums of a host over some buckets, in order, each with its bucket.
+/// The sums of a host over some buckets, in order, each with its bucket. `lost` counts what is damaged.
 pub(crate) fn host_sums(
     connection: &Connection,
     host: HostRow,
     resolution: Resolution,
     buckets: BucketRange,
+    lost: &mut u64,
 ) -> Result<Vec<(i64, HostSum)>> {
     let (name, columns) = (resolution.name(), names_of(host_columns()));
     let text = format!(
         "SELECT {name}, {columns} FROM host_{name} WHERE host_id = ?1 AND {name} BETWEEN ?2 AND ?3 ORDER BY {name}"
     );
     all_rows(connection, &text, params![host, buckets.first, buckets.last], |row| {
-        Ok((row.get(0)?, HostSum::read(row, 1)?))
+        Ok((row.get(0)?, HostSum::read(row, 1, lost)?))
     })
 }
 
-/// Unpacks a column of a sum; `None` where it is not known, or damaged.
-pub(crate) fn read_packed<T: Packed>(row: &Row<'_>, at: usize) -> Result<Option<T>> {
+/// Unpacks a column of a sum; `None` where it is not known, or damaged: then it is counted.
+pub(crate) fn read_packed<T: Packed>(row: &Row<'_>, at: usize, lost: &mut u64) -> Result<Option<T>> {
     let Some(bytes) = row.get_ref(at)?.as_blob_or_null()? else { return Ok(None) };
-    let warn = |malformed: &Malformed| log::warn!("a sum of {} is damaged: {malformed}", T::WORDS);
-    Ok(T::unpack(bytes).inspect_err(warn).ok())
+    let unpacked = T::unpack(bytes).inspect_err(|malformed| {
+        log::debug!("a sum of {} is damaged: {malformed}", T::WORDS);
+        *lost += 1;
+    });
+    Ok(unpacked.ok())
 }
 
 /// What a row of a sum has beside its counters.

@@ -159,6 +159,12 @@ fn hole_lines(damage: &DamageReport, names: &HashMap<HostId, String>) -> Vec<Str
     if damage.nameless > 0 {
         lines.push(format!("the names of {} processes or threads cannot be read", damage.nameless));
     }
+    if damage.sums > 0 {
+        lines.push(format!(
+            "run delays, wait reasons or control groups of {} minutes or hours cannot be read",
+            damage.sums
+        ));
+    }
     lines
 }
 
@@ -212,8 +218,10 @@ mod tests {
         let text = hole_line(&Damage { host: HostId([8; 16]), ..hole(Some(1)) }, &names);
         assert!(text.starts_with("1 interval of 0808") && text.contains(" at "), "{text}");
         assert!(hole_line(&hole(None), &names).starts_with("an unknown number of intervals"));
-        let damage = DamageReport { holes: vec![hole(None); 25], more: 7, nameless: 3 };
+        let damage = DamageReport { holes: vec![hole(None); 25], more: 7, nameless: 3, sums: 2 };
         let all = hole_lines(&damage, &names);
-        assert_eq!((all.len(), all[20].as_str()), (22, "and 12 more holes"));
+        assert_eq!((all.len(), all[20].as_str()), (23, "and 12 more holes"));
+        assert_eq!(all[21], "the names of 3 processes or threads cannot be read");
+        assert!(all[22].ends_with("of 2 minutes or hours cannot be read"), "{all:?}");
     }
 }

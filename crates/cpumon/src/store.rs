@@ -250,7 +250,8 @@ mod tests {
         };
         assert_eq!(text(&report), "sound      s.db\nread       0 hosts, 5 chunks, 0 fresh intervals\n");
         report.pages = vec!["Tree 5 page 9\nrow \u{1b}[2J".to_owned()];
-        report.damage = DamageReport { holes: vec![Damage::default(); 120], more: 2, nameless: 0 };
+        report.damage =
+            DamageReport { holes: vec![Damage::default(); 120], more: 2, ..DamageReport::default() };
         report.lost = vec![LostRows { table: "thread".into(), rows: 3, ranges: 1, detail: String::new() }];
         let text = text(&report);
         for expected in [

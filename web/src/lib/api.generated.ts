@@ -604,6 +604,12 @@ export interface components {
              * @default 0
              */
             nameless: number;
+            /**
+             * Format: int64
+             * @description Run delays, wait reasons and control groups of minutes and hours that cannot be read.
+             * @default 0
+             */
+            sums: number;
         };
         /** @description Bucket and count, ascending. Buckets are log-linear: 8 for each power of two. */
         DelayHistogram: number[][];
@@ -2622,7 +2628,8 @@ export interface components {
              * @default {
              *       "holes": [],
              *       "more": 0,
-             *       "nameless": 0
+             *       "nameless": 0,
+             *       "sums": 0
              *     }
              */
             damage: components["schemas"]["DamageReport"];

@@ -179,7 +179,7 @@ impl<'a> Check<'a> {
     }
 
     /// Takes one row. `false`: the row is lost, because its packed columns cannot be decoded, its request to forget names an unknown host,
-    /// or the new store refuses it. A damaged chunk or interval becomes a hole instead.
+    /// or the new store refuses it. A damaged chunk or interval becomes a hole instead; of a sum the packed columns are lost alone.
     fn take(&mut self, table: &CheckedTable, row: &[Value]) -> Result<bool> {
         if table.name == "host"
             && let (Some(id), Some(key)) = (table.integer(row, "id"), table.blob(row, "key"))
@@ -200,6 +200,12 @@ impl<'a> Check<'a> {
             if let Some(hole) = self.hole_of(table, row) {
                 self.hole(Damage { intervals, detail: malformed.to_string(), ..hole })?;
                 return Ok(true);
+            }
+            return Ok(false);
+        }
+        if let Some(rest) = Content::without_damage(table, row) {
+            if let Some(out) = &mut self.out {
+                out.insert(table, &rest)?;
             }
             return Ok(false);
         }

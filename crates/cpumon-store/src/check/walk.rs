@@ -3,16 +3,17 @@
 
 use std::path::Path;
 
-use cpumon_model::{Interval, Trust};
+use cpumon_model::{DelayHistogram, Interval, Trust, Waits};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Result as Sql, Row, params_from_iter};
 
 use crate::codec::chunk::Chunk;
+use crate::codec::host::Cgroups;
 use crate::codec::lists::{self, ListedProcess};
 use crate::codec::meta::{END_WALL, TRUST, is_trust_code, trust_code};
 use crate::codec::sched::SchedRows;
 use crate::codec::varint::Malformed;
-use crate::codec::{PackedInterval, blob, host};
+use crate::codec::{Packed, PackedInterval, blob, host};
 use crate::error::{At, Result, is_damage};
 use crate::names::{ProcessName, ThreadName};
 use crate::schema;
@@ -294,6 +295,23 @@ impl Content {
         }
     }
 
+    /// A row of sums without the packed columns that cannot be decoded, if there are any: its numbers are good.
+    pub(super) fn without_damage(table: &CheckedTable, row: &[Value]) -> Option<Vec<Value>> {
+        if !table.name.ends_with("_minute") && !table.name.ends_with("_hour") {
+            return None;
+        }
+        let damaged = [
+            (DelayHistogram::COLUMN, is_damaged::<DelayHistogram>(table, row)),
+            (Waits::COLUMN, is_damaged::<Waits>(table, row)),
+            (Cgroups::COLUMN, is_damaged::<Cgroups>(table, row)),
+        ];
+        let mut rest: Option<Vec<Value>> = None;
+        for (column, _) in damaged.into_iter().filter(|(_, is_damaged)| *is_damaged) {
+            rest = Some(table.with(rest.as_deref().unwrap_or(row), column, Value::Null));
+        }
+        rest
+    }
+
     /// A row with the trust that its content has, if it has another one; [`Content::check`] has decoded it. By a wrong one the data of
     /// strangers would count as that of an enrolled host.
     pub(super) fn corrected(&self, table: &CheckedTable, row: &[Value]) -> Option<Vec<Value>> {
@@ -327,6 +345,10 @@ impl Content {
         }
         Ok(())
     }
+}
+
+fn is_damaged<T: Packed>(table: &CheckedTable, row: &[Value]) -> bool {
+    table.blob(row, T::COLUMN).is_some_and(|bytes| T::unpack(bytes).is_err())
 }
 
 #[cfg(test)]

@@ -94,6 +94,10 @@ impl<N: NameRow, T: Default> NameCache<N, T> {
             }
             if !self.known.contains_key(&id) {
                 let name = readable(names::find(connection, id, &mut self.block), nameless)?.flatten();
+                let is_lost = |block: &Block<N>| block.lost > 0 && block.covers(id);
+                if name.is_none() && self.block.as_ref().is_some_and(is_lost) {
+                    nameless.set(nameless.get() + 1);
+                }
                 make_space(&mut self.known, 1);
                 self.known.insert(id, name.map_or_else(|| Ok(T::default()), |name| make(&name))?);
             }
@@ -113,8 +117,8 @@ impl<N: NameRow, T: Default> NameCache<N, T> {
             self.known.insert(name.id(), make(name)?);
             Ok(())
         };
-        // Where a page is damaged they are looked up one by one.
-        if readable(names::find_all(connection, &ids, &mut found), &Cell::default())?.is_some() {
+        // Where a page or a block is damaged they are looked up one by one.
+        if readable(names::find_all(connection, &ids, &mut found), &Cell::default())? == Some(0) {
             for id in ids {
                 self.known.entry(id).or_default();
             }
@@ -131,6 +135,8 @@ pub(crate) struct ReaderNames {
     infos: HashMap<i64, Arc<ProcessInfo>>,
     /// Tasks whose key and name cannot be read.
     pub(super) nameless: Cell<u64>,
+    /// Packed values of sums that cannot be read.
+    pub(super) lost_sums: u64,
 }
 
 /// A key of 16 bytes; a damaged one is all zero.

@@ -348,7 +348,7 @@ impl IntervalCursor {
     }
 
     pub(super) fn damage_report(&self) -> DamageReport {
-        self.damage.report(self.names.nameless.get())
+        self.damage.report(self.names.nameless.get(), self.names.lost_sums)
     }
 
     /// The holes of a host that were met so far.
@@ -359,6 +359,7 @@ impl IntervalCursor {
     pub(super) fn merge_damage(&mut self, other: Self) {
         self.damage.merge(other.damage);
         self.names.nameless.set(self.names.nameless.get() + other.names.nameless.get());
+        self.names.lost_sums += other.names.lost_sums;
     }
 }
 

@@ -50,6 +50,8 @@ pub struct DamageReport {
     pub more: u64,
     /// Tasks without a key and a name, because those cannot be read.
     pub nameless: u64,
+    /// Run delays, wait reasons and control groups of minutes and hours that cannot be read.
+    pub sums: u64,
 }
 
 /// What several readers of one store could not read.
@@ -58,7 +60,7 @@ pub(crate) type SharedDamage = Arc<Mutex<DamageReport>>;
 impl DamageReport {
     /// Whether everything could be read.
     pub fn is_empty(&self) -> bool {
-        self.holes.is_empty() && self.more == 0 && self.nameless == 0
+        self.holes.is_empty() && self.more == 0 && self.nameless == 0 && self.sums == 0
     }
 
     /// The same with `limit` holes listed at most.
@@ -83,6 +85,7 @@ impl DamageReport {
     pub fn merge(&mut self, other: Self) {
         self.more = self.more.max(other.more);
         self.nameless = self.nameless.max(other.nameless);
+        self.sums = self.sums.max(other.sums);
         self.holes.extend(other.holes);
         let place = |hole: &Damage| (hole.host, hole.first_end_wall_ns, hole.last_end_wall_ns);
         self.holes.sort_by_key(place);
@@ -155,8 +158,8 @@ impl DamageLog {
         self.holes.values().filter(move |hole| hole.host == host)
     }
 
-    pub(super) fn report(&self, nameless: u64) -> DamageReport {
-        DamageReport { holes: self.holes.values().cloned().collect(), more: self.more, nameless }
+    pub(super) fn report(&self, nameless: u64, sums: u64) -> DamageReport {
+        DamageReport { holes: self.holes.values().cloned().collect(), more: self.more, nameless, sums }
     }
 }
 

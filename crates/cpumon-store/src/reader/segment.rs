@@ -95,6 +95,8 @@ struct BucketInterval {
     ids: Vec<u64>,
     /// Rows with wait reasons, and rows whose blocked time is known without them.
     waits: [usize; 2],
+    /// Packed values of this bucket that are damaged.
+    lost: u64,
 }
 
 impl BucketInterval {
@@ -111,6 +113,7 @@ impl BucketInterval {
             threads: Vec::new(),
             ids: Vec::new(),
             waits: [0; 2],
+            lost: 0,
         }
     }
 
@@ -189,10 +192,12 @@ impl BucketInterval {
         self.interval.processes.push(ProcessInterval { delta, ..process.idle(0).row() });
         self.processes.push(sum);
         if self.with_waits {
-            self.add_waits(sum.blocked_ns, read_packed(row, at + WAITS_AT)?);
+            let waits = read_packed(row, at + WAITS_AT, &mut self.lost)?;
+            self.add_waits(sum.blocked_ns, waits);
         }
         if self.with_delays {
-            self.add_delays(DelayOf::Process(process.key), read_packed(row, 1)?.as_ref());
+            let delays = read_packed(row, 1, &mut self.lost)?;
+            self.add_delays(DelayOf::Process(process.key), delays.as_ref());
         }
         Ok(())
     }
@@ -234,9 +239,11 @@ impl Reader {
         // In one transaction: an interval that is compacted in between would be in neither, or in both.
         let transaction = self.connection.unchecked_transaction().at("read intervals", self.path())?;
         let buckets = resolution.buckets(TimeRange::new(query.since_ns, query.until_ns));
-        let hosts = host_sums(&self.connection, host, resolution, buckets);
+        let mut lost = 0;
+        let hosts = host_sums(&self.connection, host, resolution, buckets, &mut lost);
         let hosts = hosts.at("read intervals", self.path())?.into_iter();
         let mut cursor = self.cursor.take();
+        cursor.names.lost_sums += lost;
         let walk = cursor.walk_fresh(host, query.clone());
         let intervals = IntervalReader::new(self, Some((cursor, walk)));
         let sums = SumReader { host, resolution, query, has_threads, hosts, bucket };
@@ -359,6 +366,7 @@ impl SumReader {
                 self.read_threads(connection, names, number)?;
             }
         }
+        names.lost_sums += std::mem::take(&mut self.bucket.lost);
         Ok(true)
     }
 
@@ -422,7 +430,7 @@ impl SumReader {
             }
             let key = ThreadKey { tid: row.get(1)?, start_ns: unsigned(row, 2)? };
             let at = 4;
-            let waits = read_packed::<Waits>(row, at + WAITS_AT)?.unwrap_or_default();
+            let waits = read_packed::<Waits>(row, at + WAITS_AT, &mut bucket.lost)?.unwrap_or_default();
             let (delta, sum) = SumRow::read(row, at, begin_ns, boot)?;
             threads.push(ThreadInterval {
                 key,

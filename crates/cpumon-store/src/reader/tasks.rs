@@ -80,21 +80,26 @@ impl Reader {
                 visited < limit
             };
             let after_id = after_id.cast_unsigned();
-            if table == Tables::THREADS {
-                return each_name(connection, after_id, &mut |name: &ThreadName| {
+            let lost = if table == Tables::THREADS {
+                each_name(connection, after_id, &mut |name: &ThreadName| {
                     let process = names.process(connection, name.process_id)?;
                     let boot = boots.get(&process.boot).filter(|_| !is_other(process.key.pid));
                     let Some(&boot) = boot else { return Ok(true) };
                     let thread = Some((ThreadKey { tid: name.tid, start_ns: name.start_ns }, name.comm));
                     Ok(visit(&Task { id: name.id.cast_signed(), boot, process, thread }))
-                });
-            }
-            each_name(connection, after_id, &mut |name: &ProcessName| {
-                let boot = boots.get(&BootRow(name.boot_id)).filter(|_| !is_other(name.pid));
-                let Some(&boot) = boot else { return Ok(true) };
-                let process = &names.process_then(connection, name)?;
-                Ok(visit(&Task { id: name.id.cast_signed(), boot, process, thread: None }))
-            })
+                })
+            } else {
+                each_name(connection, after_id, &mut |name: &ProcessName| {
+                    let boot = boots.get(&BootRow(name.boot_id)).filter(|_| !is_other(name.pid));
+                    let Some(&boot) = boot else { return Ok(true) };
+                    let process = &names.process_then(connection, name)?;
+                    Ok(visit(&Task { id: name.id.cast_signed(), boot, process, thread: None }))
+                })
+            };
+            let lost = lost?;
+            // The next question meets the same ones.
+            names.nameless.set(names.nameless.get().max(lost));
+            Ok(())
         });
         done.at("read tasks", self.path())
     }

@@ -98,7 +98,7 @@ fn merge_oldest<N: NameRow>(connection: &Connection, merged: u64, last: u64, lev
         last_s = last_s.max(row.get("last_s")?);
         names.push(N::from_row(row)?);
     }
-    N::insert_block(connection, &Block { first_id, last_id, last_s, names }, level)?;
+    N::insert_block(connection, &Block { first_id, last_id, last_s, names, lost: 0 }, level)?;
     let text = format!("DELETE FROM {table} WHERE id BETWEEN ?1 AND ?2 AND {is_task}");
     execute(connection, &text, range)?;
     Ok(last_id)

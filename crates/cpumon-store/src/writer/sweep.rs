@@ -255,6 +255,13 @@ fn rewrite_blocks<N: NameRow>(
     let mut gone = 0;
     for first_id in all_rows::<i64>(connection, &text, ids, first)? {
         let Some(block) = block_around::<N>(connection, first_id.cast_unsigned())? else { continue };
+        if block.lost > 0 {
+            let Block { first_id, last_id, .. } = block;
+            log::warn!(
+                "{} names {first_id} to {last_id} are damaged; `cpumon store check` finds all damage",
+                N::TABLE
+            );
+        }
         let mut names = Vec::with_capacity(block.names.len());
         for name in &block.names {
             if stays(name)? {

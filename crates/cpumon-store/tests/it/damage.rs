@@ -1,9 +1,10 @@
 //! A damaged store: what can be read is read, and what cannot is named.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use cpumon_model::{BootId, HostInfo, Interval, Trust};
-use cpumon_store::{Query, Reader, Resolution, StoreOptions, TimeRange, What, Writer};
+use cpumon_store::{LostRows, Query, Reader, Resolution, StoreOptions, TimeRange, What, Writer, check};
 use rusqlite::Connection;
 
 use crate::data::{self, SECOND_NS, START_NS};
@@ -113,6 +114,35 @@ fn a_damaged_fresh_interval_is_a_hole_of_one() {
     let damage = reader.damage();
     assert_eq!((damage.holes.len(), damage.holes[0].intervals), (1, Some(1)));
     assert_eq!(damage.holes[0].last_end_wall_ns, all[103].end.wall_ns);
+}
+
+/// A report lacked them without a word, and `store check` found the store sound.
+#[test]
+fn damaged_sums_are_counted_and_their_numbers_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, info) = (dir.path().join("s.sqlite"), data::host(1));
+    store(&path, &info);
+    change(&path, "UPDATE host_minute SET run_delays = x'ff', cgroups = x'ff'");
+    change(&path, "UPDATE process_hour SET waits = x'ff'");
+    let reader = Reader::open(&path).unwrap();
+    let query = Query::new(info.host).what(What::Meta);
+    let mut reading = reader.segments(&query, Some(Resolution::Minute)).unwrap();
+    while reading.read().unwrap().is_some() {}
+    drop(reading);
+    assert_eq!(reader.damage().sums, 2 * 2, "two columns of two minutes");
+
+    let number = |path: &Path, text: &str| -> i64 {
+        Connection::open(path).unwrap().query_row(text, [], |row| row.get(0)).unwrap()
+    };
+    let hours = number(&path, "SELECT count(*) FROM process_hour").cast_unsigned();
+    let copy = dir.path().join("copy.sqlite");
+    let report = check(&path, Some(&copy), &Arc::default()).unwrap();
+    let lost = |table: &str, rows| LostRows { table: table.to_owned(), rows, ..LostRows::default() };
+    assert_eq!(report.lost, [lost("host_minute", 2), lost("process_hour", hours)]);
+    for text in ["SELECT sum(threads_ns) FROM host_minute", "SELECT sum(run_ns) FROM process_hour"] {
+        assert_eq!(number(&copy, text), number(&path, text), "{text}");
+    }
+    assert!(check(&copy, None, &Arc::default()).unwrap().is_sound());
 }
 
 #[test]

@@ -94,6 +94,27 @@ fn names_in_blocks_are_read_as_rows_were() {
     assert_eq!(read_all(&Reader::open(&path).unwrap(), &Query::new(data::host(1).host)), expected);
 }
 
+/// They were "(no name)" in a report, which did not mention damage.
+#[test]
+fn names_of_a_damaged_block_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let (mut writer, expected) = filled(&path, &StoreOptions::default(), 1100);
+    writer.maintain_at(MINUTE, expected.last().unwrap().end.wall_ns).unwrap();
+    drop(writer);
+    let change = "UPDATE process_block SET names = x'00'";
+    assert_eq!(Connection::open(&path).unwrap().execute(change, []).unwrap(), 1);
+    let reader = Reader::open(&path).unwrap();
+    assert_eq!(read_all(&reader, &Query::new(data::host(1).host)).len(), expected.len());
+    assert!(reader.damage().nameless > 0);
+    let reader = Reader::open(&path).unwrap();
+    for _ in 0..2 {
+        reader.each_process(data::host(1).host, &mut |_| {}).unwrap();
+        let lost = count(&path, "SELECT sum(count) FROM process_block");
+        assert_eq!(reader.damage().nameless, lost.cast_unsigned(), "met twice, counted once");
+    }
+}
+
 #[test]
 fn a_task_that_is_still_seen_after_an_hour_gets_its_row_back() {
     let dir = tempfile::tempdir().unwrap();
