@@ -123,6 +123,10 @@ pub struct Receiver {
     pub intervals: u64,
     /// Hosts whose name was the id of another one: they are shown as `host-ID`.
     pub changed_names: u64,
+    /// Rows that were left out because a host has more processes, threads or control groups than are taken.
+    pub rows_over_limit: u64,
+    /// Threads that were not received any more and whose end was in no datagram: their last CPU time is not known.
+    pub ended_unseen: u64,
     /// How full the tables of hosts are that send datagrams.
     pub tables: Tables,
 }

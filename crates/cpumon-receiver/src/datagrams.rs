@@ -140,6 +140,8 @@ impl Receiving {
             accepts_v1,
             intervals: totals.intervals,
             changed_names: totals.changed_names,
+            rows_over_limit: totals.rows_over_limit,
+            ended_unseen: totals.ended_unseen,
             tables: self.demux.tables(),
         };
         state.receiver.note(|shown| *shown = counters);

@@ -78,6 +78,7 @@ fn agent(host: &str, interval: &Interval) -> Agent {
         ("permission_denied", Some(health.permission_denied)),
         ("sched_missed_switches", known(Fields::SCHED, health.sched_missed_switches)),
         ("wakeups_unknown", known(Fields::SCHED, health.wakeups_unknown)),
+        ("run_queue_unknown", known(Fields::SCHED, health.run_queue_unknown)),
         ("sched_untracked", known(Fields::SCHED, health.sched_untracked)),
         ("histogram_drops", known(Fields::HISTOGRAMS, health.histogram_drops)),
         ("ring_drops", known(Fields::EXITS, health.ring_drops)),
@@ -129,14 +130,29 @@ fn write_status(status: &status::Status, out: &mut dyn Write) -> std::io::Result
     let receiver = &status.receiver;
     writeln!(
         out,
-        "received   {} datagrams, {}, {} intervals; lost in the kernel {}, rejected {}, receive errors {}",
+        "received   {} datagrams, {}, {} intervals; lost in the kernel {}, rejected {}{}, receive errors {}",
         receiver.datagrams,
         show_bytes(receiver.bytes),
         receiver.intervals,
         receiver.kernel_dropped,
         receiver.rejected,
+        show_kinds(&receiver.rejected_for),
         receiver.receive_errors
     )?;
+    if receiver.rows_over_limit > 0 {
+        let left_out = receiver.rows_over_limit;
+        writeln!(
+            out,
+            "left out   {left_out} rows of hosts with more processes, threads or control groups than are taken"
+        )?;
+    }
+    if receiver.ended_unseen > 0 {
+        let unseen = receiver.ended_unseen;
+        writeln!(
+            out,
+            "unseen     {unseen} threads ended in lost datagrams: their last CPU time is not known"
+        )?;
+    }
     if receiver.changed_names > 0 {
         let changed = receiver.changed_names;
         writeln!(
@@ -270,6 +286,20 @@ fn write_store(store: &status::Store, out: &mut dyn Write) -> std::io::Result<()
             "store      {damaged} parts of it cannot be read: cpumon store check {path} --salvage NEW.db"
         )?;
     }
+    if store.damage.nameless > 0 {
+        writeln!(
+            out,
+            "store      the names of {} processes or threads cannot be read",
+            store.damage.nameless
+        )?;
+    }
+    if store.damage.sums > 0 {
+        let sums = store.damage.sums;
+        writeln!(
+            out,
+            "store      run delays, wait reasons or control groups of {sums} minutes or hours cannot be read"
+        )?;
+    }
     if store.refused > 0 {
         let refused = store.refused;
         writeln!(
@@ -296,6 +326,11 @@ mod tests {
         assert_eq!((plain.drops["histogram_drops"], plain.drops["sched_untracked"]), (None, None));
         interval.fields = Fields::SCHED;
         assert_eq!(agent("a", &interval).drops["sched_untracked"], Some(0));
+        let mut lossy = interval.clone();
+        lossy.health.run_queue_unknown = 3;
+        let lossy = agent("a", &lossy);
+        assert_eq!(lossy.drops["run_queue_unknown"], Some(3));
+        assert_eq!(lossy.losses[1], ["2 late", "3 run queues unknown"]);
         interval.end.mono_ns = 2_000_000_000;
         interval.cpus = vec![cpumon_model::CpuInterval::default()];
         interval.cpus[0].sched.switches = 3_000;
@@ -386,6 +421,9 @@ mod tests {
                     by_kind: [("bad_seal".to_owned(), 2), ("malformed".to_owned(), 1)].into(),
                 }],
                 opened: 4,
+                rejected_for: [("bad_seal".to_owned(), 2), ("host_limit".to_owned(), 1)].into(),
+                rows_over_limit: 5_000,
+                ended_unseen: 8,
                 changed_names: 2,
                 keys: vec!["1a2b3c4d".into()],
                 accepts_v1: true,
@@ -397,6 +435,7 @@ mod tests {
                 state: status::StoreState::Failing,
                 error: "disk is full".into(),
                 refused: 6,
+                damage: cpumon_query::DamageReport { nameless: 4, sums: 3, ..Default::default() },
                 ..status::Store::default()
             },
             hosts: vec![a_host()],

@@ -1909,6 +1909,12 @@ export interface components {
             datagrams: number;
             /**
              * Format: int64
+             * @description Threads that were not received any more and whose end was in no datagram: their last CPU time is not known.
+             * @default 0
+             */
+            ended_unseen: number;
+            /**
+             * Format: int64
              * @description Intervals that were decoded and shown.
              * @default 0
              */
@@ -1956,6 +1962,12 @@ export interface components {
             rejected_for: {
                 [key: string]: number;
             };
+            /**
+             * Format: int64
+             * @description Rows that were left out because a host has more processes, threads or control groups than are taken.
+             * @default 0
+             */
+            rows_over_limit: number;
             /**
              * @description How full the tables of hosts are that send datagrams.
              * @default {
@@ -2561,6 +2573,7 @@ export interface components {
              *       "bytes": 0,
              *       "changed_names": 0,
              *       "datagrams": 0,
+             *       "ended_unseen": 0,
              *       "intervals": 0,
              *       "kernel_dropped": 0,
              *       "keys": [],
@@ -2569,6 +2582,7 @@ export interface components {
              *       "rejected": 0,
              *       "rejected_by": [],
              *       "rejected_for": {},
+             *       "rows_over_limit": 0,
              *       "tables": {
              *         "encrypted_hosts": 0,
              *         "held_bytes": 0,

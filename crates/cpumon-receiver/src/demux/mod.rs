@@ -25,7 +25,7 @@ use self::budget::{
     Arrival, FLUSH_BYTES, IntervalOutput, KEEPS_PLACE_NS, MAKE_SPACE_EVERY_NS, RELEASE_AFTER_NS, SourceBudget,
 };
 use self::gather::{Scratch, Work};
-use self::v1::V1Table;
+use self::v1::{V1Host, V1Table};
 use self::v2_host::V2Host;
 use crate::counts::Refusals;
 
@@ -43,7 +43,7 @@ pub struct DemuxTotals {
     pub intervals: u64,
     /// Names of hosts that were the id of another one, and were changed.
     pub changed_names: u64,
-    /// Rows of v2 frames left out because a host had too many.
+    /// Rows left out because a host had too many.
     pub rows_over_limit: u64,
     /// Threads of v2 hosts that were not received any more and whose end was in no frame.
     pub ended_unseen: u64,
@@ -164,11 +164,12 @@ impl Demux {
     }
 
     pub fn totals(&self) -> DemuxTotals {
-        let over = |host: &V2Host| host.rows_over_limit;
+        let over = self.v2_hosts().map(|host| host.rows_over_limit);
+        let over = over.chain(self.v1_hosts.hosts().map(V1Host::rows_over_limit));
         DemuxTotals {
             opened: self.decryptor.decrypted(),
             changed_names: self.scratch.changed_names,
-            rows_over_limit: self.v2_hosts().map(over).fold(0, u64::saturating_add),
+            rows_over_limit: over.fold(0, u64::saturating_add),
             ended_unseen: self.v2_hosts().map(|host| host.ended_unseen).fold(0, u64::saturating_add),
             ..self.totals
         }

@@ -168,6 +168,12 @@ impl V1Host {
         has_given
     }
 
+    /// Processes and threads that were left out of sets that were full.
+    pub(super) fn rows_over_limit(&self) -> u64 {
+        let counts = self.assembler.counts();
+        counts.processes_over_limit.saturating_add(counts.threads_over_limit)
+    }
+
     fn take_counts(&mut self) {
         let counts = self.assembler.counts();
         self.status.loss.duplicates = counts.duplicates;

@@ -32,7 +32,7 @@ pub(crate) struct Loss {
 macro_rules! losses {
     ($($kind:ident $name:literal: $count:expr, $help:literal;)*) => {
         /// All kinds of losses; those that cost data first.
-        pub(crate) const LOSSES: [Loss; 17] =
+        pub(crate) const LOSSES: [Loss; 18] =
             [$(Loss { name: $name, count: $count, kind: LossKind::$kind, help: $help }),*];
     };
 }
@@ -67,6 +67,8 @@ losses! {
         "switch events that did not arrive: the next one corrects the thread, its time is in *unknown*";
     Normal "wakeups unknown": |_, health| health.wakeups_unknown,
         "waits without a wakeup event count as blocked, not as ready";
+    Normal "run queues unknown": |_, health| health.run_queue_unknown,
+        "intervals with lost events, whose run queue is not shown";
 }
 
 /// Cost of measuring: CPU since an earlier interval in percent of one CPU, and memory. The process of cpumon is an ordinary row too.

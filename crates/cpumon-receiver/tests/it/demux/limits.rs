@@ -93,6 +93,17 @@ fn rows_beyond_the_limit_are_left_out_and_counted() {
     assert!(held <= LIMIT && held > LIMIT / 4, "{held} bytes");
 }
 
+/// They were counted for the host alone, and no frontend had the number.
+#[test]
+fn rows_of_v1_beyond_the_limit_are_in_the_totals() {
+    let limits = v1::AssemblerLimits { max_processes: 3, ..v1::AssemblerLimits::default() };
+    let mut demux = Demux::new(DemuxOptions { v1: limits, ..DemuxOptions::default() });
+    for pid in 1..=5 {
+        demux.accept(&v1_process(pid, "many"), FROM, Moment::default(), &mut |_, _| {}).unwrap();
+    }
+    assert_eq!(demux.totals().rows_over_limit, 2);
+}
+
 #[test]
 fn all_lines_of_an_agent_are_taken_with_its_local_interrupts() {
     let mut machine = Machine::new(1, 2, 4, 2);
