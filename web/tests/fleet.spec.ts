@@ -110,6 +110,7 @@ test('what the receiver cannot accept or store is shown', async ({ page, receive
     store_clock: "the receiver's clock is 400 d 0 h ahead of the time that the store knows",
     store_dropped: 1234,
     rejected: 56,
+    rejected_why: '10.0.0.9: decoding a datagram, byte 0: all bytes are zero',
     kernel_dropped: 7,
   };
   await page.route('**/fleet/live*', async (route) => {
@@ -124,7 +125,9 @@ test('what the receiver cannot accept or store is shown', async ({ page, receive
     'Nothing is being stored: no space left on device. New data is shown; 1,234 intervals were not stored.',
   );
   await expect(page.locator('[data-state=clock]')).toContainText("Clock: the receiver's clock is 400 d");
-  await expect(page.getByText('56 datagrams refused, 7 dropped by the kernel')).toBeVisible();
+  const losses = page.getByText('56 datagrams refused, 7 dropped by the kernel');
+  await expect(losses).toBeVisible();
+  await expect(losses).toHaveAttribute('title', /^most refusals: 10\.0\.0\.9: decoding a datagram, byte 0: all/);
   await findsNothing(page);
   await resize(page, 360, 740);
   await findsNothing(page);

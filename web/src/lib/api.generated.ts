@@ -1997,6 +1997,8 @@ export interface components {
              * @description Datagrams that could not be used, and connections and snapshots of devices that could not.
              */
             rejected: number;
+            /** @description The source of most of those, and why its last one could not be used; empty: none. */
+            rejected_why: string;
             /** @description Whether intervals are being kept. */
             store: components["schemas"]["StoreState"];
             /** @description Why the receiver's clock cannot be right; nothing is deleted by age meanwhile. Empty: no doubt. */

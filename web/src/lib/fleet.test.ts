@@ -56,6 +56,7 @@ const health = (more: Partial<Fleet['receiver']> = {}): Fleet['receiver'] => ({
   datagrams: 0,
   udp: [],
   rejected: 0,
+  rejected_why: '',
   kernel_dropped: 0,
   ...more,
 });
@@ -73,11 +74,16 @@ it('says nothing of a healthy receiver, and each count that happened', () => {
 
 it('gives the rate of the last minute while a count grows, and only then calls it current', () => {
   const losses = new Losses();
+  const why = '10.0.0.9: all bytes are zero';
   losses.take(health({ rejected: 100 }), 0);
-  expect(losses.take(health({ rejected: 120 }), 10_000)).toEqual([
-    { text: '120 datagrams refused (2.0/s)', isNow: true },
+  expect(losses.take(health({ rejected: 120, rejected_why: why }), 10_000)).toEqual([
+    { text: '120 datagrams refused (2.0/s)', isNow: true, why },
   ]);
-  expect(losses.take(health({ rejected: 120 }), 75_000)).toEqual([{ text: '120 datagrams refused', isNow: false }]);
+  expect(losses.take(health({ rejected: 120, rejected_why: why }), 75_000)).toEqual([
+    { text: '120 datagrams refused', isNow: false, why },
+  ]);
   // The receiver was started again.
-  expect(losses.take(health({ rejected: 3 }), 76_000)).toEqual([{ text: '3 datagrams refused', isNow: false }]);
+  expect(losses.take(health({ rejected: 3 }), 76_000)).toEqual([
+    { text: '3 datagrams refused', isNow: false, why: '' },
+  ]);
 });

@@ -1,7 +1,7 @@
 // The fleet's rows. In: the receiver's tables. Out: hosts and busiest processes, sorted and searched; refused data
 // without a row, with a rate.
 import type { Fleet, Query } from './api';
-import { age, count, duration, isNumber, percent, rate, wordsOf } from './format';
+import { age, count, duration, isNumber, percent, rate, visible, wordsOf } from './format';
 import { numbers, rowsOf, texts, type RowOf } from './table';
 
 const HEALTHY: readonly string[] = [];
@@ -200,6 +200,8 @@ export interface Loss {
   text: string;
   /** Whether it still happens. */
   isNow: boolean;
+  /** The source of most of it and its reason; empty: not known. */
+  why: string;
 }
 
 /** The counts of the last minute. */
@@ -220,7 +222,8 @@ export class Losses {
       const grown = many - (oldest.health[name] ?? 0);
       if (many === 0) return [];
       const isNow = grown > 0 && seconds > 0;
-      return [{ text: `${count(many)} ${what}${isNow ? ` (${rate(grown / seconds)}/s)` : ''}`, isNow }];
+      const why = name === 'rejected' ? visible(health.rejected_why ?? '') : '';
+      return [{ text: `${count(many)} ${what}${isNow ? ` (${rate(grown / seconds)}/s)` : ''}`, isNow, why }];
     });
   }
 }

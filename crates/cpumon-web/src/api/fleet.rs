@@ -3,7 +3,7 @@
 use cpumon_query::fleet::{BALANCED_RATIO, LATE_INTERVALS, LATE_NS, SILENT_INTERVALS, SILENT_NS, Spark};
 use cpumon_query::history::BucketTimes;
 use cpumon_query::json::Nanos;
-use cpumon_query::status::{Status, StoreState};
+use cpumon_query::status::{Rejects, Status, StoreState};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -28,13 +28,20 @@ pub struct ReceiverHealth {
     pub tls: Option<String>,
     /// Datagrams that could not be used, and connections and snapshots of devices that could not.
     pub rejected: u64,
+    /// The source of most of those, and why its last one could not be used; empty: none.
+    pub rejected_why: String,
     /// Datagrams that the kernel threw away because the socket's buffer was full.
     pub kernel_dropped: u64,
 }
 
 impl From<Status> for ReceiverHealth {
     fn from(from: Status) -> Self {
+        let tls = from.connections.as_ref().filter(|tls| tls.protocol_errors > 0);
+        let sources = [Some(&from.receiver.rejected_by), tls.map(|tls| &tls.refused_by)];
+        let worst = sources.into_iter().flatten().filter_map(|all| all.first()).max_by_key(|one| one.count);
+        let why = |Rejects { source, reason, .. }: &Rejects| format!("{source}: {reason}");
         Self {
+            rejected_why: worst.map(why).unwrap_or_default(),
             store: from.store.state,
             datagrams: from.receiver.datagrams,
             udp: from.udp,

@@ -14,7 +14,7 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::{HttpServer, WebError};
-use cpumon_query::status::{Receiver, Status, Store, StoreState};
+use cpumon_query::status::{Receiver, Rejects, Status, Store, StoreState};
 use cpumon_query::{Bell, Seek, Shown};
 
 /// A receiver with the same intervals for each of its hosts.
@@ -68,7 +68,14 @@ impl Live for Fake {
     fn status(&self) -> Status {
         let error = "no space left".to_owned();
         let store = Store { state: StoreState::Failing, error, dropped: 7, ..Store::default() };
-        let receiver = Receiver { rejected: 5, kernel_dropped: 2, ..Receiver::default() };
+        let rejects = |source: &str, count, reason: &str| Rejects {
+            source: source.to_owned(),
+            count,
+            reason: reason.to_owned(),
+            ..Rejects::default()
+        };
+        let rejected_by = vec![rejects("10.0.0.9", 4, "all bytes are zero"), rejects("10.0.0.8", 1, "late")];
+        let receiver = Receiver { rejected: 5, rejected_by, kernel_dropped: 2, ..Receiver::default() };
         Status { version: "1.2.3".into(), store, receiver, ..Status::default() }
     }
     fn bell(&self) -> &Bell {
@@ -456,7 +463,7 @@ async fn the_fleet_streams_once_for_all() {
     live.put(shown(1));
     let mut stream = Messages::open(&live, "/api/v1/fleet/live", None).await;
     let (_, first) = stream.next().await;
-    let health = r#"{"store":"failing","store_error":"no space left","store_clock":"","store_dropped":7,"datagrams":0,"udp":[],"tls":null,"rejected":5,"kernel_dropped":2}"#;
+    let health = r#"{"store":"failing","store_error":"no space left","store_clock":"","store_dropped":7,"datagrams":0,"udp":[],"tls":null,"rejected":5,"rejected_why":"10.0.0.9: all bytes are zero","kernel_dropped":2}"#;
     assert_eq!(first["receiver"], serde_json::from_str::<serde_json::Value>(health).unwrap());
     assert_eq!((&first["hosts"]["rows"], first["spark"].is_object()), (&3.into(), true));
     let (_, second) = stream.next().await;
