@@ -14,6 +14,7 @@ use crate::feed::{Feed, FeedError, TimeWords, find_moment};
 use crate::history::RunTotals;
 use crate::options::{BatchFormat, BatchOptions, TuiError};
 use crate::rows::{Item, RowList};
+use crate::screen::losses_of_agent;
 use crate::text::{safe, seconds, width};
 use crate::theme::Theme;
 use crate::view::{Col, View, no_such_user};
@@ -105,6 +106,10 @@ struct Listing<'a> {
 fn write_text(listing: &Listing<'_>, out: &mut dyn Write) -> io::Result<()> {
     write_head(listing, out)?;
     let Listing { interval, view, rows, .. } = *listing;
+    let [lost, _] = losses_of_agent(&interval.health);
+    if !lost.is_empty() {
+        writeln!(out, "# lost since the agent's start: {}", lost.join(", "))?;
+    }
     if let Some(hint) = view.user.as_ref().and_then(|user| no_such_user(interval, user)) {
         writeln!(out, "# {hint}")?;
     }

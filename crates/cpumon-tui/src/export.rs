@@ -14,7 +14,7 @@ use crate::theme::Theme;
 use crate::view::View;
 
 /// Exported columns of the interval.
-const HOST: [ColumnId; 27] = [
+const HOST: [ColumnId; 41] = [
     ColumnId::BeginUtc,
     ColumnId::EndUtc,
     ColumnId::BeginNs,
@@ -42,6 +42,20 @@ const HOST: [ColumnId; 27] = [
     ColumnId::Probes,
     ColumnId::PressureSomeNs,
     ColumnId::CgroupsLeftOut,
+    ColumnId::PermissionDenied,
+    ColumnId::Malformed,
+    ColumnId::ExitsLost,
+    ColumnId::IntervalsLate,
+    ColumnId::IntervalsSkipped,
+    ColumnId::SchedUntracked,
+    ColumnId::SchedMissedSwitches,
+    ColumnId::WakeupsUnknown,
+    ColumnId::HistogramDrops,
+    ColumnId::RingDrops,
+    ColumnId::ExecsLost,
+    ColumnId::EndingsLost,
+    ColumnId::CutsLost,
+    ColumnId::HiddenLeftOut,
 ];
 
 /// Fields of rows beside the measured values of tasks.

@@ -303,6 +303,8 @@ pub struct MadeUp {
     pub source: Option<SourceKind>,
     /// Overrides the user of all processes.
     pub uid: Option<u32>,
+    /// Exits that its agent lost.
+    pub exits_lost: u64,
 }
 
 impl MadeUp {
@@ -317,6 +319,7 @@ impl MadeUp {
             panics_at: None,
             source: None,
             uid: None,
+            exits_lost: 0,
         }
     }
 }
@@ -350,6 +353,7 @@ impl Feed for MadeUp {
         self.next += 1;
         let mut made = interval(self.kind, self.next - 1);
         made.source = self.source.unwrap_or(made.source);
+        made.health.exits_lost = self.exits_lost;
         for process in made.processes.iter_mut().filter(|_| self.uid.is_some()) {
             let uid = self.uid.unwrap_or(process.info.uid);
             process.info = Arc::new(ProcessInfo { uid, user: "".into(), ..(*process.info).clone() });

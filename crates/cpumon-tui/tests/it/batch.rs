@@ -101,6 +101,22 @@ fn json_is_one_object_a_line_and_no_data_is_null() {
     assert_eq!((row["pid"].is_u64(), row["run_ns"].is_null(), row["user_ns"].is_i64()), (true, true, true));
 }
 
+/// Only the screens had them.
+#[test]
+fn what_the_agent_lost_is_in_both_formats() {
+    let printed = |format| {
+        let mut feed = MadeUp::new(Kind::Normal, Duration::ZERO);
+        feed.exits_lost = 7;
+        let mut out = Vec::new();
+        batch(&mut feed, &BatchOptions { format, ..once() }, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let text = printed(BatchFormat::Text);
+    assert_eq!(text.lines().nth(2), Some("# lost since the agent's start: 7 exits lost"), "{text}");
+    let object: serde_json::Value = serde_json::from_str(&printed(BatchFormat::Json)).unwrap();
+    assert_eq!((&object["exits_lost"], &object["ring_drops"]), (&7.into(), &0.into()));
+}
+
 #[test]
 fn hostile_names_stay_on_their_line() {
     let text = lines(Kind::Hostile, &once());

@@ -258,6 +258,7 @@ pub(crate) fn path(args: &TracePathArgs, out: &mut dyn Write) -> anyhow::Result<
     let format = args.format.get();
     let most = if args.thread.is_some() { limit_of(args.limit, format, MAX_STEPS) } else { 0 };
     let (mut steps, mut sums, mut left) = (Vec::new(), PathSums::new(file.tasks()), MAX_SUMMED);
+    let mut left_out = 0;
     for HeldThread { task, until_ns, .. } in threads {
         let at_ns =
             args.at.map_or(until_ns, |at| file.began_ns.saturating_add(ns(at)).min(ending.known_until_ns));
@@ -266,6 +267,8 @@ pub(crate) fn path(args: &TracePathArgs, out: &mut dyn Write) -> anyhow::Result<
             sums.add(&step);
             if steps.len() < most {
                 steps.push(step);
+            } else {
+                left_out += 1;
             }
             if left == 0 {
                 break;
@@ -282,6 +285,11 @@ pub(crate) fn path(args: &TracePathArgs, out: &mut dyn Write) -> anyhow::Result<
             writeln!(out)?;
         }
         write_rows(format, &step_fields(&file), &steps, out).context("cannot write the path")?;
+        if format == OutputFormat::Table {
+            say_left_out(left_out, out)?;
+        } else if args.limit.is_none() && left_out > 0 {
+            say(&format!("{left_out} more steps; --limit writes them"));
+        }
     } else if format != OutputFormat::Table {
         rows.truncate(limit_of(args.limit, format, MAX_STEPS));
         write_rows(format, &sum_fields(args.by, 0), &rows, out).context("cannot write the sums")?;
