@@ -83,8 +83,10 @@ impl Compactor {
         let of_one_trust = rows.iter().take_while(|(_, row)| row.meta[TRUST] == trust).count();
         let is_cut = of_one_trust < rows.len();
         rows.truncate(of_one_trust);
-        let ready = rows.iter().take_while(|(_, row)| row.meta[RECEIVED] <= due.full_ns).count();
-        let is_old = is_cut || rows.first().is_some_and(|(_, row)| row.meta[RECEIVED] <= due.partial_ns);
+        // What was received later than now is old: the clock went back since.
+        let is_by = |row: &FreshRow, ns: i64| row.meta[RECEIVED] <= ns || row.meta[RECEIVED] > due.now_ns;
+        let ready = rows.iter().take_while(|(_, row)| is_by(row, due.full_ns)).count();
+        let is_old = is_cut || rows.first().is_some_and(|(_, row)| is_by(row, due.partial_ns));
         // A partial chunk now would leave the rest for another partial one: wait until it is full, or old.
         rows.truncate(if is_old || ready >= self.fresh.full as usize { ready } else { 0 });
         let (ids, intervals) = unpack(transaction, key.host, rows)?;
@@ -107,11 +109,12 @@ impl Compactor {
     ) -> Sql<()> {
         let text = "SELECT received_wall_ns FROM interval WHERE host_id = ?1 AND boot_id = ?2
                     ORDER BY end_wall_ns, sequence LIMIT 1";
-        let oldest = find_row(transaction, text, params![key.host, key.boot], first)?;
-        let Some(oldest_received_ns) = oldest else {
+        let oldest: Option<i64> = find_row(transaction, text, params![key.host, key.boot], first)?;
+        let Some(received_ns) = oldest else {
             self.fresh.remove(key);
             return Ok(());
         };
+        let oldest_received_ns = if received_ns > due.now_ns { due.full_ns } else { received_ns };
         // The boot was due by its count and its oldest receipt, but not enough of its rows were old enough: some came late. Without
         // a pause it would be found again at once, and the boots behind it would never be.
         let not_before_ns = if compacted == 0 { due.later_ns(RETRY_AFTER) } else { 0 };
@@ -274,7 +277,7 @@ impl ChunkSize {
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct FreshCount {
     pub(super) intervals: u32,
-    /// Receipt of the first one; ns since the epoch on this machine's clock.
+    /// Earliest receipt; ns since the epoch on this machine's clock.
     pub(super) oldest_received_ns: i64,
     /// The boot is not due before this time, ns since the epoch.
     pub(super) not_before_ns: i64,
@@ -315,6 +318,8 @@ pub(super) struct FreshBoots {
     counts: BTreeMap<BootKey, FreshCount>,
     /// The boots by the due time of their next chunk.
     by_due: BTreeSet<(i64, BootKey)>,
+    /// The latest time that this machine's clock showed.
+    latest_ns: i64,
     full: u32,
     /// Age at which a full chunk is made, ns.
     full_age_ns: i64,
@@ -327,6 +332,7 @@ impl FreshBoots {
         let mut boots = Self {
             counts: BTreeMap::new(),
             by_due: BTreeSet::new(),
+            latest_ns: i64::MAX,
             full: options.compact_intervals.min(u32::try_from(MAX_INTERVALS).unwrap_or(u32::MAX)),
             full_age_ns: ns_of(options.compact_after),
             partial_age_ns: ns_of(options.compact_partial_after),
@@ -345,6 +351,7 @@ impl FreshBoots {
         })?;
         self.counts.clear();
         self.by_due.clear();
+        self.latest_ns = i64::MAX;
         for (key, count) in counts {
             self.set(key, count);
         }
@@ -353,11 +360,28 @@ impl FreshBoots {
 
     pub(super) fn add(&mut self, key: BootKey, received_wall_ns: i64) {
         let mut count = self.count(key);
-        if count.intervals == 0 {
+        if count.intervals == 0 || received_wall_ns < count.oldest_received_ns {
             count.oldest_received_ns = received_wall_ns;
         }
         count.intervals += 1;
+        self.latest_ns = self.latest_ns.max(received_wall_ns);
         self.set(key, count);
+    }
+
+    /// Once this machine's clock went back, what was received later than `now_ns` counts as received now: it would not be due before the
+    /// clock shows that time again. Only then it walks over all boots.
+    pub(super) fn follow_clock(&mut self, now_ns: i64) {
+        let retry_ns = now_ns.saturating_add(ns_of(RETRY_AFTER));
+        if self.latest_ns <= retry_ns {
+            self.latest_ns = self.latest_ns.max(now_ns);
+            return;
+        }
+        self.latest_ns = now_ns;
+        for (key, count) in self.counts.clone() {
+            let oldest_received_ns = count.oldest_received_ns.min(now_ns);
+            let not_before_ns = count.not_before_ns.min(retry_ns);
+            self.set(key, FreshCount { oldest_received_ns, not_before_ns, ..count });
+        }
     }
 
     /// Receipt of the oldest interval. Walks over all boots.
@@ -438,6 +462,17 @@ mod tests {
         assert_eq!((next(&boots, 60), next(&boots, 61)), (None, Some(key(1, 1))));
         boots.remove(key(1, 1));
         assert!(boots.by_due.is_empty() && boots.counts.is_empty());
+    }
+
+    #[test]
+    fn what_came_while_the_clock_was_ahead_is_due_soon_after_it_is_right() {
+        const AHEAD: i64 = 400 * 24 * 60;
+        let (mut boots, options) = boots();
+        let next = |boots: &FreshBoots, minute| boots.next_due(&Due::by_age(minute * MINUTE_NS, &options));
+        boots.follow_clock(0);
+        boots.add(key(1, 1), AHEAD * MINUTE_NS);
+        boots.follow_clock(2 * MINUTE_NS);
+        assert_eq!((next(&boots, 61), next(&boots, 62)), (None, Some(key(1, 1))));
     }
 
     #[test]

@@ -234,6 +234,7 @@ impl Writer {
         let begin = Instant::now();
         // Each step below is a transaction of its own: a failed one must not take intervals with it.
         self.commit()?;
+        self.parts.compactor.fresh.follow_clock(times.wall_ns);
         let due = Due::by_age(times.wall_ns, &self.options);
         while begin.elapsed() < budget && self.compact_one(&due)? {}
         while begin.elapsed() < budget && self.merge_names()? {}

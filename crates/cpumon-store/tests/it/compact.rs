@@ -108,6 +108,29 @@ fn intervals_that_come_late_are_compacted_beside_their_neighbours_and_read_in_or
     assert_eq!(read_all(&Reader::open(&path).unwrap(), &Query::new(info.host)), expected);
 }
 
+/// The first receipts were those of a clock 400 days ahead: all that came later waited until it showed that time again.
+#[test]
+fn a_clock_that_was_ahead_for_a_moment_stops_no_compaction() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let info = data::host(1);
+    let day = data::day(&info, 1, 650, 12);
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    let ahead_ns = 400 * 24 * HOUR_NS;
+    for (nth, interval) in day.iter().enumerate() {
+        let received = interval.end.wall_ns + if nth < 150 { ahead_ns } else { 0 };
+        writer.put_received(&info, Trust::Local, None, interval, received).unwrap();
+        if nth == 149 {
+            writer.maintain_at(Duration::from_mins(1), received).unwrap();
+            assert_eq!(counts(&path), (150, 0));
+        }
+    }
+    writer.maintain_at(Duration::from_mins(1), data::START_NS + 2 * HOUR_NS).unwrap();
+    assert_eq!(counts(&path), (0, 7));
+    let expected: Vec<Interval> = day.iter().map(data::active).collect();
+    assert_eq!(read_all(&Reader::open(&path).unwrap(), &Query::new(info.host)), expected);
+}
+
 #[test]
 fn a_clock_set_back_again_and_again_hides_nothing() {
     let dir = tempfile::tempdir().unwrap();
