@@ -13,7 +13,8 @@ use crate::rows::{counter, set_counter, signed, value};
 /// A clock is doubted where it is this far from the time that is known: a night without the receiver is no reason. All steps of one start
 /// together, as long as no witness confirms one: many small steps make as much old as a large one.
 const TOLERANCE: Duration = Duration::from_hours(24);
-/// Time that a doubted clock must run before it is believed without a witness: a week of reports by log, status and page.
+/// Time that a doubted clock must run before it is believed without a witness: a week of reports by log, status and page. One that is behind
+/// is not believed then, but ages go on.
 const BELIEVED_AFTER: Duration = Duration::from_hours(7 * 24);
 /// Time between two writes of the known time into the store.
 const SAVE_EVERY: Duration = Duration::from_mins(10);
@@ -72,7 +73,7 @@ impl fmt::Display for ClockDoubt {
 #[derive(Copy, Clone, Debug)]
 #[expect(clippy::struct_field_names, reason = "the unit is part of a name")]
 pub(super) struct AgeTimes {
-    /// Now, for the age of data to delete. It does not move while the clock is doubted.
+    /// Now, for the age of data to delete. It does not move while the clock is doubted, for a week.
     pub(super) age_ns: i64,
     /// Now, for the age of data to compact: a wrong clock does no harm there.
     pub(super) wall_ns: i64,
@@ -142,21 +143,25 @@ impl AgeClock {
         let base = *self.base.get_or_insert(ClockBase { wall_ns: known_ns, boot_ns });
         let expected_ns = base.wall_ns.saturating_add(boot_ns.saturating_sub(base.boot_ns));
         let ahead_ns = wall_ns.saturating_sub(expected_ns);
-        let is_near = ahead_ns.saturating_abs() <= ns_of(TOLERANCE);
-        let is_old = self
-            .doubt
-            .is_some_and(|doubt| boot_ns.saturating_sub(doubt.since_boot_ns) >= ns_of(BELIEVED_AFTER));
+        let (is_near, is_ahead) = (ahead_ns.saturating_abs() <= ns_of(TOLERANCE), ahead_ns > 0);
+        // A clock that was behind for a week is no reason to believe it once it is ahead.
+        let before = self.doubt.filter(|doubt| doubt.is_ahead == is_ahead);
+        let since_boot_ns = before.map_or(boot_ns, |doubt| doubt.since_boot_ns);
+        let is_old = boot_ns.saturating_sub(since_boot_ns) >= ns_of(BELIEVED_AFTER);
         if is_near {
             self.believe();
-        } else if is_old {
+        } else if is_old && is_ahead {
             self.confirm();
         } else {
-            let since_boot_ns = self.doubt.map_or(boot_ns, |doubt| doubt.since_boot_ns);
-            let doubt = Doubt { since_boot_ns, expected_ns, is_ahead: ahead_ns > 0 };
-            let is_new = self.doubt.is_none_or(|before| before.is_ahead != doubt.is_ahead);
-            self.doubt = Some(doubt);
-            if is_new && let Some(doubt) = self.doubt() {
+            self.doubt = Some(Doubt { since_boot_ns, expected_ns, is_ahead });
+            if before.is_none()
+                && let Some(doubt) = self.doubt()
+            {
                 log::error!("{doubt}");
+            }
+            if is_old {
+                // At least as much time has passed. By a clock that is behind, all that it stored would be too old once it is right.
+                self.known_ns = Some(expected_ns);
             }
         }
         AgeTimes {
@@ -367,6 +372,28 @@ mod tests {
         assert!(!agrees(1, 40), "even where its time since the boot is another one");
         assert!(!agrees(2, now.boot_ns - 1_000_000_000), "of LXC: another boot id, started at the same time");
         assert!(agrees(2, now.boot_ns + 60_000_000_000), "another machine");
+    }
+
+    /// Of a machine without a battery that finds no NTP server: all that it stored was of 1970, and was deleted once the clock was right.
+    #[test]
+    fn a_clock_that_is_behind_is_not_believed_after_a_week() {
+        let mut clock = known(BEGIN_NS);
+        for (hours, age_ns) in
+            [(0, BEGIN_NS), (7 * 24, BEGIN_NS + 7 * DAY_NS), (10 * 24, BEGIN_NS + 10 * DAY_NS)]
+        {
+            let running = Duration::from_hours(hours);
+            let times = clock.read(at(7 + ns_of(running), running));
+            assert_eq!(times.age_ns, age_ns, "after {hours} h");
+            assert_eq!(clock.receipt_ns(7), BEGIN_NS + ns_of(running));
+            assert!(clock.doubt().is_some_and(|doubt| doubt.ahead_ns < 0));
+        }
+        // Set two months ahead, it is doubted for a week of its own.
+        let mut age_after = |hours: u64| {
+            let running = Duration::from_hours(hours);
+            clock.read(at(BEGIN_NS + 60 * DAY_NS + ns_of(running), running)).age_ns
+        };
+        assert_eq!((age_after(240), age_after(240 + 167)), (BEGIN_NS + 10 * DAY_NS, BEGIN_NS + 10 * DAY_NS));
+        assert_eq!(age_after(240 + 168), BEGIN_NS + 77 * DAY_NS);
     }
 
     #[test]
