@@ -250,26 +250,53 @@ pub(super) fn delete_oldest_sums(connection: &Connection) -> Sql<bool> {
         if let Some(oldest) = oldest {
             // A day's worth at once: bucket by bucket, a full disk would stay full for thousands of steps.
             let day = 86_400_000_000_000 / resolution.length_ns();
-            delete_sums(connection, resolution, oldest + day)?;
+            delete_sums(connection, resolution, oldest + day, i64::MAX)?;
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// Deletes sums of buckets below `limit`.
-pub(super) fn delete_sums(connection: &Connection, resolution: Resolution, limit: i64) -> Sql<()> {
+/// Deletes sums of buckets below `limit`, but none from the oldest chunk on that was received at `received_ns` or later.
+pub(super) fn delete_sums(
+    connection: &Connection,
+    resolution: Resolution,
+    limit: i64,
+    received_ns: i64,
+) -> Sql<()> {
     let name = resolution.name();
-    let ids: Vec<i64> = all_rows(connection, "SELECT id FROM host", [], first)?;
+    let mut limits = Vec::new();
+    for id in all_rows::<i64>(connection, "SELECT id FROM host", [], first)? {
+        let oldest = oldest_bucket(connection, id, resolution, [limit, received_ns])?;
+        limits.push([id, oldest.map_or(limit, |oldest| oldest.min(limit))]);
+    }
     let of_threads = (resolution == Resolution::Hour).then(|| "thread_hour".to_owned());
     for table in [format!("host_{name}"), format!("process_{name}")].into_iter().chain(of_threads) {
         // Host by host, because the primary keys begin with the host: without it each deletion would read the whole table.
         let text = format!("DELETE FROM {table} WHERE host_id = ?1 AND {name} < ?2");
         let mut gone = 0;
-        for id in &ids {
-            gone += execute(connection, &text, [*id, limit])?;
+        for id_and_limit in &limits {
+            gone += execute(connection, &text, *id_and_limit)?;
         }
         count(connection, &format!("retired_{table}_rows"), signed(gone))?;
     }
     Ok(())
+}
+
+/// The first bucket of a host's oldest chunk of those that end below a bucket and were received at `received_ns` or later: the clock of a
+/// device, or of a recording, may be decades behind.
+fn oldest_bucket(
+    connection: &Connection,
+    host: i64,
+    resolution: Resolution,
+    [limit, received_ns]: [i64; 2],
+) -> Sql<Option<i64>> {
+    let text = "SELECT first_end_wall_ns FROM chunk INDEXED BY chunk_time
+                WHERE host_id = ?1 AND last_end_wall_ns < ?2 AND last_received_wall_ns >= ?3
+                ORDER BY last_end_wall_ns LIMIT 1";
+    let length_ns = resolution.length_ns();
+    let values = [host, limit.saturating_mul(length_ns), received_ns];
+    let end_ns: Option<i64> = find_row(connection, text, values, first)?;
+    // The interval may have begun in the bucket before.
+    Ok(end_ns.map(|end_ns| end_ns.div_euclid(length_ns) - 1))
 }

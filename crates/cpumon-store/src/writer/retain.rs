@@ -185,8 +185,8 @@ impl Retention {
             [(Resolution::Minute, self.minute_max_age), (Resolution::Hour, self.hour_max_age)]
         {
             if let Some(age) = age {
-                let limit = now_ns.saturating_sub(ns_of(age)).div_euclid(resolution.length_ns());
-                delete_sums(connection, resolution, limit)?;
+                let limit_ns = now_ns.saturating_sub(ns_of(age));
+                delete_sums(connection, resolution, limit_ns.div_euclid(resolution.length_ns()), limit_ns)?;
             }
         }
         Ok(())

@@ -103,6 +103,27 @@ fn what_is_too_old_goes_with_its_names() {
     assert_eq!(count("thread_hour"), 0);
 }
 
+/// Of a recording, or of this machine while its clock was behind: they went a moment after they had been made.
+#[test]
+fn sums_of_old_data_that_was_received_lately_stay_with_their_samples() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let info = data::host(1);
+    let received_ns = data::START_NS + 400 * 24 * HOUR_NS;
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    for interval in &data::day(&info, 1, 500, 80) {
+        writer.put_received(&info, Trust::Local, None, interval, received_ns).unwrap();
+    }
+    data::compact_all(&mut writer);
+    let counts = || {
+        ["chunk", "host_minute"].map(|table| data::number(&path, &format!("SELECT count(*) FROM {table}")))
+    };
+    writer.maintain_at(Duration::from_mins(1), received_ns + HOUR_NS).unwrap();
+    assert_eq!(counts(), [5, 9]);
+    writer.maintain_at(Duration::from_mins(1), received_ns + 31 * 24 * HOUR_NS).unwrap();
+    assert_eq!(counts(), [0, 0]);
+}
+
 #[test]
 fn a_clock_that_is_wrong_at_the_start_deletes_nothing() {
     let dir = tempfile::tempdir().unwrap();
