@@ -361,13 +361,16 @@ fn prune_hosts(connection: &Connection, from: i64, gaps_until_ns: i64) -> Sql<Ve
     Ok(hosts)
 }
 
-/// Deletes boots with an id after `from` that have no samples and can have no sums: a later boot began before the host's oldest sum.
+/// Deletes boots with an id after `from` that have no samples and can have no sums: a later boot began before the host's oldest sum. One that
+/// seems to have begun before them says nothing: its clock is behind.
 fn prune_boots(connection: &Connection, from: i64) -> Sql<Vec<BootRow>> {
     let text = format!(
         "DELETE FROM boot WHERE id > ?1 AND id <= ?2 AND {WITHOUT_SAMPLES} AND
              coalesce((SELECT min(hour) FROM host_hour WHERE host_id = boot.host_id) * 3600000000000, ?3)
-             >= coalesce((SELECT min(since_wall_ns) FROM host_change
-                          WHERE host_id = boot.host_id AND boot_id > boot.id), ?4)
+             >= coalesce((SELECT min(later.since_wall_ns) FROM host_change AS later
+                          WHERE later.host_id = boot.host_id AND later.boot_id > boot.id AND later.since_wall_ns >=
+                              coalesce((SELECT min(since_wall_ns) FROM host_change
+                                        WHERE host_id = boot.host_id AND boot_id = boot.id), later.since_wall_ns)), ?4)
          RETURNING id"
     );
     keep_last_id(connection, "boot")?;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use cpumon_model::{Interval, Moment, Trust};
+use cpumon_model::{BootId, HostInfo, Interval, Moment, Trust};
 use cpumon_store::{
     Query, QueueOptions, Reader, Resolution, StoreOptions, What, Writer, WriterThread, wall_now_ns,
 };
@@ -122,6 +122,25 @@ fn sums_of_old_data_that_was_received_lately_stay_with_their_samples() {
     assert_eq!(counts(), [5, 9]);
     writer.maintain_at(Duration::from_mins(1), received_ns + 31 * 24 * HOUR_NS).unwrap();
     assert_eq!(counts(), [0, 0]);
+}
+
+/// Before sums of 1970 were made, each boot without samples seemed to have ended before the oldest sum.
+#[test]
+fn a_boot_that_begins_in_1970_leaves_the_earlier_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let options = StoreOptions { max_age: Some(Duration::from_hours(24)), ..StoreOptions::default() };
+    let (mut writer, day) = fill(&path, &options, 500);
+    writer.maintain_at(Duration::from_mins(1), data::START_NS + 30 * HOUR_NS).unwrap();
+    let info = HostInfo { boot: BootId([2; 16]), ..data::host(1) };
+    let mut early = Interval { boot: info.boot, ..day[0].clone() };
+    (early.begin.wall_ns, early.end.wall_ns) = (7, 7 + data::SECOND_NS);
+    let received_ns = data::START_NS + 31 * HOUR_NS;
+    writer.put_received(&info, Trust::Local, None, &early, received_ns).unwrap();
+    writer.maintain_at(Duration::from_mins(1), received_ns + HOUR_NS / 3).unwrap();
+    let counts = ["chunk", "interval", "boot"]
+        .map(|table| data::number(&path, &format!("SELECT count(*) FROM {table}")));
+    assert_eq!(counts, [0, 1, 2]);
 }
 
 #[test]
