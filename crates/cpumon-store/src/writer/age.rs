@@ -176,7 +176,8 @@ impl AgeClock {
         self.doubt.map_or(received_wall_ns, |doubt| received_wall_ns.max(doubt.expected_ns))
     }
 
-    /// A device on another machine whose clock agrees with ours confirms it, and ends the doubt.
+    /// A device on another machine whose clock agrees with ours confirms it, and ends the doubt. One that has the expected time contradicts
+    /// a clock that is ahead: its week begins again.
     pub(super) fn hear(&mut self, trust: Trust, interval: &Interval, received_wall_ns: i64) {
         let device_ns = interval.end.wall_ns.saturating_add(interval.wall_shift_ns);
         if !matches!(trust, Trust::Authenticated | Trust::Encrypted) || self.is_of_here(interval, device_ns) {
@@ -185,8 +186,13 @@ impl AgeClock {
         // Its own clock and ours, not what was sent of the past.
         let is_witness = device_ns.abs_diff(received_wall_ns) <= ns_of(WITNESS_WITHIN).unsigned_abs()
             && received_wall_ns.abs_diff(self.last.wall_ns) <= ns_of(WITNESS_WITHIN).unsigned_abs();
+        let is_expected = |doubt: &&mut Doubt| {
+            doubt.is_ahead && device_ns.abs_diff(doubt.expected_ns) <= ns_of(TOLERANCE).unsigned_abs()
+        };
         if is_witness {
             self.confirm();
+        } else if let Some(doubt) = self.doubt.as_mut().filter(is_expected) {
+            doubt.since_boot_ns = self.last.boot_ns.cast_signed();
         }
     }
 
@@ -394,6 +400,24 @@ mod tests {
         };
         assert_eq!((age_after(240), age_after(240 + 167)), (BEGIN_NS + 10 * DAY_NS, BEGIN_NS + 10 * DAY_NS));
         assert_eq!(age_after(240 + 168), BEGIN_NS + 77 * DAY_NS);
+    }
+
+    #[test]
+    fn a_device_that_has_the_expected_time_starts_the_week_again() {
+        let wall_ns = BEGIN_NS + 30 * DAY_NS;
+        for (trust, believed_after) in [(Trust::Unauthenticated, 7), (Trust::Authenticated, 13)] {
+            let mut clock = known(BEGIN_NS);
+            for days in 0..=13 {
+                let running = Duration::from_hours(24 * days);
+                let days = days.cast_signed();
+                let age_ns = clock.read(at(wall_ns + days * DAY_NS, running)).age_ns;
+                let expected_ns = if days < believed_after { BEGIN_NS } else { wall_ns + days * DAY_NS };
+                assert_eq!(age_ns, expected_ns, "after {days} days with {trust:?}");
+                if days == 6 {
+                    assert!(!agrees(&mut clock, trust, BEGIN_NS + days * DAY_NS));
+                }
+            }
+        }
     }
 
     #[test]
