@@ -5,7 +5,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use cpumon_model::{BootId, Comm, HostId, IdleProcess, Interval, ProcessInfo, ProcessKey, Tables, ThreadKey};
+use cpumon_model::{
+    BootId, Comm, Flags, HostId, IdleProcess, Interval, ProcessInfo, ProcessKey, Tables, ThreadKey,
+};
 use rusqlite::{Connection, Result as Sql, Row, params};
 
 use super::Reader;
@@ -133,7 +135,7 @@ impl Reader {
     }
 
     /// Adds the rows of processes that were there and did nothing, all zero. `false`: these processes are not known, because no list of
-    /// processes was stored shortly before, or because activity of some was lost.
+    /// processes was stored since the last hole and shortly before, or because activity of some was lost.
     pub fn add_idle(&self, interval: &mut Interval) -> Result<bool> {
         if !interval.is_idle_without_row() {
             return Ok(false);
@@ -142,11 +144,21 @@ impl Reader {
         let Some(list) = self.last_list(host, interval)? else { return Ok(false) };
         let mut there = self.listed(&list)?;
         // With threads: one that ended counts in the row of its process, and no longer after it.
-        let range = Query::new(interval.host).range(list.end_wall_ns, interval.end.wall_ns);
+        let range = Query::new(interval.host).range(list.end_wall_ns.saturating_sub(1), interval.end.wall_ns);
         let mut intervals = self.intervals(&range.what(What::Threads).without_sched())?;
+        let mut end_mono_ns = None;
         while let Some(StoredInterval { interval: one, .. }) = intervals.read()? {
+            if one.boot != interval.boot {
+                continue;
+            }
+            let goes_on = end_mono_ns == Some(one.begin.mono_ns) && !one.flags.contains(Flags::RESTART);
+            // Who began or ended in a hole has no row there.
+            if !goes_on && one.end.wall_ns != list.end_wall_ns {
+                return Ok(false);
+            }
+            end_mono_ns = Some(one.end.mono_ns);
             // Who began, changed or ended in it.
-            for (key, after) in one.processes_after().filter(|_| one.boot == interval.boot) {
+            for (key, after) in one.processes_after() {
                 if let Some(process) = after {
                     there.insert(key, process);
                 } else {

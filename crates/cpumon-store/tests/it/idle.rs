@@ -296,3 +296,24 @@ fn another_boot_or_a_gap_has_a_list_of_its_own_and_an_old_one_is_not_followed() 
     assert!(!reader.add_idle(&mut last).unwrap());
     assert_eq!(last.processes.len(), rows);
 }
+
+/// What ended in the hole was there as an idle process until the next list.
+#[test]
+fn a_list_is_not_followed_across_a_hole_or_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, info) = (dir.path().join("s.db"), host(1));
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    // Lists are of 1, 12 and 400: there is none within ten seconds after another.
+    for second in [1, 12, 13, 15, 400, 401, 402, 403] {
+        let flags = if second == 402 { Flags::RESTART } else { Flags::empty() };
+        writer.put(&info, Trust::Local, None, &Interval { flags, ..interval(&info, second) }).unwrap();
+    }
+    writer.commit().unwrap();
+    let reader = Reader::open(&path).unwrap();
+    for (second, is_known) in [(1, true), (13, true), (15, false), (400, true), (401, true), (403, false)] {
+        let mut found = reader.interval_at(info.host, START_NS + second * SECOND_NS).unwrap().unwrap();
+        let rows = found.processes.len();
+        assert_eq!(reader.add_idle(&mut found).unwrap(), is_known, "{second}");
+        assert_eq!(found.processes.len() > rows, is_known, "{second}");
+    }
+}
