@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use cpumon_model::{IntervalView, Life};
+use cpumon_model::{BootId, Flags, IntervalView, Life, Moment};
 use cpumon_store::{Resolution, Segment};
 
 use super::answers::BucketTimes;
@@ -213,13 +213,75 @@ pub(crate) fn view_of<'a>(span: &Segment<'a>) -> IntervalView<'a> {
     IntervalView::new("", span.interval)
 }
 
+/// Where tasks may have ended without a row that says so, while intervals are read in order: at holes, restarts and boots.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Breaks {
+    /// When data ended before each, ns since the epoch.
+    ends_ns: Vec<i64>,
+    first: Option<Neighbour>,
+    last: Option<Neighbour>,
+}
+
+/// An interval beside another one.
+#[derive(Copy, Clone, Debug)]
+struct Neighbour {
+    boot: BootId,
+    is_restart: bool,
+    begin: Moment,
+    end: Moment,
+}
+
+impl Breaks {
+    /// Takes the next interval. A sum is of any number of boots.
+    pub(super) fn see(&mut self, span: &Segment<'_>) {
+        let interval = span.interval;
+        if span.max_busy_ppm.is_some() {
+            self.last = None;
+            return;
+        }
+        let next = Neighbour {
+            boot: interval.boot,
+            is_restart: interval.flags.contains(Flags::RESTART),
+            begin: interval.begin,
+            end: interval.end,
+        };
+        self.first.get_or_insert(next);
+        self.check_before(next);
+        self.last = Some(next);
+    }
+
+    /// Takes what a later part of the range has.
+    pub(super) fn append(&mut self, later: Self) {
+        let Some(first) = later.first else { return };
+        self.check_before(first);
+        self.ends_ns.extend(later.ends_ns);
+        self.last = later.last;
+    }
+
+    fn check_before(&mut self, next: Neighbour) {
+        let Some(last) = self.last else { return };
+        // Less than half an interval is no missing one.
+        let slack_ns = next.end.mono_ns.saturating_sub(next.begin.mono_ns) / 2;
+        let is_hole = next.begin.mono_ns > last.end.mono_ns.saturating_add(slack_ns);
+        if next.boot != last.boot || next.is_restart || is_hole {
+            self.ends_ns.push(last.end.wall_ns);
+        }
+    }
+
+    /// Until when a task was there that was seen last at this time and has no end, ns since the epoch.
+    fn end_after(&self, seen_ns: i64) -> i64 {
+        let at = self.ends_ns.partition_point(|end_ns| *end_ns < seen_ns);
+        self.ends_ns.get(at).copied().unwrap_or(i64::MAX)
+    }
+}
+
 /// When a row was there, while its intervals are read in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Presence {
     /// One bit for each point at which the row was there.
     bits: Vec<u64>,
-    /// Start of each task that was seen and has not ended, ns since the epoch.
-    open: HashMap<TaskKey, i64>,
+    /// From its start to when it was seen last: each task that was seen and has not ended.
+    open: HashMap<TaskKey, TimeRange>,
     /// Tasks that ended here and may have been seen by the part of the range before.
     ended: Vec<TaskKey>,
 }
@@ -233,15 +295,16 @@ impl Presence {
             self.mark(buckets, time);
             return;
         }
-        let began_ns = self.open.get(&task).copied().unwrap_or_else(|| began_ns(task, span, life));
+        let before = self.open.get(&task);
+        let since_ns = before.map_or_else(|| began_ns(task, span, life), |before| before.since_ns);
         if life.has_ended() {
             self.open.remove(&task);
-            self.mark(buckets, TimeRange { since_ns: began_ns, ..time });
+            self.mark(buckets, TimeRange { since_ns, ..time });
             if life == Life::Ended {
                 self.ended.push(task);
             }
         } else {
-            self.open.insert(task, began_ns);
+            self.open.insert(task, TimeRange { since_ns, ..time });
         }
     }
 
@@ -262,8 +325,8 @@ impl Presence {
             // The later part marked it from its start on.
             self.open.remove(task);
         }
-        for (task, began_ns) in later.open {
-            self.open.entry(task).or_insert(began_ns);
+        for (task, range) in later.open {
+            self.open.entry(task).or_insert(range).until_ns = range.until_ns;
         }
         self.ended.extend(later.ended);
         self.bits.resize(self.bits.len().max(later.bits.len()), 0);
@@ -277,10 +340,10 @@ impl Presence {
         self.bits.is_empty() && self.open.is_empty()
     }
 
-    /// At the end of the range: what has not ended is still there.
-    pub(super) fn close(&mut self, buckets: &Buckets) {
-        for (_, since_ns) in std::mem::take(&mut self.open) {
-            self.mark(buckets, TimeRange { since_ns, until_ns: i64::MAX });
+    /// At the end of the range: what has not ended is still there, unless a break came since.
+    pub(super) fn close(&mut self, buckets: &Buckets, breaks: &Breaks) {
+        for (_, range) in std::mem::take(&mut self.open) {
+            self.mark(buckets, TimeRange { until_ns: breaks.end_after(range.until_ns), ..range });
         }
     }
 
@@ -304,7 +367,7 @@ fn began_ns(task: TaskKey, span: &Segment<'_>, life: Life) -> i64 {
 mod tests {
     use std::ops::Add;
 
-    use cpumon_model::{Interval, Moment, ProcessKey};
+    use cpumon_model::{Interval, ProcessKey};
     use proptest::prelude::*;
 
     use super::*;
@@ -370,8 +433,12 @@ mod tests {
         presence.see(&buckets(), task, &Segment::of(&one), life);
     }
 
-    fn points(mut presence: Presence) -> String {
-        presence.close(&buckets());
+    fn points(presence: Presence) -> String {
+        points_with(presence, &Breaks::default())
+    }
+
+    fn points_with(mut presence: Presence, breaks: &Breaks) -> String {
+        presence.close(&buckets(), breaks);
         (0..10).map(|at| if presence.is_there(at) { '#' } else { '.' }).collect()
     }
 
@@ -398,6 +465,28 @@ mod tests {
         see(&mut second, 15, 6, Life::Ended);
         first.append(second);
         assert_eq!(points(first), ".######...");
+    }
+
+    #[test]
+    fn a_task_without_an_end_is_there_until_the_next_hole_restart_or_boot() {
+        let span = |second: i64, boot: u8, flags: Flags| {
+            let one = interval(BOOT_NS + second * 10, BOOT_NS + second * 10 + 10);
+            Interval { boot: BootId([boot; 16]), flags, ..one }
+        };
+        let is_restart = |at: i64| if at == 2 { Flags::RESTART } else { Flags::empty() };
+        let (mut first, mut second) = (Breaks::default(), Breaks::default());
+        (0..4).for_each(|at| first.see(&Segment::of(&span(at, 1, is_restart(at)))));
+        for (at, boot) in [(5, 1), (6, 1), (7, 2), (8, 2), (9, 2)] {
+            second.see(&Segment::of(&span(at, boot, Flags::empty())));
+        }
+        first.append(second);
+        let drawn = |seconds: &[i64]| {
+            let mut one = Presence::default();
+            seconds.iter().for_each(|at| see(&mut one, 5, *at, Life::Alive));
+            points_with(one, &first)
+        };
+        assert_eq!([drawn(&[0]), drawn(&[2])], ["##........", "####......"]);
+        assert_eq!([drawn(&[0, 5]), drawn(&[0, 8])], ["#######...", "##########"]);
     }
 
     #[test]

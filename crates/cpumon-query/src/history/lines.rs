@@ -94,7 +94,7 @@ fn walk(
         }
     }
     let made: Vec<TaskLine> =
-        tally.groups.into_iter().map(|group| finish(group, &plot.buckets, resolution.is_some())).collect();
+        tally.groups.into_iter().map(|group| finish(group, &plot, resolution.is_some())).collect();
     let lines = places.iter().map(|at| made[*at].clone()).collect();
     let (times, gaps) = plot.finish(history)?;
     Ok(Lines { since_ns: Nanos(range.since_ns), until_ns: Nanos(range.until_ns), times, lines, gaps })

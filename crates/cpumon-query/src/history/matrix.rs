@@ -60,7 +60,7 @@ fn build(
     });
     let (plot, tally) = whole.unwrap_or_else(|| (empty, Tally::new(CellSums::default())));
     let lives = plot.plan.resolution.map(|resolution| Lives { history, host: query.host, range, resolution });
-    let (total, rows, other) = finish(tally, &plot.buckets, shown, lives.as_ref())?;
+    let (total, rows, other) = finish(tally, &plot, shown, lives.as_ref())?;
     let (times, gaps) = plot.finish(history)?;
     Ok(Matrix {
         since_ns: Nanos(range.since_ns),
@@ -210,10 +210,11 @@ fn key_of(row: &CellGroup) -> Option<TaskKey> {
 /// began or ended.
 fn finish(
     tally: Tally<CellSums>,
-    buckets: &Buckets,
+    plot: &Plot,
     shown: ShownRows<'_>,
     lives: Option<&Lives<'_>>,
 ) -> Result<(usize, Vec<MatrixRow>, Values), QueryError> {
+    let buckets = &plot.buckets;
     let is_row = |row: &CellGroup| row.kind != GroupKind::Others;
     let (mut rows, mut hidden): (Vec<CellGroup>, Vec<CellGroup>) = tally.groups.into_iter().partition(is_row);
     rows.retain(|row| has_words(shown.search, &[&*row.name]));
@@ -231,7 +232,7 @@ fn finish(
     hidden.extend(rows.drain(shown.limit.min(rows.len())..));
     match lives {
         Some(lives) => find_lives(&mut rows, lives, buckets)?,
-        None => rows.iter_mut().for_each(|row| row.sums.presence.close(buckets)),
+        None => rows.iter_mut().for_each(|row| row.sums.presence.close(buckets, &plot.breaks)),
     }
     let other = buckets.where_there(hidden.iter().flat_map(|row| row.sums.run_ns()), |_| true, f64::add);
     let rows = rows.into_iter().map(|row| {

@@ -5,7 +5,7 @@ use cpumon_model::HostId;
 use cpumon_store::{Gap, GapFinder, Query, Resolution, Segment, What};
 
 use super::answers::BucketTimes;
-use super::buckets::{Buckets, PointShare};
+use super::buckets::{Breaks, Buckets, PointShare};
 use super::{History, MAX_GAPS};
 use crate::QueryError;
 use crate::spans::Plan;
@@ -27,6 +27,7 @@ pub(super) struct Plot {
     pub(super) buckets: Buckets,
     /// Points that the last span touches.
     pub(super) shares: Vec<PointShare>,
+    pub(super) breaks: Breaks,
     gaps: GapFinder,
     short_holes: ShortHoles,
 }
@@ -48,6 +49,7 @@ impl Plot {
             plan,
             buckets: Buckets::new(range, &plan),
             shares: Vec::new(),
+            breaks: Breaks::default(),
             gaps: GapFinder::new(history.losses(host, range.time())?, MAX_GAPS),
             short_holes: ShortHoles::default(),
         })
@@ -70,6 +72,7 @@ impl Plot {
         let mut segments = history.segments(&query, resolution)?;
         while let Some(span) = segments.read()? {
             self.buckets.cover(&span, &mut self.shares);
+            self.breaks.see(&span);
             self.gaps.see(span.interval);
             self.short_holes.see(&span);
             add(self, &span);
@@ -80,6 +83,7 @@ impl Plot {
     /// Adds a later part that another reader read. Only intervals are read in parts, so `later` has no holes within sums.
     pub(super) fn append(&mut self, later: Self) {
         self.buckets.append(&later.buckets);
+        self.breaks.append(later.breaks);
         self.gaps.append(later.gaps);
     }
 

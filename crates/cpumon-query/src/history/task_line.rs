@@ -12,6 +12,7 @@ use cpumon_store::{ProcessFilter, Query, Resolution, Segment, What};
 use super::History;
 use super::answers::{LineKind, TaskLine, is_extreme, shown_columns, summable};
 use super::buckets::{Buckets, PointShare, Points, Presence, number, view_of};
+use super::plot::Plot;
 use crate::QueryError;
 use crate::json::Nanos;
 use crate::keys::{TaskKey, parse_process_key, parse_thread_key};
@@ -117,16 +118,16 @@ impl LineSums {
     }
 
     /// Takes the zeros away of points in which the task was not there. `from_sums`: they do not say when it began or ended.
-    fn blank(&mut self, buckets: &Buckets, from_sums: bool) {
+    fn blank(&mut self, plot: &Plot, from_sums: bool) {
         if from_sums && !self.is_task {
             // Of the processes of a name neither begin nor end is known then.
             return;
         }
         if from_sums || self.presence.is_unknown() {
             let (began_ns, ended_ns) = (self.began_ns.unwrap_or(i64::MIN), self.ended_ns.unwrap_or(i64::MAX));
-            self.presence.mark(buckets, TimeRange { since_ns: began_ns, until_ns: ended_ns });
+            self.presence.mark(&plot.buckets, TimeRange { since_ns: began_ns, until_ns: ended_ns });
         } else {
-            self.presence.close(buckets);
+            self.presence.close(&plot.buckets, &plot.breaks);
         }
         let presence = &self.presence;
         for (_, points) in &mut self.columns {
@@ -213,10 +214,10 @@ pub(super) fn add_span(tally: &mut Tally<LineSums>, at: &LineSpan<'_>, selection
     tally.close(at);
 }
 
-pub(super) fn finish(group: LineGroup, buckets: &Buckets, from_sums: bool) -> TaskLine {
+pub(super) fn finish(group: LineGroup, plot: &Plot, from_sums: bool) -> TaskLine {
     let Group { name, task, sums: mut line, .. } = group;
     line.fill_percentiles();
-    line.blank(buckets, from_sums);
+    line.blank(plot, from_sums);
     let columns = line.columns.iter().filter(|(_, points)| !points.is_empty());
     let key = task.map(|(_, task)| task);
     TaskLine {
