@@ -37,8 +37,19 @@ pub(crate) struct FeedHistory {
 #[derive(Debug)]
 struct HistoryStep {
     point: HistoryPoint,
+    boot: BootId,
     end_boot_ns: u64,
     points: Vec<(TaskKey, i64)>,
+    /// Tasks that ended in it, ascending.
+    ended: Vec<TaskKey>,
+}
+
+impl HistoryStep {
+    /// `None`: the task has no row.
+    fn run_ns(&self, task: TaskKey) -> Option<i64> {
+        let at = self.points.binary_search_by_key(&task, |point| point.0).ok()?;
+        self.points.get(at).map(|point| point.1)
+    }
 }
 
 /// Run time of every task that ran, for the last minutes.
@@ -68,17 +79,26 @@ impl RunHistory {
             .map(|row| (TaskKey::Process(row.key), row.delta.run_ns))
             .chain(threads.map(|row| (TaskKey::Thread(row.key), row.delta.run_ns)))
             .collect();
-        // `tasks` finds points by binary search.
+        let processes = interval.processes.iter().filter(|row| row.life.has_ended());
+        let threads = interval.threads.iter().filter(|row| row.life.has_ended());
+        let mut ended: Vec<TaskKey> = processes
+            .map(|row| TaskKey::Process(row.key))
+            .chain(threads.map(|row| TaskKey::Thread(row.key)))
+            .collect();
+        // `tasks` finds both by binary search.
         points.sort_unstable_by_key(|point| point.0);
-        self.points += points.len();
+        ended.sort_unstable();
+        self.points += points.len() + ended.len();
         self.steps.push_back(HistoryStep {
             point: HistoryPoint::of_host(interval),
+            boot: interval.boot,
             end_boot_ns: interval.end.boot_ns,
             points,
+            ended,
         });
         while self.steps.len() > MAX_STEPS || self.points > self.max_points {
             let Some(step) = self.steps.pop_front() else { break };
-            self.points -= step.points.len();
+            self.points -= step.points.len() + step.ended.len();
         }
     }
 
@@ -86,16 +106,26 @@ impl RunHistory {
         self.steps.iter().map(|step| step.point).collect()
     }
 
-    /// Run time of some tasks together, from the begin of the first one. Where a task has no row it was idle: zero.
+    /// Run time of some tasks together, from the begin of the first one to the end of the last one. Where a task has no row it was idle:
+    /// zero.
     pub(crate) fn tasks(&self, tasks: &[TaskKey]) -> Vec<HistoryPoint> {
         let start_ns = tasks.iter().map(|task| task.start_ns()).min().unwrap_or(0);
-        let sum = |step: &HistoryStep| {
-            let found =
-                tasks.iter().filter_map(|task| step.points.binary_search_by_key(task, |point| point.0).ok());
-            found.filter_map(|at| step.points.get(at)).fold(0_i64, |sum, point| sum.saturating_add(point.1))
+        let runs = |step: &&HistoryStep| tasks.iter().any(|task| step.run_ns(*task).is_some());
+        // A key counts in one boot: the newest in which one of them ran.
+        let boot = self.steps.iter().rev().find(runs).map(|step| step.boot);
+        let is_of_boot = |step: &HistoryStep| boot.is_none_or(|boot| step.boot == boot);
+        let ended_at = |task: &TaskKey| {
+            let ends = |step: &HistoryStep| is_of_boot(step) && step.ended.binary_search(task).is_ok();
+            self.steps.iter().rposition(ends).unwrap_or(usize::MAX)
         };
-        // 0: the sender does not know the start, so no step can be left out.
-        let lived = self.steps.iter().filter(|step| start_ns == 0 || step.end_boot_ns >= start_ns);
+        let last = tasks.iter().map(ended_at).max().unwrap_or(usize::MAX);
+        let sum = |step: &HistoryStep| {
+            tasks.iter().filter_map(|task| step.run_ns(*task)).fold(0, i64::saturating_add)
+        };
+        // 0: the sender does not know the start, so no step before it can be left out.
+        let has_begun = |step: &HistoryStep| start_ns == 0 || step.end_boot_ns >= start_ns;
+        let to_last = self.steps.iter().take(last.saturating_add(1));
+        let lived = to_last.filter(|&step| is_of_boot(step) && has_begun(step));
         lived.map(|step| HistoryPoint { run_ns: sum(step), ..step.point }).collect()
     }
 }
@@ -314,13 +344,43 @@ impl PlotState {
 
 #[cfg(test)]
 mod tests {
-    use cpumon_model::Moment;
+    use cpumon_model::{Delta, Life, Moment, ProcessInterval, ProcessKey};
 
     use super::*;
 
     fn at(second: i64) -> Interval {
         let end = Moment { wall_ns: second * 1_000_000_000, ..Moment::default() };
         Interval { end, ..Interval::default() }
+    }
+
+    #[test]
+    fn a_task_has_no_points_after_its_end_nor_of_another_boot() {
+        let row = |pid, run_ns, life| ProcessInterval {
+            key: ProcessKey { pid, start_ns: 1_000_000_000 },
+            life,
+            delta: Delta { run_ns, ..Delta::default() },
+            ..ProcessInterval::default()
+        };
+        let mut history = RunHistory::new(PAST_BYTES);
+        for (second, boot, processes) in [
+            (2, 1, Vec::new()),
+            (3, 1, vec![row(7, 5, Life::Alive), row(8, 6, Life::Alive)]),
+            (4, 1, vec![row(7, 0, Life::Ended)]),
+            (5, 1, Vec::new()),
+            (6, 2, Vec::new()),
+        ] {
+            let boot = BootId([boot; 16]);
+            let mut one = Interval { boot, fields: Fields::RUN, processes, ..at(second) };
+            one.end.boot_ns = second.unsigned_abs() * 1_000_000_000;
+            history.push(&one);
+        }
+        let run_ns = |pids: &[u32]| -> Vec<i64> {
+            let key = |pid: &u32| TaskKey::Process(ProcessKey { pid: *pid, start_ns: 1_000_000_000 });
+            let tasks: Vec<TaskKey> = pids.iter().map(key).collect();
+            history.tasks(&tasks).iter().map(|point| point.run_ns).collect()
+        };
+        assert_eq!((run_ns(&[7]), run_ns(&[8])), (vec![0, 5, 0], vec![0, 6, 0, 0]));
+        assert_eq!(run_ns(&[7, 8]), [0, 11, 0, 0]);
     }
 
     #[test]
