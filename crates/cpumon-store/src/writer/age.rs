@@ -13,8 +13,8 @@ use crate::rows::{counter, set_counter, signed, value};
 /// A clock is doubted where it is this far from the time that is known: a night without the receiver is no reason. All steps of one start
 /// together, as long as no witness confirms one: many small steps make as much old as a large one.
 const TOLERANCE: Duration = Duration::from_hours(24);
-/// Time that a doubted clock must run before it is believed without a witness: a week of reports by log, status and page. One that is behind
-/// is not believed then, but ages go on.
+/// Time that a doubted clock must run before it is believed without a witness: a week of reports by log, status and page. One that is
+/// behind is not believed then, but ages go on.
 const BELIEVED_AFTER: Duration = Duration::from_hours(7 * 24);
 /// Time between two writes of the known time into the store.
 const SAVE_EVERY: Duration = Duration::from_mins(10);

@@ -361,8 +361,8 @@ fn prune_hosts(connection: &Connection, from: i64, gaps_until_ns: i64) -> Sql<Ve
     Ok(hosts)
 }
 
-/// Deletes boots with an id after `from` that have no samples and can have no sums: a later boot began before the host's oldest sum. One that
-/// seems to have begun before them says nothing: its clock is behind.
+/// Deletes boots with an id after `from` that have no samples and can have no sums: a later boot began before the host's oldest sum. One
+/// that seems to have begun before them says nothing: its clock is behind.
 fn prune_boots(connection: &Connection, from: i64) -> Sql<Vec<BootRow>> {
     let text = format!(
         "DELETE FROM boot WHERE id > ?1 AND id <= ?2 AND {WITHOUT_SAMPLES} AND
