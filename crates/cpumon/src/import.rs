@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use cpumon_legacy::{ImportError, ImportOptions};
 use cpumon_link::spool::SpoolReader;
-use cpumon_model::{HostId, HostStatus, Interval, Trust, counted, escape};
+use cpumon_model::{HostId, HostStatus, Interval, Trust, escape};
 use cpumon_store::{BootSpan, Gap, Put, Reader, SourcePosition, StoreOptions, Writer};
 use cpumon_wire::spool::{self, SegmentHeader};
 
@@ -24,8 +24,6 @@ use crate::when;
 const COMMIT_EVERY: u64 = 256;
 /// A clock that is set after a boot may go back by this much, ns.
 const CLOCK_STEP_NS: i64 = 60_000_000_000;
-/// Most gaps that the report lists one by one.
-const MAX_SHOWN: usize = 10;
 
 pub fn import(args: &ImportArgs) -> Result<Outcome> {
     let path = store_for_writing(args.store.as_deref());
@@ -79,8 +77,7 @@ fn import_recording(dir: &Path, writer: &mut Writer) -> Result<Outcome> {
     for twins in import.twins()? {
         say(&format!("warning: {twins}"));
     }
-    let is_whole = reading.report.missing + reading.report.damaged + reading.refused.count == 0;
-    Ok(if is_whole { Outcome::Done } else { Outcome::DataMissing })
+    Ok(if reading.is_whole() { Outcome::Done } else { Outcome::DataMissing })
 }
 
 struct Import<'a> {
@@ -218,18 +215,7 @@ impl<'a> Import<'a> {
         if let Some((first, last)) = self.range {
             lines.push(format!("from {} to {}", when::show(first), when::show(last)));
         }
-        lines.extend(self.gaps.iter().take(MAX_SHOWN).map(describe));
-        if let Some(more) = self.gaps.len().checked_sub(MAX_SHOWN + 1) {
-            lines.push(format!("and {} more gaps", more + 1));
-        }
-        lines.extend(reading.refused.describe());
-        lines.extend(counted([
-            (report.damaged, "damaged parts were skipped"),
-            (
-                report.tail_bytes,
-                "bytes of an unfinished snapshot at the end: the agent was killed, or is still writing",
-            ),
-        ]));
+        lines.extend(reading.missing_lines(&self.gaps));
         lines
     }
 }
@@ -256,10 +242,4 @@ fn describe_twins(host: HostId, boots: &[BootSpan]) -> Option<String> {
         }
     }
     None
-}
-
-fn describe(gap: &spool::Gap) -> String {
-    let (begin, end) = (when::show(gap.begin_wall_ns), when::show(gap.end_wall_ns));
-    let what = if gap.count() == 1 { "snapshot is" } else { "snapshots are" };
-    format!("{} {what} missing between {begin} and {end}: {}", gap.count(), gap.reason.words())
 }

@@ -136,7 +136,7 @@ fn write_holes(
 }
 
 /// A search without a match says nothing where data is missing.
-fn or_missing(outcome: Outcome) -> Outcome {
+pub(crate) fn or_missing(outcome: Outcome) -> Outcome {
     if matches!(outcome, Outcome::Done | Outcome::NothingFound) { Outcome::DataMissing } else { outcome }
 }
 

@@ -10,10 +10,14 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use cpumon_link::spool::{ReadReport, SpoolError, SpoolEvent, SpoolReader};
-use cpumon_model::{HostId, HostStatus, Interval, Moment, Trust};
+use cpumon_model::{HostId, HostStatus, Interval, Moment, Trust, counted};
 use cpumon_query::Seek;
 use cpumon_receiver::{Demux, DemuxOptions, MemoryLimits, Rejected};
 use cpumon_wire::spool::{Gap, SegmentHeader, SnapshotRecord};
+
+use crate::exit::{Outcome, say};
+use crate::past::or_missing;
+use crate::when;
 
 /// The sender address of recorded frames, which have none.
 const FROM: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
@@ -35,6 +39,38 @@ pub(crate) enum RecordingEvent<'a> {
 pub(crate) struct RecordingSummary {
     pub(crate) report: ReadReport,
     pub(crate) refused: RefusedFrames,
+}
+
+/// Most gaps that are listed one by one.
+const MAX_SHOWN: usize = 10;
+
+impl RecordingSummary {
+    pub(crate) fn is_whole(&self) -> bool {
+        self.report.missing + self.report.damaged + self.refused.count == 0
+    }
+
+    /// A line for each part that could not be read; `gaps` are those that were read with it.
+    pub(crate) fn missing_lines(&self, gaps: &[Gap]) -> Vec<String> {
+        let mut lines: Vec<String> = gaps.iter().take(MAX_SHOWN).map(describe).collect();
+        if let Some(more) = gaps.len().checked_sub(MAX_SHOWN + 1) {
+            lines.push(format!("and {} more gaps", more + 1));
+        }
+        lines.extend(self.refused.describe());
+        lines.extend(counted([
+            (self.report.damaged, "damaged parts were skipped"),
+            (
+                self.report.tail_bytes,
+                "bytes of an unfinished snapshot at the end: the agent was killed, or is still writing",
+            ),
+        ]));
+        lines
+    }
+}
+
+fn describe(gap: &Gap) -> String {
+    let (begin, end) = (when::show(gap.begin_wall_ns), when::show(gap.end_wall_ns));
+    let what = if gap.count() == 1 { "snapshot is" } else { "snapshots are" };
+    format!("{} {what} missing between {begin} and {end}: {}", gap.count(), gap.reason.words())
 }
 
 /// Undamaged frames that cannot be used.
@@ -81,6 +117,31 @@ pub(crate) fn read(
         }
     })?;
     result.map(|()| RecordingSummary { report, refused })
+}
+
+/// Reports what a replay of a whole recording left out, which an import would report; returns the outcome of a command that was done
+/// otherwise.
+pub(crate) fn report_missing(dir: &Path, outcome: Outcome) -> Result<Outcome> {
+    let reader = SpoolReader::open(dir)?;
+    let (mut gaps, mut intervals) = (Vec::new(), 0_u64);
+    let summary = read(&reader, 0..reader.segment_count(), &mut |event| {
+        match event {
+            RecordingEvent::Gap(gap) => gaps.push(gap),
+            RecordingEvent::Interval(..) => intervals += 1,
+            RecordingEvent::Segment(_) | RecordingEvent::Snapshot { .. } => {}
+        }
+        Ok(())
+    })?;
+    for line in summary.missing_lines(&gaps) {
+        say(&line);
+    }
+    if intervals == 0 {
+        let (shown, snapshots) = (dir.display(), summary.report.snapshots);
+        say(&format!(
+            "no interval in {shown}: each is between two snapshots, and it has {snapshots} that can be read"
+        ));
+    }
+    Ok(if summary.is_whole() && intervals > 0 { outcome } else { or_missing(outcome) })
 }
 
 fn decode(
@@ -159,6 +220,10 @@ impl Recording {
             recording.load(segment);
         }
         recording.selected = recording.index.iter().flatten().next().map(|header| header.origin.host);
+        if let (None, Some(reader)) = (recording.selected, &recording.reader) {
+            // No header can be read. Where the system forbids it, that is the error.
+            reader.read(&mut |_| ControlFlow::Continue(()))?;
+        }
         Ok(recording)
     }
 

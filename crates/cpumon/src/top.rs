@@ -27,7 +27,7 @@ use crate::exit::{Outcome, Signals, Usage, is_hung_up, say};
 use crate::feeds::{LOCAL_TIME, LocalFeed, RemoteFeed, ReplayFeed, StoreFeed};
 use crate::known_hosts::KnownHosts;
 use crate::paths::{explain, store_for_reading};
-use crate::when;
+use crate::{recording, when};
 
 /// Most hosts that an error names.
 const MAX_NAMED: usize = 8;
@@ -280,9 +280,17 @@ fn batch(
         None => Box::new(io::stdout().lock()),
     };
     let mut out = BufWriter::new(to);
-    match cpumon_tui::batch(feed, &options, &mut out)
-        .and_then(|rows| out.flush().map(|()| rows).map_err(TuiError::Output))
+    let printed = cpumon_tui::batch(feed, &options, &mut out)
+        .and_then(|rows| out.flush().map(|()| rows).map_err(TuiError::Output));
+    let mut outcome = signals.outcome();
+    // What `-n` and `--at` found is all that was asked for.
+    let is_at_end = feed.playback().is_some_and(|playback| playback.is_at_end);
+    if let Some(dir) = args.replay.as_deref()
+        && (is_at_end || matches!(printed, Err(TuiError::NoMoment(_))))
     {
+        outcome = recording::report_missing(dir, outcome)?;
+    }
+    match printed {
         Err(TuiError::NoMoment(nothing)) => Ok(missing(&nothing)),
         Ok(0) if !args.pid.is_empty() => Err(no_rows_of(&args.pid)),
         Ok(0) if args.user.is_some() => Err(anyhow!(
@@ -293,7 +301,7 @@ fn batch(
             let filter = &options.rows.filter;
             Err(anyhow!("no row matches {filter:?}; `cpumon top -b` shows all rows without --filter"))
         }
-        ended => ended.map(|_| signals.outcome()).map_err(Into::into),
+        ended => ended.map(|_| outcome).map_err(Into::into),
     }
 }
 

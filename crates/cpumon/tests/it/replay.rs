@@ -162,3 +162,37 @@ fn batch_mode_prints_a_log_to_its_end() {
     let none = run(&["top", "-b", "--replay", "/nonexistent"]);
     assert!(none.status.code() == Some(1) && text(&none.stderr).contains("/nonexistent"));
 }
+
+/// All of them ended with code 0 and without a word, and all but the last without a row.
+#[test]
+fn a_replay_reports_what_of_the_log_cannot_be_read() {
+    const ONLY: &str = "00000000000000000001.segment";
+    const HOLE: &str = "1 damaged parts were skipped";
+    type Change = fn(&mut Vec<u8>);
+    let cases: [(u64, Change, usize, &[&str]); 4] = [
+        (12, Vec::clear, 0, &[HOLE, "no interval in "]),
+        (12, |bytes| *bytes = vec![0x5a; 3_000], 0, &[HOLE, "no interval in "]),
+        (1, |_| {}, 0, &["no interval in ", "and it has 1 that can be read"]),
+        // The last snapshot.
+        (40, |bytes| *bytes.last_mut().unwrap() ^= 0x40, 38, &[HOLE, "1 snapshot is missing"]),
+    ];
+    for (snapshots, change, printed, words) in cases {
+        let (_dir, path) = log(snapshots, 64 << 20);
+        let mut bytes = std::fs::read(path.join(ONLY)).unwrap();
+        change(&mut bytes);
+        std::fs::write(path.join(ONLY), bytes).unwrap();
+        for format in ["text", "json"] {
+            let ended = run(&["top", "-b", "--format", format, "--replay", path.to_str().unwrap()]);
+            let errors = text(&ended.stderr);
+            assert_eq!(ended.status.code(), Some(3), "{snapshots}: {errors}");
+            assert!(words.iter().all(|word| errors.contains(word)), "{snapshots}: {errors}");
+            let begin = if format == "text" { "# host " } else { "{" };
+            let count = text(&ended.stdout).lines().filter(|line| line.starts_with(begin)).count();
+            assert_eq!(count, printed, "{snapshots}: {errors}");
+        }
+        if printed > 0 {
+            let some = run(&["top", "-b", "-n", "3", "--replay", path.to_str().unwrap()]);
+            assert_eq!((some.status.code(), &*text(&some.stderr)), (Some(0), ""), "all that was asked for");
+        }
+    }
+}
