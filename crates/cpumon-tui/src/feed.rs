@@ -10,7 +10,7 @@ use std::time::Duration;
 use cpumon_model::{HostId, HostStatus, Interval};
 use cpumon_query::history::{BucketTimes, History, HostSeries, Lines, Values};
 use cpumon_query::time::PlotRange;
-use cpumon_query::{Answers, QueryError, Seek, TaskKey, trace_file};
+use cpumon_query::{Answers, DamageReport, QueryError, Seek, TaskKey, trace_file};
 
 use crate::text::{ago, utc_seconds};
 
@@ -240,6 +240,11 @@ pub trait Feed {
         Ok(None)
     }
 
+    /// What of its store could not be read so far; intervals are given without it.
+    fn damage(&self) -> DamageReport {
+        DamageReport::default()
+    }
+
     /// How the feed's recording is played; `None` for a feed that is live. A recording stops at [`Feed::seek`], and
     /// [`Feed::poll`] continues from there when it plays.
     fn playback(&self) -> Option<Playback> {
@@ -331,7 +336,12 @@ pub fn find_moment(
         (Some(newest), None) if is_still_measured(newest, wall_ns) => return Ok(Ok(Arc::clone(newest))),
         _ => {}
     }
-    let mut text = format!("no data for {}", (time.show)(wall_ns));
+    let host = feed.host();
+    let is_damaged = feed.damage().holes.iter().any(|hole| {
+        Some(hole.host) == host && hole.first_end_wall_ns <= wall_ns && wall_ns <= hole.last_end_wall_ns
+    });
+    let why = if is_damaged { ", because this part of the store is damaged" } else { "" };
+    let mut text = format!("no data for {}{why}", (time.show)(wall_ns));
     let has_nearest = before.is_some() || after.is_some();
     let nearest = [
         before.map(|interval| ("before", interval.end.wall_ns, "earlier")),

@@ -55,7 +55,8 @@ impl Deref for Past {
     }
 }
 
-/// An invalid question is wrong usage, with a remedy; no data is reported and ends with code 3.
+/// An invalid question is wrong usage, with a remedy; no data is reported and ends with code 3, as [`Past::end`] gives it: it may be there
+/// and damaged.
 pub(crate) fn answered<T>(result: Result<T, QueryError>) -> anyhow::Result<Option<T>> {
     match result {
         Ok(answer) => Ok(Some(answer)),

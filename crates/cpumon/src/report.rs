@@ -49,7 +49,7 @@ pub fn report(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
         past.usual_host("a report").map(|host| vec![host.to_string()])
     };
     let made = hosts.and_then(|hosts| past.report(&hosts, &query));
-    let Some(report) = answered(made)? else { return Ok(Outcome::DataMissing) };
+    let Some(report) = answered(made)? else { return Ok(past.end(Outcome::DataMissing)) };
     write(&report, args.format.get(), out).context("cannot write the report")?;
     Ok(past.end(Outcome::Done))
 }
@@ -72,7 +72,7 @@ fn write(report: &Report, format: OutputFormat, out: &mut dyn Write) -> anyhow::
 pub fn find(args: &FindArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let past = Past::open(&args.past)?;
     let Some(found) = answered(past.find(&args.host, &args.text, Page::ALL))? else {
-        return Ok(Outcome::DataMissing);
+        return Ok(past.end(Outcome::DataMissing));
     };
     if found.rows.is_empty() && args.format.get() == OutputFormat::Table {
         writeln!(out, "nothing in the store matches {}", escape(&args.text))
@@ -98,7 +98,7 @@ struct Hole<'g> {
 pub(crate) fn gaps(args: &GapsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let past = Past::open(&args.past)?;
     let found = past.gaps(&args.host, args.range.time_range()?, Page::ALL);
-    let Some(hosts) = answered(found)? else { return Ok(Outcome::DataMissing) };
+    let Some(hosts) = answered(found)? else { return Ok(past.end(Outcome::DataMissing)) };
     let holes: Vec<Hole<'_>> =
         hosts.iter().flat_map(|host| host.gaps.iter().map(move |gap| Hole { host, gap })).collect();
     if holes.is_empty() && args.format.get() == OutputFormat::Table {

@@ -14,6 +14,7 @@ use cpumon_agent::SamplerOptions;
 use cpumon_collect::SourceOptions;
 use cpumon_export::OutputFile;
 use cpumon_model::{HostStatus, Trust, escape};
+use cpumon_query::Seek;
 use cpumon_tui::{
     BatchOptions, CommandLines, Feed, Layout, Options, RowOptions, SortColumn, TuiError, UserFilter, ago,
     find_moment,
@@ -26,6 +27,7 @@ use crate::client::{Client, ClientError};
 use crate::exit::{Outcome, Signals, Usage, is_hung_up, say};
 use crate::feeds::{LOCAL_TIME, LocalFeed, RemoteFeed, ReplayFeed, StoreFeed};
 use crate::known_hosts::KnownHosts;
+use crate::past::report_damage_of;
 use crate::paths::{explain, store_for_reading};
 use crate::{recording, when};
 
@@ -50,6 +52,7 @@ pub fn top(args: &TopArgs) -> anyhow::Result<Outcome> {
     if let Some(at) = args.at
         && let Err(nothing) = find_moment(&mut *feed, LOCAL_TIME, at.wall_ns)?
     {
+        unread(&*feed, Outcome::DataMissing);
         return Ok(missing(&nothing));
     }
     let options = Options {
@@ -193,9 +196,13 @@ fn check_which_host(hosts: &[HostStatus]) -> Result<(), Usage> {
 }
 
 fn stored(path: &Path, host: Option<&str>, note: &str) -> anyhow::Result<Box<dyn Feed + Send>> {
-    let feed = StoreFeed::open(path, host, note).map_err(explain)?;
+    let mut feed = StoreFeed::open(path, host, note).map_err(explain)?;
     if feed.host().is_none() {
         return Err(anyhow!("store {} holds no data yet", path.display()));
+    }
+    // Else it would wait for the newest interval, and never show one.
+    if feed.seek(Seek::Before(i64::MAX))?.is_none() && unread(&feed, Outcome::Done) != Outcome::Done {
+        return Err(Silent(format!("no interval of the host in {} can be read", path.display())).into());
     }
     Ok(Box::new(feed))
 }
@@ -226,7 +233,7 @@ fn remote_or_store(args: &TopArgs, name: &str) -> anyhow::Result<Box<dyn Feed + 
     }
 }
 
-/// A host that no longer reports, so batch mode has nothing new to print.
+/// Why nothing can be shown: the host no longer reports, or its data is damaged.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Silent(String);
@@ -253,6 +260,14 @@ impl Silent {
 fn missing(nothing: &dyn Display) -> Outcome {
     say(&nothing.to_string());
     Outcome::DataMissing
+}
+
+/// Reports the parts of the feed's store that could not be read; returns the outcome of a command that was done otherwise.
+fn unread(feed: &dyn Feed, outcome: Outcome) -> Outcome {
+    match feed.store() {
+        Some(store) => report_damage_of(&feed.damage(), &store, outcome),
+        None => outcome,
+    }
 }
 
 fn batch(
@@ -282,7 +297,7 @@ fn batch(
     let mut out = BufWriter::new(to);
     let printed = cpumon_tui::batch(feed, &options, &mut out)
         .and_then(|rows| out.flush().map(|()| rows).map_err(TuiError::Output));
-    let mut outcome = signals.outcome();
+    let mut outcome = unread(feed, signals.outcome());
     // What `-n` and `--at` found is all that was asked for.
     let is_at_end = feed.playback().is_some_and(|playback| playback.is_at_end);
     if let Some(dir) = args.replay.as_deref()

@@ -119,13 +119,43 @@ impl Reader {
         Ok(self.first_in(&Query::new(host).range(wall_ns, i64::MAX))?.map(|stored| stored.interval))
     }
 
-    /// The last interval of a host that ends before `wall_ns`.
+    /// The last interval of a host that ends before `wall_ns`. Damaged intervals are left out ([`Reader::damage`]).
     pub fn previous_interval(&self, host: HostId, wall_ns: i64) -> Result<Option<Interval>> {
         let Some(host_id) = self.host_row(host)? else { return Ok(None) };
-        let end =
-            cursor::last_end_before(&self.connection, host_id, wall_ns).map_err(|e| self.read_error(e))?;
-        let Some(end) = end else { return Ok(None) };
-        Ok(self.first_in(&Query::new(host).range(end.saturating_sub(1), end))?.map(|stored| stored.interval))
+        let mut before_ns = wall_ns;
+        loop {
+            let end = cursor::last_end_before(&self.connection, host_id, before_ns);
+            let Some(end) = end.map_err(|error| self.read_error(error))? else { return Ok(None) };
+            let query = Query::new(host);
+            if let Some(found) = self.first_in(&query.clone().range(end.saturating_sub(1), end))? {
+                return Ok(Some(found.interval));
+            }
+            // It is damaged. In the time of its chunk others may be: fresh ones, and those that came late.
+            before_ns = self.begin_of_hole(host, end);
+            if let Some(found) =
+                self.last_in(&query.range(before_ns.saturating_sub(1), end.saturating_sub(1)))?
+            {
+                return Ok(Some(found));
+            }
+        }
+    }
+
+    /// The first end in the holes around an end that was met as damaged.
+    fn begin_of_hole(&self, host: HostId, end: i64) -> i64 {
+        let cursor = self.cursor.borrow();
+        let around = cursor
+            .damage_of(host)
+            .filter(|hole| hole.first_end_wall_ns <= end && hole.last_end_wall_ns >= end);
+        around.map(|hole| hole.first_end_wall_ns).min().unwrap_or(end)
+    }
+
+    /// The last interval of a query, which reads all of them.
+    fn last_in(&self, query: &Query) -> Result<Option<Interval>> {
+        let (mut reading, mut last) = (self.intervals(query)?, None);
+        while let Some(stored) = reading.read()? {
+            last = Some(stored.interval.clone());
+        }
+        Ok(last)
     }
 
     /// The first interval of a query, with receipt time and losses.

@@ -88,6 +88,9 @@ fn questions_about_a_moment_do_not_fail_on_a_damaged_chunk() {
     assert_eq!(reader.interval_at(host, end(90)).unwrap(), None, "in the hole");
     assert_eq!(reader.interval_at(host, end(50)).unwrap(), Some(all[49].clone()));
     assert_eq!(reader.next_interval(host, end(85)).unwrap(), Some(all[100].clone()));
+    // It was none: `cpumon top --store` waited for the newest interval for ever.
+    assert_eq!(reader.previous_interval(host, end(101)).unwrap(), Some(all[79].clone()));
+    assert_eq!(reader.previous_interval(host, end(21)).unwrap(), None, "the first chunk");
     assert_eq!(reader.gaps(host, TimeRange::ALL, 10).unwrap().len(), 2);
     let mut segments = 0;
     let query = Query::new(host).what(What::Processes);
@@ -98,6 +101,9 @@ fn questions_about_a_moment_do_not_fail_on_a_damaged_chunk() {
     assert_eq!(segments, 2 + 10, "sums of minutes are not in the chunk");
     let mut idle = all[60].clone();
     reader.add_idle(&mut idle).unwrap();
+    change(&path, "UPDATE chunk SET threads = x'' WHERE id = 3");
+    let reader = Reader::open(&path).unwrap();
+    assert_eq!(reader.previous_interval(host, end(55)).unwrap(), Some(all[39].clone()), "its ends are known");
     change(&path, "UPDATE process_list SET processes = x'00'");
     assert!(!reader.add_idle(&mut idle).unwrap(), "not known");
 }

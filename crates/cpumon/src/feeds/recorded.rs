@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use cpumon_link::spool::SpoolError;
 use cpumon_model::{HostId, HostInfo, HostStatus, Interval, Rows, Snapshot, Trust};
 use cpumon_query::{Seek, seek};
-use cpumon_store::{HostRecord, Reader, StoreError};
+use cpumon_store::{DamageReport, HostRecord, Reader, StoreError};
 use cpumon_trace::{Ending, ReadError, TraceRange, TraceSource, snapshots};
 use cpumon_tui::{Feed, FeedError, HistoryPoint, Play, Playback, Subject};
 
@@ -102,6 +102,10 @@ impl Feed for StoreFeed {
 
     fn store(&self) -> Option<PathBuf> {
         Some(self.reader.path().to_owned())
+    }
+
+    fn damage(&self) -> DamageReport {
+        self.reader.damage()
     }
 }
 

@@ -47,20 +47,27 @@ fn store(path: &Path) {
     writer.compact_host(info.host).unwrap();
 }
 
-/// A store with a page of zeros in a chunk.
-fn damaged(path: &Path) -> PathBuf {
-    let sound = std::fs::read(path).unwrap();
+/// A store with a page of zeros in each of this many chunks.
+fn damaged(path: &Path, chunks: usize) -> PathBuf {
+    let mut bytes = std::fs::read(path).unwrap();
     let damaged = path.with_file_name("damaged.db");
-    for page in (1..sound.len() / PAGE).rev() {
-        let mut bytes = sound.clone();
-        bytes[page * PAGE..][..PAGE].fill(0);
-        std::fs::write(&damaged, bytes).unwrap();
-        let found = cpumon_store::check(&damaged, None, &Arc::default());
-        if found.is_ok_and(|report| report.damage.holes.len() == 1) {
-            return damaged;
+    let mut found = 0;
+    for page in (1..bytes.len() / PAGE).rev() {
+        let page = page * PAGE..(page + 1) * PAGE;
+        let sound = bytes[page.clone()].to_vec();
+        bytes[page.clone()].fill(0);
+        std::fs::write(&damaged, &bytes).unwrap();
+        let report = cpumon_store::check(&damaged, None, &Arc::default());
+        if report.is_ok_and(|report| report.damage.holes.len() == found + 1) {
+            found += 1;
+            if found == chunks {
+                return damaged;
+            }
+        } else {
+            bytes[page].copy_from_slice(&sound);
         }
     }
-    panic!("no page of a chunk in {} pages", sound.len() / PAGE);
+    panic!("pages of {found} chunks in {} pages", bytes.len() / PAGE);
 }
 
 #[test]
@@ -73,7 +80,7 @@ fn a_damaged_store_is_exported_but_for_its_holes_checked_and_salvaged() {
     let all = ok(&["export", "processes", "--store", sound]).lines().count();
     assert_eq!(all, 1 + 300 * 200);
 
-    let damaged = damaged(&path);
+    let damaged = damaged(&path, 1);
     let damaged = damaged.to_str().unwrap();
     let output = run(&["export", "processes", "--store", damaged]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
@@ -118,6 +125,39 @@ fn a_damaged_store_is_exported_but_for_its_holes_checked_and_salvaged() {
     assert!(ok(&["store", "check", rescued]).starts_with("sound "));
     let output = run(&["store", "check", damaged, "--salvage", rescued]);
     assert_eq!(output.status.code(), Some(1), "nothing is replaced");
+}
+
+/// It was only "no data", and where all of it was damaged, `top` waited for ever.
+#[test]
+fn a_moment_and_a_range_that_cannot_be_read_are_called_damaged() {
+    let work = tempfile::tempdir().unwrap();
+    let path = work.path().join("s.db");
+    store(&path);
+    let one = damaged(&path, 1);
+    let hole = cpumon_store::check(&one, None, &Arc::default()).unwrap().damage.holes.remove(0);
+    let at = |seconds: i64| {
+        jiff::Timestamp::from_second(hole.first_end_wall_ns / SECOND_NS + seconds).unwrap().to_string()
+    };
+    let (since, until) = (at(10), at(30));
+    let one = one.to_str().unwrap();
+    for (command, word) in [
+        (&["top", "-b", "--at", &until, "--store", one][..], ", because this part of the store is damaged"),
+        (&["top", "--at", &until, "--store", one][..], ", because this part of the store is damaged"),
+        (&["report", "--since", &since, "--until", &until, "--store", one][..], "no data for "),
+    ] {
+        let ended = run(command);
+        let errors = text(&ended.stderr);
+        assert_eq!((ended.status.code(), &*text(&ended.stdout)), (Some(3), ""), "{command:?} {errors}");
+        assert!(errors.contains(word) && errors.contains("50 intervals of kitchen"), "{command:?} {errors}");
+    }
+    let newest = run(&["top", "-b", "-n", "1", "--store", one]);
+    assert!(text(&newest.stdout).contains("program"), "{newest:?}");
+
+    let all = damaged(&path, 6);
+    let ended = run(&["top", "-b", "-n", "1", "--store", all.to_str().unwrap()]);
+    let errors = text(&ended.stderr);
+    assert_eq!((ended.status.code(), &*text(&ended.stdout)), (Some(3), ""), "{errors}");
+    assert!(errors.contains("no interval of the host in ") && errors.contains("store check"), "{errors}");
 }
 
 #[test]
