@@ -4,6 +4,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use cpumon_model::packing_of;
 use cpumon_store::immutable_uri;
 use rusqlite::fallible_streaming_iterator::FallibleStreamingIterator as _;
 use rusqlite::types::ValueRef;
@@ -126,17 +127,23 @@ struct ColumnInfo {
 
 fn check_magic(path: &Path) -> Result<(), ImportError> {
     let open = |source| ImportError::Open { path: path.to_owned(), source };
-    let mut file = std::fs::File::open(path).map_err(open)?;
-    if !file.metadata().map_err(open)?.is_file() {
+    // Before it is opened: opening a pipe waits for a writer.
+    if !std::fs::metadata(path).map_err(open)?.is_file() {
         return Err(ImportError::NotADatabase { path: path.to_owned() });
     }
+    let mut file = std::fs::File::open(path).map_err(open)?;
     let mut head = [0; 16];
     match file.read_exact(&mut head) {
-        Ok(()) if head == *MAGIC => Ok(()),
+        Ok(()) if head == *MAGIC => return Ok(()),
         // A file that is shorter than the header can be read well: it is just no database.
-        Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => Err(open(error)),
-        _ => Err(ImportError::NotADatabase { path: path.to_owned() }),
+        Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => return Err(open(error)),
+        _ => {}
     }
+    let path = path.to_owned();
+    Err(match packing_of(&head) {
+        Some((with, unpack)) => ImportError::Packed { path, with, unpack },
+        None => ImportError::NotADatabase { path },
+    })
 }
 
 /// An immutable open ignores a journal, so the changes in it would be missing, or half of a transaction would show.

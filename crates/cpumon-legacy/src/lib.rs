@@ -41,6 +41,15 @@ fn import_sets(
     sets::Sets::new(&file, options, zone)?.run(sink)
 }
 
+/// Checks that [`import`] can begin, before there is a store to import into.
+///
+/// # Errors
+/// The file is none of the original receiver, or the options do not fit it.
+pub fn check(path: &Path, options: &ImportOptions) -> Result<(), ImportError> {
+    let file = file::LegacyFile::open(path)?;
+    sets::Sets::new(&file, options, options.zone.resolve()?).map(drop)
+}
+
 /// Sets put between two commits.
 const COMMIT_EVERY: u64 = 256;
 

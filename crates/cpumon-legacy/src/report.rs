@@ -130,6 +130,15 @@ pub enum ImportError {
     Open { path: PathBuf, source: std::io::Error },
     #[error("{path} is not a SQLite database", path = path.display())]
     NotADatabase { path: PathBuf },
+    /// The whole file is compressed.
+    #[error("{path} is packed with {with}; unpack it first, as with `{unpack}`", path = path.display())]
+    Packed {
+        path: PathBuf,
+        /// Name of the compression, such as `gzip`.
+        with: &'static str,
+        /// Command that unpacks the file into another one.
+        unpack: &'static str,
+    },
     /// The program that wrote the database did not close it.
     #[error(
         "{journal} is beside {path}: its writer did not finish. Close the original receiver, or open and close the \

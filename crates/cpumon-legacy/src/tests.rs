@@ -300,6 +300,11 @@ fn files_that_are_something_else_are_refused_with_the_reason() {
         import_all(dir.path(), &ImportOptions::default()),
         Err(ImportError::NotADatabase { .. })
     ));
+    std::fs::write(&path, b"\x1f\x8b\x08\0 and so on, a database below").unwrap();
+    assert!(error_of(&path).starts_with("FILE is packed with gzip; unpack it first"));
+    let pipe = dir.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    assert_eq!(error_of(&pipe), "FILE is not a SQLite database", "it has no writer");
     let garbage: Vec<_> = b"SQLite format 3\0".iter().copied().chain((0..=255).cycle().take(8192)).collect();
     std::fs::write(&path, garbage).unwrap();
     let text = error_of(&path);

@@ -33,6 +33,7 @@ mod interval;
 mod json;
 mod ledger;
 pub mod limits;
+mod packing;
 mod snapshot;
 mod text;
 pub mod varint;
@@ -73,6 +74,7 @@ pub use limits::{
     CGROUP_PATH_BYTES, DELAY_BUCKET_BYTES, HISTOGRAM_BYTES, INFO_BYTES, bytes_of_delays, bytes_of_info,
     bytes_of_rows,
 };
+pub use packing::{PACKING_BYTES, Packing, packing_of};
 pub use snapshot::{
     ExitSample, Moment, Probes, ProcessInfo, ProcessSample, Snapshot, SourceHealth, SourceKind, TaskState,
     ThreadSample,

@@ -148,7 +148,7 @@ pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
 /// Whether there may be a store at a path. What the system refuses to say is its error, not a missing file.
 pub(crate) fn check_is_there(path: &Path) -> Result<()> {
     match path.try_exists() {
-        Ok(true) => check_is_file(path),
+        Ok(true) => check_is_file(path).and_then(|()| check_length(path)),
         Ok(false) => Err(StoreError::Missing { path: path.into() }),
         Err(error) => Err(error).at("open", path),
     }
@@ -161,6 +161,21 @@ pub(crate) fn check_is_file(path: &Path) -> Result<()> {
         Ok(found) if !found.is_file() => Err(StoreError::NoFile { path: path.into() }),
         _ => Ok(()),
     }
+}
+
+/// Smallest page of a database, bytes (SQLite's file format, section 1.3.2).
+const MIN_BYTES: u64 = 512;
+
+/// Refuses a file without a page: SQLite takes it for a database without tables.
+fn check_length(path: &Path) -> Result<()> {
+    let detail = match path.metadata().map(|found| found.len()) {
+        Ok(0) => "the file is empty".to_owned(),
+        Ok(bytes) if bytes < MIN_BYTES => {
+            format!("the file has {bytes} bytes, fewer than a page of a database")
+        }
+        _ => return Ok(()),
+    };
+    Err(StoreError::Corrupt { path: path.into(), detail })
 }
 
 /// The path of a file beside another one, whose name it has with an ending.

@@ -18,6 +18,7 @@ mod tracepoints;
 
 use std::io::{Read, Seek, SeekFrom};
 
+use cpumon_model::packing_of;
 use cpumon_sched::SchedEvent;
 use cpumon_trace::{Ending, FileHeader, ReadError, TraceFacts, TraceReader, TraceSource};
 
@@ -59,8 +60,8 @@ impl<'t> AnyTrace<'t> {
             boxed(TraceDat::open(from)?)
         } else if is_perfetto(&magic) {
             boxed(Perfetto::open(from)?)
-        } else if let Some(packed) = packed(&magic) {
-            return Err(packed);
+        } else if let Some((with, unpack)) = packing_of(&magic) {
+            return Err(ReadError::Packed { with, unpack });
         } else {
             let from: Box<dyn Read + Send + 't> = Box::new(from);
             return Ok(Self(OpenedTrace::Own(Box::new(TraceReader::open(from)?))));
@@ -71,21 +72,6 @@ impl<'t> AnyTrace<'t> {
 
 fn boxed<'t>((decoder, header): (impl Decoder + 't, FileHeader)) -> (Box<dyn Decoder + 't>, FileHeader) {
     (Box::new(decoder), header)
-}
-
-/// What a file begins with that is packed as a whole: a reader goes back and forth in the others.
-fn packed(magic: &[u8]) -> Option<ReadError> {
-    const KINDS: [(&[u8], &str, &str); 7] = [
-        (&[0x1f, 0x8b], "gzip", "gzip -dc FILE > TRACE"),
-        (b"PK\x03\x04", "zip", "unzip FILE"),
-        (&[0x28, 0xb5, 0x2f, 0xfd], "zstd", "zstd -d FILE -o TRACE"),
-        (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz", "xz -dc FILE > TRACE"),
-        (b"BZh", "bzip2", "bzip2 -dc FILE > TRACE"),
-        (&[0x04, 0x22, 0x4d, 0x18], "lz4", "lz4 -d FILE TRACE"),
-        (&[b'7', b'z', 0xbc, 0xaf, 0x27, 0x1c], "7-Zip", "7z x FILE"),
-    ];
-    let (_, with, unpack) = KINDS.into_iter().find(|(begin, ..)| magic.starts_with(begin))?;
-    Some(ReadError::Packed { with, unpack })
 }
 
 impl TraceSource for AnyTrace<'_> {

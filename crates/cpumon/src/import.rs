@@ -32,19 +32,16 @@ pub fn import(args: &ImportArgs) -> Result<Outcome> {
             let text = "--host and --time-zone are for databases of the original receiver; a recording contains both";
             return Err(Usage(text.to_owned()).into());
         }
-        return import_recording(&args.file, &mut open_writer(&path)?);
+        return import_recording(&args.file, &path);
     }
     let zone = args.time_zone.as_deref().map(str::parse).transpose();
     let zone = zone.map_err(|error: ImportError| Usage(error.to_string()))?.unwrap_or_default();
     let options = ImportOptions { host: args.host.clone(), zone };
-    // Checked before the store is opened, so that a misspelled name does not create a store.
-    if !args.file.exists() {
-        return Err(ImportError::Open {
-            path: args.file.clone(),
-            source: io::Error::other("there is no such file or directory"),
-        }
-        .into());
+    if args.file == Path::new("-") && !args.file.exists() {
+        return Err(Usage("standard input is not read; name a file".to_owned()).into());
     }
+    // Before the store is opened, so that what is refused creates none.
+    cpumon_legacy::check(&args.file, &options)?;
     let mut writer = open_writer(&path)?;
     let report = cpumon_legacy::import(&mut writer, &args.file, &options)?;
     print(&report.lines(), &path)?;
@@ -68,9 +65,10 @@ fn print(lines: &[String], path: &Path) -> Result<()> {
     all.try_for_each(|line| writeln!(out, "{line}")).context("cannot write the report")
 }
 
-fn import_recording(dir: &Path, writer: &mut Writer) -> Result<Outcome> {
+fn import_recording(dir: &Path, store: &Path) -> Result<Outcome> {
     let reader = SpoolReader::open(dir)?;
-    let mut import = Import::new(writer);
+    let mut writer = open_writer(store)?;
+    let mut import = Import::new(&mut writer);
     let reading = recording::read(&reader, 0..reader.segment_count(), &mut |event| import.add(event))?;
     import.finish()?;
     print(&import.lines(&reading), import.writer.path())?;

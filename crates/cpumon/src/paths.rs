@@ -2,9 +2,12 @@
 //! `~/.local/state/cpumon` (the XDG state directory).
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
+use cpumon_model::{PACKING_BYTES, Packing, packing_of};
 use cpumon_store::StoreError;
 
 const FILE: &str = "cpumon.db";
@@ -93,6 +96,9 @@ pub fn key_file(given: Option<&Path>, state_dir: &Path) -> PathBuf {
 /// Adds the remedy to an error of opening a store.
 pub fn explain(error: StoreError) -> anyhow::Error {
     match error {
+        StoreError::Missing { ref path } if path == Path::new("-") => {
+            anyhow!("standard input is not read; --store names a file")
+        }
         StoreError::Missing { .. } => {
             anyhow!("{error}; `cpumon serve` makes one, --store FILE names another")
         }
@@ -102,11 +108,21 @@ pub fn explain(error: StoreError) -> anyhow::Error {
                 path.display()
             )
         }
-        StoreError::Corrupt { .. } | StoreError::NotAStore { .. } => {
-            anyhow!("{error}; --store FILE names another")
+        StoreError::Corrupt { ref path, .. } | StoreError::NotAStore { ref path, .. } => {
+            let packed = packing(path).map_or_else(String::new, |(with, unpack)| {
+                format!("; it is packed with {with}; unpack it first, as with `{unpack}`")
+            });
+            anyhow!("{error}{packed}; --store FILE names another")
         }
         error => error.into(),
     }
+}
+
+/// How a file that is no store is packed.
+fn packing(path: &Path) -> Option<Packing> {
+    let mut begin = Vec::new();
+    File::open(path).ok()?.take(PACKING_BYTES).read_to_end(&mut begin).ok()?;
+    packing_of(&begin)
 }
 
 /// SQLite does not report why it cannot open a file.

@@ -25,9 +25,6 @@ const READ_DAMAGED: &str = "PRAGMA writable_schema = ON; PRAGMA cell_size_check 
 /// Opens a connection that reads a damaged file as far as possible, until `stop` is set. `is_repaired`: the file is a copy whose list of
 /// tables was made here.
 pub(super) fn open(path: &Path, stop: &Arc<AtomicBool>, is_repaired: bool) -> Result<Connection> {
-    if std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() == 0) {
-        return Err(StoreError::Corrupt { path: path.into(), detail: "the file is empty".to_owned() });
-    }
     let mut source = open_to_read(path, &mut |connection| {
         // It compares each name with the definition beside it, but not in a schema that may be written.
         let is_readable = read_list(connection).is_ok();

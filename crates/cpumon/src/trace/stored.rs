@@ -16,6 +16,7 @@ use crate::exit::{Outcome, Usage, say};
 use crate::known_hosts::KnownHosts;
 use crate::output::{needs_file, to_file_or, write_texts};
 use crate::past::{Past, explained};
+use crate::paths::explain;
 use crate::when;
 
 pub(crate) fn list(args: &TraceListArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
@@ -62,7 +63,7 @@ pub(crate) fn get(args: &TraceGetArgs, out: &mut dyn Write) -> anyhow::Result<Ou
         Box::new(client.trace_file(args.id)?)
     } else {
         let store = args.past.store.path();
-        if Reader::open(&store)?.trace(args.id)?.is_none() {
+        if Reader::open(&store).map_err(explain)?.trace(args.id)?.is_none() {
             bail!("the store has no trace {}; `cpumon trace list` shows those that there are", args.id);
         }
         let path = trace_file(&store, args.id);

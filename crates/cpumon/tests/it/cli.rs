@@ -1,5 +1,6 @@
 //! Commands that end by themselves: exit codes, messages, the original's database.
 
+use crate::made_up::write_log;
 use crate::support::{ok, run, text, v1_dir};
 
 #[test]
@@ -51,7 +52,7 @@ fn what_is_not_there_ends_with_1_and_says_where() {
         (&["status", "--url", "http://127.0.0.1:9"], "cpumon serve"),
         (&["top", "--host", "x", "--url", "http://127.0.0.1:9", "-b"], "cpumon serve"),
         (&["import", "/nowhere/old.sqlite", "--store", "/nowhere/x.db"], "/nowhere/old.sqlite"),
-        (&["import", "/nowhere/old.sqlite", "--store", "/nowhere/x.db"], "no such file or directory"),
+        (&["import", "/nowhere/old.sqlite", "--store", "/nowhere/x.db"], "No such file or directory"),
         (&["hosts", "pending", "--state", "/nowhere/state"], "/nowhere/state: `cpumon serve --tls`"),
         (&["hosts", "revoke", "x", "--store", "/nowhere/x.db"], "/nowhere/x.db.identity"),
         (&["top", "--replay", "/nowhere/log", "-b"], "cpumon-agent --record DIR"),
@@ -68,17 +69,72 @@ fn what_is_not_there_ends_with_1_and_says_where() {
     assert!(text(&output.stderr).contains("--store FILE names another"), "{output:?}");
 }
 
+/// An empty file was an SQLite database of others, and a packed one only no store.
+#[test]
+fn a_file_that_is_no_store_is_called_what_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.db");
+    let packed = [b"\x1f\x8b\x08\0".as_slice(), [0; 9_000].as_slice()].concat();
+    for (content, words) in [
+        (b"".as_slice(), "the file is empty"),
+        (b"x".as_slice(), "the file has 1 bytes, fewer than a page of a database"),
+        (packed.as_slice(), "it is packed with gzip; unpack it first"),
+    ] {
+        std::fs::write(&path, content).unwrap();
+        let store = path.to_str().unwrap();
+        for line in [
+            &["report", "--store", store][..],
+            &["sql", "SELECT 1", "--store", store],
+            &["hosts", "--store", store],
+            &["trace", "get", "1", "-o", "x.trace", "--store", store],
+        ] {
+            let output = run(line);
+            let error = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{line:?}: {error}");
+            assert!(
+                error.contains(words) && error.contains("--store FILE names another"),
+                "{line:?}: {error}"
+            );
+        }
+    }
+    let output = run(&["report", "--store", "-"]);
+    assert!(text(&output.stderr).contains("standard input is not read"), "{output:?}");
+}
+
+/// A pipe was waited for, and an empty store was left.
+#[test]
+fn a_refused_import_leaves_no_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (store, packed, pipe) = (path("x.db"), path("old.sqlite.gz"), path("pipe"));
+    std::fs::write(&packed, b"\x1f\x8b\x08\0 and so on, a database below").unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for (file, code, words) in [
+        (&*packed, 1, "is packed with gzip; unpack it first"),
+        (&*pipe, 1, "is not a SQLite database"),
+        (&*path(""), 1, "holds no recording"),
+        ("-", 2, "standard input is not read"),
+    ] {
+        let output = run(&["import", file, "--store", &store]);
+        let error = text(&output.stderr);
+        assert!(output.status.code() == Some(code) && error.contains(words), "{file}: {error}");
+        assert!(!std::path::Path::new(&store).exists(), "{file}");
+    }
+}
+
 #[test]
 fn a_directory_in_the_place_of_a_store_is_called_one() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().to_str().unwrap();
+    let log = tempfile::tempdir().unwrap();
+    write_log(log.path(), 2, 64 << 20);
     for line in [
         &["export", "ledger", "--store", path][..],
         &["export", "chart", "cpu", "--store", path],
         &["sql", "SELECT 1", "--store", path],
         &["hosts", "--store", path],
         &["top", "-b", "--store", path],
-        &["import", path, "--store", path],
+        &["import", log.path().to_str().unwrap(), "--store", path],
         &["serve", "--udp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--no-agent", "--store", path],
     ] {
         let output = run(line);

@@ -315,6 +315,8 @@ fn what_no_trace_is_read_from_is_named() {
         (b"\x28\xb5\x2f\xfd", "zstd"),
         (b"\xfd7zXZ\0", "xz"),
         (b"BZh91AY", "bzip2"),
+        (b"\x04\x22\x4d\x18", "lz4"),
+        (b"7z\xbc\xaf\x27\x1c", "7-Zip"),
     ] {
         let path = dir.path().join(name);
         std::fs::write(&path, begin).unwrap();
