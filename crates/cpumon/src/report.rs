@@ -13,7 +13,7 @@ use cpumon_query::{Gap, GroupBy};
 use cpumon_tui::{report_head, report_notes};
 
 use crate::cli::{FindArgs, GapsArgs, OutputFormat, ReportArgs};
-use crate::exit::{Outcome, Usage};
+use crate::exit::{Outcome, Usage, say};
 use crate::output::{paragraph, terminal_columns, write_rows};
 use crate::past::{Past, answered};
 use crate::when;
@@ -50,8 +50,13 @@ pub fn report(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
     };
     let made = hosts.and_then(|hosts| past.report(&hosts, &query));
     let Some(report) = answered(made)? else { return Ok(past.end(Outcome::DataMissing)) };
-    write(&report, args.format.get(), out).context("cannot write the report")?;
-    Ok(past.end(Outcome::Done))
+    let format = args.format.get();
+    write(&report, format, out).context("cannot write the report")?;
+    let Some(words) = report.unmatched() else { return Ok(past.end(Outcome::Done)) };
+    if format != OutputFormat::Table {
+        say(&format!("nothing in this range matches {words}"));
+    }
+    Ok(past.end(Outcome::NothingFound))
 }
 
 fn write(report: &Report, format: OutputFormat, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -74,12 +79,15 @@ pub fn find(args: &FindArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let Some(found) = answered(past.find(&args.host, &args.text, Page::ALL))? else {
         return Ok(past.end(Outcome::DataMissing));
     };
+    let nothing = format!("nothing in the store matches {}", escape(&args.text));
     if found.rows.is_empty() && args.format.get() == OutputFormat::Table {
-        writeln!(out, "nothing in the store matches {}", escape(&args.text))
-            .context("cannot write what was found")?;
+        writeln!(out, "{nothing}").context("cannot write what was found")?;
     } else {
         write_rows(args.format.get(), &Found::fields(screen()), &found.rows, out)
             .context("cannot write what was found")?;
+        if found.rows.is_empty() {
+            say(&nothing);
+        }
     }
     let outcome = if found.rows.is_empty() { Outcome::NothingFound } else { Outcome::Done };
     Ok(past.end(outcome))

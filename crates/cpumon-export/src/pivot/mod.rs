@@ -63,6 +63,10 @@ fn run_within(
     let order = names.sort();
     counter.report.folded = names.folded;
     sink.header(&order)?;
+    // Rows without a cell would count as data of the process that was chosen.
+    if order.is_empty() && query.process.is_some() {
+        return Ok(counter.report);
+    }
     for ((at, host), (lives, buffer)) in source.hosts.iter().enumerate().zip(seen) {
         let label = source.label(host);
         let before = counter.report.intervals;

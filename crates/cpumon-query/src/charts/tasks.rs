@@ -38,6 +38,9 @@ fn absence(lines: &Lines) -> Option<String> {
     lines.lines.iter().any(is_absent).then(|| "Blank: not running yet, or ended.".to_owned())
 }
 
+/// Instead of a chart of tasks without a value.
+const NOTHING_DONE: &str = "None of them did anything in this range";
+
 pub(super) fn tasks(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     let query = &request.query;
     let count = query.processes.len() + query.threads.len();
@@ -71,8 +74,12 @@ pub(super) fn tasks(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
         times,
         gaps: &all.gaps,
         body: Body::Lines { lines, max: None },
-        unmeasured: "None of them did anything in this range",
+        unmeasured: NOTHING_DONE,
     });
+    // The line of all CPUs has values where none of the tasks has.
+    if chart.empty.is_none() && all.lines.iter().all(|task| task.first_ns.is_none()) {
+        chart.empty = Some(NOTHING_DONE.to_owned());
+    }
     chart.notes.extend(absence(&all));
     chart.notes.push("Faint above a line: the largest single interval in each point.".to_owned());
     Ok(chart)

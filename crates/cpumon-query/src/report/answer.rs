@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use cpumon_model::{Delta, Fields, GroupLimits, HostId, Waits};
+use cpumon_model::{Delta, Fields, GroupLimits, HostId, Waits, escape};
 use cpumon_store::Resolution;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::query::ReportQuery;
+use super::query::{ReportFilter, ReportQuery};
 use crate::history::BucketTimes;
 use crate::json::{self, Nanos};
 use crate::named;
@@ -265,4 +265,15 @@ pub struct Report {
     pub used_ns: i64,
     /// Groups that come first, then one row of those that are not shown, then one of run time that is in no group.
     pub rows: Vec<ReportRow>,
+}
+
+impl Report {
+    /// The words of its filter, safe to show, where no group of the range matches them.
+    pub fn unmatched(&self) -> Option<String> {
+        let ReportFilter { text, within } = &self.query.filter;
+        let within = within.as_ref().map(|(by, name)| format!("{}:{}", by.name(), escape(name)));
+        let words: Vec<String> = text.iter().map(|text| escape(text).to_string()).chain(within).collect();
+        let has_groups = self.rows.iter().any(|row| row.kind.is_group());
+        (!has_groups && !words.is_empty()).then(|| words.join(" within "))
+    }
 }

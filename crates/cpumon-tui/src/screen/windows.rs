@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use cpumon_model::{HostStatus, SourceKind, Terms, Trust, escape};
+use cpumon_model::{HostStatus, SourceKind, Terms, Trust};
 use cpumon_query::fields::{Field, Screen, decimal, name_text, seconds};
 use cpumon_query::report::{Report, ReportSort, RowKind};
 use ratatui::Frame;
@@ -286,9 +286,8 @@ pub fn report_head(report: &Report, show: fn(i64) -> String) -> Vec<String> {
 /// Notes on the meaning of columns, and on missing data.
 pub fn report_notes(report: &Report) -> Vec<Cow<'_, str>> {
     let mut notes: Vec<Cow<'_, str>> = Vec::new();
-    let has_groups = report.rows.iter().any(|row| row.kind.is_group());
-    if let Some(text) = report.query.filter.text.as_deref().filter(|_| !has_groups) {
-        notes.push(format!("Nothing in this range matches {}.", escape(text)).into());
+    if let Some(words) = report.unmatched() {
+        notes.push(format!("Nothing in this range matches {words}.").into());
     }
     if report.rows.iter().any(|row| row.before.is_some_and(|before| before.duration_ns.is_none())) {
         notes.push("No data for the range to compare with.".into());

@@ -214,6 +214,9 @@ impl Client {
     ) -> Result<Vec<T>, QueryError> {
         let wanted = named(hosts)?.to_vec();
         let all = if wanted.is_empty() { self.host_records()? } else { Vec::new() };
+        if wanted.is_empty() && all.is_empty() {
+            return Err(QueryError::NoHost);
+        }
         let wanted = wanted.into_iter().chain(all.iter().map(|host| host.info.host.to_string()));
         wanted.map(|host| ask(&host).map_err(QueryError::from)).collect()
     }

@@ -167,6 +167,17 @@ fn a_host_that_a_receiver_does_not_know_is_not_one_without_data() {
     serve.stop();
 }
 
+/// The receiver's answer was "no gaps", with exit code 0.
+#[test]
+fn an_empty_store_and_its_receiver_hold_no_host() {
+    let serve = Serve::start(&["--no-agent"]);
+    for from in [["--store", serve.store()], ["--url", &serve.url]] {
+        let none = run(&[&["gaps"][..], &from].concat());
+        assert!(none.status.code() == Some(1) && text(&none.stderr).contains("no host"), "{none:?}");
+    }
+    serve.stop();
+}
+
 #[test]
 fn a_receiver_that_is_asked_for_what_it_cannot_give_says_so() {
     let dir = tempfile::tempdir().unwrap();

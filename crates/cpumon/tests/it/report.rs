@@ -108,7 +108,9 @@ fn find_without_a_match_ends_with_code_1_as_grep_does() {
         command.args(["find", "nothing\u{1b}", "--store", store, "--format", format]);
         let none = output(command);
         assert_eq!((none.status.code(), text(&none.stdout).as_str()), (Some(1), shown), "{format}");
-        assert_eq!(text(&none.stderr), "", "{format}");
+        let reason =
+            if format == "table" { "" } else { "cpumon: nothing in the store matches nothing\\x1b\n" };
+        assert_eq!(text(&none.stderr), reason, "{format}");
     }
 }
 
@@ -229,17 +231,56 @@ fn a_filter_that_matches_nothing_says_so() {
     store(&path, &[(1, "alpha", Trust::Local)]);
     let report_of = |words: &[&str]| {
         let range = ["--since", "2025-06-15T15:06:47Z", "--until", "2025-06-15T15:07:23Z"];
-        ok(&[&["report", "--store", path.to_str().unwrap()][..], words, &range].concat())
+        run(&[&["report", "--store", path.to_str().unwrap()][..], words, &range].concat())
+    };
+    for (words, shown) in [
+        (&["--filter", "'; DROP\u{1b}[2J"][..], "'; DROP\\x1b[2J"),
+        (&["--within", "user:777"][..], "user:777"),
+        (&["--filter", "burn", "--within", "user:777"][..], "burn within user:777"),
+    ] {
+        let none = report_of(words);
+        let table = text(&none.stdout);
+        assert_eq!((none.status.code(), &*text(&none.stderr)), (Some(1), ""), "{words:?}: {table}");
+        assert!(table.contains("(others)"), "{table}");
+        assert!(table.ends_with(&format!("Nothing in this range matches {shown}.\n")), "{table}");
+        let none = report_of(&[words, &["--format", "csv"][..]].concat());
+        assert_eq!(none.status.code(), Some(1), "{none:?}");
+        assert_eq!(text(&none.stderr), format!("cpumon: nothing in this range matches {shown}\n"));
+    }
+    let report_of = |words: &[&str]| {
+        let report = report_of(words);
+        assert_eq!(report.status.code(), Some(0), "{report:?}");
+        text(&report.stdout)
     };
     let report = |filter: &str| report_of(&["--filter", filter]);
-    let none = report("'; DROP\u{1b}[2J");
-    assert!(none.contains("(others)"), "{none}");
-    assert!(none.ends_with("Nothing in this range matches '; DROP\\x1b[2J.\n"), "{none}");
     assert!(!report("burn").contains("Nothing"));
     // A name is the most natural argument.
     let of_name = report_of(&["burn"]);
     assert_eq!(of_name, report_of(&["--filter", "burn", "--by", "process"]));
     assert_eq!(report_of(&["burn", "--by", "program"]), report("burn"));
+}
+
+/// A pivot of it had rows without a cell, and a chart the line of all CPUs, and both ended with code 0.
+#[test]
+fn a_process_that_is_not_there_is_no_data_in_every_export() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.db");
+    store(&path, &[(1, "alpha", Trust::Local)]);
+    let range = ["--since", "2025-06-15T15:06:47Z", "--until", "2025-06-15T15:07:23Z"];
+    for (kind, words) in [
+        (&["processes"][..], "no data for this query"),
+        (&["pivot"][..], "no data for this query"),
+        (&["chart", "tasks"][..], "none of them did anything in this range"),
+    ] {
+        let export = |process: &str| {
+            let of = ["--process", process, "--store", path.to_str().unwrap()];
+            run(&[&["export"][..], kind, &of, &range].concat())
+        };
+        let none = export("zzz");
+        let error = text(&none.stderr);
+        assert!(none.status.code() == Some(3) && error.contains(words), "{kind:?}: {error}");
+        assert_eq!(export("burner").status.code(), Some(0), "{kind:?}");
+    }
 }
 
 /// Every digit that `cpumon report` prints is on the screen; `equal.rs` has the same for ranges that are read from sums, and from a receiver.
