@@ -202,14 +202,13 @@ impl DiscoverArgs {
     }
 }
 
+const NO_RECEIVER: &str =
+    "no receiver answers; start one on this subnet with: cpumon serve --tls 0.0.0.0:3002 --discovery";
+
 /// One line for each receiver, then the counts of ignored answers.
 pub(crate) fn describe(search: &Search) -> String {
     let mut text = String::new();
-    if search.found.is_empty() {
-        text.push_str(
-            "no receiver answers; start one on this subnet with: cpumon serve --tls 0.0.0.0:3002 --discovery\n",
-        );
-    } else {
+    if !search.found.is_empty() {
         let addresses: Vec<String> = search.found.iter().map(address).collect();
         let width = addresses.iter().map(String::len).max().unwrap_or(0).max("ADDRESS".len());
         // Writing to a String cannot fail.
@@ -221,12 +220,16 @@ pub(crate) fn describe(search: &Search) -> String {
     text + &search_notes(search)
 }
 
-/// Lines about a search beside what it found: why a receiver may not have answered, and the counts of ignored answers.
+/// Lines about a search beside what it found: that nothing answers and why that may be, and the counts of ignored answers.
 pub fn search_notes(search: &Search) -> String {
-    // Where a receiver answers, it does not matter that another network could not be asked.
-    let unsent = search.unsent.as_ref().filter(|_| search.found.is_empty());
-    let unsent = unsent.map_or_else(String::new, |unsent| format!("cannot ask {unsent}\n"));
-    unsent + &ignored(&search.ignored)
+    let mut notes = String::new();
+    if search.found.is_empty() {
+        notes = format!("{NO_RECEIVER}\n");
+        if let Some(unsent) = &search.unsent {
+            notes += &format!("cannot ask {unsent}\n");
+        }
+    }
+    notes + &ignored(&search.ignored)
 }
 
 fn ignored(ignored: &Ignored) -> String {

@@ -45,7 +45,14 @@ pub fn login_token(args: &LoginTokenArgs, out: &mut dyn Write) -> anyhow::Result
             audit.note(AuditEvent::LoginTokenRevoked, &this_user(), label, "");
         }
         LoginTokenAction::List(format) => {
-            let rows = file.list()?.into_iter().map(|entry| {
+            let listed = file.list()?;
+            if listed.is_empty() {
+                say(&format!(
+                    "{} has no login token; `cpumon login-token add NAME` makes one",
+                    file.path().display()
+                ));
+            }
+            let rows = listed.into_iter().map(|entry| {
                 let created_ns = i64::try_from(entry.created_s).unwrap_or(0).saturating_mul(1_000_000_000);
                 [escape(&entry.label).to_string(), entry.id, when::show(created_ns)]
             });
@@ -105,6 +112,10 @@ pub fn audit(args: &AuditArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let since_ns = args.since.map_or(i64::MIN, |since| since.wall_ns);
     entries.retain(|entry| entry.time_ns >= since_ns);
     entries.sort_by_key(|entry| entry.time_ns);
+    if entries.is_empty() {
+        let of_time = if args.since.is_some() { " of that time" } else { "" };
+        say(&format!("the audit log in {} has no entry{of_time}", dir.display()));
+    }
     let is_table = args.format.get() == OutputFormat::Table;
     let rows = entries.iter().map(|entry| {
         // Programs get the time in ns and the exact text, which JSON escapes.

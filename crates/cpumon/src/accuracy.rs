@@ -15,8 +15,9 @@ use cpumon_query::json::Named;
 use serde::Serialize;
 
 use crate::cli::{AccuracyArgs, OutputFormat};
-use crate::exit::{Outcome, Signals};
+use crate::exit::{Outcome, Signals, say};
 use crate::output::{paragraph, terminal_columns, write_columns, write_json, write_rows};
+use crate::past::or_missing;
 
 /// Time between two readings: short enough to read each thread off its CPU near the start and near the end.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -35,10 +36,11 @@ pub fn accuracy(args: &AccuracyArgs, out: &mut dyn Write) -> anyhow::Result<Outc
         format => write_rows(format, &fields(), &findings.rows, out),
     }
     .context("cannot write the comparison")?;
-    Ok(match signals.outcome() {
-        Outcome::Done if findings.rows.is_empty() => Outcome::DataMissing,
-        outcome => outcome,
-    })
+    if !findings.rows.is_empty() {
+        return Ok(signals.outcome());
+    }
+    say("no thread that was asked for ran in this time");
+    Ok(or_missing(signals.outcome()))
 }
 
 /// Reads until the time is over or the user stops it.

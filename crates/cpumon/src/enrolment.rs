@@ -157,6 +157,9 @@ pub fn revoke(args: &RevokeArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
 
 pub fn enrolled(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let hosts = open_made(&args.place)?.registry.hosts()?;
+    if hosts.is_empty() {
+        say("no host is enrolled; `cpumon token` makes the command that enrolls one");
+    }
     let rows = hosts.iter().map(|host| {
         [
             escape(&host.name).to_string(),
@@ -193,6 +196,9 @@ pub fn pending(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outco
     let authority = open_made(&args.place)?;
     let enrolled = authority.registry.hosts()?;
     let requests = authority.requests.list()?;
+    if requests.is_empty() {
+        say("no device asks to be enrolled");
+    }
     let rows = requests.iter().map(|request| {
         let known = enrolled.iter().find(|known| known.host == request.host);
         [

@@ -41,7 +41,10 @@ pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
             let stored = rows_of(&lines).filter(is_stored).map(|row| {
                 json!({"hostname": row["hostname"], "id": row["id"], "trust": row["trust"], "last_ns": last_ns(&row)})
             });
-            let stored = stored.collect();
+            let stored: Vec<Value> = stored.collect();
+            if status.hosts.is_empty() && stored.is_empty() {
+                say(&nothing(None, false));
+            }
             let reporting = status::Hosts { total: status.hosts.len(), hosts: status.hosts };
             write_json(&AllHosts { reporting, stored }, out)?;
             false
@@ -49,22 +52,24 @@ pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         format => {
             let name = format.file().unwrap_or(Format::Jsonl).name();
             out.write_all(&client.fleet_file(&query(args, name))?).context("cannot write the hosts")?;
-            match words {
-                Some(words) if rows_of(&client.fleet_file(&query(args, "jsonl"))?).next().is_none() => {
-                    say(&no_match(words, args.busiest));
-                    true
-                }
-                _ => false,
+            let is_empty = rows_of(&client.fleet_file(&query(args, "jsonl"))?).next().is_none();
+            if is_empty {
+                say(&nothing(words, args.busiest));
             }
+            is_empty
         }
     };
     Ok(if words.is_some() && is_empty { Outcome::NothingFound } else { Outcome::Done })
 }
 
-/// Instead of rows, where the words of a search match none.
-fn no_match(words: &str, is_busiest: bool) -> String {
-    let what = if is_busiest { "process ran on a host that reports and" } else { "host" };
-    format!("no {what} matches {}", escape(words))
+/// Instead of rows, where there are none, or where the words of a search match none.
+fn nothing(search: Option<&str>, is_busiest: bool) -> String {
+    match (search, is_busiest) {
+        (Some(words), true) => format!("no process ran on a host that reports and matches {}", escape(words)),
+        (Some(words), false) => format!("no host matches {}", escape(words)),
+        (None, true) => "no process ran on a host that reports".to_owned(),
+        (None, false) => "no host has reported yet".to_owned(),
+    }
 }
 
 /// Parameters for the receiver, which filters and sorts.
@@ -90,11 +95,11 @@ fn write_listed(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     match search {
-        Some(words) if listed.is_empty() => writeln!(out, "{}", no_match(words, false)),
+        Some(_) if listed.is_empty() => writeln!(out, "{}", nothing(search, false)),
         Some(_) => write_hosts(status, Some(listed), columns, out),
         None => {
             if status.hosts.is_empty() && !listed.rows.iter().any(is_stored) {
-                writeln!(out, "no host has reported yet")?;
+                writeln!(out, "{}", nothing(None, false))?;
             } else {
                 write_hosts(status, Some(listed), columns, out)?;
             }
@@ -107,10 +112,7 @@ fn write_listed(
 fn write_busiest(lines: &[u8], search: Option<&str>, columns: usize, out: &mut dyn Write) -> io::Result<()> {
     let rows: Vec<Value> = rows_of(lines).collect();
     if rows.is_empty() {
-        return match search {
-            Some(words) => writeln!(out, "{}", no_match(words, true)),
-            None => writeln!(out, "no process ran on a host that reports"),
-        };
+        return writeln!(out, "{}", nothing(search, true));
     }
     let pid = |row: &Value| escape(text(row, "key").split('-').next().unwrap_or_default()).to_string();
     let mut fields = vec![

@@ -45,7 +45,10 @@ pub fn import(args: &ImportArgs) -> Result<Outcome> {
     let mut writer = open_writer(&path)?;
     let report = cpumon_legacy::import(&mut writer, &args.file, &options)?;
     print(&report.lines(), &path)?;
-    Ok(if report.is_complete() { Outcome::Done } else { Outcome::DataMissing })
+    if report.sets == 0 {
+        say(&format!("no interval in {}: it has no row that can be imported", args.file.display()));
+    }
+    Ok(if report.is_complete() && report.sets > 0 { Outcome::Done } else { Outcome::DataMissing })
 }
 
 /// Opens a store without limits: imported data is old, and must not be deleted because of its age.
@@ -75,7 +78,7 @@ fn import_recording(dir: &Path, store: &Path) -> Result<Outcome> {
     for twins in import.twins()? {
         say(&format!("warning: {twins}"));
     }
-    Ok(if reading.is_whole() { Outcome::Done } else { Outcome::DataMissing })
+    Ok(reading.judge(dir, import.stored + import.known, Outcome::Done))
 }
 
 struct Import<'a> {

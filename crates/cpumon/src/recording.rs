@@ -45,8 +45,16 @@ pub(crate) struct RecordingSummary {
 const MAX_SHOWN: usize = 10;
 
 impl RecordingSummary {
-    pub(crate) fn is_whole(&self) -> bool {
-        self.report.missing + self.report.damaged + self.refused.count == 0
+    /// The outcome of a command that read this many intervals of a recording, and was done otherwise. Reports that there is none.
+    pub(crate) fn judge(&self, dir: &Path, intervals: u64, outcome: Outcome) -> Outcome {
+        if intervals == 0 {
+            let (shown, snapshots) = (dir.display(), self.report.snapshots);
+            say(&format!(
+                "no interval in {shown}: each is between two snapshots, and it has {snapshots} that can be read"
+            ));
+        }
+        let is_whole = self.report.missing + self.report.damaged + self.refused.count == 0;
+        if is_whole && intervals > 0 { outcome } else { or_missing(outcome) }
     }
 
     /// A line for each part that could not be read; `gaps` are those that were read with it.
@@ -135,13 +143,7 @@ pub(crate) fn report_missing(dir: &Path, outcome: Outcome) -> Result<Outcome> {
     for line in summary.missing_lines(&gaps) {
         say(&line);
     }
-    if intervals == 0 {
-        let (shown, snapshots) = (dir.display(), summary.report.snapshots);
-        say(&format!(
-            "no interval in {shown}: each is between two snapshots, and it has {snapshots} that can be read"
-        ));
-    }
-    Ok(if summary.is_whole() && intervals > 0 { outcome } else { or_missing(outcome) })
+    Ok(summary.judge(dir, intervals, outcome))
 }
 
 fn decode(

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{ForgetArgs, HostsArgs, OutputFormat, SqlArgs, StoreCheckArgs};
 use crate::client::Client;
-use crate::exit::{Outcome, Signals, Usage};
+use crate::exit::{Outcome, Signals, Usage, say};
 use crate::output::{write_document, write_json, write_rows};
 use crate::past::{explained, hole_line, host_names, report_damage_of};
 use crate::paths::{explain, state_dir, store_for_reading};
@@ -135,6 +135,9 @@ pub(crate) fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Out
         Some(path) => Reader::open(path).map_err(explain)?.hosts()?,
         None => Client::new(&args.url, &args.access).map_err(Usage)?.hosts().map_err(explained)?,
     };
+    if records.is_empty() {
+        say("the store holds no host");
+    }
     let format = args.format.get();
     if format == OutputFormat::Json {
         let rows: Vec<Value> = records

@@ -1,7 +1,7 @@
 //! Commands that end by themselves: exit codes, messages, the original's database.
 
 use crate::made_up::write_log;
-use crate::support::{ok, run, text, v1_dir};
+use crate::support::{Serve, ok, run, text, v1_dir};
 
 #[test]
 fn wrong_usage_ends_with_2_and_says_what_is_right() {
@@ -120,6 +120,37 @@ fn a_refused_import_leaves_no_store() {
         assert!(output.status.code() == Some(code) && error.contains(words), "{file}: {error}");
         assert!(!std::path::Path::new(&store).exists(), "{file}");
     }
+}
+
+/// Each was an answer of nothing, with exit code 0 and without a word.
+#[test]
+fn what_has_no_row_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (store, log, tokens) = (path("s.db"), path("log"), path("tokens"));
+    drop(cpumon_store::Writer::open(store.as_ref(), &cpumon_store::StoreOptions::default()).unwrap());
+    write_log(log.as_ref(), 1, 64 << 20);
+    let serve = Serve::start(&["--no-agent"]);
+    let url = &*serve.url;
+    for (line, code, words) in [
+        (&["audit", "--state", &path("")][..], 0, "has no entry"),
+        (&["login-token", "--login-tokens", &tokens, "list"], 0, "`cpumon login-token add NAME` makes one"),
+        (&["hosts", "--store", &store], 0, "the store holds no host"),
+        (&["hosts", "--store", &store, "--json"], 0, "the store holds no host"),
+        (&["hosts", "--url", url, "--json"], 0, "no host has reported yet"),
+        (&["hosts", "--url", url, "--format", "csv"], 0, "no host has reported yet"),
+        (
+            &["hosts", "--url", url, "--format", "jsonl", "--busiest"],
+            0,
+            "no process ran on a host that reports",
+        ),
+        (&["import", &log, "--store", &path("new.db")], 3, "no interval in "),
+    ] {
+        let output = run(line);
+        let error = text(&output.stderr);
+        assert!(output.status.code() == Some(code) && error.contains(words), "{line:?}: {error}");
+    }
+    serve.stop();
 }
 
 #[test]

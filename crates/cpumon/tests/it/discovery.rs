@@ -182,6 +182,8 @@ fn an_agent_without_an_address_is_let_in_by_its_code_and_finds_its_receiver_agai
     let quiet = scene.serve(&[]);
     let none = output(scene.on_device(&["discover", "--wait", "300ms"]));
     assert!(none.status.code() == Some(3) && text(&none.stdout).contains("--discovery"), "{none:?}");
+    let none = output(scene.on_device(&["discover", "--wait", "300ms", "--json"]));
+    assert!(none.status.code() == Some(3) && text(&none.stderr).contains("--discovery"), "{none:?}");
     quiet.stop();
 
     let serve = scene.serve(&["--discovery"]);
