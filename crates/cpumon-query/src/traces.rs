@@ -94,7 +94,7 @@ pub enum TimelineError {
     #[error("there is no such trace")]
     Unknown,
     /// The trace's file cannot be opened.
-    #[error("cannot open the trace: {0}")]
+    #[error("cannot open the trace")]
     Open(#[from] io::Error),
     /// The reading was cancelled, because no client waits for it.
     #[error("cancelled")]

@@ -150,6 +150,12 @@ fn no_rows_of(pids: &[u32]) -> anyhow::Error {
 
 fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
     if let Some(dir) = &args.replay {
+        if dir.is_file() {
+            return Err(anyhow!(
+                "{} is a file, and a recording is a directory; `cpumon trace top` shows a trace, --store a store",
+                dir.display()
+            ));
+        }
         // Programs read batch output, so it is not paced.
         let feed = ReplayFeed::open(dir, !args.batch);
         return Ok(Box::new(

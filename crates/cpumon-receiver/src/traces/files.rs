@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cpumon_link::tls::crypto::Sha256;
-use cpumon_model::HostId;
+use cpumon_model::{HostId, with_causes};
 use cpumon_trace::{ReadError, TraceSummary, summarise};
 
 /// A part that received nothing for this long is deleted.
@@ -128,7 +128,7 @@ pub(super) fn read_trace(file: &mut File) -> io::Result<([u8; 32], Summary)> {
 
 /// The trace, if it is one that is stored; else the reason why it is not. `known_cpus`: the most that its device ever reported, or 0.
 pub(super) fn checked(summary: Summary, known_cpus: u32) -> Result<TraceSummary, String> {
-    let summary = summary.map_err(|error| error.to_string())?;
+    let summary = summary.map_err(|error| with_causes(&error))?;
     let summary = summary.ok_or("the trace is damaged or has no end")?;
     // A reader marks damage on each CPU that the trace claims to have.
     let most = if known_cpus == 0 { MAX_CPUS } else { known_cpus.clamp(FEW_CPUS, MAX_CPUS) };

@@ -24,7 +24,7 @@ pub struct WriteError {
 /// A file cannot be read as a trace at all.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    #[error("cannot read the trace: {0}")]
+    #[error("cannot read the trace")]
     Io(#[from] io::Error),
     /// The file has another format.
     #[error("this is no trace file of cpumon, perf.data, trace.dat, Perfetto or .etl")]

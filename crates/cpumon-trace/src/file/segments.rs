@@ -45,8 +45,11 @@ pub fn list(dir: &Path) -> io::Result<Vec<Segment>> {
         let entry = entry?;
         let name = entry.file_name();
         let Some((recording, number)) = name.to_str().and_then(parse) else { continue };
-        // One that is deleted meanwhile is not there.
-        let Ok(about) = entry.metadata() else { continue };
+        let about = match entry.metadata() {
+            // It was deleted meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            about => about?,
+        };
         if about.is_file() {
             let recording = recording.to_owned();
             segments.push(Segment { recording, number, path: entry.path(), bytes: about.len() });

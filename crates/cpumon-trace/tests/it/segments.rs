@@ -178,3 +178,20 @@ fn a_directory_is_its_newest_recording() {
         assert!(error.contains("no segments"), "{error}");
     }
 }
+
+/// A directory that may be listed and not entered "had no segments".
+#[cfg(unix)]
+#[test]
+fn segments_that_may_not_be_read_are_an_error() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let segment = dir.path().join(segments::name_of("20261124T100000.000Z", 1));
+    fs::write(&segment, "mine").unwrap();
+    let with_mode = |mode| fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
+    with_mode(0o400);
+    // Root may enter it.
+    let may_enter = fs::metadata(&segment).is_ok();
+    let listed = segments::list(dir.path()).map_err(|error| error.kind());
+    with_mode(0o700);
+    assert!(may_enter || listed == Err(std::io::ErrorKind::PermissionDenied), "{listed:?}");
+}

@@ -11,6 +11,7 @@ use axum::response::Response;
 use axum::{Extension, Json};
 use cpumon_export::{ExportError, Format, TraceSurvey, trace_slices};
 use cpumon_files::AuditEvent;
+use cpumon_model::with_causes;
 use cpumon_query::traces;
 use cpumon_query::traces::{
     Buckets, CpuWho, ThreadRow, ThreadTotals, Timeline, TimelineError, Timelines, TraceRange, TraceThread,
@@ -58,8 +59,11 @@ fn unknown() -> Problem {
 fn problem_of(error: &TimelineError) -> Problem {
     match error {
         TimelineError::Unknown => unknown(),
-        error => Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("The trace cannot be read: {error}."))
-            .how("`cpumon trace report FILE` says more about the file."),
+        error => {
+            let detail = format!("The trace cannot be read: {}.", with_causes(error));
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+                .how("`cpumon trace report FILE` says more about the file.")
+        }
     }
 }
 

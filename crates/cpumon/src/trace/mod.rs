@@ -77,6 +77,12 @@ impl<'a> TraceFile<'a> {
 
 /// Opens a trace, or the newest recording of a flight recorder's directory.
 fn open(name: &Path) -> anyhow::Result<AnyTrace<'static>> {
+    AnyTrace::open(BufReader::with_capacity(BUFFER_BYTES, input(name)?))
+        .with_context(|| format!("cannot read {}", name.display()))
+}
+
+/// The bytes of a trace. Names the recordings that are left out.
+fn input(name: &Path) -> anyhow::Result<TraceInput> {
     let input = TraceInput::open(name).with_context(|| format!("cannot open {}", name.display()))?;
     if let Some(other) = input.others.last() {
         say(&format!(
@@ -86,8 +92,7 @@ fn open(name: &Path) -> anyhow::Result<AnyTrace<'static>> {
             other.display()
         ));
     }
-    AnyTrace::open(BufReader::with_capacity(BUFFER_BYTES, input))
-        .with_context(|| format!("cannot read {}", name.display()))
+    Ok(input)
 }
 
 fn range(from: Option<Duration>, to: Option<Duration>) -> Result<TraceRange, Usage> {

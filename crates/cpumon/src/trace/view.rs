@@ -18,7 +18,7 @@ use cpumon_trace::{TraceInput, TraceSource};
 use cpumon_tui::{Options, RowOptions};
 use cpumon_web::{HttpServer, WebOptions, random_key};
 
-use super::{TraceFile, missing, open, range};
+use super::{TraceFile, input, missing, open, range};
 use crate::cli::{TraceExportArgs, TraceTopArgs, TraceViewArgs, file_of};
 use crate::exit::{Outcome, Signals, Usage, say};
 use crate::feeds::ReplayFeed;
@@ -54,6 +54,7 @@ fn no_hosts() -> Hub {
 
 pub(crate) fn view(args: &TraceViewArgs) -> anyhow::Result<Outcome> {
     let signals = Signals::install()?;
+    drop(input(&args.file)?);
     let traces: Arc<dyn Traces> = Arc::new(OneFile(args.file.clone()));
     let bytes = usize::try_from(args.memory).unwrap_or(usize::MAX);
     // Read once before the page opens: an unreadable file is reported here, and the first picture does not wait.

@@ -159,6 +159,8 @@ fn batch_mode_prints_a_log_to_its_end() {
     assert_eq!(ok(&["top", "-b", "-o", "json", "-n", "3", "--replay", &path]).lines().count(), 3);
     let wrong = run(&["top", "-b", "--replay", &path, "--host", "x"]);
     assert_eq!(wrong.status.code(), Some(2), "{}", text(&wrong.stderr));
+    let file = run(&["top", "-b", "--replay", "/proc/self/stat"]);
+    assert!(file.status.code() == Some(1) && text(&file.stderr).contains("is a file, and"), "{file:?}");
     let none = run(&["top", "-b", "--replay", "/nonexistent"]);
     assert!(none.status.code() == Some(1) && text(&none.stderr).contains("/nonexistent"));
 }

@@ -90,9 +90,27 @@ fn what_is_no_trace_or_no_address_of_this_machine_is_refused() {
     let text = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(1));
     assert!(text.contains("foreign") && text.contains("this is no trace"), "{text}");
+    let none = cpumon().args(["trace", "view"]).arg(dir.path().join("none")).output().unwrap();
+    let text = String::from_utf8_lossy(&none.stderr);
+    assert!(none.status.code() == Some(1) && text.matches("No such file").count() == 1, "{text}");
     make(&file);
     let far = cpumon().args(["trace", "view", "--http", "0.0.0.0:0"]).arg(&file).output().unwrap();
     let text = String::from_utf8_lossy(&far.stderr);
     assert_eq!(far.status.code(), Some(2), "{text}");
     assert!(text.contains("on this machine only"), "{text}");
+}
+
+/// Only the reports said it.
+#[test]
+fn the_recordings_of_a_directory_that_are_left_out_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    for recording in ["20261124T100000.000Z", "20261124T110000.000Z"] {
+        make(&dir.path().join(cpumon_trace::segments::name_of(recording, 1)));
+    }
+    // The port is taken, so that it ends.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let view = cpumon().args(["trace", "view", "--http", &address]).arg(dir.path()).output().unwrap();
+    let text = String::from_utf8_lossy(&view.stderr);
+    assert!(view.status.code() == Some(1) && text.contains("has 1 other recordings"), "{text}");
 }
