@@ -9,6 +9,9 @@ use cpumon_trace::{Ending, ReadError};
 /// The thread of unknown time in our Perfetto traces: above the kernel's largest id.
 pub const UNKNOWN_TID: u32 = (1 << 23) - 1;
 
+/// Why a file without a switch cannot be used, if it is damaged.
+pub(crate) const NO_SWITCH_LEFT: &str = "it is damaged, or ends, in front of its first context switch";
+
 /// A thread that the file does not name.
 pub(crate) const UNKNOWN: u32 = u32::MAX;
 

@@ -13,7 +13,7 @@ use cpumon_trace::limits::Credit;
 use cpumon_trace::{Ending, FileHeader, ReadError};
 use zstd::stream::raw::{self, InBuffer, Operation, OutBuffer};
 
-use crate::decoder::{Decoder, DecoderStep, NamedThread, RawEvent, RawKind, RawTrace};
+use crate::decoder::{Decoder, DecoderStep, NO_SWITCH_LEFT, NamedThread, RawEvent, RawKind, RawTrace};
 pub(crate) use header::MAGICS;
 use header::{PerfHeader, SampleLayout, SampleStamp};
 
@@ -161,7 +161,7 @@ impl<R: Read + Seek> PerfData<R> {
         if !self.records.has_switches {
             self.header.check()?;
             return Err(ReadError::Unusable(match ending.damaged_at {
-                Some(_) => "it is damaged, or ends, in front of its first context switch",
+                Some(_) => NO_SWITCH_LEFT,
                 None if self.header.is_directory => IN_OTHER_FILES,
                 None => "it has no context switches; record with `perf sched record`",
             }));

@@ -11,7 +11,7 @@ use std::io::{Read, Seek, SeekFrom};
 use cpumon_model::Moment;
 use cpumon_trace::{Ending, FileHeader, ReadError};
 
-use crate::decoder::{Decoder, DecoderStep, RawTrace};
+use crate::decoder::{Decoder, DecoderStep, NO_SWITCH_LEFT, RawTrace};
 use bundle::{Bundles, take_processes};
 use packets::{PACKET, Packets, ProtobufValue, Small, fields};
 
@@ -134,7 +134,8 @@ impl<R: Read + Seek + Send> Decoder for Perfetto<R> {
         for _ in 0..PACKETS_A_STEP {
             if !self.packet(out)? {
                 if !self.bundles.has_switches {
-                    return Err(ReadError::Unusable(NO_SWITCHES));
+                    let is_damaged = out.ending.damaged_at.is_some() || out.ending.malformed > 0;
+                    return Err(ReadError::Unusable(if is_damaged { NO_SWITCH_LEFT } else { NO_SWITCHES }));
                 }
                 return Ok(DecoderStep::End);
             }

@@ -13,7 +13,7 @@ use cpumon_sched::Bytes;
 use cpumon_trace::limits::Credit;
 use cpumon_trace::{Ending, FileHeader, ReadError};
 
-use crate::decoder::{Decoder, DecoderStep, RawEvent, RawKind, RawTrace, read_up_to};
+use crate::decoder::{Decoder, DecoderStep, NO_SWITCH_LEFT, RawEvent, RawKind, RawTrace, read_up_to};
 use head::{Buffer, CpuData, NO_SWITCHES, TraceDatHead};
 
 /// Bytes of pages that are read at once, and the most that a chunk unpacks to. trace-cmd makes chunks of ten pages.
@@ -70,7 +70,7 @@ impl<R: Read + Seek> TraceDat<R> {
             cursors: Vec::new(),
             order_of: BinaryHeap::new(),
         };
-        let mut why = NO_SWITCHES;
+        let (mut why, mut ending) = (NO_SWITCHES, Ending::default());
         for buffer in std::mem::take(&mut data.head.buffers) {
             if buffer.cpus.is_empty() {
                 continue;
@@ -81,14 +81,15 @@ impl<R: Read + Seek> TraceDat<R> {
             }
             data.is_packed = data.head.is_packed(&mut data.from, &buffer)?;
             data.begin(&buffer);
-            if data.has_switches()? {
+            if data.has_switches(&mut ending)? {
                 data.begin(&buffer);
                 let TraceDatHead { cpus, ref host, .. } = data.head;
                 let header = FileHeader { cpus, host: host.clone(), ..FileHeader::default() };
                 return Ok((data, header));
             }
         }
-        Err(ReadError::Unusable(why))
+        let is_damaged = ending.damaged_at.is_some() || ending.malformed > 0;
+        Err(ReadError::Unusable(if is_damaged { NO_SWITCH_LEFT } else { why }))
     }
 
     /// Goes to the begin of a buffer.
@@ -100,9 +101,10 @@ impl<R: Read + Seek> TraceDat<R> {
         self.order_of = (0..buffer.cpus.len()).map(|at| Reverse((0, at))).collect();
     }
 
-    fn has_switches(&mut self) -> Result<bool, ReadError> {
-        let (mut events, mut ending) = (Vec::new(), Ending::default());
-        while self.part(&mut RawTrace { events: &mut events, ending: &mut ending })? {
+    /// `ending`: what is damaged in front of the first one.
+    fn has_switches(&mut self, ending: &mut Ending) -> Result<bool, ReadError> {
+        let mut events = Vec::new();
+        while self.part(&mut RawTrace { events: &mut events, ending })? {
             if events.iter().any(|event: &RawEvent| matches!(event.kind, RawKind::Switch { .. })) {
                 return Ok(true);
             }

@@ -306,6 +306,8 @@ fn sizes_are_not_believed_and_other_files_are_foreign() {
         other => panic!("{:?}", other.err()),
     };
     assert!(why(&clocks(5, 6)).contains("linux.ftrace"));
+    // The packet behind the clocks is cut off.
+    assert!(why(&[clocks(5, 6), vec![0x0a, 0xff, 0x01, 1]].concat()).contains("it is damaged, or ends"));
     for foreign in [&b"\n\nsome text"[..], b"\n", b"\n\x05ab", b"\n\xff\xff\xff\xff\xff\xff"] {
         assert!(matches!(open(foreign), Err(ReadError::Foreign)), "{foreign:?}");
     }

@@ -158,6 +158,10 @@ fn the_first_buffer_with_switches_is_read() {
     };
     assert!(why(&version_6(&[quiet], "local")).contains("-e sched"));
     assert!(why(&version_7(&[lives()], "counter", false, &[])).contains("-C mono"));
+    // It "had no sched_switch events".
+    let whole = version_6(&[lives()], "local");
+    let data_at = whole.len() - lives().concat().len();
+    assert!(why(&whole[..data_at + 8]).contains("it is damaged, or ends"));
 }
 
 #[test]

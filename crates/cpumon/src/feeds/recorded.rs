@@ -125,9 +125,9 @@ pub enum TraceFeedError {
     /// Its intervals do not fit into memory.
     #[error("more than {MAX_ROWS} rows; choose a longer --interval, or a part with --from and --to")]
     TooMany,
-    /// This part of the trace has no events.
+    /// This part of the trace has no events; its end may say why.
     #[error("there are no events in this part of the trace")]
-    Empty,
+    Empty(Box<Ending>),
 }
 
 /// The recording, also while it is written, and the current position in it. Intervals of a trace have any length. They are replayed at
@@ -177,7 +177,7 @@ impl ReplayFeed {
         if rows > MAX_ROWS {
             return Err(TraceFeedError::TooMany);
         }
-        let last = intervals.last().ok_or(TraceFeedError::Empty)?;
+        let Some(last) = intervals.last() else { return Err(TraceFeedError::Empty(Box::new(ending))) };
         let header = trace.header();
         let info = HostInfo {
             host: last.host,

@@ -137,6 +137,17 @@ fn missing(ending: &Ending, marked: u64) -> Outcome {
     if lacks.is_empty() { Outcome::Done } else { Outcome::DataMissing }
 }
 
+/// The end of a command whose trace has nothing for it: the parts that the trace lacks may be why, and are reported first.
+fn nothing(ending: &Ending, why: anyhow::Error) -> anyhow::Result<Outcome> {
+    match missing(ending, ending.lost) {
+        Outcome::Done => Err(why),
+        outcome => {
+            say(&why.to_string());
+            Ok(outcome)
+        }
+    }
+}
+
 /// The outcome of a result with this many rows. One without any reports why, and is no success.
 fn found(rows: usize, what: &str, outcome: Outcome) -> Outcome {
     if rows > 0 {

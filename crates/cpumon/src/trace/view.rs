@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 use cpumon_export::{Format, TraceSurvey, trace_perfetto, trace_slices};
 use cpumon_query::status::Status;
 use cpumon_query::time::now_ns;
@@ -18,10 +18,10 @@ use cpumon_trace::{TraceInput, TraceSource};
 use cpumon_tui::{Options, RowOptions};
 use cpumon_web::{HttpServer, WebOptions, random_key};
 
-use super::{TraceFile, input, missing, open, range};
+use super::{TraceFile, input, missing, nothing, open, range};
 use crate::cli::{TraceExportArgs, TraceTopArgs, TraceViewArgs, file_of};
 use crate::exit::{Outcome, Signals, Usage, say};
-use crate::feeds::ReplayFeed;
+use crate::feeds::{ReplayFeed, TraceFeedError};
 use crate::output::{needs_file, to_file_or};
 use crate::top::show_screens;
 
@@ -62,7 +62,7 @@ pub(crate) fn view(args: &TraceViewArgs) -> anyhow::Result<Outcome> {
     let timeline = timelines.get(ID, 0, &Arc::default());
     let timeline = timeline.with_context(|| format!("cannot show {}", args.file.display()))?;
     if timeline.cpus().next().is_none() {
-        bail!("{} has no event", args.file.display());
+        return nothing(&timeline.ending, anyhow!("{} has no event", args.file.display()));
     }
     drop(timeline);
     // Other users of this machine reach the port, and may not be allowed to read the file.
@@ -95,8 +95,17 @@ pub(crate) fn top(args: &TraceTopArgs) -> anyhow::Result<Outcome> {
     let title = format!("trace {}", args.file.display());
     let mut again = TraceFile::open(&args.file)?.trace;
     let mut file = TraceFile::open(&args.file)?;
-    let (feed, ending) =
-        file.read(|trace| ReplayFeed::of_trace(title, trace, &mut again, range, args.interval))?;
+    let made =
+        file.read(|trace| match ReplayFeed::of_trace(title, trace, &mut again, range, args.interval) {
+            Err(TraceFeedError::Empty(ending)) => Ok(Err(ending)),
+            made => made.map(Ok),
+        })?;
+    let (feed, ending) = match made {
+        Ok(made) => made,
+        Err(ending) => {
+            return nothing(&ending, anyhow!("{} has no event in this part of it", args.file.display()));
+        }
+    };
     let options = Options {
         stop: signals.stop().clone(),
         rows: RowOptions { threads: args.threads, ..RowOptions::default() },
@@ -122,7 +131,8 @@ pub(crate) fn export(args: &TraceExportArgs, out: &mut dyn Write) -> anyhow::Res
     let mut trace = open(&args.file)?;
     let length_ns = survey.ending.known_until_ns.saturating_sub(trace.header().began.mono_ns);
     if survey.events == 0 || range.from_ns > length_ns {
-        bail!("{} has no event, or none behind --from", args.file.display());
+        let why = anyhow!("{} has no event, or none behind --from", args.file.display());
+        return nothing(&survey.ending, why);
     }
     let mut write = |out: &mut dyn Write| match args.format {
         None => trace_perfetto(&survey, &mut trace, out),

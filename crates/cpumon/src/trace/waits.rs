@@ -15,8 +15,8 @@ use cpumon_trace::{
 
 use super::{
     TABLE_ROWS, TraceFile, Who, behind, behind_fields, cut, end, found, limit, limit_of, longest_fields,
-    longest_wait_fields, micros, millis, missing, named_fields, ns, or_dash, say_left_out, seconds, share,
-    time_field, title, who_fields,
+    longest_wait_fields, micros, millis, missing, named_fields, nothing, ns, or_dash, say_left_out, seconds,
+    share, time_field, title, who_fields,
 };
 use crate::cli::{OutputFormat, TraceDelaysArgs, TraceHistogramArgs, TracePathArgs, TraceWakersArgs};
 use crate::exit::{Outcome, Usage, say};
@@ -252,8 +252,12 @@ pub(crate) fn path(args: &TracePathArgs, out: &mut dyn Write) -> anyhow::Result<
     let mut file = TraceFile::open(&args.file)?;
     let (history, ending) = file.read(|trace| history(trace, TraceRange { from_ns, until_ns }))?;
     let threads = match (&args.thread, &args.process) {
-        (Some(thread), _) => vec![find_thread(thread, &history, &file)?],
-        (None, process) => threads_of(process.as_deref().unwrap_or_default(), &history, &file)?,
+        (Some(thread), _) => find_thread(thread, &history, &file).map(|thread| vec![thread]),
+        (None, process) => threads_of(process.as_deref().unwrap_or_default(), &history, &file),
+    };
+    let threads = match threads {
+        Err(why) if history.threads().next().is_none() => return nothing(&ending, why.into()),
+        threads => threads?,
     };
     let format = args.format.get();
     let most = if args.thread.is_some() { limit_of(args.limit, format, MAX_STEPS) } else { 0 };

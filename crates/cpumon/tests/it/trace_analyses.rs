@@ -299,6 +299,16 @@ fn what_is_not_found_has_a_reason_and_is_no_success() {
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.code() == Some(1) && error.contains(" has no event"), "{line}: {error}");
     }
+    // Cut off in front of the first event: these did not say so.
+    let cut = dir.path().join("cut.trace");
+    let whole = std::fs::read(&empty).unwrap();
+    std::fs::write(&cut, &whole[..whole.len() - 4]).unwrap();
+    for line in ["export --format perfetto", "export --format csv", "view", "top", "path --process app"] {
+        let output = cpumon().arg("trace").args(line.split(' ')).arg(&cut).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(3), "{line}: {error}");
+        assert!(error.contains("damaged or ends early") && error.contains("no "), "{line}: {error}");
+    }
 }
 
 #[test]
