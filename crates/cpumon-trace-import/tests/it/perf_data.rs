@@ -268,6 +268,10 @@ fn a_recording_without_switches_is_refused_however_it_was_written() {
     }
     let whole = piped(&names);
     assert!(why(&whole[..whole.len() - 3]).contains("in front of its first context switch"));
+    // The file `data` in a directory of `perf record --threads`: bit 24 of the features.
+    let mut of_directory = file(&names);
+    of_directory[72 + 3] |= 1;
+    assert!(why(&of_directory).contains("in the files beside it"), "{}", why(&of_directory));
     // As of `perf record` of something else.
     let mut cycles = piped(&names);
     cycles[24 + 24] &= !0x80;
