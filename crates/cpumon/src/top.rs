@@ -178,7 +178,7 @@ fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
         // A receiver given by --url is asked for the past too.
         Some(name) if args.url.is_some() && args.store.is_none() => remote_or_store(args, name),
         _ => {
-            let feed = stored(&store_for_reading(args.store.as_deref()), host, "")?;
+            let feed = stored(args, &store_for_reading(args.store.as_deref()), "")?;
             if host.is_none() && args.at.is_some() {
                 check_which_host(&feed.hosts())?;
             }
@@ -201,13 +201,16 @@ fn check_which_host(hosts: &[HostStatus]) -> Result<(), Usage> {
     )))
 }
 
-fn stored(path: &Path, host: Option<&str>, note: &str) -> anyhow::Result<Box<dyn Feed + Send>> {
-    let mut feed = StoreFeed::open(path, host, note).map_err(explain)?;
+fn stored(args: &TopArgs, path: &Path, note: &str) -> anyhow::Result<Box<dyn Feed + Send>> {
+    let mut feed = StoreFeed::open(path, args.host.as_deref(), note).map_err(explain)?;
     if feed.host().is_none() {
         return Err(anyhow!("store {} holds no data yet", path.display()));
     }
     // Else it would wait for the newest interval, and never show one.
-    if feed.seek(Seek::Before(i64::MAX))?.is_none() && unread(&feed, Outcome::Done) != Outcome::Done {
+    if args.at.is_none()
+        && feed.seek(Seek::Before(i64::MAX))?.is_none()
+        && unread(&feed, Outcome::Done) != Outcome::Done
+    {
         return Err(Silent(format!("no interval of the host in {} can be read", path.display())).into());
     }
     Ok(Box::new(feed))
@@ -233,7 +236,7 @@ fn remote_or_store(args: &TopArgs, name: &str) -> anyhow::Result<Box<dyn Feed + 
                 return Err(error.into());
             }
             say(&format!("no receiver answers at {HTTP_URL}; showing the store {}", path.display()));
-            stored(&path, Some(name), " (the receiver does not answer)")
+            stored(args, &path, " (the receiver does not answer)")
         }
         Err(error) => Err(error.into()),
     }

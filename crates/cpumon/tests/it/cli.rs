@@ -71,7 +71,7 @@ fn what_is_not_there_ends_with_1_and_says_where() {
 
 /// An empty file was an SQLite database of others, and a packed one only no store.
 #[test]
-fn a_file_that_is_no_store_is_called_what_it_is() {
+fn a_file_that_is_no_store_is_refused_with_the_reason() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.db");
     let packed = [b"\x1f\x8b\x08\0".as_slice(), [0; 9_000].as_slice()].concat();

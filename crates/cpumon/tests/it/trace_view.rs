@@ -100,7 +100,7 @@ fn what_is_no_trace_or_no_address_of_this_machine_is_refused() {
     assert!(text.contains("on this machine only"), "{text}");
 }
 
-/// Only the reports said it.
+/// Only the reports named them.
 #[test]
 fn the_recordings_of_a_directory_that_are_left_out_are_named() {
     let dir = tempfile::tempdir().unwrap();
