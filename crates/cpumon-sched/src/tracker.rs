@@ -4,13 +4,10 @@
 use cpumon_model::WaitReason;
 
 use crate::event::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask};
-use crate::interrupts::Pending;
+use crate::interrupts::PendingInterrupts;
 use crate::slots::reserve_some;
 use crate::spans::{CpuSpan, CpuState, InterruptSpan, SpanSink, ThreadSpan, ThreadState, Wakeup};
 use crate::threads::{Threads, TrackedCpu, TrackedThread};
-
-/// Interrupts of a CPU that wait for its switch. With more, its current state is taken as certain.
-const MAX_PENDING: usize = 1 << 12;
 
 pub struct Tracker<S> {
     sink: S,
@@ -22,8 +19,7 @@ pub struct Tracker<S> {
     /// Events of some CPU were lost up to here.
     lossy_until_ns: u64,
     cpus: Vec<TrackedCpu>,
-    /// By CPU; empty as long as there are none.
-    interrupts: Vec<Pending>,
+    interrupts: PendingInterrupts,
     /// A thread left a CPU, and it had not been seen to come there.
     has_holes: bool,
     threads: Threads,
@@ -40,7 +36,7 @@ impl<S: SpanSink> Tracker<S> {
             now_ns: began_ns,
             lossy_until_ns: 0,
             cpus: Vec::new(),
-            interrupts: Vec::new(),
+            interrupts: PendingInterrupts::default(),
             has_holes: false,
             threads: Threads::default(),
             entered: Vec::new(),
@@ -258,14 +254,10 @@ impl<S: SpanSink> Tracker<S> {
 
     fn interrupt(&mut self, number: u16, until_ns: u64, interrupt: Interrupt, ran_ns: u64) {
         let at = self.cpu(number);
-        if at >= self.interrupts.len() {
-            self.interrupts.resize_with(at + 1, Pending::default);
-        }
         // Interrupts were handed out up to there: one that began earlier is charged only for the rest.
         let settled_ns = self.cpus[at].settled_ns.max(self.began_ns);
         let from_ns = until_ns.saturating_sub(ran_ns).max(settled_ns).min(until_ns);
-        self.interrupts[at].add(interrupt, from_ns, until_ns);
-        if self.interrupts[at].len() > MAX_PENDING {
+        if self.interrupts.add(at, interrupt, from_ns, until_ns) {
             self.see(at);
             self.hand_out(at, until_ns);
         }
@@ -275,7 +267,7 @@ impl<S: SpanSink> Tracker<S> {
     #[inline]
     fn settle(&mut self, at: usize) {
         self.cpus[at].settled_ns = self.cpus[at].at_ns;
-        if self.interrupts.get(at).is_some_and(|pending| pending.len() > 0) {
+        if self.interrupts.has_any(at) {
             self.hand_out_interrupts(at);
         }
     }
@@ -286,7 +278,7 @@ impl<S: SpanSink> Tracker<S> {
         let (cpu, until_ns) = (u16::try_from(at).unwrap_or(u16::MAX), self.cpus[at].at_ns);
         let sink = &mut self.sink;
         let mut out = |part| sink.interrupt(&InterruptSpan { cpu, state, slot, ..part });
-        self.interrupts[at].take(until_ns, &mut out);
+        self.interrupts.take(at, until_ns, &mut out);
     }
 
     fn close_cpu(&mut self, at: usize, until_ns: u64, is_over: bool) {
