@@ -185,6 +185,8 @@ const MAX_DEVICES: usize = 1024;
 const SILENCE: Duration = Duration::from_secs(30);
 /// Bytes of records of one device that may be under way.
 const WINDOW_BYTES: u32 = 1 << 20;
+/// Bytes of answers that may wait for a device to read them; with more, nothing of it is read.
+const MAX_WAITING_ANSWER_BYTES: usize = 64 << 10;
 /// How often a session with work of its own is called.
 const WORK: Duration = Duration::from_millis(25);
 
@@ -342,8 +344,7 @@ impl DeviceServer {
             if session.received_at.elapsed() >= SILENCE {
                 return Err(End::Gone);
             }
-            // While the allowance is used up the socket is not read: TCP then slows the device down.
-            let reads = session.bucket.has_left(mono_ns());
+            let reads = may_read(pipe, &session);
             pipe.wait(if is_busy { WORK } else { CHECK_EVERY }, reads, None).map_err(TlsError::from)?;
         }
     }
@@ -366,14 +367,15 @@ impl DeviceServer {
     }
 
     /// Takes what came, lets the session work, sends what there is to say. True: the session has work left.
-    fn take_turn(
+    pub(super) fn take_turn(
         &self,
         pipe: &mut Pipe,
         session: &mut DeviceSession,
         peer: &DevicePeer,
         watch: AbortCheck<'_>,
     ) -> Result<bool, End> {
-        pipe.pump(session.bucket.has_left(mono_ns()))?;
+        let reads = may_read(pipe, session);
+        pipe.pump(reads)?;
         let new_bytes = session.note_bytes(pipe.received_bytes);
         self.counts.note(|counts| counts.bytes += new_bytes);
         // Messages borrow the pipe, so the answers to them are gathered beside it.
@@ -419,4 +421,10 @@ impl DeviceServer {
         pipe.pump(false)?;
         Ok(is_busy)
     }
+}
+
+/// Whether the socket may be read: not while the device's allowance is used up, nor while the device does not read its answers. TCP then
+/// slows the device down.
+fn may_read(pipe: &Pipe, session: &DeviceSession) -> bool {
+    pipe.outbox.len() < MAX_WAITING_ANSWER_BYTES && session.bucket.has_left(mono_ns())
 }

@@ -30,6 +30,8 @@ const DEAD_AFTER: Duration = Duration::from_secs(15);
 /// time for the rest of the ten seconds in which a receiver that is back has live data.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Bytes that may wait for a receiver to read them; with more, nothing of it is read. More than what the records and files of one turn take.
+const MAX_OUTBOX_BYTES: usize = 1 << 20;
 /// A connection that lived this long counts as a good one: the next attempt comes soon.
 const GOOD_AFTER: Duration = Duration::from_secs(10);
 
@@ -248,7 +250,8 @@ impl Worker {
                 talk.channels.fill(&mut **backlog, last_full, &mut talk.pipe.outbox);
             }
             let next_piece = self.attach(talk);
-            talk.pipe.pump(true)?;
+            let reads = talk.may_read();
+            talk.pipe.pump(reads)?;
             self.take_messages(talk)?;
             {
                 let mut status = self.shared.status();
@@ -274,7 +277,7 @@ impl Worker {
             // The lower bound keeps a ping that is due from becoming a busy loop.
             talk.pipe.wait(
                 next.clamp(Duration::from_millis(1), PING_AFTER / 5),
-                true,
+                talk.may_read(),
                 Some(self.awake.as_fd()),
             )?;
             self.awake.drain();
@@ -341,6 +344,13 @@ struct Talk {
     last_received: Instant,
     clock: Comparing,
     new_key: Option<NewKey>,
+}
+
+impl Talk {
+    /// A receiver that asks and does not read the answers is not read either.
+    fn may_read(&self) -> bool {
+        self.pipe.outbox.len() < MAX_OUTBOX_BYTES
+    }
 }
 
 /// Addresses of one receiver, tried in turn. A wrong one costs an attempt: TLS proves who is there.

@@ -11,7 +11,7 @@ use rustls::ServerConnection;
 use super::*;
 
 /// A connection of a device, behind the welcome.
-fn welcome(listener: &TcpListener, authority: &Authority) -> Pipe {
+pub(super) fn welcome(listener: &TcpListener, authority: &Authority) -> Pipe {
     let config = Arc::new(authority.server_config().unwrap());
     let tls = ServerConnection::new(config).unwrap();
     let mut pipe = Pipe::new(listener.accept().unwrap().0, tls.into()).unwrap();

@@ -5,6 +5,7 @@ mod ask;
 mod busy;
 mod certificates;
 mod packed;
+mod unread;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
