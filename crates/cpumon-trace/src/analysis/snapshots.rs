@@ -20,6 +20,9 @@ use crate::tasks::{TaskNames, Tasks};
 /// Threads whose parents are held, and threads in a snapshot. Further ones are left out, and counted.
 const MAX_THREADS: usize = 1 << 20;
 
+/// Threads and CPUs that all snapshots together may read: an hour of 100 ms each with 14,000 threads.
+const MAX_READ: usize = 1 << 29;
+
 /// What a first pass over the trace finds: names that come late, and who had each CPU at the start.
 #[derive(Default)]
 struct Survey {
@@ -46,6 +49,9 @@ impl Survey {
 
 /// Reads a trace twice, and hands out a snapshot of its start and then one each `every_ns`, and one of its end. `again`: the same trace.
 /// `out` says whether it wants more.
+///
+/// # Errors
+/// The trace cannot be read, or all snapshots together would read threads and CPUs too often.
 pub fn snapshots(
     survey: &mut impl TraceSource,
     again: &mut impl TraceSource,
@@ -81,12 +87,21 @@ pub fn snapshots(
             tracker.event(&SchedEvent { at_ns: header.began.mono_ns, cpu, kind });
         }
     }
-    let mut next_ns = Some(range.from_ns);
+    let (mut next_ns, mut read, mut too_many) = (Some(range.from_ns), 0_usize, None);
+    let named = tasks.iter().count();
     let mut cut = |tracker: &mut Tracker<Accounts>, before_ns: u64| {
         while let Some(at_ns) = next_ns.filter(|at_ns| *at_ns < before_ns) {
             for StoppedCpu { cpu, since_ns } in stopped.iter().filter(|stopped| stopped.since_ns <= at_ns) {
                 tracker.stop(*cpu, *since_ns);
             }
+            let threads = named.max(tracker.threads()) + found.first.len();
+            let left = until_ns.saturating_sub(at_ns).div_ceil(every_ns.max(1));
+            let snapshots = usize::try_from(left).unwrap_or(usize::MAX).saturating_add(1);
+            if threads.saturating_mul(snapshots).saturating_add(read) > MAX_READ {
+                (next_ns, too_many) = (None, Some(ReadError::TooManySnapshots { snapshots, threads }));
+                return;
+            }
+            read += threads;
             tracker.cut(at_ns);
             let wants_more = out(maker.snapshot(tracker.sink(), at_ns));
             let later_ns = at_ns.saturating_add(every_ns).min(until_ns);
@@ -98,6 +113,9 @@ pub fn snapshots(
         tracker.event(&event);
     })?;
     cut(&mut tracker, u64::MAX);
+    if let Some(error) = too_many {
+        return Err(error);
+    }
     ending.unfollowed = tracker.unfollowed() + found.left_out + maker.left_out;
     Ok(ending)
 }

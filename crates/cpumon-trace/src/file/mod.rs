@@ -49,4 +49,9 @@ pub enum ReadError {
         /// The newest known version.
         known: u16,
     },
+    /// Each snapshot reads all threads and CPUs again.
+    #[error(
+        "{snapshots} snapshots of {threads} threads and CPUs take too long; choose a longer interval, or a part of the trace"
+    )]
+    TooManySnapshots { snapshots: usize, threads: usize },
 }

@@ -117,13 +117,18 @@ const SPEEDS: Range<f64> = 0.05..2_000.0;
 const TRACE_SPEEDS: Range<f64> = 0.01..2_000.0;
 /// Rows of all intervals together, about 300 bytes each.
 const MAX_ROWS: usize = 1_000_000;
+/// Memory of an interval without its lists, in rows, and how many of its CPUs take that of one row.
+const ROWS_OF_INTERVAL: usize = 5;
+const CPUS_OF_ROW: usize = 2;
 
 #[derive(Debug, thiserror::Error)]
 pub enum TraceFeedError {
     #[error(transparent)]
     Read(#[from] ReadError),
     /// Its intervals do not fit into memory.
-    #[error("more than {MAX_ROWS} rows; choose a longer --interval, or a part with --from and --to")]
+    #[error(
+        "its intervals take the memory of more than {MAX_ROWS} rows; choose a longer --interval, or a part with --from and --to"
+    )]
     TooMany,
     /// This part of the trace has no events; its end may say why.
     #[error("there are no events in this part of the trace")]
@@ -168,7 +173,8 @@ impl ReplayFeed {
             if let Some(before) = &before {
                 let mut interval = Interval::default();
                 interval.fill_rows(before, &snapshot, Rows::Moved);
-                rows = rows.saturating_add(interval.threads.len() + interval.processes.len());
+                rows += interval.threads.len() + interval.processes.len();
+                rows += ROWS_OF_INTERVAL + interval.cpus.len() / CPUS_OF_ROW;
                 intervals.push(Arc::new(interval));
             }
             before = Some(snapshot);

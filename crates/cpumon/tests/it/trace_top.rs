@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cpumon::feeds::{ReplayFeed, TraceFeedError};
-use cpumon_model::Interval;
+use cpumon_model::{Comm, Interval, ProcessKey, ThreadKey};
 use cpumon_query::Seek;
-use cpumon_trace::{ReportBy, TraceRange, TraceReader, TraceSource, analyse};
+use cpumon_trace::{
+    Compression, FileHeader, Leaves, ReadError, ReportBy, SchedEvent, SchedEventKind, TraceIdentity,
+    TraceRange, TraceReader, TraceSource, TraceTask, TraceWriter, analyse,
+};
 use cpumon_tui::{Feed, Play};
 
 use crate::terminal::Tmux;
@@ -85,6 +88,50 @@ fn it_plays_stops_and_steps() {
         seen.extend(feed.poll().unwrap().map(|interval| interval.sequence));
     }
     assert_eq!(seen, [3, 4, 5, 6], "on from where it was");
+}
+
+/// A trace of one switch that names `threads` threads and is `seconds` long.
+fn write_long(path: &Path, threads: u32, seconds: u64) {
+    let mut writer = TraceWriter::new(Vec::new(), &FileHeader::default(), Compression::None).unwrap();
+    for number in 1..=threads {
+        writer.identity(&TraceIdentity {
+            task: TraceTask(number),
+            at_ns: 0,
+            thread: ThreadKey { tid: number, start_ns: 0 },
+            process: ProcessKey { pid: number, start_ns: 0 },
+            group: 0,
+            comm: Comm::from("idle"),
+            program: "idle".as_bytes().into(),
+            is_executable: false,
+            is_kernel: false,
+        });
+    }
+    let kind = SchedEventKind::Switch { prev: TraceTask::IDLE, next: TraceTask(1), leaves: Leaves::Ready };
+    writer.event(&SchedEvent { at_ns: 1_000, cpu: 0, kind });
+    std::fs::write(path, writer.finish(seconds * 1_000_000_000, 0).unwrap().0).unwrap();
+}
+
+/// Only rows were counted: a file of 170 bytes took 5 GB.
+#[test]
+fn intervals_without_rows_are_limited() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("long.trace");
+    write_long(&file, 1, 30_000);
+    let opened = open(&file, Duration::from_millis(100));
+    assert!(matches!(opened, Err(TraceFeedError::TooMany)), "{:?}", opened.err());
+    assert_eq!(all(&mut open(&file, Duration::from_secs(10)).unwrap()).len(), 3_000);
+}
+
+#[test]
+fn threads_that_all_intervals_would_read_are_limited() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("threads.trace");
+    write_long(&file, 30_000, 3_000);
+    let error = open(&file, Duration::from_millis(100)).err().unwrap();
+    // And one CPU.
+    let expected = ReadError::TooManySnapshots { snapshots: 30_001, threads: 30_001 };
+    assert_eq!(error.to_string(), expected.to_string());
+    assert_eq!(all(&mut open(&file, Duration::from_mins(25)).unwrap()).len(), 2);
 }
 
 #[test]
