@@ -35,8 +35,9 @@ pub struct RecordChannel {
     /// Number of the channel on this connection.
     pub id: u32,
     pub kind: ChannelKind,
-    /// Records that wait to be taken in; of the past only.
-    pub waiting: VecDeque<Vec<u8>>,
+    /// Records that wait to be taken in, of the past only, and their memory in bytes.
+    waiting: VecDeque<Vec<u8>>,
+    waiting_bytes: usize,
     /// `None`: records do not come packed any more, because newer channels do.
     pub unpacker: Option<Box<Unpacker>>,
     demux: Demux,
@@ -60,6 +61,7 @@ impl RecordChannel {
             id,
             kind,
             waiting: VecDeque::new(),
+            waiting_bytes: 0,
             unpacker: Some(Box::default()),
             demux: demux(MemoryLimits::ENROLLED),
             limits: MemoryLimits::ENROLLED,
@@ -70,6 +72,23 @@ impl RecordChannel {
             committed: 0,
             acknowledged: (0, 0),
         }
+    }
+
+    /// Lets a record of the past wait. False: those that wait take `most` bytes of memory already.
+    pub fn keep(&mut self, record: &[u8], most: usize) -> bool {
+        let has_space = self.waiting_bytes < most;
+        if has_space {
+            self.waiting_bytes += bytes_of(record);
+            self.waiting.push_back(record.to_vec());
+        }
+        has_space
+    }
+
+    /// The record that waits for the longest time.
+    pub fn next_waiting(&mut self) -> Option<Vec<u8>> {
+        let record = self.waiting.pop_front()?;
+        self.waiting_bytes -= bytes_of(&record);
+        Some(record)
     }
 
     /// Takes a record in that came at this moment on the receiver's clocks. `out` gives the number of the put into the store.
@@ -92,7 +111,11 @@ impl RecordChannel {
             // A kind that is not known here has a number all the same.
             Entry::Unknown(number) => self.advance(number)?,
         }
-        self.taken.push_back((put, self.last));
+        // Of the records that wait for one put, the last number is enough. While the store fails, all wait for the same.
+        match self.taken.back_mut() {
+            Some((before, number)) if *before == put => *number = self.last,
+            _ => self.taken.push_back((put, self.last)),
+        }
         Ok(())
     }
 
@@ -176,7 +199,7 @@ impl RecordChannel {
     }
 
     pub fn held(&self) -> usize {
-        self.demux.held_bytes() + self.waiting.iter().map(Vec::capacity).sum::<usize>()
+        self.demux.held_bytes() + self.waiting_bytes
     }
 
     /// Lets it take so much memory from now on, bytes.
@@ -201,6 +224,11 @@ impl RecordChannel {
     pub fn is_waiting(&self) -> bool {
         !self.taken.is_empty() || !self.waiting.is_empty()
     }
+}
+
+/// Memory of a record that waits: an empty one takes some, too.
+fn bytes_of(record: &[u8]) -> usize {
+    size_of::<Vec<u8>>() + record.len()
 }
 
 fn damaged() -> End {
@@ -244,7 +272,25 @@ impl Receipt for Receipts {
 
 #[cfg(test)]
 mod tests {
+    use cpumon_wire::spool::push_snapshot;
+
     use super::*;
+
+    /// Each took a place for as long as the store failed.
+    #[test]
+    fn records_of_one_put_take_one_place() {
+        let from = ([10, 0, 0, 1], 1).into();
+        let mut channel = RecordChannel::new(1, ChannelKind::Live, HostId([1; 16]), from);
+        for number in 1..=100 {
+            let mut record = Vec::new();
+            assert!(push_snapshot(&mut record, number, 1, true, &[b"no frame".as_slice()]));
+            channel.take(&record, Moment::default(), &mut || Ok(()), &mut |_| u64::MAX).unwrap();
+        }
+        assert_eq!(channel.taken.len(), 1);
+        assert_eq!(channel.news(7), Some((100, 0)));
+        assert_eq!(channel.news(u64::MAX), Some((100, 100)));
+        assert!(!channel.is_waiting());
+    }
 
     #[test]
     fn what_comes_after_a_failure_is_not_acknowledged() {

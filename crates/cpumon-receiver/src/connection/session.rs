@@ -22,7 +22,7 @@ use crate::{lock, mono_ns};
 /// to a new one.
 const MAX_CHANNELS: usize = 4;
 const MAX_PACKED_CHANNELS: usize = 2;
-/// Bytes of old records that may wait to be taken in. A device that keeps to the window has less, one record more.
+/// Memory of old records that may wait to be taken in, bytes. A device that keeps to the window has less, one record more.
 const MAX_WAITING_BYTES: usize = 2 << 20;
 /// How long old records may be worked on before the connection is polled again.
 const WORK_TIME: Duration = Duration::from_millis(20);
@@ -213,8 +213,7 @@ impl DeviceSession {
         for at in 0..self.channels.len() {
             // Live data of all devices share this queue, so the past fills at most half of the space for trusted hosts.
             while self.sink.has_ample_space() && Instant::now() < end {
-                let Some(record) = self.channels.get_mut(at).and_then(|channel| channel.waiting.pop_front())
-                else {
+                let Some(record) = self.channels.get_mut(at).and_then(RecordChannel::next_waiting) else {
                     break;
                 };
                 self.take(at, &record, watch)?;
@@ -249,11 +248,10 @@ impl DeviceSession {
             return self.take(at, record, watch);
         }
         // Off the window only when it is taken in; who sends more all the same does not fill this memory.
-        if channel.waiting.iter().map(Vec::len).sum::<usize>() >= MAX_WAITING_BYTES {
+        if !channel.keep(record, MAX_WAITING_BYTES) {
             let text = "more records of the past than the window allows";
             return Err(bye(ByeReason::Protocol, text));
         }
-        channel.waiting.push_back(record.to_vec());
         Ok(())
     }
 
@@ -439,5 +437,14 @@ mod tests {
         });
         assert!(matches!(refused.unwrap(), End::Bye(ByeReason::Protocol, _)));
         assert!((MAX_WAITING_BYTES..MAX_WAITING_BYTES + 30_000).contains(&bytes));
+    }
+
+    /// Only their bytes counted: one of 0 bytes takes memory, too.
+    #[test]
+    fn empty_records_fill_the_window() {
+        let mut session = session();
+        session.begin(1, ChannelKind::Backfill).unwrap();
+        let refused = (0..100_000).find_map(|_| session.record(1, &[], &mut || Ok(())).err());
+        assert!(matches!(refused, Some(End::Bye(ByeReason::Protocol, _))), "{refused:?}");
     }
 }
