@@ -33,6 +33,8 @@ pub use self::requests::{AskError, Requests, own_traces_dir};
 const MAX_TRACES: usize = 2_000;
 /// Bytes of a trace that may be on the way: an eighth of the window for records (docs/connection-format.md).
 const WINDOW_BYTES: u64 = (1 << 20) / 8;
+/// References to the slot of a trace: each piece on the way has one, beside some 100 bytes of memory. Pieces of agents fill the window with 8.
+const MAX_SLOT_REFERENCES: usize = 1 << 10;
 
 /// The sending end of the trace store's thread. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -155,6 +157,9 @@ impl SentTrace {
         }
         if end.saturating_sub(state.received) > WINDOW_BYTES {
             return Err(wrong("more of an attachment than the window allows"));
+        }
+        if Arc::strong_count(&current.slot) >= MAX_SLOT_REFERENCES {
+            return Err(wrong("more parts of an attachment on the way than the receiver holds"));
         }
         current.next = end;
         self.traces.piece(&current.slot, offset, bytes);

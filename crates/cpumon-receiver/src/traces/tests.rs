@@ -408,3 +408,19 @@ fn a_device_that_does_not_keep_to_the_rules_is_cut_off() {
     let too_much = (0_u64..).find_map(|at| session.piece(1, at * 16_384, &[0; 16_384]).err());
     assert!(matches!(too_much.unwrap(), End::Bye(ByeReason::Protocol, _)));
 }
+
+/// Each takes memory beside its bytes: a window of single bytes was 131,072 of them.
+#[test]
+fn pieces_of_one_byte_are_limited() {
+    let dir = TestTraceStore::start(1 << 22).stop();
+    let limits = TraceLimits { bytes: 1 << 22, age: None };
+    // Without its thread nothing is written.
+    let (traces, _thread) = TraceStore::open(&dir.path().join("s.db"), limits, None).unwrap();
+    let mut session = SentTrace::new(traces, HOST, true);
+    session.offer(1, offered(HOST, &trace(200_000, 0))).unwrap();
+    session.current.as_ref().unwrap().slot.set(AttachmentState::Taking, 0, "");
+    session.work(&mut Vec::new());
+    let (sent, end) = (0_u64..).find_map(|at| Some(at).zip(session.piece(1, at, b"x").err())).unwrap();
+    assert!(sent <= 1 << 10, "{sent}");
+    assert!(matches!(end, End::Bye(ByeReason::Protocol, text) if text.contains("more parts")));
+}
