@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cpumon_model::{
     BootId, Comm, DelayOf, Delays, Fields, HostId, IdleProcess, ProcessInfo, ProcessInterval, ProcessKey,
-    ThreadInterval, ThreadKey,
+    ThreadInterval, ThreadKey, bytes_of_info,
 };
 use rusqlite::Connection;
 
@@ -21,6 +21,10 @@ use crate::rows::{BootRow, find_row, first};
 
 /// Cached entries of a kind; beyond it they are looked up again.
 const MAX_ENTRIES: usize = 1 << 18;
+/// Memory of cached descriptions of processes during a question, and from one question to the next, bytes. Command lines and paths are of
+/// any length.
+const MAX_INFO_BYTES: usize = 32 << 20;
+const MAX_IDLE_INFO_BYTES: usize = 8 << 20;
 /// Tasks of a chunk that are looked up one by one, before the remaining ones are looked up at once. Many tasks are in another block of
 /// names each, or in none.
 const MAX_LOOKUPS: u32 = 1 << 10;
@@ -85,12 +89,13 @@ impl<N: NameRow, T: Default> NameCache<N, T> {
         connection: &Connection,
         id: u64,
         nameless: &Cell<u64>,
+        info_bytes: &Cell<usize>,
         make: MakeTask<'_, N, T>,
     ) -> Sql<&T> {
         if !self.known.contains_key(&id) {
             self.lookups = self.lookups.saturating_add(1);
             if self.lookups == MAX_LOOKUPS {
-                self.load_expected(connection, make)?;
+                self.load_expected(connection, info_bytes, make)?;
             }
             if !self.known.contains_key(&id) {
                 let name = readable(names::find(connection, id, &mut self.block), nameless)?.flatten();
@@ -106,19 +111,28 @@ impl<N: NameRow, T: Default> NameCache<N, T> {
         self.known.get(&id).ok_or(rusqlite::Error::QueryReturnedNoRows)
     }
 
-    /// Looks up all tasks of the chunk together, those without a name too.
-    fn load_expected(&mut self, connection: &Connection, make: MakeTask<'_, N, T>) -> Sql<()> {
+    /// Looks up all tasks of the chunk together, those without a name too; as many as there is memory for descriptions.
+    fn load_expected(
+        &mut self,
+        connection: &Connection,
+        info_bytes: &Cell<usize>,
+        make: MakeTask<'_, N, T>,
+    ) -> Sql<()> {
         let mut ids = std::mem::take(&mut self.expected);
         ids.retain(|id| !self.known.contains_key(id));
         ids.sort_unstable();
         ids.dedup();
         make_space(&mut self.known, ids.len());
+        let has_space = || info_bytes.get() <= MAX_INFO_BYTES;
         let mut found = |name: &N| {
-            self.known.insert(name.id(), make(name)?);
+            if has_space() {
+                self.known.insert(name.id(), make(name)?);
+            }
             Ok(())
         };
-        // Where a page or a block is damaged they are looked up one by one.
-        if readable(names::find_all(connection, &ids, &mut found), &Cell::default())? == Some(0) {
+        let unread = readable(names::find_all(connection, &ids, &mut found), &Cell::default())?;
+        // Where a page or a block is damaged, or memory is used up, the others are looked up one by one.
+        if unread == Some(0) && has_space() {
             for id in ids {
                 self.known.entry(id).or_default();
             }
@@ -133,6 +147,8 @@ pub(crate) struct ReaderNames {
     processes: NameCache<ProcessName, ProcessThen>,
     threads: NameCache<ThreadName, ThreadThen>,
     infos: HashMap<i64, Arc<ProcessInfo>>,
+    /// Memory of the descriptions that were read since `infos` and `processes`, which refer to them, were last emptied.
+    info_bytes: Cell<usize>,
     /// Tasks whose key and name cannot be read.
     pub(super) nameless: Cell<u64>,
     /// Packed values of sums that cannot be read.
@@ -166,6 +182,7 @@ fn make_space<K, V, S>(cache: &mut HashMap<K, V, S>, more: usize) {
 fn info(
     connection: &Connection,
     infos: &mut HashMap<i64, Arc<ProcessInfo>>,
+    info_bytes: &Cell<usize>,
     nameless: &Cell<u64>,
     id: i64,
 ) -> Sql<Arc<ProcessInfo>> {
@@ -176,11 +193,25 @@ fn info(
     let found = find_row(connection, &text, [id], names::info_of);
     let info = Arc::new(readable(found, nameless)?.flatten().unwrap_or_default());
     make_space(infos, 1);
+    info_bytes.set(info_bytes.get().saturating_add(bytes_of_info(&info)));
     infos.insert(id, Arc::clone(&info));
     Ok(info)
 }
 
 impl ReaderNames {
+    /// Frees what is too large to keep for the next question.
+    pub(super) fn rest(&mut self) {
+        self.limit_infos(MAX_IDLE_INFO_BYTES);
+    }
+
+    /// Forgets all descriptions if they take more than this.
+    fn limit_infos(&mut self, most_bytes: usize) {
+        if self.info_bytes.get() > most_bytes {
+            (self.infos, self.processes.known) = (HashMap::default(), HashMap::default());
+            self.info_bytes.set(0);
+        }
+    }
+
     /// The boot of a row of table `boot`; all zero if it is gone.
     pub(crate) fn boot(&mut self, connection: &Connection, id: BootRow) -> Sql<BootId> {
         if let Some(&boot) = self.boots.get(&id) {
@@ -210,12 +241,16 @@ impl ReaderNames {
 
     /// A process; nameless if its row is gone.
     pub(crate) fn process(&mut self, connection: &Connection, id: u64) -> Sql<&ProcessThen> {
-        let (processes, infos, nameless) = (&mut self.processes, &mut self.infos, &self.nameless);
-        processes.get(connection, id, nameless, &mut |name| process_then(connection, infos, nameless, name))
+        self.limit_infos(MAX_INFO_BYTES);
+        let Self { processes, infos, info_bytes, nameless, .. } = self;
+        let (info_bytes, nameless) = (&*info_bytes, &*nameless);
+        let mut make = |name: &ProcessName| process_then(connection, infos, info_bytes, nameless, name);
+        processes.get(connection, id, nameless, info_bytes, &mut make)
     }
 
     pub(crate) fn process_then(&mut self, connection: &Connection, name: &ProcessName) -> Sql<ProcessThen> {
-        process_then(connection, &mut self.infos, &self.nameless, name)
+        self.limit_infos(MAX_INFO_BYTES);
+        process_then(connection, &mut self.infos, &self.info_bytes, &self.nameless, name)
     }
 
     /// A thread; nameless if its row is gone.
@@ -227,13 +262,15 @@ impl ReaderNames {
             let ThreadName { comm, nice, priority, .. } = *name;
             Ok(ThreadThen { key: ThreadKey { tid: name.tid, start_ns: name.start_ns }, comm, nice, priority })
         };
-        self.threads.get(connection, id, &self.nameless, make).copied()
+        // Threads have no description.
+        self.threads.get(connection, id, &self.nameless, &Cell::default(), make).copied()
     }
 }
 
 fn process_then(
     connection: &Connection,
     infos: &mut HashMap<i64, Arc<ProcessInfo>>,
+    info_bytes: &Cell<usize>,
     nameless: &Cell<u64>,
     name: &ProcessName,
 ) -> Sql<ProcessThen> {
@@ -241,7 +278,7 @@ fn process_then(
         boot: BootRow(name.boot_id),
         key: ProcessKey { pid: name.pid, start_ns: name.start_ns },
         parent_pid: name.parent_pid,
-        info: info(connection, infos, nameless, name.info_id)?,
+        info: info(connection, infos, info_bytes, nameless, name.info_id)?,
     })
 }
 
@@ -335,4 +372,55 @@ pub(super) fn fill(
     // The longest delay of a process is that of its stored threads; one that ended unseen has none.
     interval.raise_longest_delays();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_model::{Delta, HostInfo, Interval, Moment, Trust};
+
+    use super::*;
+    use crate::{Reader, StoreOptions, Writer};
+
+    /// Only their number was limited: with texts of some kB each they took GB, also between questions.
+    #[test]
+    fn descriptions_take_a_limited_amount_of_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.db");
+        let (host, text) = (HostId([1; 16]), "x".repeat(100_000));
+        let process = |pid: u32| ProcessInterval {
+            key: ProcessKey { pid, start_ns: 5 },
+            delta: Delta { run_ns: 1_000, ..Delta::default() },
+            info: Arc::new(ProcessInfo { cmdline: format!("{pid} {text}").into(), ..ProcessInfo::default() }),
+            ..ProcessInterval::default()
+        };
+        let end = Moment { mono_ns: 2_000_000_000, boot_ns: 2_000_000_000, wall_ns: 2_000_000_000 };
+        let begin = Moment { mono_ns: 1_000_000_000, boot_ns: 1_000_000_000, wall_ns: 1_000_000_000 };
+        let processes = (1..=400).map(process).collect();
+        let interval = Interval { host, begin, end, processes, ..Interval::default() };
+        let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+        let info = HostInfo { host, ..HostInfo::default() };
+        writer.put(&info, Trust::Authenticated, None, &interval).unwrap();
+        writer.commit().unwrap();
+        let mut reader = Reader::open(&path).unwrap();
+        let read = reader.first_in(&Query::new(host)).unwrap().unwrap().interval;
+        assert_eq!(read.processes.len(), 400);
+        for row in &read.processes {
+            assert_eq!(*row.info.cmdline, format!("{} {text}", row.key.pid));
+        }
+        let held = |reader: &Reader| {
+            let cursor = reader.cursor.borrow();
+            let ReaderNames { infos, processes, info_bytes, .. } = &cursor.names;
+            (info_bytes.get(), infos.len(), processes.known.len())
+        };
+        let (bytes, infos, known) = held(&reader);
+        assert!(bytes > 1 << 20 && bytes <= MAX_INFO_BYTES + (1 << 20), "{bytes}");
+        assert!(infos * 100_000 <= bytes && known * 100_000 <= bytes, "{infos} and {known} of {bytes} bytes");
+        let set = |reader: &Reader, bytes| reader.cursor.borrow().names.info_bytes.set(bytes);
+        set(&reader, MAX_IDLE_INFO_BYTES);
+        reader.rest();
+        assert_eq!(held(&reader), (MAX_IDLE_INFO_BYTES, infos, known), "what is small is kept");
+        set(&reader, MAX_IDLE_INFO_BYTES + 1);
+        reader.rest();
+        assert_eq!(held(&reader), (0, 0, 0));
+    }
 }

@@ -98,7 +98,8 @@ const MAX_IDLE_BYTES: usize = 4 << 20;
 impl IntervalCursor {
     /// Keeps the small parts for the next question: names, the newest chunks, and the damage that was found.
     pub(super) fn rest(&mut self) {
-        let Self { names, mut chunks, damage, .. } = std::mem::take(self);
+        let Self { mut names, mut chunks, damage, .. } = std::mem::take(self);
+        names.rest();
         chunks.shed(MAX_IDLE_BYTES, None);
         *self = Self { names, chunks, damage, ..Self::default() };
     }
