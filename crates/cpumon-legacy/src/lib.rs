@@ -8,6 +8,9 @@
 //! The 2012 schema names no device, and neither schema names a time zone or the number of CPUs. Host and zone are given in
 //! [`ImportOptions`] or guessed, and the report says so; the capacity in the ledger stays 0, *unknown*.
 
+#[cfg(test)]
+#[path = "../../../testing/cpu_time.rs"]
+mod cpu_time;
 mod file;
 #[cfg(test)]
 #[path = "../../../testing/held_memory.rs"]

@@ -7,6 +7,7 @@ use cpumon_store::{Query, Reader, StoreOptions, StoredInterval};
 use rusqlite::Connection;
 
 use super::*;
+use crate::cpu_time::cpu_ns;
 use crate::held_memory::taken_by;
 
 const SCHEMA_2012: &str = "
@@ -245,17 +246,6 @@ fn names_that_would_fill_the_memory_are_refused() {
     let (error, taken) = taken_by(|| error_of(&file.path));
     assert!(error.contains("more than 33554432 bytes of names of one time stamp"), "{error}");
     assert!(taken.most < 96 << 20, "{taken:?}");
-}
-
-/// CPU time of this thread for the work, ns.
-fn cpu_ns<T>(work: impl FnOnce() -> T) -> u64 {
-    let now = || -> u64 {
-        let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-        text.split(' ').next().unwrap().parse().unwrap()
-    };
-    let before = now();
-    std::hint::black_box(work());
-    now() - before
 }
 
 /// 65,535 names of one id took two billion comparisons, and each row that repeats the last name as many as there are names. The measure

@@ -32,6 +32,9 @@
 #[cfg(feature = "bundled")]
 mod check;
 mod codec;
+#[cfg(all(test, feature = "bundled"))]
+#[path = "../../../testing/cpu_time.rs"]
+mod cpu_time;
 mod error;
 mod fresh;
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::io::Cursor;
 use cpumon_trace::{ReadError, ReportBy, TraceRange, TraceSource, analyse};
 use cpumon_trace_import::AnyTrace;
 
+use crate::cpu_time::cpu_ns;
 use crate::held_memory::taken_by;
 use crate::worst::{cases, large_buffers, shortest_events};
 
@@ -30,17 +31,6 @@ fn report(file: &[u8]) -> Result<usize, ReadError> {
     let mut trace = AnyTrace::open(Cursor::new(file))?;
     let (report, _) = analyse(&mut trace, TraceRange::default())?;
     Ok(report.groups(ReportBy::Thread, trace.tasks()).iter().take(20).count())
-}
-
-/// CPU time of this thread for the work, ns.
-fn cpu_ns<T>(work: impl FnOnce() -> T) -> u64 {
-    let now = || -> u64 {
-        let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-        text.split(' ').next().unwrap().parse().unwrap()
-    };
-    let before = now();
-    black_box(work());
-    now() - before
 }
 
 /// The measure is a file that becomes as many events as there may be, because a test knows neither machine nor optimization: others of

@@ -6,6 +6,9 @@ mod seeded_rng;
 #[path = "../../../../testing/held_memory.rs"]
 mod held_memory;
 
+#[path = "../../../../testing/cpu_time.rs"]
+mod cpu_time;
+
 #[path = "../../../../testing/made_events.rs"]
 mod made_events;
 

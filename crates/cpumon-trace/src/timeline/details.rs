@@ -119,11 +119,7 @@ impl Timeline {
         if !thread.parts[last].is_ready() {
             return None;
         }
-        while thread
-            .parts
-            .get(last + 1)
-            .is_some_and(|next| next.is_ready() && thread.since_ns(last + 1) < next.start_ns)
-        {
+        while thread.parts.get(last + 1).is_some_and(|next| next.is_ready() && !next.is(FRESH)) {
             last += 1;
         }
         let (from_ns, until_ns) = (thread.since_ns(last), thread.end_of(last));

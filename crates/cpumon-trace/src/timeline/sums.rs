@@ -64,6 +64,8 @@ impl ThreadParts {
     /// What the thread did in a window, without interrupts and moves.
     fn totals(&self, from_ns: u64, until_ns: u64) -> ThreadTotals {
         let (mut totals, mut times) = (ThreadTotals::default(), [0; STATES]);
+        // Begin of the wait that the part before belongs to: a search for each part would take N² / 2 steps for N moves.
+        let mut wait_ns = None;
         // Switches at the very begin of the window count, so parts that end there are read too.
         for at in self.first_from(from_ns).saturating_sub(1)..self.parts.len() {
             let (part, end_ns) = (&self.parts[at], self.end_of(at));
@@ -75,15 +77,19 @@ impl ThreadParts {
             totals.voluntary_switches += u64::from(has_end && part.is(LEFT_TO_WAIT));
             totals.involuntary_switches += u64::from(has_end && part.is(PUSHED_OFF));
             if part.is_ready() {
+                let goes_on = wait_ns.filter(|_| !part.is(FRESH));
+                let since_ns = goes_on.unwrap_or_else(|| self.since_ns(at));
+                wait_ns = Some(since_ns);
                 let has_begin = part.is(FRESH) && (from_ns..=until_ns).contains(&part.start_ns);
                 totals.wakeups += u64::from(has_begin && part.is_woken());
                 if end_ns >= from_ns {
-                    let since_ns = self.since_ns(at);
                     let delay_ns = end_ns.min(until_ns).saturating_sub(since_ns);
                     if delay_ns > totals.longest_delay_ns {
                         (totals.longest_delay_ns, totals.longest_delay_at_ns) = (delay_ns, since_ns);
                     }
                 }
+            } else {
+                wait_ns = None;
             }
         }
         let [run_ns, ready_woken_ns, ready_preempted_ns, blocked_ns, unknown_ns] = times;

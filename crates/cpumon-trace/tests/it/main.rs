@@ -4,6 +4,9 @@
 #[path = "../../../../testing/seeded_rng.rs"]
 mod seeded_rng;
 
+#[path = "../../../../testing/cpu_time.rs"]
+mod cpu_time;
+
 #[path = "../../../../testing/made_events.rs"]
 mod made_events;
 

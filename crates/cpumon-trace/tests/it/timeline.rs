@@ -9,6 +9,7 @@ use cpumon_trace::{
     TraceRange, TraceReader, TraceSource, analyse,
 };
 
+use crate::cpu_time::cpu_ns;
 use crate::seeded_rng::SeededRng;
 use crate::support::{BEGAN_NS, end_ns, made_up, write, write_programs};
 
@@ -442,4 +443,42 @@ fn the_first_that_a_slice_woke_are_named_however_many_it_woke() {
     let woke = timeline.slice(place(&timeline, 1), 50_000).unwrap().woke;
     assert_eq!((woke.len(), woke[0].who.thread, woke[0].at_ns), (64, place(&timeline, 3).into(), 6_000));
     assert_eq!(woke[63].at_ns, 10_000 + 3_000 * 62);
+}
+
+/// For each part of a wait its begin was searched again: 80,000 moves took 38 s.
+#[test]
+fn a_wait_with_many_moves_is_read_once() {
+    const MOVES: u64 = 40_000;
+    let moves = (1..=MOVES).map(|nth| {
+        let kind = SchedEventKind::Migrate { task: TraceTask(2), to_cpu: u16::from(nth % 2 == 1) };
+        SchedEvent { at_ns: BEGAN_NS + (20 + nth) * 1_000, cpu: 0, kind }
+    });
+    let begin = [
+        switch(5, 0, 0, 1, Leaves::Ready),
+        switch(10, 0, 1, 2, Leaves::Ready),
+        switch(15, 0, 2, 1, Leaves::Asleep(READ)),
+        wake(20, 0, 1, 2, 0),
+    ];
+    let end = [switch(MOVES + 30, 0, 1, 2, Leaves::Ready), switch(MOVES + 40, 0, 2, 1, Leaves::Asleep(READ))];
+    let events: Vec<_> = begin.into_iter().chain(moves).chain(end).collect();
+    let mut timeline = Timeline::default();
+    let read_ns = cpu_ns(|| timeline = read(&events, ALL));
+    let (two, wait_ns) = (place(&timeline, 2), (MOVES + 10) * 1_000);
+    let mut found = (0, 0);
+    let sums_ns = cpu_ns(|| {
+        let rows = timeline.thread_rows(0, u64::MAX);
+        let totals = &rows.iter().find(|row| row.thread == two).unwrap().totals;
+        found = (totals.longest_delay_at_ns, totals.longest_delay_ns);
+    });
+    assert_eq!(found, (20_000, wait_ns));
+    for at_us in [21, MOVES / 2, MOVES + 35] {
+        let slice_ns = cpu_ns(|| {
+            let wait = timeline.slice(two, at_us * 1_000).unwrap().wait.unwrap();
+            found = (wait.from_ns, wait.length_ns);
+        });
+        assert_eq!(found, (20_000, wait_ns), "at {at_us} µs");
+        assert!(slice_ns < 10 * read_ns, "at {at_us} µs: {slice_ns} of {read_ns} ns");
+    }
+    // Reading is the measure, because a test knows neither machine nor optimization.
+    assert!(sums_ns < 10 * read_ns, "{sums_ns} of {read_ns} ns");
 }

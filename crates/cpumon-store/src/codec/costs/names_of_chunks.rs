@@ -3,18 +3,8 @@
 use super::*;
 use crate::What;
 use crate::codec::lists::pack;
+use crate::cpu_time::cpu_ns;
 use crate::names;
-
-/// CPU time of this thread for the work, ns.
-fn cpu_ns<T>(work: impl FnOnce() -> T) -> u64 {
-    let now = || -> u64 {
-        let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-        text.split(' ').next().unwrap().parse().unwrap()
-    };
-    let before = now();
-    std::hint::black_box(work());
-    now() - before
-}
 
 /// Stores the names of threads with the ids 1 to `threads`, in full blocks.
 fn name_threads(path: &Path, threads: u32) {
