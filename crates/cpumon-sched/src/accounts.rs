@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use cpumon_model::{Counters, CpuSample, SchedTimes, TaskState, WaitReason};
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 
 use crate::event::{Interrupt, Leaves, TraceTask};
 use crate::slots::Slots;
@@ -74,7 +74,7 @@ impl ThreadAccount {
 #[derive(Default)]
 pub struct Accounts {
     threads: Slots<ThreadAccount>,
-    slots: HashMap<TraceTask, usize, FixedState>,
+    slots: HashMap<TraceTask, usize, RandomState>,
     cpus: BTreeMap<u16, CpuSample>,
     /// Number of running and ready threads of each CPU.
     queues: BTreeMap<u16, u32>,

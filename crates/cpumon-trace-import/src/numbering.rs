@@ -10,7 +10,7 @@ use cpumon_sched::{
 };
 use cpumon_trace::Tasks;
 use cpumon_trace::limits::Bound;
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 
 use crate::decoder::{NamedThread, RawEvent, RawKind, UNKNOWN};
 
@@ -48,8 +48,8 @@ struct Process {
 /// Threads and processes by id, as of the last event.
 #[derive(Debug, Default)]
 pub(super) struct Numbering {
-    lives: HashMap<u32, Life, FixedState>,
-    processes: HashMap<u32, Process, FixedState>,
+    lives: HashMap<u32, Life, RandomState>,
+    processes: HashMap<u32, Process, RandomState>,
     numbers: u32,
     interrupts: OpenInterrupts,
     most: usize,

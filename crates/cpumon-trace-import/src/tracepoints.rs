@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use cpumon_model::WaitReason;
 use cpumon_sched::{Bytes, Interrupt, Leaves, Order, name};
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 
 use crate::decoder::{NamedThread, RawKind, UNKNOWN};
 
@@ -111,7 +111,7 @@ struct DescribedTracepoint {
 #[derive(Clone, Debug)]
 pub(super) struct Tracepoints {
     pub(super) order: Order,
-    by_id: HashMap<u32, DescribedTracepoint, FixedState>,
+    by_id: HashMap<u32, DescribedTracepoint, RandomState>,
     common_type: Option<TracepointField>,
     common_pid: Option<TracepointField>,
     /// Any was read.

@@ -6,7 +6,7 @@ use std::hash::Hash;
 
 use cpumon_model::{ProcessKey, ThreadKey};
 use cpumon_sched::{TraceGroup, TraceIdentity, TraceTask};
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 
 use crate::limits::Bound;
 
@@ -45,10 +45,10 @@ struct Program {
 /// Identities by number; the newest of each task counts.
 #[derive(Debug, Default)]
 pub struct Tasks {
-    identities: HashMap<TraceTask, TraceIdentity, FixedState>,
+    identities: HashMap<TraceTask, TraceIdentity, RandomState>,
     /// Executables, by process: threads that are seen for the first time later have none of their own.
-    programs: HashMap<ProcessKey, Program, FixedState>,
-    groups: HashMap<u64, TraceGroup, FixedState>,
+    programs: HashMap<ProcessKey, Program, RandomState>,
+    groups: HashMap<u64, TraceGroup, RandomState>,
     memory: NameMemory,
 }
 
@@ -75,7 +75,7 @@ impl NameMemory {
     /// counted.
     fn put<K: Hash + Eq, V>(
         &mut self,
-        table: &mut HashMap<K, V, FixedState>,
+        table: &mut HashMap<K, V, RandomState>,
         most: usize,
         (key, value): (K, V),
         name_of: fn(&V) -> &[u8],
@@ -155,9 +155,11 @@ impl Tasks {
         })
     }
 
-    /// All tasks with a name, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = TraceTask> {
-        self.identities.keys().copied()
+    /// All tasks with a name, ascending: a table has them in another order each time.
+    pub fn named(&self) -> Vec<TraceTask> {
+        let mut named: Vec<TraceTask> = self.identities.keys().copied().collect();
+        named.sort_unstable();
+        named
     }
 
     pub fn set_group(&mut self, group: TraceGroup) {
@@ -227,7 +229,7 @@ mod tests {
     fn names_beyond_the_memory_limit_are_left_out_and_counted() {
         let mut tasks = with_space_for(3);
         (1..=10).for_each(|number| tasks.set(program(number, 255)));
-        assert_eq!((tasks.iter().count(), tasks.programs.len(), tasks.left_out()), (3, 3, 14));
+        assert_eq!((tasks.named().len(), tasks.programs.len(), tasks.left_out()), (3, 3, 14));
         // Replaces an entry: only the difference counts.
         tasks.set(program(2, 255));
         assert_eq!((tasks.bytes(), tasks.left_out()), (tasks.memory.limit, 14));

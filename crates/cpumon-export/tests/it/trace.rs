@@ -219,9 +219,8 @@ fn the_idle_end_of_a_trace_comes_back_from_perfetto() {
 fn perfetto_knows_processes_births_and_wakeups() {
     let trace = perfetto(&trace());
     let tree = trace.packet.iter().find_map(|packet| packet.process_tree.as_ref()).unwrap();
-    let mut threads: Vec<_> =
+    let threads: Vec<_> =
         tree.threads.iter().map(|thread| (thread.tid(), thread.tgid(), thread.name())).collect();
-    threads.sort_unstable();
     assert_eq!(
         threads,
         [(101, 101, "=cmd()"), (102, 102, "two"), (103, 102, "three, \"3\"")],

@@ -6,7 +6,7 @@ use std::io::{Read, Seek, SeekFrom};
 
 use cpumon_sched::{Bytes, Order};
 use cpumon_trace::ReadError;
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 
 use crate::decoder::{host_name, read_up_to};
 use crate::tracepoints::{Tracepoints, read_tracing_data};
@@ -33,7 +33,7 @@ const MAX_FEATURE_BYTES: u64 = 64 << 20;
 pub(super) struct Layouts {
     first: Option<SampleLayout>,
     /// By the identifier of the event; empty where all have the same layout.
-    by_id: HashMap<u64, SampleLayout, FixedState>,
+    by_id: HashMap<u64, SampleLayout, RandomState>,
     is_mixed: bool,
 }
 

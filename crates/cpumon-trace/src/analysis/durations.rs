@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use cpumon_model::{DELAY_BUCKET_BYTES, DelayHistogram, delay_bucket};
 use cpumon_sched::{CpuSpan, Leaves, Slots, SpanSink, ThreadSpan, ThreadState, TraceTask, Wakeup};
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 
 use super::ready::{Culprits, LongestDelay, Slices};
 use super::report::{GroupKey, ReportBy, group_of};
@@ -98,7 +98,7 @@ impl AllDurations {
     }
 
     fn rows(&self, by: ReportBy, tasks: &Tasks) -> Vec<DurationRow> {
-        let mut places: HashMap<GroupKey, usize, FixedState> = HashMap::default();
+        let mut places: HashMap<GroupKey, usize, RandomState> = HashMap::default();
         let mut rows: Vec<DurationRow> = Vec::new();
         for thread in self.threads.iter().filter(|thread| !thread.durations.histogram.is_empty()) {
             let (key, name) = group_of(thread.task, by, tasks);

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use cpumon_sched::{CpuSpan, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState, TraceTask, Wakeup};
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 
 use super::wakers::{WakeSource, WakeSources, Waker};
 use super::{TraceRange, Tracked, track};
@@ -51,7 +51,7 @@ pub struct TraceHistory {
     pub(super) has_interrupts: bool,
     /// Places in `states` of those that run, by CPU and time.
     by_cpu: Vec<u32>,
-    slots: HashMap<TraceTask, u32, FixedState>,
+    slots: HashMap<TraceTask, u32, RandomState>,
 }
 
 /// Reads a trace and holds what lies in the range.

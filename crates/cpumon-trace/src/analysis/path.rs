@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use cpumon_model::Waits;
 use cpumon_sched::{ThreadState, TraceTask};
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 
 use super::history::{HeldState, TraceHistory};
 use super::ready::Culprits;
@@ -181,7 +181,7 @@ impl PathWalk<'_> {
 /// Whose time the steps of paths are. A step that the steps of its waker explain counts there.
 pub struct PathSums<'t> {
     tasks: &'t Tasks,
-    of_tasks: HashMap<TraceTask, TaskTimes, FixedState>,
+    of_tasks: HashMap<TraceTask, TaskTimes, RandomState>,
     memory: Memory,
 }
 
@@ -232,7 +232,10 @@ impl<'t> PathSums<'t> {
 
     fn rows_where(&self, by: ReportBy, is_in: impl Fn(TraceTask) -> bool) -> Vec<GroupRow> {
         let mut rows: HashMap<GroupKey, (GroupRow, HashMap<Box<str>, u64>)> = HashMap::new();
-        for (task, times) in self.of_tasks.iter().filter(|(task, _)| is_in(**task)) {
+        // The first thread names a row.
+        let mut of_tasks: Vec<_> = self.of_tasks.iter().filter(|(task, _)| is_in(**task)).collect();
+        of_tasks.sort_unstable_by_key(|(task, _)| **task);
+        for (task, times) in of_tasks {
             let (key, name) = group_of(*task, by, self.tasks);
             let new = || (GroupRow::new(key.clone(), name), HashMap::new());
             let (row, behind) = rows.entry(key.clone()).or_insert_with(new);

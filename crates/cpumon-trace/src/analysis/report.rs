@@ -9,7 +9,7 @@ use cpumon_model::{CgroupNames, DelayHistogram, ProcessKey, ThreadKey, Waits};
 use cpumon_sched::{
     CpuSpan, Interrupt, InterruptSpan, Leaves, Numbers, Slots, SpanSink, ThreadSpan, ThreadState, TraceTask,
 };
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 
 use super::ready::{Culprits, LongestDelay, ReadyTimes, Slices};
 use super::{CpuAccount, Memory, ThreadTotals, TraceRange, Tracked, track};
@@ -366,7 +366,7 @@ struct RowNumbers {
 impl RowNumbers {
     /// The numbers, and the key of each row.
     fn new<'r>(threads: &Slots<ThreadSums>, by: ReportBy, tasks: &'r Tasks) -> (Self, Vec<NumberedKey<'r>>) {
-        let (mut rows, mut keys) = (Self::default(), HashMap::<_, u32, FixedState>::default());
+        let (mut rows, mut keys) = (Self::default(), HashMap::<_, u32, RandomState>::default());
         for task in threads.iter().map(|thread| thread.task).filter(|task| task.is_thread()) {
             let number = *keys.entry(key_of(task, by, tasks)).or_insert_with(|| {
                 rows.first.push(task);
@@ -439,7 +439,7 @@ impl<'r> Groups<'r> {
 
     /// Behind which numbers of `culprits` the threads of a row waited longest, ns.
     fn behind(&self, number: u32) -> Vec<(u32, u64)> {
-        let mut sums: HashMap<u32, u64, FixedState> = HashMap::default();
+        let mut sums: HashMap<u32, u64, RandomState> = HashMap::default();
         for (task, ns) in self.threads(number).flat_map(|thread| thread.culprits.iter()) {
             if let Some(number) = self.culprits.number(task) {
                 let sum = sums.entry(number).or_default();

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use cpumon_sched::{CpuSpan, CpuState, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState, TraceTask};
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 
 use super::report::{GroupKey, ReportBy, group_of};
 use super::{TraceRange, Tracked, track};
@@ -157,7 +157,7 @@ impl Series {
 
     /// Rows by run time, longest first.
     pub fn rows(&self, by: ReportBy, tasks: &Tasks) -> Vec<SeriesRow> {
-        let mut places: HashMap<GroupKey, usize, FixedState> = HashMap::default();
+        let mut places: HashMap<GroupKey, usize, RandomState> = HashMap::default();
         let mut rows: Vec<SeriesRow> = Vec::new();
         for thread in self.threads.iter().filter(|thread| !thread.cells.is_empty()) {
             let (key, name) = group_of(thread.task, by, tasks);

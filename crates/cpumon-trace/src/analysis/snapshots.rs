@@ -9,7 +9,7 @@ use cpumon_model::{
     Snapshot, SourceKind, ThreadSample,
 };
 use cpumon_sched::{Accounts, Leaves, SchedEvent, SchedEventKind, ThreadAccount, TraceTask, Tracker};
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 
 use super::TraceRange;
 use crate::file::ReadError;
@@ -27,7 +27,7 @@ const MAX_READ: usize = 1 << 29;
 #[derive(Default)]
 struct Survey {
     first: BTreeMap<u16, Option<TraceTask>>,
-    parents: HashMap<TraceTask, TraceTask, FixedState>,
+    parents: HashMap<TraceTask, TraceTask, RandomState>,
     has_interrupts: bool,
     left_out: u64,
 }
@@ -67,6 +67,7 @@ pub fn snapshots(
     let mut maker = Maker {
         header,
         tasks,
+        named: tasks.named(),
         infos: BTreeMap::new(),
         found: &found,
         exited: Counters::default(),
@@ -123,6 +124,8 @@ pub fn snapshots(
 struct Maker<'t> {
     header: &'t FileHeader,
     tasks: &'t Tasks,
+    /// Ascending: the first thread of a process names it.
+    named: Vec<TraceTask>,
     infos: BTreeMap<ProcessKey, Arc<ProcessInfo>>,
     found: &'t Survey,
     exited: Counters,
@@ -164,7 +167,7 @@ impl Maker<'_> {
             ..Snapshot::default()
         };
         let (mut threads, mut processes) = (BTreeMap::new(), BTreeMap::new());
-        for task in self.tasks.iter() {
+        for &task in &self.named {
             let Some(names) = self.tasks.find(task) else { continue };
             if threads.len() + snapshot.exits.len() >= MAX_THREADS {
                 self.left_out += 1;

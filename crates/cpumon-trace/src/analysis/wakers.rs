@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use cpumon_sched::{
     CpuSpan, Interrupt, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState, TraceTask, Wakeup,
 };
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 
 use super::ready::LongestDelay;
 use super::report::{GroupKey, ReportBy, group_of};
@@ -86,9 +86,9 @@ enum Run {
 #[derive(Default)]
 pub struct Wakers {
     range: TraceRange,
-    pairs: HashMap<(Waker, TraceTask), WakeCounts, FixedState>,
+    pairs: HashMap<(Waker, TraceTask), WakeCounts, RandomState>,
     sources: WakeSources,
-    open: HashMap<u64, Open, FixedState>,
+    open: HashMap<u64, Open, RandomState>,
     last_id: u64,
     /// The wakeup of each thread that waits for a CPU; 0: none.
     waiting: Slots<u64>,
@@ -104,8 +104,12 @@ pub fn wakers(reader: &mut impl TraceSource, range: TraceRange) -> Result<(Waker
     while let Some(settled) = wakers.sources.next() {
         wakers.settle(settled);
     }
-    for open in std::mem::take(&mut wakers.open).into_values() {
-        wakers.count(&open);
+    let mut open: Vec<u64> = wakers.open.keys().copied().collect();
+    open.sort_unstable();
+    for id in open {
+        if let Some(open) = wakers.open.remove(&id) {
+            wakers.count(&open);
+        }
     }
     Ok((wakers, ending))
 }
@@ -117,9 +121,12 @@ impl Wakers {
 
     /// Rows by number of wakeups, greatest first.
     pub fn rows(&self, by: ReportBy, tasks: &Tasks) -> Vec<WakerRow> {
-        let mut places: HashMap<(WakerKey, GroupKey), usize, FixedState> = HashMap::default();
+        let mut places: HashMap<(WakerKey, GroupKey), usize, RandomState> = HashMap::default();
         let mut rows: Vec<WakerRow> = Vec::new();
-        for (&(waker, woken), counts) in &self.pairs {
+        // Of equally long delays the first counts.
+        let mut pairs: Vec<_> = self.pairs.iter().collect();
+        pairs.sort_unstable_by_key(|(pair, _)| **pair);
+        for (&(waker, woken), counts) in pairs {
             let (waker, waker_name) = waker_of(waker, by, tasks);
             let (woken, woken_name) = group_of(woken, by, tasks);
             let place = *places.entry((waker.clone(), woken.clone())).or_insert_with(|| {

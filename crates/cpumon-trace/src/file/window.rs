@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use cpumon_model::Moment;
 use cpumon_sched::{Leaves, SchedEvent, SchedEventKind, TraceGroup, TraceIdentity, TraceTask};
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 
 use super::WriteError;
 use super::format::{FileHeader, RecordingId};
@@ -171,8 +171,12 @@ impl TraceWindow {
     }
 
     fn copy_to<W: Write>(&self, mut file: TraceWriter<W>, from_ns: u64) -> WindowCopy<W> {
-        self.names.groups.values().for_each(|group| file.group(group));
-        self.names.identities.values().for_each(|identity| file.identity(identity));
+        let WindowNames { identities, groups, group_order, .. } = &self.names;
+        group_order.iter().filter_map(|group| groups.get(group)).for_each(|group| file.group(group));
+        // A table has them in another order each time.
+        let mut identities: Vec<&TraceIdentity> = identities.values().collect();
+        identities.sort_unstable_by_key(|identity| identity.task);
+        identities.into_iter().for_each(|identity| file.identity(identity));
         let end = self.passed + self.periods.len() as u64;
         WindowCopy { file, next: self.passed, end, until_ns: from_ns, lost: 0 }
     }
@@ -268,10 +272,10 @@ impl<W: Write> WindowCopy<W> {
 /// Who the tasks of the window are: each that lives, and those that ended in it.
 #[derive(Default)]
 struct WindowNames {
-    identities: HashMap<TraceTask, TraceIdentity, FixedState>,
+    identities: HashMap<TraceTask, TraceIdentity, RandomState>,
     /// Ended tasks in the order of their ends.
     ended: VecDeque<(u64, TraceTask)>,
-    groups: HashMap<u64, TraceGroup, FixedState>,
+    groups: HashMap<u64, TraceGroup, RandomState>,
     /// Groups in the order of their arrival.
     group_order: VecDeque<u64>,
 }

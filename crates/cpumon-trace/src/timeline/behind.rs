@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::hash::Hash;
 
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 
 use super::cpus::{CpuParts, CpuTimeline, CpuWho, is_run, who};
 use super::sums::CpuChanges;
@@ -51,7 +51,7 @@ pub struct TraceBehind {
 
 /// Time waited, in total and by antagonist.
 struct WaitSums<K> {
-    by: HashMap<K, u64, FixedState>,
+    by: HashMap<K, u64, RandomState>,
     waited_ns: u64,
     /// Slices or steps that were compared.
     steps: usize,
@@ -267,7 +267,7 @@ struct Programs<'t> {
 
 impl<'t> Programs<'t> {
     fn new(timeline: &'t Timeline) -> Self {
-        let mut known: HashMap<Cow<'t, str>, u32, FixedState> = HashMap::default();
+        let mut known: HashMap<Cow<'t, str>, u32, RandomState> = HashMap::default();
         let mut names = vec![NOT_FOLLOWED.into()];
         let numbers = timeline.threads().map(|task| {
             let name = match timeline.tasks.find(task) {

@@ -1,7 +1,7 @@
 //! The last part of a recording: it is what the whole file has for that time, in bounded memory, and can be copied while it moves on.
 
 use cpumon_model::Moment;
-use cpumon_sched::{Leaves, SchedEvent, SchedEventKind, TraceTask};
+use cpumon_sched::{Leaves, SchedEvent, SchedEventKind, TraceGroup, TraceTask};
 use cpumon_trace::{
     Compression, TraceReader, TraceSource, TraceWindow, WindowCopy, WindowLimits, WriteError,
 };
@@ -132,4 +132,23 @@ fn who_lives_or_ended_in_the_window_has_a_name() {
         .collect();
     assert_eq!(names, [None, Some("task-2".to_owned()), Some("task-3".to_owned())]);
     assert_eq!(ending.lost, 4, "those of the window");
+}
+
+#[test]
+fn a_copy_names_tasks_and_groups_in_one_order() {
+    let made = || {
+        let mut window = window(ALWAYS);
+        for number in (1..100).rev() {
+            window.identity(&identity(number, &format!("task-{number}")));
+            let group = u64::from(number);
+            window.group(&TraceGroup {
+                group,
+                parent: group + 1,
+                name: group.to_string().into_bytes().into(),
+            });
+        }
+        window.sync(BEGAN_NS + 500, 0).unwrap();
+        copy(&window)
+    };
+    assert_eq!(made(), made());
 }

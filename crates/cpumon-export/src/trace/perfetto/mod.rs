@@ -170,7 +170,7 @@ impl Perfetto<'_, '_> {
     fn threads(&mut self, began_ns: u64) {
         let survey = self.survey;
         let mut tree = Message::default();
-        for task in survey.tasks.iter().filter(|task| !survey.is_born(*task)) {
+        for task in survey.tasks.named().into_iter().filter(|task| !survey.is_born(*task)) {
             let Some(names) = survey.names(task) else { continue };
             let (tid, pid) = (names.thread.tid, names.process.pid);
             if tid == pid {
