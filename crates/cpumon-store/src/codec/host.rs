@@ -12,7 +12,9 @@ use cpumon_model::{
 
 use super::sched::{HistogramLimit, write_histogram};
 use super::varint::{self, Malformed, VarintCursor};
-use super::{FREE_GROUP_BYTES, GROUP_TIMES, MAX_CPUS, MAX_GROUP_BYTES, MAX_IRQS, Packed, TICK_NS};
+use super::{
+    FREE_GROUP_BYTES, GROUP_TIMES, MAX_CPUS, MAX_GROUP_BYTES, MAX_IRQS, MAX_SUM_GROUPS, Packed, TICK_NS,
+};
 
 /// Bit above those of the ten modes: a counter of the CPU went back.
 const WENT_BACK: u64 = 1 << 10;
@@ -301,7 +303,7 @@ impl Cgroups {
             if path.len() > MAX_PATH_BYTES {
                 return Err(cursor.malformed("a path that is too long"));
             }
-            let left = bytes_left.checked_sub(size_of::<CgroupInterval>() + path.len());
+            let left = bytes_left.checked_sub(group_bytes(path.len()));
             bytes_left = left.ok_or_else(|| cursor.malformed("more paths than the bytes explain"))?;
             let (limit, limiter_bytes) = (CpuLimit::from_code(cursor.u64()?), cursor.narrow()?);
             let known = cursor.u8()?;
@@ -320,19 +322,42 @@ impl Cgroups {
     }
 }
 
+/// Memory of a control group, by the length of its path.
+fn group_bytes(path_bytes: usize) -> usize {
+    size_of::<CgroupInterval>() + path_bytes
+}
+
 impl AddAssign<&Cgroups> for Cgroups {
-    /// Adds another interval, or a sum of some. A limit is that of the later one added.
+    /// Adds another interval, or a sum of some. A limit is that of the later one added. Further groups than a sum may have are left out, and
+    /// counted.
     fn add_assign(&mut self, more: &Cgroups) {
         if let Some(pressure) = more.pressure {
             self.pressure.get_or_insert_default().add(pressure);
         }
-        self.left_out = self.left_out.max(more.left_out);
+        let (known, mut left_out) = (self.rows.len(), more.left_out);
+        let mut bytes: usize = self.rows.iter().map(|row| group_bytes(row.path.len())).sum();
         for row in &more.rows {
-            match self.rows.binary_search_by(|known| known.path.cmp(&row.path)) {
+            let row_bytes = group_bytes(row.path.len());
+            match self.rows[..known].binary_search_by(|other| other.path.cmp(&row.path)) {
                 Ok(at) => self.rows[at].add(row),
-                Err(at) => self.rows.insert(at, row.clone()),
+                Err(_) if self.rows.len() < MAX_SUM_GROUPS && bytes + row_bytes <= FREE_GROUP_BYTES => {
+                    bytes += row_bytes;
+                    self.rows.push(row.clone());
+                }
+                Err(_) => left_out = left_out.saturating_add(1),
             }
         }
+        self.left_out = self.left_out.max(left_out);
+        // Two ascending lists, which a stable sort merges: an insertion for each new group would move all behind it.
+        self.rows.sort_by(|one, other| one.path.cmp(&other.path));
+        // Damaged bytes may have a group twice.
+        self.rows.dedup_by(|later, row| {
+            let is_same = later.path == row.path;
+            if is_same {
+                row.add(later);
+            }
+            is_same
+        });
     }
 }
 

@@ -51,6 +51,8 @@ pub(crate) const GROUP_TIMES: usize = 64;
 pub(crate) const FREE_GROUP_BYTES: usize = 4 << 20;
 /// Most bytes that the groups of a blob take, whatever its length.
 pub(crate) const MAX_GROUP_BYTES: usize = 64 << 20;
+/// Control groups that a sum takes, of [`FREE_GROUP_BYTES`] bytes at most: a bucket is read, added to and written for each chunk.
+pub(crate) const MAX_SUM_GROUPS: usize = 1 << 12;
 
 /// One thread row; `id` is a row of table `thread`.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]

@@ -153,4 +153,33 @@ mod cgroups {
         assert_eq!(sum.rows[0], row(Some(7), 7));
         assert_eq!((sum.rows.len(), sum.left_out, sum.pressure), (2, 3, None));
     }
+
+    /// An hour of ever new groups grew to 64 MiB, took 90 GB of moved memory for each chunk, and then was "damaged and left out".
+    #[test]
+    fn a_sum_of_ever_new_groups_stays_small_and_readable() {
+        for path_bytes in [10, 4_096] {
+            let group = |number: usize| CgroupInterval {
+                // In reverse order: each comes in front of those that are known.
+                path: format!("/{:0>path_bytes$}", 1_000_000 - number).into(),
+                ..CgroupInterval::default()
+            };
+            let mut sum = Cgroups::default();
+            for interval in 0..40 {
+                let mut rows: Vec<_> = (interval * 256..).take(256).map(group).collect();
+                rows.reverse();
+                sum += &Cgroups { rows, left_out: 5, ..Cgroups::default() };
+                assert!(sum.rows.is_sorted_by(|one, other| one.path < other.path));
+            }
+            let bytes: usize = sum.rows.iter().map(|row| group_bytes(row.path.len())).sum();
+            assert!(bytes <= FREE_GROUP_BYTES && sum.rows.len() <= MAX_SUM_GROUPS, "{path_bytes}: {bytes}");
+            assert!(sum.rows.len() == MAX_SUM_GROUPS || bytes > FREE_GROUP_BYTES - 2 * 4_096, "{path_bytes}");
+            assert_eq!(sum.left_out, 5 + 256);
+            // Those that it has are added all the same.
+            let throttle = Some(Throttle { periods: 2, throttled_periods: 1, throttled_ns: 9 });
+            sum += &Cgroups { rows: vec![CgroupInterval { throttle, ..group(3) }], ..Cgroups::default() };
+            let row = sum.rows.iter().find(|row| row.path == group(3).path).unwrap();
+            assert_eq!(row.throttle, throttle);
+            assert_eq!(Cgroups::unpack(&sum.pack()).unwrap(), sum);
+        }
+    }
 }
