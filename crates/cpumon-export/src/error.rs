@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use cpumon_query::ChoiceError;
+use cpumon_query::{ChoiceError, QueryError};
 use cpumon_store::StoreError;
 use cpumon_trace::ReadError;
 
@@ -50,6 +50,9 @@ pub enum ExportError {
     Trace(#[from] ReadError),
     #[error(transparent)]
     Choice(#[from] ChoiceError),
+    /// Intervals cannot be added up.
+    #[error(transparent)]
+    Sum(#[from] QueryError),
 }
 
 impl ExportError {

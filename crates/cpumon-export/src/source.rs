@@ -179,7 +179,7 @@ impl Resampler {
         // Windows include their end: an interval that ends exactly there belongs to the window before the border.
         let window = (i128::from(interval.end.wall_ns) - 1).div_euclid(self.window_ns);
         match &mut self.current {
-            Some((at, merged)) if *at == window && merged.continues(interval) => merged.add(interval),
+            Some((at, merged)) if *at == window && merged.continues(interval) => merged.add(interval)?,
             current => {
                 let before = current.replace((window, IntervalSum::new(interval)));
                 if let Some((_, merged)) = before {

@@ -127,6 +127,11 @@ pub enum QueryError {
     /// Intervals are asked for over more than two days.
     #[error("intervals are read of 48 hours at most, else sums")]
     FinestRangeTooLong,
+    /// A sum of intervals would take too much memory.
+    #[error(
+        "the rows of one sum take more than 512 MiB of memory: choose a shorter range, or shorter intervals"
+    )]
+    SumTooLarge,
     /// Rows of a chart that are no groups of processes.
     #[error("rows of the chart {view} are groups of processes: by {by} it has none")]
     NoGroups {
@@ -192,6 +197,7 @@ impl QueryError {
                 | Self::ThreadRangeTooLong
                 | Self::CpuRangeTooLong
                 | Self::FinestRangeTooLong
+                | Self::SumTooLarge
                 | Self::NoGroups { .. }
                 | Self::RowCount { .. }
                 | Self::OffsetTooLarge { .. }

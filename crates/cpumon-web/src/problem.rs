@@ -111,6 +111,7 @@ impl From<ExportError> for Problem {
     fn from(error: ExportError) -> Self {
         match error {
             ExportError::Store(error) => error.into(),
+            ExportError::Sum(error) => error.into(),
             ExportError::ManyHosts { .. }
             | ExportError::NoLegacyLayout { .. }
             | ExportError::NoRanges

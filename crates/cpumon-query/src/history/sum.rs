@@ -6,8 +6,9 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use cpumon_model::{
-    CgroupInterval, CpuInterval, CpuTimes, DelayHistogram, DelayOf, Delays, Fields, Flags, HostStatus,
-    Interval, ProcessInterval, ThreadInterval,
+    CGROUP_PATH_BYTES, CgroupInterval, CpuInterval, CpuTimes, DELAY_BUCKET_BYTES, DELAY_BUCKETS,
+    DelayHistogram, DelayOf, Delays, Fields, Flags, HISTOGRAM_BYTES, HostStatus, Interval, IrqInterval,
+    ProcessInterval, ThreadInterval, bytes_of_info,
 };
 use cpumon_store::{Gap, GapFinder, Query, Segment, What};
 
@@ -18,6 +19,11 @@ use crate::QueryError;
 use crate::spans::{Cut, Span, cut};
 use crate::time::{PlotRange, TimeRange};
 
+/// Most memory of the rows of a sum, bytes: tasks, CPUs and groups of many intervals can be any number.
+const MAX_BYTES: usize = 512 << 20;
+/// Memory of a row in an index of keys, bytes.
+const KEY_BYTES: usize = 64;
+
 /// Intervals of one host, in order of time, added up into one whose length is their measured time.
 #[derive(Debug, Default)]
 pub struct IntervalSum {
@@ -26,6 +32,27 @@ pub struct IntervalSum {
     threads: HashMap<cpumon_model::ThreadKey, usize>,
     cgroups: BTreeMap<Arc<str>, CgroupInterval>,
     delays: BTreeMap<DelayOf, DelayHistogram>,
+    /// Memory of the rows, bytes.
+    bytes: usize,
+}
+
+/// Adds rows by number to a list of them. Returns the number of new ones.
+fn add_numbered<R: Clone>(
+    rows: &mut Vec<R>,
+    more: &[R],
+    number: impl Fn(&R) -> u32,
+    add: impl Fn(&mut R, &R),
+) -> usize {
+    let known = rows.len();
+    for row in more {
+        match rows[..known].binary_search_by_key(&number(row), &number) {
+            Ok(at) => add(&mut rows[at], row),
+            Err(_) => rows.push(row.clone()),
+        }
+    }
+    // Two ascending lists, which a stable sort merges: an insertion for each new row would move all behind it.
+    rows.sort_by_key(number);
+    rows.len() - known
 }
 
 /// The row of `key`; a new one is pushed, and `None` returned.
@@ -67,8 +94,8 @@ impl IntervalSum {
             && !next.flags.contains(Flags::RESTART)
     }
 
-    /// Adds the next interval.
-    pub fn add(&mut self, next: &Interval) {
+    /// Adds the next interval. Errors: the sum is too large.
+    pub fn add(&mut self, next: &Interval) -> Result<(), QueryError> {
         // The measured length is the sum of the lengths: a hole between two intervals is not measured.
         let measured_ns = self.total.duration_ns().saturating_add(next.duration_ns());
         self.total.end = next.end;
@@ -89,15 +116,12 @@ impl IntervalSum {
         self.add_cgroups(next);
         self.add_delays(next);
         self.add_rows(next);
+        if self.bytes > MAX_BYTES { Err(QueryError::SumTooLarge) } else { Ok(()) }
     }
 
     fn add_cpus(&mut self, next: &Interval) {
-        for cpu in &next.cpus {
-            match self.total.cpus.binary_search_by_key(&cpu.cpu, |row| row.cpu) {
-                Ok(at) => add_cpu(&mut self.total.cpus[at], cpu),
-                Err(at) => self.total.cpus.insert(at, *cpu),
-            }
-        }
+        let new = add_numbered(&mut self.total.cpus, &next.cpus, |row| row.cpu, add_cpu);
+        self.bytes += new * size_of::<CpuInterval>();
         // The sums of the CPUs lack this interval, so they do not count as known.
         if next.cpus.is_empty() {
             self.total.fields.remove(Fields::CPUS);
@@ -105,16 +129,16 @@ impl IntervalSum {
     }
 
     fn add_irqs(&mut self, next: &Interval) {
-        for line in &next.irqs {
-            match self.total.irqs.binary_search_by_key(&line.irq, |row| row.irq) {
-                Ok(at) => {
-                    let sum = &mut self.total.irqs[at];
-                    sum.time_ns = sum.time_ns.saturating_add(line.time_ns);
-                    sum.count = sum.count.saturating_add(line.count);
-                }
-                Err(at) => self.total.irqs.insert(at, line.clone()),
-            }
-        }
+        let new = add_numbered(
+            &mut self.total.irqs,
+            &next.irqs,
+            |row| row.irq,
+            |sum, line| {
+                sum.time_ns = sum.time_ns.saturating_add(line.time_ns);
+                sum.count = sum.count.saturating_add(line.count);
+            },
+        );
+        self.bytes += new * (size_of::<IrqInterval>() + KEY_BYTES);
     }
 
     fn add_pressure(&mut self, next: &Interval) {
@@ -129,28 +153,44 @@ impl IntervalSum {
         for row in &next.cgroups {
             match self.cgroups.get_mut(&row.path) {
                 Some(sum) => sum.add(row),
-                None => _ = self.cgroups.insert(Arc::clone(&row.path), row.clone()),
+                None => {
+                    self.bytes +=
+                        size_of::<CgroupInterval>() + CGROUP_PATH_BYTES + row.path.len() + KEY_BYTES;
+                    self.cgroups.insert(Arc::clone(&row.path), row.clone());
+                }
             }
         }
     }
 
     fn add_delays(&mut self, next: &Interval) {
+        let known = self.delays.len();
         for row in &next.delays {
             *self.delays.entry(row.of).or_default() += &row.histogram;
         }
+        // With each bucket that there may be.
+        let most = size_of::<Delays>() + HISTOGRAM_BYTES + DELAY_BUCKETS * DELAY_BUCKET_BYTES;
+        self.bytes += (self.delays.len() - known) * most;
     }
 
     fn add_rows(&mut self, next: &Interval) {
         for row in &next.processes {
             if let Some(sum) = place(&mut self.processes, &mut self.total.processes, row.key, row) {
+                if !Arc::ptr_eq(&sum.info, &row.info) {
+                    self.bytes =
+                        (self.bytes + bytes_of_info(&row.info)).saturating_sub(bytes_of_info(&sum.info));
+                }
                 add_process(sum, row);
+            } else {
+                self.bytes += size_of::<ProcessInterval>() + bytes_of_info(&row.info) + KEY_BYTES;
             }
         }
+        let known = self.total.threads.len();
         for row in &next.threads {
             if let Some(sum) = place(&mut self.threads, &mut self.total.threads, row.key, row) {
                 add_thread(sum, row);
             }
         }
+        self.bytes += (self.total.threads.len() - known) * (size_of::<ThreadInterval>() + KEY_BYTES);
     }
 
     /// The sum, its rows in order of their keys, those of control groups by path.
@@ -237,7 +277,7 @@ pub fn sum(
         let mut segments = history.segments(&query, *resolution)?;
         while let Some(Segment { interval, .. }) = segments.read()? {
             match &mut sum {
-                Some(sum) => sum.add(interval),
+                Some(sum) => sum.add(interval)?,
                 None => sum = Some(IntervalSum::new(interval)),
             }
         }
@@ -329,7 +369,7 @@ pub fn cpus(history: &History, host: &HostStatus, range: TimeRange) -> Result<Cp
 
 #[cfg(test)]
 mod tests {
-    use cpumon_model::{CpuLimit, Pressure, Throttle};
+    use cpumon_model::{CpuLimit, Pressure, ProcessKey, ThreadKey, Throttle};
 
     use super::*;
 
@@ -352,8 +392,9 @@ mod tests {
     fn control_groups_add_up_by_path_and_have_the_last_limit() {
         let first = interval(vec![group("/b", 500_000, None), group("/a", 100_000, Some(7))], 4);
         let mut sum = IntervalSum::new(&first);
-        sum.add(&Interval { cgroups_left_out: 3, ..interval(vec![group("/b", 200_000, Some(30))], 5) });
-        sum.add(&interval(vec![group("/b", 200_000, Some(12)), group("/c", 300_000, Some(1))], 0));
+        let second = Interval { cgroups_left_out: 3, ..interval(vec![group("/b", 200_000, Some(30))], 5) };
+        sum.add(&second).unwrap();
+        sum.add(&interval(vec![group("/b", 200_000, Some(12)), group("/c", 300_000, Some(1))], 0)).unwrap();
         let total = sum.finish();
         let paths: Vec<&str> = total.cgroups.iter().map(|row| &*row.path).collect();
         assert_eq!(paths, ["/a", "/b", "/c"]);
@@ -361,5 +402,66 @@ mod tests {
         assert_eq!((row.limit.cpus(), row.throttle.unwrap().throttled_ns), (Some(0.2), 42));
         assert_eq!(row.throttle.unwrap().periods, 20, "of the intervals that know them");
         assert_eq!((total.pressure.unwrap().some_ns, total.cgroups_left_out), (9, 3));
+    }
+
+    #[test]
+    fn cpus_and_lines_add_up_by_number_wherever_new_ones_are() {
+        let cpu = |cpu, user_ns| {
+            let times = CpuTimes { user_ns, ..CpuTimes::default() };
+            CpuInterval { cpu, times, ..CpuInterval::default() }
+        };
+        let irq = |irq, count| IrqInterval { irq, count, ..IrqInterval::default() };
+        let made = |cpus, irqs| Interval { cpus, irqs, ..interval(Vec::new(), 0) };
+        let mut sum = IntervalSum::new(&made(vec![cpu(2, 1), cpu(5, 2)], vec![irq(7, 1)]));
+        sum.add(&made(vec![cpu(0, 4), cpu(2, 8), cpu(3, 16)], vec![irq(3, 2), irq(7, 4), irq(9, 8)]))
+            .unwrap();
+        let total = sum.finish();
+        let cpus: Vec<_> = total.cpus.iter().map(|row| (row.cpu, row.times.user_ns)).collect();
+        assert_eq!(cpus, [(0, 4), (2, 9), (3, 16), (5, 2)]);
+        let irqs: Vec<_> = total.irqs.iter().map(|row| (row.irq, row.count)).collect();
+        assert_eq!(irqs, [(3, 2), (7, 5), (9, 8)]);
+    }
+
+    /// Tasks, CPUs, groups and histograms of a range were any number.
+    #[test]
+    fn a_sum_of_ever_new_rows_is_refused() {
+        type Make = fn(u32) -> Interval;
+        let with_groups: Make = |nth| interval(vec![group(&format!("/{nth}"), 1, None)], 0);
+        let with_cpus: Make = |cpu| Interval {
+            cpus: vec![CpuInterval { cpu, ..CpuInterval::default() }],
+            ..Interval::default()
+        };
+        let with_lines: Make = |irq| Interval {
+            irqs: vec![IrqInterval { irq, ..IrqInterval::default() }],
+            ..Interval::default()
+        };
+        let with_processes: Make = |pid| {
+            let key = ProcessKey { pid, start_ns: 1 };
+            Interval {
+                processes: vec![ProcessInterval { key, ..ProcessInterval::default() }],
+                ..Interval::default()
+            }
+        };
+        let with_threads: Make = |tid| {
+            let key = ThreadKey { tid, start_ns: 1 };
+            Interval {
+                threads: vec![ThreadInterval { key, ..ThreadInterval::default() }],
+                ..Interval::default()
+            }
+        };
+        let with_delays: Make = |cpu| Interval {
+            delays: vec![Delays { of: DelayOf::Cpu(cpu), histogram: Arc::default() }],
+            ..Interval::default()
+        };
+        for make in [with_groups, with_cpus, with_lines, with_processes, with_threads, with_delays] {
+            let nearly_full = MAX_BYTES - 20_000;
+            let mut sum = IntervalSum { bytes: nearly_full, ..IntervalSum::new(&Interval::default()) };
+            let added = (1..1_000).take_while(|nth| sum.add(&make(*nth)).is_ok()).count();
+            assert!((2..400).contains(&added), "{added}");
+            assert!(matches!(sum.add(&make(1)), Err(QueryError::SumTooLarge)), "it stays so");
+        }
+        // Known rows take no more memory.
+        let mut sum = IntervalSum { bytes: MAX_BYTES - 20_000, ..IntervalSum::new(&with_processes(1)) };
+        (0..1_000).for_each(|_| sum.add(&with_processes(1)).unwrap());
     }
 }
