@@ -209,7 +209,7 @@ struct Codes {
 }
 
 impl Codes {
-    /// Of the lengths of all codes, two a byte.
+    /// Of the lengths of all codes, two a byte. `None`: codes are missing, or there are too many.
     fn read(&mut self, lengths: &[u8]) -> Option<()> {
         self.by_bits.clear();
         for length in 1..=LONGEST_CODE {
@@ -217,13 +217,15 @@ impl Codes {
                 for (symbol, its) in [(symbol, pair & 0x0f), (symbol + 1, pair >> 4)] {
                     if u32::from(its) == length {
                         let entry: u16 = symbol << 4 | u16::from(its);
-                        let count = 1 << (LONGEST_CODE - length);
-                        self.by_bits.resize(self.by_bits.len() + count, entry);
+                        let behind = self.by_bits.len() + (1 << (LONGEST_CODE - length));
+                        if behind > 1 << LONGEST_CODE {
+                            return None;
+                        }
+                        self.by_bits.resize(behind, entry);
                     }
                 }
             }
         }
-        // Else codes are missing, or there are too many.
         (self.by_bits.len() == 1 << LONGEST_CODE).then_some(())
     }
 }

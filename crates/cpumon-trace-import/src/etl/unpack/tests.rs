@@ -1,6 +1,6 @@
 //! The examples of [MS-XCA], and damaged input.
 
-use super::{LZNT1, XPRESS, XPRESS_HUFFMAN, unpack};
+use super::{Codes, LZNT1, XPRESS, XPRESS_HUFFMAN, unpack};
 
 const ALPHABET: &[u8] = b"abcdefghijklmnopqrstuvwxyz";
 const SONG: &[u8] = b"F# F# G A A G F# E D D E F# F# E E F# F# G A A G F# E D D E F# E D D E E F# D E F# G F# D E F# G F# E D E A F# F# G A A G F# E D D E F# E D D\0";
@@ -109,4 +109,14 @@ fn damaged_input_is_found_and_makes_no_more_than_the_limit() {
     // A length of 4 GB stays within the limit.
     assert!(unpack(XPRESS, &bytes("00000040 61 0700 0f ff 0000 ffffffff"), 5000, &mut out));
     assert_eq!(out.len(), 5000);
+}
+
+/// Lengths of 1 made 8 million entries of each buffer of 328 bytes.
+#[test]
+fn too_many_codes_make_no_more_entries_than_a_table_has() {
+    for length in 1..=15_u8 {
+        let mut codes = Codes { by_bits: Vec::new() };
+        assert!(codes.read(&[length << 4 | length; 256]).is_none() || length == 9, "{length}");
+        assert!(codes.by_bits.capacity() <= 2 << 15, "{length}: {}", codes.by_bits.capacity());
+    }
 }
