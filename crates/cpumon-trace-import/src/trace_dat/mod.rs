@@ -80,8 +80,10 @@ impl<R: Read + Seek> TraceDat<R> {
                 continue;
             }
             data.is_packed = data.head.is_packed(&mut data.from, &buffer)?;
+            // The search has one credit for all buffers: with one for each, 64 small ones would cost as much as 64 files.
             data.begin(&buffer);
             if data.has_switches(&mut ending)? {
+                data.credit = Credit::default();
                 data.begin(&buffer);
                 let TraceDatHead { cpus, ref host, .. } = data.head;
                 let header = FileHeader { cpus, host: host.clone(), ..FileHeader::default() };
@@ -96,7 +98,6 @@ impl<R: Read + Seek> TraceDat<R> {
     fn begin(&mut self, buffer: &Buffer) {
         self.head.tracepoints.has_wakings = false;
         self.page_bytes = usize::try_from(buffer.page_bytes).unwrap_or(0);
-        self.credit = Credit::default();
         self.cursors = buffer.cpus.iter().map(CpuDataCursor::new).collect();
         self.order_of = (0..buffer.cpus.len()).map(|at| Reverse((0, at))).collect();
     }

@@ -142,6 +142,26 @@ fn lost_events_are_unknown_time_of_their_cpu() {
     }
 }
 
+/// Why a file cannot be read.
+fn why(bytes: &[u8]) -> &'static str {
+    match open(bytes) {
+        Err(ReadError::Unusable(why)) => why,
+        other => panic!("{:?}", other.err()),
+    }
+}
+
+/// Each buffer unpacked to 16 MiB more: one of 1.7 kB took half a second.
+#[test]
+fn the_search_for_switches_unpacks_no_more_than_reading() {
+    let quiet = |pages| page(&[], None).repeat(pages);
+    let last = vec![[quiet(60), lives()[0].clone()].concat()];
+    let with = |count| [vec![vec![quiet(2_000)]; count], vec![last.clone()]].concat();
+    assert!(open(&version_7(&with(1), "local", true, &[])).is_ok());
+    // 32 MB of a file of some 100 kB.
+    let many = version_7(&with(4), "local", true, &[]);
+    assert!(many.len() < 150_000 && why(&many).contains("-e sched"), "{}", many.len());
+}
+
 #[test]
 fn the_first_buffer_with_switches_is_read() {
     let quiet = vec![page(&[(us(1), waking((200, "a"), 0, 0))], None), Vec::new()];
@@ -152,10 +172,6 @@ fn the_first_buffer_with_switches_is_read() {
         assert!(ending.is_whole(), "{ending:?}");
         assert!(events.len() == 11 && !events.iter().any(|event| event.contains("elsewhere")), "{events:?}");
     }
-    let why = |bytes: &[u8]| match open(bytes) {
-        Err(ReadError::Unusable(why)) => why,
-        other => panic!("{:?}", other.err()),
-    };
     assert!(why(&version_6(&[quiet], "local")).contains("-e sched"));
     assert!(why(&version_7(&[lives()], "counter", false, &[])).contains("-C mono"));
     // It "had no sched_switch events".
