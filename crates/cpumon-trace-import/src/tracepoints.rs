@@ -129,6 +129,9 @@ impl Tracepoints {
         let Some((.., kind, names)) = TRACEPOINTS.iter().find(|known| *known.0 == *format.name) else {
             return;
         };
+        if self.by_id.len() >= MAX_TRACEPOINTS {
+            return;
+        }
         let fields: Vec<_> = names.iter().map(|(name, _)| format.field(name)).collect();
         // Only the names of threads may be missing.
         if fields.iter().zip(*names).any(|(field, (name, _))| field.is_none() && !name.ends_with("comm")) {
@@ -185,6 +188,8 @@ pub(super) fn leaves(state: u64, states: &[(u64, char)]) -> Leaves {
     leaves
 }
 
+/// Tracepoints of one recording that are read; further ones are left out. A kernel describes each of ours once.
+const MAX_TRACEPOINTS: usize = 256;
 /// Fields of a tracepoint that are read; further ones are left out.
 const MAX_FIELDS: usize = 64;
 /// States of a task that a kernel may name.

@@ -106,7 +106,8 @@ fn places(bytes: &mut Bytes<'_>, options: &mut TraceDatOptions, cpus: &mut u32) 
     let mut buffer = Buffer::default();
     for cpu in 0..*cpus {
         let (Some(at), Some(length)) = (bytes.u64(), bytes.u64()) else { return Err(ReadError::Header) };
-        buffer.cpus.push(CpuData { cpu: u16::try_from(cpu).unwrap_or(u16::MAX), at, bytes: length });
+        let data = CpuData { cpu: u16::try_from(cpu).unwrap_or(u16::MAX), at, bytes: length };
+        buffer.list(data, &mut options.listed).ok_or(ReadError::Header)?;
     }
     Ok(buffer)
 }
@@ -162,13 +163,12 @@ fn names(text: &[u8]) -> Vec<RawEvent> {
     text.split(|byte| *byte == b'\n').filter_map(line).take(MAX_NAMES).collect()
 }
 
-fn check(mut head: TraceDatHead) -> Result<TraceDatHead, ReadError> {
+fn check(head: TraceDatHead) -> Result<TraceDatHead, ReadError> {
     if !head.tracepoints.has_switches() {
         return Err(ReadError::Unusable(NO_SWITCHES));
     }
     let mut all = Vec::new();
-    for buffer in &mut head.buffers {
-        buffer.cpus.retain(|data| data.bytes > 0);
+    for buffer in &head.buffers {
         if !buffer.cpus.is_empty() && !PAGE_BYTES.contains(&buffer.page_bytes) {
             return Err(ReadError::Header);
         }
@@ -210,7 +210,10 @@ const COMMAND_LINES: u16 = 21;
 
 /// Most ftrace instances in one file.
 const MAX_BUFFERS: usize = 64;
+/// Most CPUs of the machine, and of all buffers together those with data.
 const MAX_CPUS: u32 = 1 << 16;
+/// Bytes of a clock's name that are read, or of the list of all clocks.
+const MAX_CLOCK_BYTES: usize = 255;
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct CpuData {
@@ -227,7 +230,19 @@ pub(super) struct Buffer {
     /// Clock of the buffer; `None` if the clock of the whole file applies.
     pub(super) clock: Option<Box<str>>,
     pub(super) page_bytes: u32,
+    /// Those with data.
     pub(super) cpus: Vec<CpuData>,
+}
+
+impl Buffer {
+    /// Adds the data of a CPU, if there is any. `None`: all buffers together have more than a machine. `listed`: how many they have.
+    fn list(&mut self, data: CpuData, listed: &mut u32) -> Option<()> {
+        if data.bytes > 0 {
+            *listed += 1;
+            self.cpus.push(data);
+        }
+        (*listed <= MAX_CPUS).then_some(())
+    }
 }
 
 /// From the counts of a time stamp counter to ns.
@@ -247,6 +262,8 @@ impl Tsc {
 #[derive(Clone, Debug, Default)]
 struct TraceDatOptions {
     buffers: Vec<Buffer>,
+    /// CPUs with data in all buffers.
+    listed: u32,
     clock: Option<Box<str>>,
     host: Box<str>,
     cpus: Option<u32>,
@@ -276,7 +293,9 @@ impl TraceDatOptions {
                 BUFFER if self.buffers.len() < MAX_BUFFERS => {
                     // Of version 6: the place, behind which is the name.
                     let place = |at| Buffer { at, ..Buffer::default() };
-                    self.buffers.push(if has_sections { buffer(&mut data)? } else { place(data.u64()?) });
+                    let listed = &mut self.listed;
+                    let buffer = if has_sections { buffer(&mut data, listed)? } else { place(data.u64()?) };
+                    self.buffers.push(buffer);
                 }
                 CLOCK => self.clock = Some(clock(data.rest)),
                 // `Linux name release machine`.
@@ -299,22 +318,22 @@ impl TraceDatOptions {
 }
 
 /// Version 7: parses the option that describes a buffer.
-fn buffer(data: &mut Bytes<'_>) -> Option<Buffer> {
+fn buffer(data: &mut Bytes<'_>, listed: &mut u32) -> Option<Buffer> {
     let at = data.u64()?;
     data.text()?;
-    let clock = Some(String::from_utf8_lossy(data.text()?).into());
+    let clock = Some(clock(data.text()?));
     let (page_bytes, count) = (data.u32()?, data.u32()?);
-    let mut cpus = Vec::new();
+    let mut buffer = Buffer { at, clock, page_bytes, cpus: Vec::new() };
     for _ in 0..count {
         let cpu = u16::try_from(data.u32()?).ok()?;
-        cpus.push(CpuData { cpu, at: data.u64()?, bytes: data.u64()? });
+        buffer.list(CpuData { cpu, at: data.u64()?, bytes: data.u64()? }, listed)?;
     }
-    Some(Buffer { at, clock, page_bytes, cpus })
+    Some(buffer)
 }
 
 /// Selected clock: the word in brackets of `local [mono] boot`.
 fn clock(text: &[u8]) -> Box<str> {
-    let text = String::from_utf8_lossy(text);
+    let text = String::from_utf8_lossy(&text[..text.len().min(MAX_CLOCK_BYTES)]);
     let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(chosen, _)| chosen);
     chosen.unwrap_or(&text).trim_matches(['\0', '\n', ' ']).into()
 }
