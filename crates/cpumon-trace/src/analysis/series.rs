@@ -70,6 +70,8 @@ pub struct Series {
     /// CPU in whose run queue each thread is.
     queued: Slots<Option<u16>>,
     cells: usize,
+    /// Intervals, beyond the first of each, of waits that are known at their end only: each adds to all of its CPU's.
+    late_steps: usize,
     /// Memory of all lists, spare capacity included.
     cell_bytes: usize,
     has_threads: bool,
@@ -128,7 +130,7 @@ pub fn series(
     for cpu in (0..=u16::MAX).take(series.cpus.count()) {
         series.close_queue(cpu, ending.known_until_ns);
     }
-    if series.cells > MAX_CELLS {
+    if series.cells.max(series.late_steps) > MAX_CELLS {
         return Err(SeriesError::TooMany);
     }
     Ok((series, ending))
@@ -273,7 +275,10 @@ impl SpanSink for Series {
             self.add_thread(span);
         }
         // Woken on its way to sleep: only when it comes to a CPU is it known that it never slept.
-        if span.state.is_ready() && self.queued.at(span.slot).is_none() {
+        if span.state.is_ready() && self.queued.at(span.slot).is_none() && self.late_steps <= MAX_CELLS {
+            let (from_ns, until_ns) = self.range.cut(span.from_ns, span.until_ns);
+            let steps = until_ns.saturating_sub(from_ns) / self.every_ns;
+            self.late_steps = self.late_steps.saturating_add(usize::try_from(steps).unwrap_or(usize::MAX));
             self.add_cpu(span.cpu, span.from_ns, span.until_ns, |cell, ns| cell.queue_ns += ns);
         }
     }

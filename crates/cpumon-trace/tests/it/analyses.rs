@@ -202,6 +202,38 @@ fn too_many_intervals_are_an_error_and_no_memory() {
     assert!(series(&mut made, TraceRange::default(), 1_000_000, true).is_err());
 }
 
+/// Each thread that was woken on its way to sleep added to every interval of its CPU, and only CPUs and rows were counted.
+#[test]
+fn waits_that_are_known_late_count_as_intervals() {
+    let slept = (0..500).flat_map(|nth| {
+        let (at, task) = (1 + 3 * u64::from(nth), nth + 1);
+        let waking = SchedEventKind::Waking { task: TraceTask(task), waker: TraceTask(task), cpu: 0 };
+        [
+            switch(at, 0, 0, task, Leaves::Ready),
+            SchedEvent { at_ns: BEGAN_NS + (at + 1) * 1_000, cpu: 0, kind: waking },
+            switch(at + 2, 0, task, 0, Leaves::Asleep(FUTEX)),
+        ]
+    });
+    let came = (0..500).flat_map(|nth| {
+        let (at, task) = (20_000 + 2 * u64::from(nth), nth + 1);
+        [switch(at, 0, 0, task, Leaves::Ready), switch(at + 1, 0, task, 0, Leaves::Asleep(FUTEX))]
+    });
+    let events: Vec<_> = slept.chain(came).collect();
+    let over = |every_ns| {
+        series(
+            &mut Made::new(&events, BEGAN_NS, BEGAN_NS + 30_000_000),
+            TraceRange::default(),
+            every_ns,
+            false,
+        )
+    };
+    assert!(matches!(over(1_000), Err(SeriesError::TooMany)));
+    let (series, _) = over(1_000_000).unwrap();
+    let queue_ns: u64 = series.cpus().flat_map(|(_, cells)| cells).map(|cell| cell.queue_ns).sum();
+    // From 3 + 3 * nth to 20,000 + 2 * nth µs.
+    assert_eq!(queue_ns, (0..500).map(|nth| (19_997 - nth) * 1_000).sum::<u64>());
+}
+
 /// The recorder marks when a CPU went offline and when it came back. The thread that stopped it had all that time: 1.2 s of 1.3.
 #[test]
 fn a_cpu_that_is_offline_is_unknown_and_nobodys() {
