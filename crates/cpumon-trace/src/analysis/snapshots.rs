@@ -89,7 +89,7 @@ pub fn snapshots(
         }
     }
     let (mut next_ns, mut read, mut too_many) = (Some(range.from_ns), 0_usize, None);
-    let named = tasks.iter().count();
+    let named = maker.named.len();
     let mut cut = |tracker: &mut Tracker<Accounts>, before_ns: u64| {
         while let Some(at_ns) = next_ns.filter(|at_ns| *at_ns < before_ns) {
             for StoppedCpu { cpu, since_ns } in stopped.iter().filter(|stopped| stopped.since_ns <= at_ns) {
