@@ -60,12 +60,12 @@ impl Owner {
 /// Creates a directory as [`create_dir`] does. If it is new, and this process may, it belongs to `owner`.
 ///
 /// # Errors
-/// The directory cannot be created.
+/// The directory cannot be created, or another user made it meanwhile.
 pub fn create_dir_for(dir: &Path, owner: Option<Owner>) -> io::Result<()> {
     if dir.exists() {
         return Ok(());
     }
-    create_dir(dir)?;
+    create_own_dir(dir)?;
     if let Some(owner) = owner.filter(|_| rustix::process::geteuid().is_root()) {
         let flags = OFlags::NOFOLLOW | OFlags::DIRECTORY;
         let made = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(dir)?;

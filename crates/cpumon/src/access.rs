@@ -16,7 +16,7 @@ use serde::Deserialize;
 use crate::cli::{AuditArgs, KeyAction, KeyArgs, LoginTokenAction, LoginTokenArgs, OutputFormat};
 use crate::exit::{Outcome, say};
 use crate::output::write_texts;
-use crate::paths::{key_file, state_dir, store_for_writing};
+use crate::paths::{key_file, own_state_dir, state_dir, store_for_writing};
 use crate::when;
 
 /// Path of a file beside the default store.
@@ -63,7 +63,7 @@ pub fn login_token(args: &LoginTokenArgs, out: &mut dyn Write) -> anyhow::Result
 }
 
 pub fn key(args: &KeyArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let dir = state_dir(args.state.as_deref(), args.store.as_deref());
+    let dir = own_state_dir(args.state.as_deref(), args.store.as_deref())?;
     let path = key_file(args.group_key.as_deref(), &dir);
     let (shown, audit) = (path.display(), AuditLog::in_dir(&dir));
     match &args.action {

@@ -19,11 +19,11 @@ use crate::cli::{
 };
 use crate::exit::{Outcome, say};
 use crate::output::write_texts;
-use crate::paths::{state_dir, store_for_writing};
+use crate::paths::{own_state_dir, state_dir, store_for_writing};
 use crate::when;
 
 fn open(args: &StateArgs) -> anyhow::Result<Authority> {
-    let dir = state_dir(args.state.as_deref(), args.store.as_deref());
+    let dir = own_state_dir(args.state.as_deref(), args.store.as_deref())?;
     Authority::open(&dir).context("cannot open the receiver's state directory; --state DIR names another")
 }
 

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use cpumon_model::{PACKING_BYTES, Packing, packing_of};
 use cpumon_store::StoreError;
 
@@ -86,6 +86,20 @@ pub fn state_dir(given: Option<&Path>, store: Option<&Path>) -> PathBuf {
         },
         Path::to_owned,
     )
+}
+
+/// [`state_dir`] for keys and tokens. One beside the store that another user made is refused: that user would own the files in it.
+pub fn own_state_dir(given: Option<&Path>, store: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let dir = state_dir(given, store);
+    if given.is_none() && dir.exists() {
+        cpumon_files::create_own_dir(&dir).with_context(|| {
+            format!(
+                "cannot use the receiver's state directory {}; --state DIR names one to trust",
+                dir.display()
+            )
+        })?;
+    }
+    Ok(dir)
 }
 
 /// The file of group keys: `given`, else in the receiver's state directory.

@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use crate::cli::{LIVE_PROBES, MeasureArgs, RetentionArgs, RunArgs, ServeArgs};
 use crate::exit::{Outcome, Signals, Usage};
 use crate::feeds::HubFeed;
-use crate::paths::{key_file, state_dir, store_for_writing};
+use crate::paths::{key_file, own_state_dir, store_for_writing};
 use crate::serving::{Serving, sampler_options, store_options, web_options};
 use crate::top::show_screens;
 
@@ -48,7 +48,8 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
         return Err(Usage(message).into());
     }
     let store = store_for_writing(args.store.as_deref());
-    let state = state_dir(args.state.as_deref(), args.store.as_deref());
+    let state = own_state_dir(args.state.as_deref(), args.store.as_deref())?;
+    let audit = Some(Arc::new(AuditLog::in_dir(&state)));
     let flight = match (args.no_store, args.no_agent) {
         (false, false) => {
             flight_settings(&args.flight, &args.measure, &args.retention, &store, Probes::empty())?
@@ -77,7 +78,6 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
         flight,
         confines_calls: true,
     };
-    let audit = Some(Arc::new(AuditLog::in_dir(&state_dir(args.state.as_deref(), args.store.as_deref()))));
     let web = WebOptions { audit, ..web_options(&args.web, args.http)? };
     let signals = Signals::install()?;
     let manager = Manager::find();

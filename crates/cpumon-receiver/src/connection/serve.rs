@@ -10,10 +10,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cpumon_files::AuditEvent;
-use cpumon_link::tls::TlsError;
 use cpumon_link::tls::connect::{await_message, shake_hands};
 use cpumon_link::tls::crypto::key_hash;
 use cpumon_link::tls::pipe::Pipe;
+use cpumon_link::tls::{TlsError, files};
 use cpumon_model::HostId;
 use cpumon_model::limits::{Limiter, Overflow, Place, Places, Rate};
 use cpumon_wire::connection::{
@@ -174,8 +174,8 @@ impl DeviceListener {
 pub fn leave_address(state: &Path, address: SocketAddr) {
     let path = state.join("listening");
     // Not fatal: only `cpumon token` reads the file, and the user can name the address there.
-    if let Err(error) = std::fs::write(&path, format!("{address}\n")) {
-        log::warn!("cannot write {}: {error}; `cpumon token` needs --address", path.display());
+    if let Err(error) = files::write(&path, format!("{address}\n").as_bytes(), false) {
+        log::warn!("{error}; `cpumon token` needs --address");
     }
 }
 

@@ -270,6 +270,44 @@ fn a_store_that_cannot_be_is_reported_with_what_to_do() {
     }
 }
 
+/// A user who had made the state directory beside root's store got the receiver's private key.
+#[test]
+fn a_state_directory_that_another_user_made_gets_no_keys() {
+    use std::os::unix::fs::chown;
+    if !is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (store, state) = (dir.path().join("s.db"), dir.path().join("s.db.identity"));
+    std::fs::create_dir(&state).unwrap();
+    chown(&state, Some(65_534), Some(65_534)).unwrap();
+    let store = store.to_str().unwrap();
+    for args in [
+        &["token", "--address", "a:1", "--store", store][..],
+        &["key", "--store", store, "new"],
+        &[
+            "serve",
+            "--tls",
+            "127.0.0.1:0",
+            "--no-udp",
+            "--http",
+            "127.0.0.1:0",
+            "--no-agent",
+            "--store",
+            store,
+        ],
+    ] {
+        let refused = run(args);
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        let message = text(&refused.stderr);
+        assert!(message.contains("s.db.identity; --state DIR names one to trust"), "{message}");
+        assert!(message.contains("it belongs to user 65534, who could change what is in it"), "{message}");
+        assert_eq!(std::fs::read_dir(&state).unwrap().count(), 0, "{args:?}");
+    }
+    chown(&state, Some(0), Some(0)).unwrap();
+    ok(&["token", "--address", "a:1", "--store", store]);
+}
+
 const SYS_PTRACE: u64 = 1 << 19;
 const DAC_OVERRIDE: u64 = 1 << 1;
 const PERFMON: u64 = 1 << 38;

@@ -298,3 +298,19 @@ fn an_identity_that_somebody_else_could_have_written_is_not_used() {
     std::fs::rename(&moved, &path).unwrap();
     assert_eq!(Authority::open(dir.path()).unwrap().pin().unwrap(), pin);
 }
+
+/// A link with the name of this file cut the store to 16 bytes.
+#[test]
+fn the_address_is_written_to_a_new_file_and_through_no_link() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let dir = tempfile::tempdir().unwrap();
+    let (victim, path) = (dir.path().join("s.db"), dir.path().join("listening"));
+    std::fs::write(&victim, "precious").unwrap();
+    symlink("s.db", &path).unwrap();
+    leave_address(dir.path(), SocketAddr::from(([10, 1, 2, 3], 777)));
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "10.1.2.3:777\n");
+    let meta = std::fs::symlink_metadata(&path).unwrap();
+    assert!(meta.is_file() && meta.permissions().mode() & 0o777 == 0o600, "{meta:?}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "no temporary file stays");
+}
