@@ -60,6 +60,10 @@ fn read_list(source: &Connection) -> rusqlite::Result<()> {
     source.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
 }
 
+/// SQLite makes no file and follows no link: [`Temporary`] has made the file, in a directory without a link in its path.
+const WRITE: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE
+    .union(OpenFlags::SQLITE_OPEN_NO_MUTEX)
+    .union(OpenFlags::SQLITE_OPEN_NOFOLLOW);
 /// No journal: a copy that is not complete is removed.
 const COPY_FAST: &str = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA trusted_schema = OFF;";
 
@@ -76,9 +80,8 @@ impl Out {
         if path.symlink_metadata().is_ok() {
             return Err(std::io::Error::from(std::io::ErrorKind::AlreadyExists)).at("salvage into", path);
         }
-        let temporary = Temporary::create(path, "part")?;
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut connection = Connection::open_with_flags(temporary.path(), flags).at("create", path)?;
+        let (temporary, _) = Temporary::create(path, "part")?;
+        let mut connection = Connection::open_with_flags(temporary.path(), WRITE).at("create", path)?;
         schema::create(&mut connection, path, version)?;
         connection.execute_batch(COPY_FAST).at("create", path)?;
         connection.execute_batch("BEGIN").at("write", path)?;
@@ -169,16 +172,17 @@ impl Out {
 pub(super) struct Temporary(PathBuf);
 
 impl Temporary {
-    /// An empty file of mode 0600 beside `path`; `what` is another word for each of a process.
-    fn create(path: &Path, what: &str) -> Result<Self> {
+    /// An empty file of mode 0600 beside `path`, open for writing; `what` is another word for each of a process.
+    fn create(path: &Path, what: &str) -> Result<(Self, File)> {
         let mut name = std::ffi::OsString::from(".");
         name.push(path.file_name().unwrap_or_default());
         name.push(format!(".{}.{what}", std::process::id()));
-        let file = Self(path.with_file_name(name));
-        // One that was left by a process of the same number goes.
-        file.remove();
-        cpumon_files::create_empty(&file.0).at("create a file beside", path)?;
-        Ok(file)
+        let dir = cpumon_files::directory_of(path).canonicalize().at("create a file beside", path)?;
+        let temporary = Self(dir.join(name));
+        // One that was left by a process of the same number goes. One of another user may stay, who would own what is written.
+        temporary.remove();
+        let file = cpumon_files::create_new(&temporary.0).at("create", &temporary.0)?;
+        Ok((temporary, file))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -247,8 +251,8 @@ impl SchemaLayout {
 
     /// A first page for a file of `pages` pages.
     fn first_page(&self, pages: u32, has_log: bool, beside: &Path) -> Result<Vec<u8>> {
-        let made = Temporary::create(beside, "list")?;
-        let connection = Connection::open(made.path()).at("create", made.path())?;
+        let (made, _) = Temporary::create(beside, "list")?;
+        let connection = Connection::open_with_flags(made.path(), WRITE).at("create", made.path())?;
         self.write_list(&connection).at("write", made.path())?;
         connection.close().map_err(|(_, error)| error).at("write", made.path())?;
         let mut page = std::fs::read(made.path()).at("read", made.path())?;
@@ -337,26 +341,26 @@ pub(super) fn repaired_copy(
     stop: &AtomicBool,
 ) -> Result<Temporary> {
     let log_of = |path: &Path| sibling(path, "-wal");
-    let copy = Temporary::create(beside, "copy")?;
-    let bytes = copy_file(path, copy.path(), stop)?;
+    let (copy, mut file) = Temporary::create(beside, "copy")?;
+    let bytes = copy_file(path, copy.path(), &mut file, stop)?;
     let log = log_of(path);
     let has_log = std::fs::metadata(&log).is_ok_and(|log| log.len() > 0);
     if has_log {
-        copy_file(&log, &log_of(copy.path()), stop)?;
+        let to = log_of(copy.path());
+        let mut file = cpumon_files::create_new(&to).at("create", &to)?;
+        copy_file(&log, &to, &mut file, stop)?;
     }
     let pages = u32::try_from(bytes.div_ceil(PAGE_BYTES as u64)).unwrap_or(u32::MAX);
     let page = layout.first_page(pages, has_log, beside)?;
-    let mut file = File::options().write(true).open(copy.path()).at("open", copy.path())?;
     file.seek(SeekFrom::Start(0)).and_then(|_| file.write_all(&page)).at("write", copy.path())?;
     // A page that was cut off reads as zeros.
     file.set_len(u64::from(pages) * PAGE_BYTES as u64).at("write", copy.path())?;
     Ok(copy)
 }
 
-/// Copies a file, and gives its length.
-fn copy_file(from: &Path, to: &Path, stop: &AtomicBool) -> Result<u64> {
+/// Copies a file to the new file at `to`, and gives its length.
+fn copy_file(from: &Path, to: &Path, target: &mut File, stop: &AtomicBool) -> Result<u64> {
     let mut source = File::open(from).at("open", from)?;
-    let mut target = cpumon_files::open_to_write(to).at("write", to)?;
     let (mut buffer, mut copied) = (vec![0; COPY_BYTES], 0);
     loop {
         if stop.load(Ordering::Relaxed) {

@@ -270,6 +270,32 @@ fn a_store_that_cannot_be_is_reported_with_what_to_do() {
     }
 }
 
+/// Who had made its temporary file owned the salvaged store.
+#[test]
+fn a_salvage_does_not_write_to_a_file_that_another_user_made() {
+    if !is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (binary, store) = (dir.path().join("cpumon"), dir.path().join("s.db"));
+    copy_program(env!("CARGO_BIN_EXE_cpumon"), &binary);
+    drop(cpumon_store::Writer::open(&store, &cpumon_store::StoreOptions::default()).unwrap());
+    // In a sticky directory a user can remove only what is theirs. The number of the shell becomes that of the program.
+    let script = r#"chown 65534 s.db*; chmod 755 "$0"; chmod 1777 .; umask 0; : >".out.db.$$.part"
+        exec setpriv --reuid 65534 --regid 65534 --clear-groups "$0" store check s.db --salvage out.db"#;
+    let mut command = Command::new("sh");
+    crate::support::clean(&mut command);
+    command.args(["-c", script]).arg(&binary).current_dir(dir.path());
+    let refused = output(command);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    let message = text(&refused.stderr);
+    assert!(message.contains(".part: File exists"), "{message}");
+    let planted = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap());
+    let planted = planted.filter(|entry| text(entry.file_name().as_encoded_bytes()).ends_with(".part"));
+    assert_eq!(planted.map(|entry| entry.metadata().unwrap().len()).collect::<Vec<_>>(), [0]);
+    assert!(!dir.path().join("out.db").exists());
+}
+
 /// A user who had made the state directory beside root's store got the receiver's private key.
 #[test]
 fn a_state_directory_that_another_user_made_gets_no_keys() {
