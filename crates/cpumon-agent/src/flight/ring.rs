@@ -2,7 +2,7 @@
 //! deleted when they are too old, or when all files together are too large. A window is a copy of the last segments.
 
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -231,7 +231,10 @@ impl DiskRing {
 
     /// Removes the incomplete end of a segment.
     fn cut(&mut self, path: &Path, whole_bytes: u64, until_ns: u64) {
-        let cut = OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(whole_bytes));
+        // Checked first, because opening would create a file that is missing.
+        let cut = cpumon_files::check_to_write(path)
+            .and_then(|()| cpumon_files::open_to_write(path))
+            .and_then(|file| file.set_len(whole_bytes));
         if whole_bytes == 0 || cut.is_err() {
             let _ = std::fs::remove_file(path);
         } else {
