@@ -11,7 +11,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::lock::{LockError, LockFile};
-use crate::platform::{Owner, create_dir_for, give_to_owner_of_directory, has_other_names, open_to_write};
+use crate::open_for_owner;
+use crate::platform::{Owner, create_dir_for, has_other_names};
 
 /// Largest file, bytes. With the file before it that holds about 40,000 entries.
 const MAX_FILE_BYTES: u64 = 4 << 20;
@@ -171,11 +172,10 @@ impl AuditLog {
 }
 
 fn open_own(path: &Path) -> io::Result<File> {
-    let file = open_to_write(path)?;
+    let file = open_for_owner(path)?;
     if has_other_names(&file)? {
         return Err(io::Error::other("it has another name, too"));
     }
-    give_to_owner_of_directory(&file, path);
     Ok(file)
 }
 

@@ -9,6 +9,7 @@ mod lock;
 mod platform;
 mod thread;
 
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -31,6 +32,16 @@ pub fn create_empty(path: &Path) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// Opens a file as [`open_to_write`] does, and gives a new one to the owner of its directory. One that is there keeps its owner: in that
+/// directory it may be another file of root with a new name.
+fn open_for_owner(path: &Path) -> io::Result<File> {
+    // An error other than that it is there is one of opening too.
+    if let Ok(new) = create_new(path) {
+        give_to_owner_of_directory(&new, path);
+    }
+    open_to_write(path)
 }
 
 /// Removes a file, if it is there.

@@ -5,7 +5,8 @@ use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 
-use crate::platform::{give_to_owner_of_directory, is_locked, open_to_write};
+use crate::open_for_owner;
+use crate::platform::is_locked;
 
 /// Longest content of a lock file, bytes: a process id and a line end need 11.
 const MAX_BYTES: u64 = 32;
@@ -78,8 +79,7 @@ impl Drop for LockFile {
 /// has a trusted owner too, so its content must decide.
 fn open(path: &Path) -> Result<File, LockError> {
     let open = || {
-        let mut file = open_to_write(path)?;
-        give_to_owner_of_directory(&file, path);
+        let mut file = open_for_owner(path)?;
         check(&mut file).or_else(|error| if is_locked(&error) { Ok(()) } else { Err(error) })?;
         Ok(file)
     };

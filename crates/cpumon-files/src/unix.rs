@@ -410,6 +410,29 @@ mod tests {
         create_own_dir(&planted).unwrap();
     }
 
+    /// Renamed to a lock file, root's export became the file of the user in whose directory it was.
+    #[test]
+    fn only_a_new_file_is_given_to_the_owner_of_its_directory() {
+        use crate::{AuditEvent, AuditLog, LockFile};
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        if chown(dir.path(), Some(STRANGER), None).is_err() {
+            eprintln!("skipped: only root can give a directory away");
+            return;
+        }
+        for name in ["old-writer", "audit.jsonl"] {
+            std::fs::write(path(name), "an export\n").unwrap();
+        }
+        assert!(LockFile::take(&path("old-writer")).is_err());
+        drop(LockFile::take(&path("new-writer")).unwrap());
+        let log = AuditLog::in_dir(dir.path());
+        log.note(AuditEvent::Enrolled, "10.0.0.7", "web1", "");
+        log.note(AuditEvent::Refused, "10.0.0.7", "web1", "");
+        let owner = |name: &str| Owner::of(&path(name)).unwrap().uid;
+        assert_eq!(["old-writer", "audit.jsonl"].map(owner), [0; 2]);
+        assert_eq!(["new-writer", "audit-refused.jsonl"].map(owner), [STRANGER; 2]);
+    }
+
     #[test]
     fn a_secret_that_others_may_read_is_not_read() {
         let dir = tempfile::tempdir().unwrap();
