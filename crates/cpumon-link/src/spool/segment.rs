@@ -132,10 +132,13 @@ impl SpoolSegment {
         let done = (|| {
             let file = match &mut self.file {
                 Some(file) => file,
-                none => {
-                    // Not truncated: the file may have been written before and closed since.
-                    none.insert(cpumon_files::open_to_write(&self.path)?)
+                none if self.written == 0 => {
+                    // What is there is none of ours, and who made it could read what is written.
+                    cpumon_files::remove(&self.path)?;
+                    none.insert(cpumon_files::create_new(&self.path)?)
                 }
+                // Not truncated: it was written before and closed since.
+                none => none.insert(cpumon_files::open_to_write(&self.path)?),
             };
             file.seek(SeekFrom::Start(self.written))?;
             while let Some(rest) = self.pending.get(taken..).filter(|rest| !rest.is_empty()) {

@@ -262,6 +262,23 @@ fn a_recording_is_readable_by_its_owner_only() {
     assert_eq!(modes, [0o600, 0o600, 0o600, 0o700], "segment, state, lock, directory");
 }
 
+/// Root's recording in a directory of another user was written to files that this user had made.
+#[test]
+fn a_file_planted_as_the_next_segment_gets_no_data() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let dir = tempfile::tempdir().unwrap();
+    let mut spool = Spool::open(&options(dir.path(), 1 << 20, SyncPolicy::AtEnd), ORIGIN).unwrap();
+    let segment = dir.path().join("00000000000000000001.segment");
+    std::fs::write(&segment, "").unwrap();
+    std::fs::set_permissions(&segment, PermissionsExt::from_mode(0o666)).unwrap();
+    let planted = std::fs::File::open(&segment).unwrap();
+    assert_eq!(append(&mut spool, 1..=3, 50), 0);
+    assert_eq!(spool.close().lost, 0);
+    assert_eq!(planted.metadata().unwrap().len(), 0);
+    assert_eq!(segment.metadata().unwrap().mode() & 0o777, 0o600);
+    assert_eq!(held(dir.path()).snapshots.len(), 3);
+}
+
 #[test]
 fn links_planted_under_the_names_of_a_spool_keep_their_targets_unchanged() {
     for name in ["lock", "state", "00000000000000000001.segment"] {
