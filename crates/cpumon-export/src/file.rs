@@ -74,11 +74,11 @@ impl OutputFile {
                 writer.into_inner().map_err(|error| failed("write", &self.path)(error.into_error()))?;
             // Before the rename: after a crash the path must not be an empty file. Pipes cannot be synced.
             if self.temporary.is_some() {
+                cpumon_files::keep_mode(&self.path, &file);
                 file.sync_all().map_err(failed("write", &self.path))?;
             }
         }
         if let Some(temporary) = &self.temporary {
-            cpumon_files::keep_mode(&self.path, temporary);
             std::fs::rename(temporary, &self.path).map_err(failed("put in place", &self.path))?;
             // It has its final name now; `Drop` must not remove it.
             self.temporary = None;
@@ -205,6 +205,24 @@ mod tests {
         std::os::unix::fs::chown(&left, Some(65_534), None).unwrap();
         write(&left).unwrap();
         assert_eq!(mode(&left), 0o600);
+    }
+
+    /// In a directory of another user a link in its place gave the mode to the link's target.
+    #[test]
+    fn the_mode_is_kept_by_the_file_that_was_written() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let dir = tempfile::tempdir().unwrap();
+        let (path, victim) = (dir.path().join("out.csv"), dir.path().join("victim"));
+        for (name, mode) in [(&path, 0o644), (&victim, 0o600)] {
+            std::fs::write(name, "").unwrap();
+            std::fs::set_permissions(name, PermissionsExt::from_mode(mode)).unwrap();
+        }
+        let file = OutputFile::create(&path).unwrap();
+        let temporary = file.temporary().unwrap().to_owned();
+        std::fs::remove_file(&temporary).unwrap();
+        symlink(&victim, &temporary).unwrap();
+        file.finish().unwrap();
+        assert_eq!(victim.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     /// A user who left a pipe at the path of root's export read the data that root exported.

@@ -175,11 +175,11 @@ fn is_same(one: &Metadata, other: &Metadata) -> bool {
 }
 
 /// Gives `to` the mode of `from`, if that is there and belongs to this user or root. Otherwise `to` stays as it is.
-pub fn keep_mode(from: &Path, to: &Path) {
+pub fn keep_mode(from: &Path, to: &File) {
     if let Some(meta) =
         std::fs::symlink_metadata(from).ok().filter(|meta| meta.is_file() && is_us_or_root(meta.uid()))
     {
-        let _best_effort = std::fs::set_permissions(to, meta.permissions());
+        let _best_effort = to.set_permissions(meta.permissions());
     }
 }
 

@@ -130,7 +130,7 @@ pub fn open_special(path: &Path) -> io::Result<File> {
 }
 
 /// Does nothing: a file has the access list of its directory, or one of its own.
-pub fn keep_mode(_from: &Path, _to: &Path) {}
+pub fn keep_mode(_from: &Path, _to: &File) {}
 
 /// Does nothing: a file's access list decides who may read it.
 ///
