@@ -179,7 +179,7 @@ impl SwitchRecording {
     pub fn begin_copy(&mut self, path: PathBuf) -> io::Result<()> {
         if let (RecordingOutput::Window(window), None) = (&self.output, &self.copy) {
             let file = BufWriter::with_capacity(BUFFER_BYTES, cpumon_files::create_new(&path)?);
-            self.copy = Some((window.begin_copy(file, now()).map_err(io::Error::other)?, path));
+            self.copy = Some((window.begin_copy(file, now()).map_err(|error| error.error)?, path));
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use clap::Args;
 use cpumon_collect::{RetainedCapabilities, TraceRecorderOptions, now, parse_interval};
 use cpumon_files::LockFile;
 use cpumon_link::attachments::{self, TraceRequests, Why, part_of};
-use cpumon_model::{HostInfo, Interval, Probes};
+use cpumon_model::{HostInfo, Interval, Probes, with_causes};
 use cpumon_trace::{Compression, WindowLimits, WriteError};
 pub use ring::FlightDisk;
 use ring::{DiskRing, DiskWork, windows_in};
@@ -249,7 +249,7 @@ fn record(
         let is_free = windows.copied.is_none();
         let due = wanted.take_if(|(_, at)| is_free && *at <= Instant::now());
         if let Err(error) = recording.pass::<FlightError>(due.is_some()) {
-            log::warn!("the flight recorder ends: {error}");
+            log::warn!("the flight recorder ends: {}", with_causes(&error));
             return;
         }
         windows.pass(&mut recording, due.map(|(why, _)| why));
@@ -287,7 +287,7 @@ impl<'s> FlightWindows<'s> {
         if let Some(why) = due
             && let Err(error) = self.begin(recording, why)
         {
-            log::warn!("flight recorder: the window was not written: {error}");
+            log::warn!("flight recorder: the window was not written: {}", with_causes(&error));
         }
         match recording.copy_part() {
             Ok(None) => {}
@@ -309,7 +309,7 @@ impl<'s> FlightWindows<'s> {
             }
             Err(error) => {
                 self.copied = None;
-                log::warn!("flight recorder: the window was not written: {error}");
+                log::warn!("flight recorder: the window was not written: {}", with_causes(&error));
             }
         }
     }

@@ -14,10 +14,11 @@ pub(crate) mod writer;
 use std::io;
 
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {operation}: {error}")]
+#[error("cannot {operation}")]
 pub struct WriteError {
     /// What was tried, as an infinitive.
     pub operation: &'static str,
+    #[source]
     pub error: io::Error,
 }
 

@@ -93,7 +93,7 @@ fn a_copy_that_is_recorded_over_says_so() {
     assert!(window.copy_part(&mut copy).unwrap());
     feed(&mut window, second, 100);
     let error: WriteError = window.copy_part(&mut copy).unwrap_err();
-    assert!(error.to_string().contains("the disk is too slow"), "{error}");
+    assert!(error.error.to_string().contains("the disk is too slow"), "{error:?}");
 }
 
 #[test]

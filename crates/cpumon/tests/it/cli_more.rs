@@ -85,8 +85,10 @@ fn only_a_whole_trace_gets_its_name() {
     }
     let stored = get(whole.clone(), &["-o", path]);
     assert!(stored.status.success() && std::fs::read(&got).unwrap() == whole, "{stored:?}");
-    let printed = get(whole.clone(), &[]);
-    assert!(printed.status.success() && printed.stdout == whole, "{:?}", text(&printed.stderr));
+    for to in [&[][..], &["-o", "-"]] {
+        let printed = get(whole.clone(), to);
+        assert!(printed.status.success() && printed.stdout == whole, "{to:?}: {:?}", text(&printed.stderr));
+    }
 }
 
 #[test]

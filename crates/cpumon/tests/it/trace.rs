@@ -267,6 +267,13 @@ fn a_recording_to_standard_output_is_a_whole_trace_and_nothing_else() {
     let refused = in_dir(&["trace", "record", "-o", "-", "--last", "1s", "--", "true"]);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    // A closed pipe is no error, as for every command.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut closed = cpumon();
+    closed.args(["trace", "record", "-o", "-", "--", "true"]).stdout(writer).stderr(Stdio::piped());
+    let ended = closed.spawn().unwrap().wait_with_output().unwrap();
+    assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
 }
 
 #[test]
