@@ -82,7 +82,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
     let signals = Signals::install()?;
     let manager = Manager::find();
     let serving = Serving::start(&plan, args.http, web)?;
-    print_start(&serving)?;
+    print_start(&serving);
     manager.ready();
     let watch = manager.watch(&serving.receiver().pulse).context("cannot start the watchdog's thread")?;
     let ended = wait(&serving, &signals, args.log_each_second, None);
@@ -179,21 +179,21 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         let (stop, past_bytes) = (Arc::clone(signals.stop()), Some(LOCAL_SCREEN_BYTES));
         show_screens(feed, Options { stop, past_bytes, ..Options::default() })
     } else {
-        print_start(&serving).and_then(|()| wait(&serving, &signals, true, args.iterations))
+        print_start(&serving);
+        wait(&serving, &signals, true, args.iterations)
     };
     serving.finish()?;
     ended?;
     Ok(Outcome::Done)
 }
 
-fn print_start(serving: &Serving) -> anyhow::Result<()> {
+/// Prints the addresses, the store and the line `ready`. Standard output may be closed: receiving continues, as in [`wait`].
+fn print_start(serving: &Serving) {
     let mut out = io::stdout().lock();
     for line in serving.start_lines() {
-        writeln!(out, "{line}").context("cannot write to standard output")?;
+        let _ = writeln!(out, "{line}");
     }
-    writeln!(out, "{}", serving.ready_line())
-        .and_then(|()| out.flush())
-        .context("cannot write to standard output")
+    let _ = writeln!(out, "{}", serving.ready_line()).and_then(|()| out.flush());
 }
 
 /// Waits for a signal, a failed thread, or enough intervals of the local host. Logs a line per second if wanted.

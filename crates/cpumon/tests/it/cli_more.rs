@@ -221,6 +221,22 @@ fn a_closed_pipe_ends_every_command_without_a_message() {
     }
 }
 
+/// It ended at once, with exit code 0 and no word.
+#[test]
+fn a_receiver_whose_output_is_closed_receives_all_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("s.db");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut closed = cpumon();
+    closed.args(["run", "-n", "1", "--udp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--store"]).arg(&store);
+    closed.args(["--interval", "200ms"]).stdout(writer).stderr(Stdio::null());
+    let ended = wait(&mut closed.spawn().unwrap(), "run");
+    assert!(ended.success(), "{ended:?}");
+    let ledger = run(&["export", "ledger", "--store", store.to_str().unwrap()]);
+    assert!(text(&ledger.stdout).lines().count() > 1, "{ledger:?}");
+}
+
 #[test]
 fn a_minus_is_standard_output_wherever_a_file_is_written() {
     let dir = tempfile::tempdir().unwrap();
