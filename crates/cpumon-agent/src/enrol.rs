@@ -226,7 +226,8 @@ pub fn search_notes(search: &Search) -> String {
     if search.found.is_empty() {
         notes = format!("{NO_RECEIVER}\n");
         if let Some(unsent) = &search.unsent {
-            notes += &format!("cannot ask {unsent}\n");
+            // Writing to a String cannot fail.
+            let _ = writeln!(notes, "cannot ask {unsent}");
         }
     }
     notes + &ignored(&search.ignored)

@@ -126,7 +126,7 @@ impl OwnUsage {
     }
 }
 
-/// Whether the clocks of this process are not the host's, because it is in a time namespace that shifts them (time_namespaces(7)).
+/// Whether the clocks of this process are not the host's, because it is in a time namespace that shifts them (`time_namespaces(7)`).
 pub(crate) fn has_shifted_clocks(proc_root: &Path) -> bool {
     // Kernels without these namespaces have no such file.
     let offsets = fs::read_to_string(proc_root.join("self/timens_offsets")).unwrap_or_default();

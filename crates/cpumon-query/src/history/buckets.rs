@@ -482,7 +482,9 @@ mod tests {
         first.append(second);
         let drawn = |seconds: &[i64]| {
             let mut one = Presence::default();
-            seconds.iter().for_each(|at| see(&mut one, 5, *at, Life::Alive));
+            for at in seconds {
+                see(&mut one, 5, *at, Life::Alive);
+            }
             points_with(one, &first)
         };
         assert_eq!([drawn(&[0]), drawn(&[2])], ["##........", "####......"]);

@@ -151,13 +151,11 @@ impl IntervalSum {
     fn add_cgroups(&mut self, next: &Interval) {
         self.total.cgroups_left_out = self.total.cgroups_left_out.max(next.cgroups_left_out);
         for row in &next.cgroups {
-            match self.cgroups.get_mut(&row.path) {
-                Some(sum) => sum.add(row),
-                None => {
-                    self.bytes +=
-                        size_of::<CgroupInterval>() + CGROUP_PATH_BYTES + row.path.len() + KEY_BYTES;
-                    self.cgroups.insert(Arc::clone(&row.path), row.clone());
-                }
+            if let Some(sum) = self.cgroups.get_mut(&row.path) {
+                sum.add(row);
+            } else {
+                self.bytes += size_of::<CgroupInterval>() + CGROUP_PATH_BYTES + row.path.len() + KEY_BYTES;
+                self.cgroups.insert(Arc::clone(&row.path), row.clone());
             }
         }
     }

@@ -176,7 +176,9 @@ impl TraceWindow {
         // A table has them in another order each time.
         let mut identities: Vec<&TraceIdentity> = identities.values().collect();
         identities.sort_unstable_by_key(|identity| identity.task);
-        identities.into_iter().for_each(|identity| file.identity(identity));
+        for identity in identities {
+            file.identity(identity);
+        }
         let end = self.passed + self.periods.len() as u64;
         WindowCopy { file, next: self.passed, end, until_ns: from_ns, lost: 0 }
     }
