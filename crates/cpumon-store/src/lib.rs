@@ -64,6 +64,7 @@ pub use reader::{
     BootSpan, Damage, DamageReport, Gap, GapFinder, HostRecord, IntervalReader, ProcessFilter, Query, Reader,
     Segment, SegmentReader, StoredInterval, StoredProcess, StoredReach, TimeRange, What, immutable_uri,
 };
+pub use schema::{distrust, lift_limits};
 pub use sums::{ActiveTimes, PER_SECOND, Resolution, RunQueue, SumRow, add_known, rate};
 pub use traces::{TraceIndex, TraceRecord, trace_file, traces_dir};
 pub use writer::{ClockDoubt, Put, SourcePosition, StoreOptions, Writer, forget_host, wall_now_ns};

@@ -214,12 +214,14 @@ pub(crate) fn open_to_read(
     check_is_there(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut open_with = |name: &Path, flags| -> Result<Connection> {
-        let connection = Connection::open_with_flags(name, flags).at("open", path)?;
+        let mut connection = Connection::open_with_flags(name, flags).at("open", path)?;
+        schema::distrust(&mut connection).at("set up", path)?;
         connection.set_prepared_statement_cache_capacity(64);
         // Plans do not depend on bound values: else each use of a statement with a bound LIMIT prepares it again.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).at("set up", path)?;
         connection.busy_timeout(Duration::from_secs(5)).at("set up", path)?;
         prepare(&connection)?;
+        schema::lift_limits(&mut connection).at("set up", path)?;
         Ok(connection)
     };
     // An immutable file has no locks, so it must not be used where a writer may be: only after an ordinary open failed for

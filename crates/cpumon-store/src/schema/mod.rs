@@ -1,11 +1,13 @@
 //! The store's tables: how they are made, and how an older store becomes a newer one, step by step. A store of a newer version is refused
 //! rather than misread. So is a file from elsewhere that has a view instead of a table, a trigger or an index of its own: reading or
-//! writing would run them.
+//! writing would run them. Until that is known, SQLite is limited in what it may run of the file.
 
 use std::ops::Range;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
 use rusqlite::{Connection, Result as Sql};
 
 use crate::error::{At, Result, StoreError};
@@ -45,8 +47,42 @@ const TRUSTED_SCHEMA: &str = "PRAGMA trusted_schema = OFF";
 /// Sorting and temporary tables stay in memory: they are small.
 const TEMP_STORE: &str = "PRAGMA temp_store = MEMORY";
 
+/// Bytes of a value in a file that is not compared yet. The longest definition of a store has 1,400.
+const MAX_VALUE_BYTES: i32 = 16 << 10;
+/// Steps of SQLite's machine that one statement may take on such a file; a list of a thousand tables takes fewer.
+#[cfg(feature = "bundled")]
+const MAX_STEPS: std::ffi::c_int = 10_000;
+
+/// Prepares for a file from elsewhere; to be called before the first statement. No foreign key, trigger or view of it acts. SQLite
+/// reads the statistics in `sqlite_stat1` when it loads the list of tables, before that can be compared, and their columns may be
+/// computed: until [`lift_limits`] such work is ended early, and the list is loaded without statistics.
+pub fn distrust(connection: &mut Connection) -> Sql<()> {
+    for config in [
+        DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY,
+        DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER,
+        DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW,
+    ] {
+        connection.set_db_config(config, false)?;
+    }
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)?;
+    // The program that loads the extension has opened the file before.
+    #[cfg(feature = "bundled")]
+    connection.progress_handler(MAX_STEPS, Some(|| true))?;
+    Ok(())
+}
+
+/// Ends the limits of [`distrust`] for a file whose list of tables was compared.
+pub fn lift_limits(connection: &mut Connection) -> Sql<()> {
+    // SQLite takes the largest limit that it was built with.
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, i32::MAX)?;
+    #[cfg(feature = "bundled")]
+    connection.progress_handler(0, None::<fn() -> bool>)?;
+    Ok(())
+}
+
 /// Makes a new database a store, or brings an old store up to date; sets what a writer needs.
 pub(crate) fn prepare_writer(connection: &mut Connection, path: &Path, sync_each_commit: bool) -> Result<()> {
+    distrust(connection).at("set up", path)?;
     let tables = number(connection, path, "SELECT count(*) FROM sqlite_schema")?;
     // A file without tables has no id yet: it is a new store.
     let id = if tables > 0 { Some(APPLICATION_ID) } else { None };
@@ -58,6 +94,7 @@ pub(crate) fn prepare_writer(connection: &mut Connection, path: &Path, sync_each
         pragma(connection, path, PAGE_SIZE)?;
         pragma(connection, path, AUTO_VACUUM)?;
     }
+    lift_limits(connection).at("set up", path)?;
     let sync = if sync_each_commit { SYNCHRONOUS_FULL } else { SYNCHRONOUS_NORMAL };
     for text in [JOURNAL_MODE, sync, WAL_AUTOCHECKPOINT, JOURNAL_SIZE_LIMIT, TRUSTED_SCHEMA, TEMP_STORE] {
         pragma(connection, path, text)?;
@@ -88,7 +125,7 @@ fn version_with(connection: &Connection, path: &Path, id: Option<i32>) -> Result
     Ok(found)
 }
 
-/// Checks that an open database is a store that this build can read; sets what a reader needs.
+/// Checks that an open database, of which [`distrust`] was called, is a store that this build can read; sets what a reader needs.
 pub(crate) fn prepare_reader(connection: &Connection, path: &Path) -> Result<()> {
     let found = version_of(connection, path)?;
     if found < VERSION {
@@ -251,6 +288,13 @@ fn compare_found(connection: &Connection, path: &Path, version: i32) -> Result<C
     Ok(compared)
 }
 
+/// Tables that SQLite makes and reads, as it defines them.
+const OF_SQLITE: [&str; 3] = [
+    "CREATE TABLE sqlite_sequence(name,seq)",
+    "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
+    "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
+];
+
 /// Why an object that is none of a store's is refused; `None`: nothing here comes to it.
 fn fault_of(object: &Object, own: &[Object]) -> Option<String> {
     let kind = object.kind.as_str();
@@ -260,6 +304,10 @@ fn fault_of(object: &Object, own: &[Object]) -> Option<String> {
     let namesake = own.iter().find(|known| known.name == object.name && kind != "trigger");
     if let Some(known) = namesake {
         return Some(format!("{object} is in place of a store's {}", known.kind));
+    }
+    let text = object.text.as_deref().unwrap_or_default();
+    if kind == "table" && object.name.starts_with("sqlite_") && !OF_SQLITE.contains(&text) {
+        return Some(format!("{object} is defined otherwise than by SQLite"));
     }
     let is_on_own = || own.iter().any(|known| known.kind == "table" && known.name == object.table);
     let is_harmless = kind == "table" || kind == "index" && !is_on_own();

@@ -203,7 +203,9 @@ pub(crate) fn open_beside_writer(path: &Path) -> Result<Connection> {
         tries < MAX_TRIES
     };
     connection.busy_handler(Some(try_again)).at("set up", path)?;
+    schema::distrust(&mut connection).at("set up", path)?;
     schema::prepare_reader(&connection, path)?;
+    schema::lift_limits(&mut connection).at("set up", path)?;
     Ok(connection)
 }
 
