@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use cpumon_model::packing_of;
-use cpumon_store::immutable_uri;
+use cpumon_store::{distrust, immutable_uri, lift_limits};
 use rusqlite::fallible_streaming_iterator::FallibleStreamingIterator as _;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Rows, Statement};
@@ -36,10 +36,12 @@ impl LegacyFile {
         let read = |source| ImportError::Read { path: path.to_owned(), table: "the schema", source };
         let absolute = std::path::absolute(path)
             .map_err(|source| ImportError::Open { path: path.to_owned(), source })?;
-        let connection = Connection::open_with_flags(immutable_uri(&absolute), flags).map_err(read)?;
+        let mut connection = Connection::open_with_flags(immutable_uri(&absolute), flags).map_err(read)?;
+        distrust(&mut connection).map_err(read)?;
         connection.execute_batch(DISTRUST_SCHEMA).map_err(read)?;
         let mut file = Self { connection, path: path.to_owned(), schema: Schema::Y2012 };
         file.schema = file.check_schema()?;
+        lift_limits(&mut file.connection).map_err(read)?;
         Ok(file)
     }
 
@@ -83,31 +85,37 @@ impl LegacyFile {
             )
             .optional()
             .map_err(|error| self.schema_or_read(error))?;
-        // SQLite lists virtual tables as tables too, but reading one runs the code of its module.
-        let is_virtual =
-            |sql: &str| sql.trim_start().get(..14).is_some_and(|s| s.eq_ignore_ascii_case("CREATE VIRTUAL"));
+        // SQLite lists virtual tables as tables too, but reading one runs the code of its module. It writes these words itself.
+        let is_ordinary = |sql: &str| sql.starts_with("CREATE TABLE ");
         match kind {
             None => return Err(self.schema_error(format!("it has no table {table}"))),
             Some((kind, _)) if kind != "table" => {
                 return Err(self.schema_error(format!("{table} is a {kind}, not a table")));
             }
-            Some((_, sql)) if sql.as_deref().is_some_and(is_virtual) => {
-                return Err(self.schema_error(format!("{table} is a virtual table")));
+            Some((_, sql)) if !sql.as_deref().is_some_and(is_ordinary) => {
+                return Err(self.schema_error(format!("{table} is no ordinary table")));
             }
             Some(_) => {}
         }
-        let mut statement = self
-            .connection
-            .prepare("SELECT name, pk, type, (SELECT max(pk) FROM pragma_table_xinfo(?1)) FROM pragma_table_xinfo(?1) WHERE hidden = 0")
-            .map_err(&read)?;
-        let columns = statement.query_map([table], |row| {
-            let (pk, kind, max_pk): (i64, String, i64) = (row.get(1)?, row.get(2)?, row.get(3)?);
-            // Only a sole key of exactly this type can be the row id, by which SQLite finds a row without an
-            // index.
-            let is_only_key = pk == 1 && max_pk == 1 && kind.eq_ignore_ascii_case("INTEGER");
-            Ok(ColumnInfo { name: row.get(0)?, is_only_key })
+        // A statement, not a function in a query: a table of the file may have the function's name.
+        let text = format!("PRAGMA main.table_xinfo({table})");
+        let mut statement = self.connection.prepare(&text).map_err(&read)?;
+        let rows = statement.query_map([], |row| {
+            Ok((row.get("name")?, row.get("type")?, row.get("pk")?, row.get("hidden")?))
         });
-        columns.map_err(&read)?.collect::<Result<_, _>>().map_err(&read)
+        let columns: Vec<(String, String, i64, i64)> =
+            rows.map_err(&read)?.collect::<Result<_, _>>().map_err(&read)?;
+        // Reading one computes what the file says, for each row.
+        if let Some((name, ..)) = columns.iter().find(|(.., hidden)| *hidden != 0) {
+            return Err(self.schema_error(format!("column {name:?} of table {table} is generated")));
+        }
+        let keys = columns.iter().filter(|(_, _, pk, _)| *pk > 0).count();
+        let column = |(name, kind, pk, _): (String, String, i64, i64)| {
+            // Only a sole key of exactly this type can be the row id, by which SQLite finds a row without an index.
+            let is_only_key = pk == 1 && keys == 1 && kind.eq_ignore_ascii_case("INTEGER");
+            ColumnInfo { name, is_only_key }
+        };
+        Ok(columns.into_iter().map(column).collect())
     }
 
     /// Only this code distinguishes an encrypted or overwritten file from a damaged one.

@@ -315,6 +315,30 @@ fn files_that_are_something_else_are_refused_with_the_reason() {
     assert!(error_of(&fixture(&no_key).path).ends_with("Processes.idx is not its primary key"));
 }
 
+/// Each of these computed for as long as its file wanted, in memory without a limit.
+#[test]
+fn tables_that_compute_are_refused() {
+    let virtual_table = SCHEMA_2012.split("CREATE TABLE [Threads]").next().unwrap().to_owned()
+        + "CREATE VIRTUAL TABLE Threads USING fts5(ThreadID, ProcID, user, kernel, duration, timestamp, idx);
+           PRAGMA writable_schema = ON;
+           UPDATE sqlite_schema SET sql = replace(sql, 'CREATE VIRTUAL', 'CREATE  VIRTUAL') WHERE name = 'Threads';";
+    let generated = SCHEMA_2012.replace(
+        "[idx] INTEGER NOT NULL)",
+        "[idx] INTEGER NOT NULL, [_rowid_] AS (length(zeroblob(900000000))))",
+    );
+    for (sql, reason) in [
+        (virtual_table, "Threads is no ordinary table"),
+        (generated, "column \"_rowid_\" of table Threads is generated"),
+    ] {
+        let expected = format!("FILE is no database of the original receiver: {reason}");
+        assert_eq!(error_of(&fixture(&sql).path), expected);
+    }
+    let own_answers = SCHEMA_2012.to_owned()
+        + "CREATE VIRTUAL TABLE pragma_table_xinfo USING fts5(name, pk, type, hidden);
+           INSERT INTO pragma_table_xinfo VALUES ('x', '1', 'INTEGER', '0');";
+    import_all(&fixture(&own_answers).path, &ImportOptions::default()).unwrap();
+}
+
 #[test]
 fn a_journal_beside_the_file_is_reported() {
     let file = fixture(SCHEMA_2012);
