@@ -249,7 +249,10 @@ impl<'a> Check<'a> {
             while let Some(row) = rows.next()? {
                 let hole = self.span(row.get(1)?, row.get(2)?, row.get(3)?);
                 let detail = "its page in the file is damaged".to_owned();
-                listed.insert(row.get(0)?, Damage { intervals, detail, ..hole });
+                // A damaged index may come back to the same rows without an end.
+                if listed.insert(row.get(0)?, Damage { intervals, detail, ..hole }).is_some() {
+                    break;
+                }
             }
             Ok(())
         });
@@ -266,24 +269,26 @@ impl<'a> Check<'a> {
         } else {
             "SELECT id, host_id, key FROM boot INDEXED BY sqlite_autoindex_boot_1"
         };
-        let mut rows: Vec<Vec<Value>> = Vec::new();
+        let mut rows: BTreeMap<i64, Vec<Value>> = BTreeMap::new();
         let read = self.source.prepare(text).and_then(|mut select| {
             let width = select.column_count();
             let mut found = select.query([])?;
             while let Some(row) = found.next()? {
-                rows.push((0..width).map(|at| row.get(at)).collect::<Sql<_>>()?);
+                let cells = (0..width).map(|at| row.get(at)).collect::<Sql<_>>()?;
+                // As in `listed`.
+                if rows.insert(row.get(0)?, cells).is_some() {
+                    break;
+                }
             }
             Ok(())
         });
         if let Err(error) = read {
             log::debug!("index of {}: {error}", table.name);
         }
-        for row in rows {
-            if let (true, Value::Integer(id), Some(Value::Blob(key))) =
-                (table.name == "host", &row[0], row.get(1))
-            {
+        for (id, row) in rows {
+            if let (true, Some(Value::Blob(key))) = (table.name == "host", row.get(1)) {
                 let key = key.as_slice().try_into().unwrap_or_default();
-                self.hosts.entry(HostRow(*id)).or_insert(HostId(key));
+                self.hosts.entry(HostRow(id)).or_insert(HostId(key));
             }
             if let Some(out) = &mut self.out {
                 out.insert_missing(table, &row)?;

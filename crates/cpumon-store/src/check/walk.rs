@@ -118,12 +118,15 @@ pub(super) fn walk(source: &Connection, table: &CheckedTable, visit: Visit<'_>) 
         return walk.by_name(visit);
     }
     loop {
-        match walk.stream(visit) {
-            Ok(()) => return Ok(()),
+        let is_in_order = match walk.stream(visit) {
+            Ok(true) => return Ok(()),
+            Ok(false) => false,
             Err(error) if !is_damage(&error) => return Err(error),
-            Err(_) => {}
-        }
+            Err(_) => true,
+        };
         let (found, next) = match walk.next(&walk.after)? {
+            // The row can be read, but not by going on from the one before.
+            NextKey::Key(key) if !is_in_order => (RowFinding::LostRange, Some(before(key))),
             // Its key can be read, so it is the content that cannot.
             NextKey::Key(key) => (RowFinding::LostRow, Some(key)),
             NextKey::End => (RowFinding::LostRange, None),
@@ -158,8 +161,9 @@ impl TableWalk<'_> {
         format!("SELECT {columns} FROM {name} WHERE ({keys}) > ({places}) ORDER BY {keys}{limit}")
     }
 
-    /// Reads on until the end, or the first row that cannot be read.
-    fn stream(&mut self, visit: Visit<'_>) -> Sql<()> {
+    /// Reads on until the end, or the first row that cannot be read. False: a row came that is not behind the one before, as where damaged
+    /// pages lead to others that were read; that may have no end.
+    fn stream(&mut self, visit: Visit<'_>) -> Sql<bool> {
         let keys = self.table.keys.len();
         let columns = format!("{}, {}", self.table.keys.join(", "), self.table.columns.join(", "));
         let mut select = self.source.prepare_cached(&self.text(&columns, ""))?;
@@ -167,6 +171,9 @@ impl TableWalk<'_> {
         let mut values = Vec::with_capacity(self.table.columns.len());
         while let Some(row) = rows.next()? {
             let key = key_of(row, keys)?;
+            if key <= self.after {
+                return Ok(false);
+            }
             values.clear();
             for at in 0..self.table.columns.len() {
                 values.push(row.get(keys + at)?);
@@ -177,7 +184,7 @@ impl TableWalk<'_> {
                 break;
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The key of the first row behind a key.
@@ -186,7 +193,8 @@ impl TableWalk<'_> {
         let mut select = self.source.prepare_cached(&self.text(&keys, " LIMIT 1"))?;
         let found = select.query_row(params_from_iter(after), |row| key_of(row, self.table.keys.len()));
         match found.optional() {
-            Ok(Some(key)) => Ok(NextKey::Key(key)),
+            Ok(Some(key)) if key.as_slice() > after => Ok(NextKey::Key(key)),
+            Ok(Some(_)) => Ok(NextKey::Damaged),
             Ok(None) => Ok(NextKey::End),
             Err(error) if is_damage(&error) => Ok(NextKey::Damaged),
             Err(error) => Err(error),
@@ -243,12 +251,20 @@ impl TableWalk<'_> {
 
     /// Visits the rows of a table whose key is a name; such a table is small.
     fn by_name(&self, visit: Visit<'_>) -> Sql<()> {
-        let text = format!("SELECT {} FROM {}", self.table.columns.join(", "), self.table.name);
+        let (columns, keys) = (self.table.columns.join(", "), self.table.keys.join(", "));
+        let text = format!("SELECT {keys}, {columns} FROM {} ORDER BY {keys}", self.table.name);
         let mut select = self.source.prepare(&text)?;
         let mut rows = select.query([])?;
+        let mut last: Option<String> = None;
         while let Some(row) = rows.next()? {
+            let name: String = row.get(0)?;
+            if last.as_ref().is_some_and(|last| *last >= name) {
+                visit(RowFinding::LostRange);
+                break;
+            }
+            last = Some(name);
             let values: Vec<Value> =
-                (0..self.table.columns.len()).map(|at| row.get(at)).collect::<Sql<_>>()?;
+                (0..self.table.columns.len()).map(|at| row.get(1 + at)).collect::<Sql<_>>()?;
             if !visit(RowFinding::Row(&[], &values)) {
                 break;
             }

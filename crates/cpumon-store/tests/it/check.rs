@@ -317,6 +317,41 @@ fn requests_and_trusts_that_cannot_be_are_not_copied() {
     assert!(check_only(&to).unwrap().is_sound());
 }
 
+/// Four pages over one another that lead to one child 900 times each were 656 billion rows in a file of 700 kB.
+#[test]
+fn a_page_that_many_lead_to_is_read_once() {
+    let stored = stored();
+    let mut file = std::fs::read(&stored.path).unwrap();
+    let root = data::number(&stored.path, "SELECT rootpage FROM sqlite_schema WHERE name = 'host'");
+    let root = (usize::try_from(root).unwrap() - 1) * PAGE;
+    let child = u32::try_from(file.len() / PAGE + 1).unwrap().to_be_bytes();
+    // SQLite's file format, section 1.6: a page of cells, each with a child and the largest key there.
+    let (cells, begin) = (900_u16, 8_192 - 900 * 5_u16);
+    let mut page = vec![0; PAGE];
+    page[0] = 5;
+    page[3..5].copy_from_slice(&cells.to_be_bytes());
+    page[5..7].copy_from_slice(&begin.to_be_bytes());
+    page[8..12].copy_from_slice(&child);
+    for (place, begin) in (12..).step_by(2).zip((begin..8_192).step_by(5)) {
+        page[place..place + 2].copy_from_slice(&begin.to_be_bytes());
+        let cell = &mut page[usize::from(begin)..][..5];
+        cell[..4].copy_from_slice(&child);
+        cell[4] = 1;
+    }
+    let leaf = file[root..root + PAGE].to_vec();
+    file[root..root + PAGE].copy_from_slice(&page);
+    file.extend(leaf);
+    let pages = u32::try_from(file.len() / PAGE).unwrap();
+    file[28..32].copy_from_slice(&pages.to_be_bytes());
+    let damaged = stored.dir.path().join("damaged.db");
+    std::fs::write(&damaged, &file).unwrap();
+    let (report, to) = stored.salvage(&damaged, "new.db");
+    let report = report.unwrap();
+    assert_eq!(report.rows["host"], 2, "{report:?}");
+    assert!(report.lost.iter().any(|lost| lost.table == "host" && lost.ranges == 1), "{report:?}");
+    assert_eq!(data::number(&to, "SELECT count(*) FROM host"), 2);
+}
+
 #[test]
 fn a_file_that_was_cut_off_is_read_up_to_there() {
     let stored = stored();
