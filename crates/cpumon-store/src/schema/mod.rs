@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use cpumon_model::Tables;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, Result as Sql};
@@ -309,6 +310,11 @@ fn fault_of(object: &Object, own: &[Object]) -> Option<String> {
     if kind == "table" && object.name.starts_with("sqlite_") && !OF_SQLITE.contains(&text) {
         return Some(format!("{object} is defined otherwise than by SQLite"));
     }
+    let is_for_queries =
+        || Tables::all().iter_names().any(|(name, _)| name.eq_ignore_ascii_case(&object.name));
+    if kind == "table" && is_for_queries() {
+        return Some(format!("{object} would hide cpumon's table of that name in queries"));
+    }
     let is_on_own = || own.iter().any(|known| known.kind == "table" && known.name == object.table);
     let is_harmless = kind == "table" || kind == "index" && !is_on_own();
     (!is_harmless).then(|| format!("a store has no {object}"))
@@ -333,7 +339,8 @@ fn objects(connection: &Connection) -> Sql<Vec<Object>> {
     let rows = select.query_map([], |row| {
         let lower = |at| row.get::<_, String>(at).map(|text| text.to_ascii_lowercase());
         let text: Option<String> = row.get(3)?;
-        let text = text.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+        // To SQLite other spaces are letters.
+        let text = text.map(|text| text.split_ascii_whitespace().collect::<Vec<_>>().join(" "));
         Ok(Object { kind: row.get(0)?, name: lower(1)?, table: lower(2)?, text })
     })?;
     rows.collect()
@@ -413,6 +420,14 @@ mod tests {
         assert!(is_current(&new).unwrap());
         new.execute_batch("CREATE VIEW more AS SELECT 1").unwrap();
         assert!(!is_current(&new).unwrap());
+    }
+
+    #[test]
+    fn a_space_that_is_a_letter_to_sqlite_is_compared() {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch("CREATE TABLE t (a  INTEGER\u{a0}NOT NULL)").unwrap();
+        let found = objects(&connection).unwrap();
+        assert_eq!(found[0].text.as_deref(), Some("CREATE TABLE t (a INTEGER\u{a0}NOT NULL)"));
     }
 
     #[test]

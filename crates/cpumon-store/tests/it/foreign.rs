@@ -67,6 +67,7 @@ fn a_view_in_place_of_a_table_is_named_and_never_read() {
 fn what_acts_on_a_table_is_named() {
     let cases = [
         ("CREATE TRIGGER t AFTER INSERT ON interval BEGIN DELETE FROM host; END", "no trigger \"t\""),
+        ("CREATE TABLE Hosts (host AS (hex(zeroblob(400000000))), x)", "table \"hosts\" would hide"),
         ("CREATE INDEX i ON chunk (length(zeroblob(900000000)))", "no index \"i\""),
         (
             "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, 'key BLOB', 'key TEXT') WHERE name = 'host'",
