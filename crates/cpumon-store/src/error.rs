@@ -39,6 +39,14 @@ pub enum StoreError {
         /// `pid N`, or `another process` if its number could not be read.
         holder: String,
     },
+    /// A log beside the file has changes that a connection for reading only cannot take over.
+    #[error(
+        "store {} cannot be read without its log {}, which only a writer can take over: as the owner, start the receiver, or open the \
+         store once with sqlite3, then try again",
+        path.display(),
+        log.display()
+    )]
+    Log { path: PathBuf, log: PathBuf, source: SqliteError },
     #[error("{} is an SQLite database, but not a cpumon store (application id {application_id:#x})", path.display())]
     NotAStore {
         path: PathBuf,
@@ -112,6 +120,21 @@ impl StoreError {
             ),
             Self::Io { .. } => true,
             _ => false,
+        }
+    }
+
+    /// The error of opening a store that has a log beside it, which SQLite does not name where it needs to write.
+    pub(crate) fn with_log(self, log: PathBuf) -> Self {
+        match self {
+            Self::Sqlite { path, source, .. }
+                if matches!(
+                    source.0.sqlite_error_code(),
+                    Some(rusqlite::ErrorCode::ReadOnly | rusqlite::ErrorCode::CannotOpen)
+                ) =>
+            {
+                Self::Log { path, log, source }
+            }
+            error => error,
         }
     }
 

@@ -116,7 +116,7 @@ pub fn explain(error: StoreError) -> anyhow::Error {
         StoreError::Missing { .. } => {
             anyhow!("{error}; `cpumon serve` makes one, --store FILE names another")
         }
-        StoreError::Sqlite { ref path, .. } if is_forbidden(path) => {
+        StoreError::Sqlite { ref path, .. } | StoreError::Log { ref path, .. } if is_forbidden(path) => {
             anyhow!(
                 "cannot read store {}: permission denied; only its owner and root can read it",
                 path.display()

@@ -225,19 +225,21 @@ pub(crate) fn open_to_read(
         Ok(connection)
     };
     // An immutable file has no locks, so it must not be used where a writer may be: only after an ordinary open failed for
-    // lack of write access, and with an empty log.
+    // lack of write access, and without a log.
     match open_with(path, flags) {
         // SQLite's errors there are READONLY and CANTOPEN, which `is_no_space` includes.
-        Err(error) if error.is_no_space() && is_log_empty(path) => {
-            open_with(Path::new(&immutable_uri(path)), flags | OpenFlags::SQLITE_OPEN_URI)
-        }
+        Err(error) if error.is_no_space() => match log_of(path) {
+            Some(log) => Err(error.with_log(log)),
+            None => open_with(Path::new(&immutable_uri(path)), flags | OpenFlags::SQLITE_OPEN_URI),
+        },
         opened => opened,
     }
 }
 
-/// Whether the write-ahead log is empty: then the database file alone has all data, and may be opened as immutable.
-fn is_log_empty(path: &Path) -> bool {
-    std::fs::metadata(sibling(path, "-wal")).map_or(true, |log| log.len() == 0)
+/// The log beside the file that is not empty: the database file alone lacks changes, or has half of a transaction.
+fn log_of(path: &Path) -> Option<PathBuf> {
+    let mut logs = ["-wal", "-journal"].into_iter().map(|ending| sibling(path, ending));
+    logs.find(|log| std::fs::metadata(log).is_ok_and(|log| log.len() > 0))
 }
 
 /// The URI (RFC 3986) by which SQLite opens a file that nothing writes: everything but unreserved characters and `/` is escaped. SQLite

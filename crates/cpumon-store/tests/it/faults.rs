@@ -191,6 +191,31 @@ fn a_store_on_a_medium_that_cannot_be_written_is_read() {
     assert_eq!(answers.map(Result::unwrap), [Some(1), Some(1), Some(120)], "as any other reader");
 }
 
+/// Of a log that has to be taken over, only "unable to open database file" was reported; beside a journal, half of a transaction was shown.
+#[test]
+fn a_log_that_only_a_writer_can_take_over_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, copy) = (dir.path().join("s.sqlite"), dir.path().join("copy.sqlite"));
+    small_store(&path);
+    let journal = dir.path().join("s.sqlite-journal");
+    std::fs::write(&journal, "x").unwrap();
+    let words = Reader::open(&path).unwrap_err().with_causes();
+    assert!(words.contains("s.sqlite-journal, which only a writer can take over"), "{words}");
+    std::fs::remove_file(&journal).unwrap();
+    let info = data::host(1);
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    writer.put(&info, Trust::Local, None, &data::day(&info, 1, 121, 8)[120]).unwrap();
+    writer.commit().unwrap();
+    for ending in ["", "-wal"] {
+        let named = |name: &str| dir.path().join(format!("{name}.sqlite{ending}"));
+        std::fs::copy(named("s"), named("copy")).unwrap();
+    }
+    // SQLite follows no link there, so it can make no index of the log, as in a directory that cannot be written.
+    std::os::unix::fs::symlink("none", dir.path().join("copy.sqlite-shm")).unwrap();
+    let words = Reader::open(&copy).unwrap_err().with_causes();
+    assert!(words.contains("copy.sqlite-wal, which only a writer can take over"), "{words}");
+}
+
 #[test]
 fn hostile_names_are_values() {
     let dir = tempfile::tempdir().unwrap();
