@@ -212,6 +212,8 @@ pub(crate) fn open_to_read(
     prepare: &mut dyn FnMut(&Connection) -> Result<()>,
 ) -> Result<Connection> {
     check_is_there(path)?;
+    // SQLite takes a path that begins with "file:" for a URI; an absolute one begins otherwise.
+    let file = std::path::absolute(path).at("open", path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut open_with = |name: &Path, flags| -> Result<Connection> {
         let mut connection = Connection::open_with_flags(name, flags).at("open", path)?;
@@ -226,11 +228,11 @@ pub(crate) fn open_to_read(
     };
     // An immutable file has no locks, so it must not be used where a writer may be: only after an ordinary open failed for
     // lack of write access, and without a log.
-    match open_with(path, flags) {
+    match open_with(&file, flags) {
         // SQLite's errors there are READONLY and CANTOPEN, which `is_no_space` includes.
         Err(error) if error.is_no_space() => match log_of(path) {
             Some(log) => Err(error.with_log(log)),
-            None => open_with(Path::new(&immutable_uri(path)), flags | OpenFlags::SQLITE_OPEN_URI),
+            None => open_with(Path::new(&immutable_uri(&file)), flags | OpenFlags::SQLITE_OPEN_URI),
         },
         opened => opened,
     }

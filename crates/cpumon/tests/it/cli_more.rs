@@ -259,6 +259,17 @@ fn a_minus_is_standard_output_wherever_a_file_is_written() {
 }
 
 #[test]
+fn a_store_with_the_name_of_a_uri_is_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let name = "file:s.db?mode=memory";
+    store_of_many_threads(&dir.path().join(name));
+    let output =
+        cpumon().args(["hosts", "--store", name, "--format", "csv"]).current_dir(dir.path()).output();
+    let output = output.unwrap();
+    assert!(text(&output.stdout).contains(",many,"), "{output:?}");
+}
+
+#[test]
 fn every_list_is_a_file_in_the_format_of_its_ending() {
     let dir = tempfile::tempdir().unwrap();
     let (store, trace) = (dir.path().join("s.db"), dir.path().join("t.trace"));
