@@ -215,7 +215,8 @@ fn wait(serving: &Serving, signals: &Signals, logs: bool, intervals: Option<u64>
             // Added to the last time, not to now, so that the lines do not drift.
             next_line += Duration::from_secs(1);
             let mut out = io::stdout().lock();
-            if writeln!(out, "{}", line_of(hub)).and_then(|()| out.flush()).is_err() {
+            let is_closed = writeln!(out, "{}", line_of(hub)).and_then(|()| out.flush()).is_err();
+            if is_closed && !is_enough {
                 // Standard output was closed. Receiving continues, because the store and the API are still used.
                 return wait(serving, signals, false, intervals);
             }

@@ -47,7 +47,7 @@ fn server_of(file: Vec<u8>) -> String {
 #[test]
 fn a_command_that_cannot_write_the_audit_log_says_so() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::create_dir(dir.path().join("audit.jsonl")).unwrap();
+    std::fs::create_dir_all(dir.path().join("cpumon.db.identity/audit.jsonl")).unwrap();
     let tokens = dir.path().join("tokens");
     let mut command = cpumon();
     command.args(["login-token", "add", "test", "--login-tokens"]).arg(&tokens);
