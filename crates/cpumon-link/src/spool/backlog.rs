@@ -18,8 +18,9 @@ use crate::backlog::{Backlog, BacklogCounts, NumberedRecord};
 const PIECE_BYTES: u64 = 64 << 10;
 /// Positions that are kept to continue reading there: a connection reads at two, one for each channel.
 const MAX_POSITIONS: usize = 4;
-/// Reads in a row that may fail at one place. A connection tries once a snapshot at least, and sends nothing behind that place meanwhile.
-const MAX_FAILED_READS: u32 = 600;
+/// Snapshots that are taken while a place cannot be read, before it counts as lost: a connection sends nothing behind it meanwhile. Attempts
+/// say nothing about the time: there are hundreds in a second while files are sent.
+const MAX_HELD_UP: u64 = 600;
 
 impl Spool {
     /// Opens the spool of a directory for a connection that empties it.
@@ -138,9 +139,9 @@ impl Spool {
             let Some(segment) = self.segments.get(at) else { return true };
             let (piece, has_more) = match segment.read_at(position.offset, most) {
                 Ok(read) => read,
-                Err(error) => return position.is_lost(&error, &segment.path),
+                Err(error) => return position.is_lost(&error, &segment.path, self.next),
             };
-            position.failed_reads = 0;
+            position.failed_at = 0;
             // Only reading from the start meets the segment's header.
             let header = match position.offset {
                 0 => SegmentHeader::decode(&piece).map(|(_, length)| length),
@@ -210,11 +211,15 @@ impl Spool {
 
 impl SpoolPosition {
     /// A read failed: whether the rest of the segment is lost by it, just as damage loses it. What a receiver acknowledges is deleted, so
-    /// reading is tried again first: too few descriptors, or a disk that fails once, damage nothing.
-    fn is_lost(&mut self, error: &io::Error, segment: &Path) -> bool {
-        self.failed_reads = self.failed_reads.saturating_add(1);
-        let is_lost = error.kind() == io::ErrorKind::NotFound || self.failed_reads >= MAX_FAILED_READS;
-        if matches!(self.failed_reads, 1 | MAX_FAILED_READS) {
+    /// reading is tried again first: too few descriptors, or a disk that fails once, damage nothing. `next`: number of the next snapshot.
+    fn is_lost(&mut self, error: &io::Error, segment: &Path, next: u64) -> bool {
+        let is_first = self.failed_at == 0;
+        if is_first {
+            self.failed_at = next;
+        }
+        let held_up = next.saturating_sub(self.failed_at);
+        let is_lost = error.kind() == io::ErrorKind::NotFound || held_up >= MAX_HELD_UP;
+        if is_first || (is_lost && !self.is_broken) {
             let effect = if is_lost { "what was not sent of it is lost" } else { "it is tried again" };
             log::warn!("cannot read {}: {error}; {effect}", segment.display());
         }

@@ -163,8 +163,8 @@ struct SpoolPosition {
     wall_ns: i64,
     /// Something before it could not be read: only a full snapshot can follow.
     is_broken: bool,
-    /// Reads in a row that failed here.
-    failed_reads: u32,
+    /// Number of the next snapshot when reading here failed first; 0: the last read did not fail.
+    failed_at: u64,
 }
 
 /// The file `state`: made once at full size, overwritten in place from then on, so that a full disk cannot refuse it. The open file, if there
