@@ -246,12 +246,10 @@ impl Dir {
     /// `None`: no hierarchy has the group.
     pub(super) fn open(mounts: &Mounts, path: &str) -> Option<Self> {
         let is_absent = |dir: &Result<OwnedFd, CpuLimit>| matches!(dir, Err(CpuLimit::Unlimited));
-        let v2 = open_dir(mounts.v2.as_ref(), path);
-        if is_absent(&v2) && is_absent(&open_dir(mounts.v1_cpu.as_ref(), path)) {
+        let open = |mount: &Option<Mount>| open_dir(mount.as_ref(), path);
+        if is_absent(&open(&mounts.v2)) && is_absent(&open(&mounts.v1_cpu)) {
             return None;
         }
-        // The root's is that of the host.
-        let of_pressure = v2.ok().filter(|_| path != "/");
         Some(Self {
             id: 0,
             path: path.into(),
@@ -263,16 +261,21 @@ impl Dir {
             throttle: None,
             pressure: None,
             stat_file: None,
-            pressure_file: of_pressure.and_then(|dir| file::open_at(&dir, c"cpu.pressure").ok()),
+            pressure_file: None,
         })
     }
 
-    /// Reads its quota, and begins or ends to watch how often it is used up.
+    /// Reads its quota, and begins or ends to watch how often it is used up. Opens its pressure if that could not be done yet.
     pub(super) fn read_limit(&mut self, mounts: &Mounts, buffer: &mut [u8]) {
         let (v1, v2) =
             (open_dir(mounts.v1_cpu.as_ref(), &self.path), open_dir(mounts.v2.as_ref(), &self.path));
         let of_v1 = v1.as_ref().map_or_else(|limit| *limit, |dir| read_limit_v1(dir, buffer));
         let of_v2 = v2.as_ref().map_or_else(|limit| *limit, |dir| limit_v2(dir, buffer));
+        // Not known: at first, and where the group could not be opened. The root's pressure is that of the host.
+        if self.limit == CpuLimit::Unknown && self.pressure_file.is_none() && &*self.path != "/" {
+            let of_v2 = v2.as_ref().ok();
+            self.pressure_file = of_v2.and_then(|dir| file::open_at(dir, c"cpu.pressure").ok());
+        }
         self.limit = of_v1.tighter(of_v2);
         if !self.limit.is_limited() {
             (self.stat_file, self.throttle) = (None, None);

@@ -193,6 +193,16 @@ fn a_group_whose_directory_cannot_be_opened_has_an_unknown_limit() {
     machine.write("cg/cpu/c", "");
     let seen = (0..=RECHECK).any(|_| rows(&machine.pass()) == [("/c", unknown, "/", None, None)]);
     assert!(seen, "within {RECHECK} passes");
+
+    // Its pressure comes with its limit.
+    let mut machine = Machine::new(V2);
+    machine.write("cg/unified/d", "");
+    machine.process("/d");
+    assert_eq!(rows(&machine.pass()), [("/d", unknown, "/", None, None)]);
+    std::fs::remove_file(machine.file("cg/unified/d")).unwrap();
+    machine.v2("d", "50000 100000", 3);
+    let known = [("/d", HALF, "/d", Some(3_000), Some(3_000))];
+    assert!((0..=RECHECK).any(|_| rows(&machine.pass()) == known), "within {RECHECK} passes");
 }
 
 #[test]
