@@ -146,12 +146,15 @@ impl Reader {
         // With threads: one that ended counts in the row of its process, and no longer after it.
         let range = Query::new(interval.host).range(list.end_wall_ns.saturating_sub(1), interval.end.wall_ns);
         let mut intervals = self.intervals(&range.what(What::Threads).without_sched())?;
-        let mut end_mono_ns = None;
+        let mut end_mono_ns: Option<u64> = None;
         while let Some(StoredInterval { interval: one, .. }) = intervals.read()? {
             if one.boot != interval.boot {
                 continue;
             }
-            let goes_on = end_mono_ns == Some(one.begin.mono_ns) && !one.flags.contains(Flags::RESTART);
+            // Less than half an interval is no missing one: those of v1 end when they come, and are as long as they say.
+            let slack_ns = one.duration_ns() / 2;
+            let is_next = end_mono_ns.is_some_and(|end_ns| one.begin.mono_ns.abs_diff(end_ns) <= slack_ns);
+            let goes_on = is_next && !one.flags.contains(Flags::RESTART);
             // Who began or ended in a hole has no row there.
             if !goes_on && one.end.wall_ns != list.end_wall_ns {
                 return Ok(false);

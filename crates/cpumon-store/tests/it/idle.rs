@@ -317,3 +317,29 @@ fn a_list_is_not_followed_across_a_hole_or_a_restart() {
         assert_eq!(found.processes.len() > rows, is_known, "{second}");
     }
 }
+
+/// Of v1 and of imported databases: a length is what the device measured, an end is when it came.
+#[test]
+fn a_list_is_followed_where_intervals_do_not_meet_to_the_nanosecond() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, info) = (dir.path().join("s.db"), host(1));
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    // One list, of the first: the next ones come ten seconds later.
+    for second in 1..=8 {
+        let mut one = interval(&info, second);
+        if second % 2 == 0 {
+            one.begin.mono_ns += 30_000_000;
+            one.begin.wall_ns += 30_000_000;
+        } else {
+            one.begin.mono_ns -= 30_000_000;
+            one.begin.wall_ns -= 30_000_000;
+        }
+        writer.put(&info, Trust::Local, None, &one).unwrap();
+    }
+    writer.commit().unwrap();
+    assert_eq!(number(&path, "SELECT count(*) FROM process_list"), 1);
+    let reader = Reader::open(&path).unwrap();
+    for second in [2, 5, 8] {
+        assert_eq!(pids_at(&reader, info.host, second), there(second), "{second}");
+    }
+}
