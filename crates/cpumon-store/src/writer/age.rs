@@ -186,8 +186,11 @@ impl AgeClock {
         // Its own clock and ours, not what was sent of the past.
         let is_witness = device_ns.abs_diff(received_wall_ns) <= ns_of(WITNESS_WITHIN).unsigned_abs()
             && received_wall_ns.abs_diff(self.last.wall_ns) <= ns_of(WITNESS_WITHIN).unsigned_abs();
+        // A device that is slow by hours is nearer to a clock that is a day ahead and right.
+        let from_clock_ns = device_ns.abs_diff(self.last.wall_ns);
         let is_expected = |doubt: &&mut Doubt| {
-            doubt.is_ahead && device_ns.abs_diff(doubt.expected_ns) <= ns_of(TOLERANCE).unsigned_abs()
+            let off_ns = device_ns.abs_diff(doubt.expected_ns);
+            doubt.is_ahead && off_ns <= ns_of(TOLERANCE).unsigned_abs() && off_ns < from_clock_ns
         };
         if is_witness {
             self.confirm();
@@ -418,6 +421,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// It had the expected time within a day, so that the doubt never ended.
+    #[test]
+    fn a_device_that_is_slow_by_hours_does_not_contradict_a_clock() {
+        let hour_ns = ns_of(Duration::from_hours(1));
+        // The receiver was off for 25 hours.
+        let wall_ns = BEGIN_NS + 25 * hour_ns;
+        let mut clock = known(BEGIN_NS);
+        for days in 0..7_i64 {
+            let now_ns = wall_ns + days * DAY_NS;
+            clock.read(at(now_ns, Duration::from_hours(24 * days.unsigned_abs())));
+            assert!(!agrees(&mut clock, Trust::Authenticated, now_ns - 2 * hour_ns));
+        }
+        let running = Duration::from_hours(7 * 24);
+        assert_eq!(clock.read(at(wall_ns + 7 * DAY_NS, running)).age_ns, wall_ns + 7 * DAY_NS);
+        assert_eq!(clock.doubt(), None);
     }
 
     #[test]
