@@ -114,9 +114,13 @@ impl RunHistory {
         // A key counts in one boot: the newest in which one of them ran.
         let boot = self.steps.iter().rev().find(runs).map(|step| step.boot);
         let is_of_boot = |step: &HistoryStep| boot.is_none_or(|boot| step.boot == boot);
+        let ends = |step: &HistoryStep, task: &TaskKey| step.ended.binary_search(task).is_ok();
+        // Without start times, as of v1, a later task has the same key: only an end behind the last row counts.
         let ended_at = |task: &TaskKey| {
-            let ends = |step: &HistoryStep| is_of_boot(step) && step.ended.binary_search(task).is_ok();
-            self.steps.iter().rposition(ends).unwrap_or(usize::MAX)
+            let is_seen =
+                |step: &HistoryStep| is_of_boot(step) && (step.run_ns(*task).is_some() || ends(step, task));
+            let last = self.steps.iter().rposition(is_seen);
+            last.filter(|at| self.steps.get(*at).is_some_and(|step| ends(step, task))).unwrap_or(usize::MAX)
         };
         let last = tasks.iter().map(ended_at).max().unwrap_or(usize::MAX);
         let sum = |step: &HistoryStep| {
@@ -381,6 +385,15 @@ mod tests {
         };
         assert_eq!((run_ns(&[7]), run_ns(&[8])), (vec![0, 5, 0], vec![0, 6, 0, 0]));
         assert_eq!(run_ns(&[7, 8]), [0, 11, 0, 0]);
+        // Of v1, without start times: another process has the key now.
+        let mut history = RunHistory::new(PAST_BYTES);
+        let key = ProcessKey { pid: 9, start_ns: 0 };
+        for (second, life) in [(1, Life::Alive), (2, Life::Ended), (3, Life::Alive)] {
+            let processes = vec![ProcessInterval { key, ..row(9, second, life) }];
+            history.push(&Interval { fields: Fields::RUN, processes, ..at(second) });
+        }
+        let points = history.tasks(&[TaskKey::Process(key)]);
+        assert_eq!(points.iter().map(|point| point.run_ns).collect::<Vec<i64>>(), [1, 2, 3]);
     }
 
     #[test]
