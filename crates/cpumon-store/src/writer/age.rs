@@ -49,7 +49,7 @@ pub(super) fn now() -> Moment {
 }
 
 /// This machine's clock differs by more than a day from what the store knows and the time that passed since, by one step or by all together:
-/// nothing is deleted by age.
+/// nothing is deleted by what it shows.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ClockDoubt {
     /// By how much it is ahead, ns; negative: behind.
@@ -59,11 +59,17 @@ pub struct ClockDoubt {
 impl fmt::Display for ClockDoubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hours = Duration::from_nanos(self.ahead_ns.unsigned_abs()).as_secs() / 3600;
-        let side = if self.ahead_ns > 0 { "ahead of" } else { "behind" };
+        let (side, until) = if self.ahead_ns > 0 {
+            let until =
+                "until the clock is set right, an enrolled device's clock agrees, or a week has passed";
+            ("ahead of", until)
+        } else {
+            let until = "for a week, then by the store's time, until the clock is set right or an enrolled device's clock agrees";
+            ("behind", until)
+        };
         write!(
             f,
-            "the receiver's clock is {} d {} h {side} the time that the store knows: nothing is deleted by age until the clock is set \
-             right, an enrolled device's clock agrees, or a week has passed",
+            "the receiver's clock is {} d {} h {side} the time that the store knows: nothing is deleted by age {until}",
             hours / 24,
             hours % 24
         )
@@ -320,7 +326,11 @@ mod tests {
         let back = clock.read(at(7, 2 * hour));
         assert_eq!((back.age_ns, back.wall_ns), (BEGIN_NS, BEGIN_NS + ns_of(2 * hour)));
         assert_eq!(clock.receipt_ns(7), BEGIN_NS + ns_of(2 * hour), "what comes now is not too old later");
-        assert!(clock.doubt().unwrap().to_string().contains(" behind the time that the store knows"));
+        let words = clock.doubt().unwrap().to_string();
+        assert!(
+            words.contains(" behind the time that the store knows: nothing is deleted by age for a week"),
+            "{words}"
+        );
     }
 
     /// Each step was believed for itself: 23 h every ten minutes made a month old in five hours.
