@@ -35,7 +35,11 @@ fn absence(lines: &Lines) -> Option<String> {
         let values = line.max_run_ns_per_s.iter().zip(&lines.times.covered_ns);
         values.into_iter().any(|(value, covered_ns)| value.is_none() && *covered_ns > 0)
     };
-    lines.lines.iter().any(is_absent).then(|| "Blank: not running yet, or ended.".to_owned())
+    lines
+        .lines
+        .iter()
+        .any(is_absent)
+        .then(|| "Blank: not running yet, ended, or not seen since a gap.".to_owned())
 }
 
 /// Instead of a chart of tasks without a value.
