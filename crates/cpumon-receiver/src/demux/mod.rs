@@ -25,7 +25,7 @@ use self::budget::{
     Arrival, FLUSH_BYTES, IntervalOutput, KEEPS_PLACE_NS, MAKE_SPACE_EVERY_NS, RELEASE_AFTER_NS, SourceBudget,
 };
 use self::gather::{Scratch, Work};
-use self::v1::{V1Host, V1Table};
+use self::v1::V1Table;
 use self::v2_host::V2Host;
 use crate::counts::Refusals;
 
@@ -164,13 +164,16 @@ impl Demux {
     }
 
     pub fn totals(&self) -> DemuxTotals {
-        let over = self.v2_hosts().map(|host| host.rows_over_limit);
-        let over = over.chain(self.v1_hosts.hosts().map(V1Host::rows_over_limit));
+        let tables = [&self.plain, &self.encrypted];
+        let gone = tables.map(|table| table.gone_rows_over_limit);
+        let over = self.v2_hosts().map(|host| host.rows_over_limit).chain(gone);
+        let gone = tables.map(|table| table.gone_ended_unseen);
+        let unseen = self.v2_hosts().map(|host| host.ended_unseen).chain(gone);
         DemuxTotals {
             opened: self.decryptor.decrypted(),
             changed_names: self.scratch.changed_names,
-            rows_over_limit: over.fold(0, u64::saturating_add),
-            ended_unseen: self.v2_hosts().map(|host| host.ended_unseen).fold(0, u64::saturating_add),
+            rows_over_limit: over.fold(self.v1_hosts.rows_over_limit(), u64::saturating_add),
+            ended_unseen: unseen.fold(0, u64::saturating_add),
             ..self.totals
         }
     }
@@ -269,11 +272,22 @@ struct HostTable {
     budget: SourceBudget,
     next_search_ns: u64,
     next_release_ns: u64,
+    /// Counts of hosts that gave way.
+    gone_rows_over_limit: u64,
+    gone_ended_unseen: u64,
 }
 
 impl HostTable {
     fn new(trust: Trust, budget: SourceBudget) -> Self {
-        Self { trust, hosts: HashMap::new(), budget, next_search_ns: 0, next_release_ns: 0 }
+        Self {
+            trust,
+            hosts: HashMap::new(),
+            budget,
+            next_search_ns: 0,
+            next_release_ns: 0,
+            gone_rows_over_limit: 0,
+            gone_ended_unseen: 0,
+        }
     }
 
     fn limits<'a>(&self, options: &'a DemuxOptions) -> &'a MemoryLimits {
@@ -318,6 +332,8 @@ impl HostTable {
         self.next_search_ns = now.mono_ns.saturating_add(MAKE_SPACE_EVERY_NS);
         let Some(id) = self.least_wanted(now, max_hosts) else { return error };
         if let Some(host) = self.hosts.remove(&id) {
+            self.gone_rows_over_limit = self.gone_rows_over_limit.saturating_add(host.rows_over_limit);
+            self.gone_ended_unseen = self.gone_ended_unseen.saturating_add(host.ended_unseen);
             self.budget.close(host.charge);
         }
         Ok(())

@@ -17,11 +17,18 @@ use crate::counts::Rejected;
 pub(super) struct V1Table {
     hosts: HashMap<IpAddr, V1Host>,
     next_search_ns: u64,
+    /// Of hosts that gave way.
+    gone_rows_over_limit: u64,
 }
 
 impl V1Table {
     pub(super) fn hosts(&self) -> impl Iterator<Item = &V1Host> {
         self.hosts.values()
+    }
+
+    /// Processes and threads that were left out of sets that were full.
+    pub(super) fn rows_over_limit(&self) -> u64 {
+        self.hosts().map(V1Host::rows_over_limit).fold(self.gone_rows_over_limit, u64::saturating_add)
     }
 
     /// A datagram that cannot be read came from an address.
@@ -77,6 +84,7 @@ impl V1Table {
             return Err(error);
         };
         if let Some(host) = self.hosts.remove(&address) {
+            self.gone_rows_over_limit = self.gone_rows_over_limit.saturating_add(host.rows_over_limit());
             budget.close(host.charge);
         }
         Ok(())
@@ -168,8 +176,7 @@ impl V1Host {
         has_given
     }
 
-    /// Processes and threads that were left out of sets that were full.
-    pub(super) fn rows_over_limit(&self) -> u64 {
+    fn rows_over_limit(&self) -> u64 {
         let counts = self.assembler.counts();
         counts.processes_over_limit.saturating_add(counts.threads_over_limit)
     }

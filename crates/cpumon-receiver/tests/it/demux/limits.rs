@@ -97,11 +97,16 @@ fn rows_beyond_the_limit_are_left_out_and_counted() {
 #[test]
 fn rows_of_v1_beyond_the_limit_are_in_the_totals() {
     let limits = v1::AssemblerLimits { max_processes: 3, ..v1::AssemblerLimits::default() };
-    let mut demux = Demux::new(DemuxOptions { v1: limits, ..DemuxOptions::default() });
+    let mut demux = Demux::new(DemuxOptions { v1: limits, max_hosts: 1, ..DemuxOptions::default() });
     for pid in 1..=5 {
         demux.accept(&v1_process(pid, "many"), FROM, Moment::default(), &mut |_, _| {}).unwrap();
     }
     assert_eq!(demux.totals().rows_over_limit, 2);
+    // The host gives way to another one, and its rows still count.
+    let later = Moment { mono_ns: 60_000_000_000, ..Moment::default() };
+    let other = SocketAddr::from(([10, 0, 0, 9], 1));
+    demux.accept(&v1_process(1, "one"), other, later, &mut |_, _| {}).unwrap();
+    assert_eq!((demux.hosts().count(), demux.totals().rows_over_limit), (1, 2));
 }
 
 #[test]
