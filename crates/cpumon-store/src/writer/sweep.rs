@@ -362,7 +362,7 @@ fn prune_hosts(connection: &Connection, from: i64, gaps_until_ns: i64) -> Sql<Ve
 }
 
 /// Deletes boots with an id after `from` that have no samples and can have no sums: a later boot began before the host's oldest sum. One
-/// that seems to have begun before them says nothing: its clock is behind.
+/// that seems to have begun before the boot in question does not count: its clock is behind.
 fn prune_boots(connection: &Connection, from: i64) -> Sql<Vec<BootRow>> {
     let text = format!(
         "DELETE FROM boot WHERE id > ?1 AND id <= ?2 AND {WITHOUT_SAMPLES} AND
