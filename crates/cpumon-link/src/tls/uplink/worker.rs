@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use cpumon_wire::connection::{
-    ATTACHMENT_VERSION, ByeReason, MAX_SMALL_MESSAGE_BYTES, Message, PACKED_VERSION, PLAIN_VERSION,
-    TraceAnswer, VERSION, agree_on_version,
+    ATTACHMENT_VERSION, ByeReason, MAX_MESSAGE_BYTES, MAX_SMALL_MESSAGE_BYTES, Message, PACKED_VERSION,
+    PLAIN_VERSION, TraceAnswer, VERSION, agree_on_version,
 };
 use rustix::event::{PollFd, PollFlags};
 
@@ -30,8 +30,9 @@ const DEAD_AFTER: Duration = Duration::from_secs(15);
 /// time for the rest of the ten seconds in which a receiver that is back has live data.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// Bytes that may wait for a receiver to read them; with more, nothing of it is read. More than what the records and files of one turn take.
-const MAX_OUTBOX_BYTES: usize = 1 << 20;
+/// Bytes that may wait for a receiver to read them; with more, nothing of it is read. More than the records and files of one turn, of which
+/// a single record may be as long as a message: while it waits for a slow network, the receiver's messages are read.
+const MAX_OUTBOX_BYTES: usize = MAX_MESSAGE_BYTES + (1 << 20);
 /// A connection that lived this long counts as a good one: the next attempt comes soon.
 const GOOD_AFTER: Duration = Duration::from_secs(10);
 
