@@ -50,9 +50,12 @@ fn add_numbered<R: Clone>(
             Err(_) => rows.push(row.clone()),
         }
     }
-    // Two ascending lists, which a stable sort merges: an insertion for each new row would move all behind it.
-    rows.sort_by_key(number);
-    rows.len() - known
+    let new = rows.len() - known;
+    if new > 0 {
+        // Two ascending lists, which a stable sort merges: an insertion for each new row would move all behind it.
+        rows.sort_by_key(number);
+    }
+    new
 }
 
 /// The row of `key`; a new one is pushed, and `None` returned.

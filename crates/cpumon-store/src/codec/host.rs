@@ -348,6 +348,9 @@ impl AddAssign<&Cgroups> for Cgroups {
             }
         }
         self.left_out = self.left_out.max(left_out);
+        if self.rows.len() == known {
+            return;
+        }
         // Two ascending lists, which a stable sort merges: an insertion for each new group would move all behind it.
         self.rows.sort_by(|one, other| one.path.cmp(&other.path));
         // Damaged bytes may have a group twice.
