@@ -18,6 +18,13 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 const DISTRUST_SCHEMA: &str =
     "PRAGMA trusted_schema = OFF; PRAGMA query_only = ON; PRAGMA cell_size_check = ON;";
 
+/// Steps of SQLite's machine between two checks of the limit.
+const STEPS: u16 = 10_000;
+/// Steps for each byte of a file. The smallest rows there can be, of 5 bytes, take 40 steps each.
+const STEPS_PER_BYTE: u64 = 16;
+/// Steps for a file without rows, in units of [`STEPS`].
+const LEAST_STEPS: u64 = 100;
+
 const PROCESS_COLUMNS: [&str; 7] = ["ProcID", "Process", "User", "Kernel", "Time", "Duration", "idx"];
 const THREAD_COLUMNS: [&str; 7] = ["ThreadID", "ProcID", "user", "kernel", "duration", "timestamp", "idx"];
 
@@ -42,11 +49,18 @@ impl LegacyFile {
         let mut file = Self { connection, path: path.to_owned(), schema: Schema::Y2012 };
         file.schema = file.check_schema()?;
         lift_limits(&mut file.connection).map_err(read)?;
+        limit_steps(&mut file.connection, path).map_err(read)?;
         Ok(file)
     }
 
     pub fn read_error(&self, table: &'static str) -> impl Fn(rusqlite::Error) -> ImportError + '_ {
-        move |source| ImportError::Read { path: self.path.clone(), table, source }
+        move |source| {
+            let source = match source.sqlite_error_code() {
+                Some(rusqlite::ErrorCode::OperationInterrupted) => too_many_steps(),
+                _ => source,
+            };
+            ImportError::Read { path: self.path.clone(), table, source }
+        }
     }
 
     fn schema_error(&self, reason: String) -> ImportError {
@@ -125,6 +139,25 @@ impl LegacyFile {
             _ => self.read_error("the schema")(error),
         }
     }
+}
+
+/// Ends all reading when it took more steps than a file of this length needs: a damaged or hostile page may lead to one child any number of
+/// times, and to pages that do so too.
+fn limit_steps(connection: &mut Connection, path: &Path) -> rusqlite::Result<()> {
+    let bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
+    let mut left = LEAST_STEPS.saturating_add(bytes.saturating_mul(STEPS_PER_BYTE) / u64::from(STEPS));
+    let is_over = move || {
+        left = left.saturating_sub(1);
+        left == 0
+    };
+    connection.progress_handler(STEPS.into(), Some(is_over))
+}
+
+/// What [`limit_steps`] and the limits of [`distrust`] mean; SQLite reports only "interrupted".
+fn too_many_steps() -> rusqlite::Error {
+    let text = "it takes more steps than a sound file of this length needs";
+    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+    rusqlite::Error::SqliteFailure(code, Some(text.to_owned()))
 }
 
 struct ColumnInfo {

@@ -105,7 +105,8 @@ impl<'a> Sets<'a> {
     /// Reads all rows and hands out a set when the next one begins: both tables come in the order of sets.
     pub fn run(mut self, sink: &mut SetSink<'_>) -> Result<ImportReport, ImportError> {
         let file = self.file;
-        self.report.thread_rows_read = self.count("Threads", "SELECT count(*) FROM [Threads]")?;
+        // Not count(*), which is one step of SQLite's machine: nothing would end it.
+        self.report.thread_rows_read = self.count("Threads", "SELECT count(1) FROM [Threads]")?;
         let read = file.read_error("Processes");
         let mut statement = file.connection.prepare(&LegacyProcess::query(file.schema)).map_err(&read)?;
         let mut rows = statement.query([]).map_err(&read)?;

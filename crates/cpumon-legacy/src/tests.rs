@@ -339,6 +339,56 @@ fn tables_that_compute_are_refused() {
     import_all(&fixture(&own_answers).path, &ImportOptions::default()).unwrap();
 }
 
+/// Four pages over one another that lead to one child 501 times each were 63 billion rows in a file of 32 kB.
+#[test]
+fn a_file_whose_rows_come_again_and_again_has_an_end() {
+    const PAGE: usize = 4_096;
+    for table in ["Processes", "Threads"] {
+        let file = fixture(&format!(
+            "PRAGMA page_size = {PAGE}; {SCHEMA_2012} INSERT INTO Processes VALUES (7, 'p', 5, 0, {TICKS}, 3000, 1);
+             INSERT INTO Threads VALUES (8, 7, 5, 0, 3000, {TICKS}, 1)"
+        ));
+        let root: u32 = Connection::open(&file.path)
+            .unwrap()
+            .query_row("SELECT rootpage FROM sqlite_schema WHERE name = ?1", [table], |row| row.get(0))
+            .unwrap();
+        let root = (usize::try_from(root).unwrap() - 1) * PAGE;
+        let mut bytes = std::fs::read(&file.path).unwrap();
+        let leaf = bytes[root..root + PAGE].to_vec();
+        let begin_of_new = bytes.len() / PAGE;
+        // SQLite's file format, section 1.6: a page of cells, each with a child and the largest key there.
+        let page = |child: usize| {
+            let (child, begin) = (u32::try_from(child).unwrap().to_be_bytes(), PAGE - 500 * 5);
+            let mut page = vec![0; PAGE];
+            page[0] = 5;
+            page[3..5].copy_from_slice(&500_u16.to_be_bytes());
+            page[5..7].copy_from_slice(&u16::try_from(begin).unwrap().to_be_bytes());
+            page[8..12].copy_from_slice(&child);
+            for (place, begin) in (12..).step_by(2).zip((begin..PAGE).step_by(5)) {
+                page[place..place + 2].copy_from_slice(&u16::try_from(begin).unwrap().to_be_bytes());
+                page[begin..begin + 4].copy_from_slice(&child);
+                page[begin + 4] = 1;
+            }
+            page
+        };
+        bytes[root..root + PAGE].copy_from_slice(&page(begin_of_new + 1));
+        for next in 2..=4 {
+            bytes.extend(page(begin_of_new + next));
+        }
+        bytes.extend(leaf);
+        let pages = u32::try_from(bytes.len() / PAGE).unwrap();
+        bytes[28..32].copy_from_slice(&pages.to_be_bytes());
+        std::fs::write(&file.path, bytes).unwrap();
+        let error = import_all(&file.path, &ImportOptions::default()).unwrap_err();
+        let error = cpumon_model::with_causes(&error);
+        let expected = "it takes more steps than a sound file of this length needs";
+        assert!(
+            error.starts_with(&format!("cannot read {table} of ")) && error.contains(expected),
+            "{error}"
+        );
+    }
+}
+
 #[test]
 fn a_journal_beside_the_file_is_reported() {
     let file = fixture(SCHEMA_2012);
