@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cpumon_model::HostId;
+use rusqlite::Result as Sql;
 use rusqlite::types::Value;
-use rusqlite::{Connection, Result as Sql};
 
-use self::files::Out;
+use self::files::{Out, Source};
 use self::walk::{CheckedTable, Content, RowFinding, tables_of_version, walk};
 use crate::error::{At, Result, StoreError};
 use crate::reader::{Damage, DamageReport};
@@ -67,7 +67,7 @@ fn check_rest(
 }
 
 struct Check<'a> {
-    source: &'a Connection,
+    source: &'a Source,
     path: &'a Path,
     stop: &'a AtomicBool,
     out: Option<Out>,
@@ -79,7 +79,7 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    fn new(source: &'a Connection, path: &'a Path, stop: &'a AtomicBool, out: Option<Out>) -> Self {
+    fn new(source: &'a Source, path: &'a Path, stop: &'a AtomicBool, out: Option<Out>) -> Self {
         // One snapshot: otherwise compaction would move rows while they are read. A damaged first page refuses it.
         let _ = source.execute_batch("BEGIN");
         Self {

@@ -7,6 +7,7 @@ use cpumon_model::{DelayHistogram, Interval, Trust, Waits};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Result as Sql, Row, params_from_iter};
 
+use super::files::Source;
 use crate::codec::chunk::Chunk;
 use crate::codec::host::Cgroups;
 use crate::codec::lists::{self, ListedProcess};
@@ -112,32 +113,15 @@ type Visit<'a> = &'a mut dyn FnMut(RowFinding<'_>) -> bool;
 ///
 /// # Errors
 /// The table is not there, or reading fails for another reason than damage.
-pub(super) fn walk(source: &Connection, table: &CheckedTable, visit: Visit<'_>) -> Sql<()> {
+pub(super) fn walk(source: &Source, table: &CheckedTable, visit: Visit<'_>) -> Sql<()> {
     let mut walk = TableWalk { source, table, after: vec![i64::MIN; table.keys.len()] };
-    if table.name == "counter" {
-        return walk.by_name(visit);
+    let walked = if table.name == "counter" { walk.by_name(visit) } else { walk.by_number(visit) };
+    if source.end_walk(walked.as_ref().err()) {
+        // What else is in the table is not searched for: each search could take as long.
+        visit(RowFinding::LostRange);
+        return Ok(());
     }
-    loop {
-        let is_in_order = match walk.stream(visit) {
-            Ok(true) => return Ok(()),
-            Ok(false) => false,
-            Err(error) if !is_damage(&error) => return Err(error),
-            Err(_) => true,
-        };
-        let (found, next) = match walk.next(&walk.after)? {
-            // The row can be read, but not by going on from the one before.
-            NextKey::Key(key) if !is_in_order => (RowFinding::LostRange, Some(before(key))),
-            // Its key can be read, so it is the content that cannot.
-            NextKey::Key(key) => (RowFinding::LostRow, Some(key)),
-            NextKey::End => (RowFinding::LostRange, None),
-            NextKey::Damaged => (RowFinding::LostRange, walk.behind()?),
-        };
-        let goes_on = visit(found);
-        match next {
-            Some(key) if goes_on => walk.after = key,
-            _ => return Ok(()),
-        }
-    }
+    walked
 }
 
 enum NextKey {
@@ -147,7 +131,7 @@ enum NextKey {
 }
 
 struct TableWalk<'a> {
-    source: &'a Connection,
+    source: &'a Source,
     table: &'a CheckedTable,
     /// The key of the last row that was read, or that is passed over.
     after: Vec<i64>,
@@ -161,15 +145,42 @@ impl TableWalk<'_> {
         format!("SELECT {columns} FROM {name} WHERE ({keys}) > ({places}) ORDER BY {keys}{limit}")
     }
 
+    /// Visits the rows of a table whose keys are numbers.
+    fn by_number(&mut self, visit: Visit<'_>) -> Sql<()> {
+        loop {
+            let is_in_order = match self.stream(visit) {
+                Ok(true) => return Ok(()),
+                Ok(false) => false,
+                Err(error) if !is_damage(&error) => return Err(error),
+                Err(_) => true,
+            };
+            let (found, next) = match self.next(&self.after)? {
+                // The row can be read, but not by going on from the one before.
+                NextKey::Key(key) if !is_in_order => (RowFinding::LostRange, Some(before(key))),
+                // Its key can be read, so it is the content that cannot.
+                NextKey::Key(key) => (RowFinding::LostRow, Some(key)),
+                NextKey::End => (RowFinding::LostRange, None),
+                NextKey::Damaged => (RowFinding::LostRange, self.behind()?),
+            };
+            let goes_on = visit(found);
+            match next {
+                Some(key) if goes_on => self.after = key,
+                _ => return Ok(()),
+            }
+        }
+    }
+
     /// Reads on until the end, or the first row that cannot be read. False: a row came that is not behind the one before, as where damaged
     /// pages lead to others that were read; that may have no end.
     fn stream(&mut self, visit: Visit<'_>) -> Sql<bool> {
         let keys = self.table.keys.len();
         let columns = format!("{}, {}", self.table.keys.join(", "), self.table.columns.join(", "));
         let mut select = self.source.prepare_cached(&self.text(&columns, ""))?;
+        self.source.note_row();
         let mut rows = select.query(params_from_iter(&self.after))?;
         let mut values = Vec::with_capacity(self.table.columns.len());
         while let Some(row) = rows.next()? {
+            self.source.note_row();
             let key = key_of(row, keys)?;
             if key <= self.after {
                 return Ok(false);
@@ -191,6 +202,7 @@ impl TableWalk<'_> {
     fn next(&self, after: &[i64]) -> Sql<NextKey> {
         let keys = self.table.keys.join(", ");
         let mut select = self.source.prepare_cached(&self.text(&keys, " LIMIT 1"))?;
+        self.source.note_row();
         let found = select.query_row(params_from_iter(after), |row| key_of(row, self.table.keys.len()));
         match found.optional() {
             Ok(Some(key)) if key.as_slice() > after => Ok(NextKey::Key(key)),
@@ -254,9 +266,11 @@ impl TableWalk<'_> {
         let (columns, keys) = (self.table.columns.join(", "), self.table.keys.join(", "));
         let text = format!("SELECT {keys}, {columns} FROM {} ORDER BY {keys}", self.table.name);
         let mut select = self.source.prepare(&text)?;
+        self.source.note_row();
         let mut rows = select.query([])?;
         let mut last: Option<String> = None;
         while let Some(row) = rows.next()? {
+            self.source.note_row();
             let name: String = row.get(0)?;
             if last.as_ref().is_some_and(|last| *last >= name) {
                 visit(RowFinding::LostRange);
