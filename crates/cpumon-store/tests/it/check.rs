@@ -352,7 +352,24 @@ fn a_page_that_many_lead_to_is_read_once() {
     assert_eq!(data::number(&to, "SELECT count(*) FROM host"), 2);
 }
 
-/// Where keys have two parts, SQLite itself passes over rows in front of the last one: here 411 billion times the same row.
+/// A page of this kind with 500 cells that lead to one child, each with this key (SQLite's file format, section 1.6); `head`: where it begins.
+fn page_over(child: usize, kind: u8, key: &[u8], head: usize) -> Vec<u8> {
+    let (child, bytes) = (u32::try_from(child).unwrap().to_be_bytes(), 4 + key.len());
+    let begin = PAGE - 500 * bytes;
+    let mut page = vec![0; PAGE];
+    page[head] = kind;
+    page[head + 3..head + 5].copy_from_slice(&500_u16.to_be_bytes());
+    page[head + 5..head + 7].copy_from_slice(&u16::try_from(begin).unwrap().to_be_bytes());
+    page[head + 8..head + 12].copy_from_slice(&child);
+    for (place, cell) in (head + 12..).step_by(2).zip((begin..PAGE).step_by(bytes)) {
+        page[place..place + 2].copy_from_slice(&u16::try_from(cell).unwrap().to_be_bytes());
+        page[cell..cell + 4].copy_from_slice(&child);
+        page[cell + 4..cell + bytes].copy_from_slice(key);
+    }
+    page
+}
+
+/// Where keys have two parts, SQLite itself passes over rows in front of the last one: here 63 billion times the same row.
 #[test]
 fn rows_that_are_passed_over_without_an_end_are_lost() {
     let stored = stored();
@@ -362,26 +379,12 @@ fn rows_that_are_passed_over_without_an_end_are_lost() {
         "SELECT rootpage FROM sqlite_schema WHERE type = 'table' AND name = 'process_block_info'",
     );
     let root = (usize::try_from(root).unwrap() - 1) * PAGE;
-    // SQLite's file format, sections 1.6 and 2.1: a cell has a child and the key (1, 1) in 4 bytes.
+    // SQLite's file format, section 2.1: the key (1, 1) in 4 bytes.
     let key = [3, 3, 9, 9];
-    let page = |child: usize| {
-        let (child, begin) = (u32::try_from(child).unwrap().to_be_bytes(), PAGE - 800 * 8);
-        let mut page = vec![0; PAGE];
-        page[0] = 2;
-        page[3..5].copy_from_slice(&800_u16.to_be_bytes());
-        page[5..7].copy_from_slice(&u16::try_from(begin).unwrap().to_be_bytes());
-        page[8..12].copy_from_slice(&child);
-        for (place, cell) in (12..).step_by(2).zip((begin..PAGE).step_by(8)) {
-            page[place..place + 2].copy_from_slice(&u16::try_from(cell).unwrap().to_be_bytes());
-            page[cell..cell + 4].copy_from_slice(&child);
-            page[cell + 4..cell + 8].copy_from_slice(&key);
-        }
-        page
-    };
-    let first = page(file.len() / PAGE + 1);
+    let first = page_over(file.len() / PAGE + 1, 2, &key, 0);
     file[root..root + PAGE].copy_from_slice(&first);
     for _ in 0..3 {
-        let next = page(file.len() / PAGE + 2);
+        let next = page_over(file.len() / PAGE + 2, 2, &key, 0);
         file.extend(next);
     }
     let mut leaf = vec![0; PAGE];
@@ -400,6 +403,25 @@ fn rows_that_are_passed_over_without_an_end_are_lost() {
     assert_eq!(report.rows["process_block_info"], 1, "{report:?}");
     let lost = report.lost.iter().find(|lost| lost.table == "process_block_info").unwrap();
     assert_eq!((lost.rows, lost.ranges), (0, 1), "{report:?}");
+}
+
+/// Its rows were counted in one step of SQLite's machine, which nothing could end.
+#[test]
+fn a_list_of_tables_without_an_end_is_an_error() {
+    let stored = stored();
+    let mut file = std::fs::read(&stored.path).unwrap();
+    assert_eq!(file[100], 5, "it has more than a page");
+    let child = usize::try_from(u32::from_be_bytes(file[108..112].try_into().unwrap())).unwrap();
+    let first = page_over(file.len() / PAGE + 1, 5, &[1], 100);
+    file[100..PAGE].copy_from_slice(&first[100..]);
+    for child in [file.len() / PAGE + 2, file.len() / PAGE + 3, child] {
+        file.extend(page_over(child, 5, &[1], 0));
+    }
+    let pages = u32::try_from(file.len() / PAGE).unwrap();
+    file[28..32].copy_from_slice(&pages.to_be_bytes());
+    let damaged = stored.dir.path().join("damaged.db");
+    std::fs::write(&damaged, &file).unwrap();
+    check_only(&damaged).unwrap_err();
 }
 
 #[test]
