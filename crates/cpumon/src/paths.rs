@@ -122,6 +122,12 @@ pub fn explain(error: StoreError) -> anyhow::Error {
                 path.display()
             )
         }
+        StoreError::Log { ref log, .. } if is_forbidden(log) => {
+            anyhow!(
+                "cannot read {}: permission denied; the log of a store needs the permissions of the store",
+                log.display()
+            )
+        }
         StoreError::Corrupt { ref path, .. } | StoreError::NotAStore { ref path, .. } => {
             let packed = packing(path).map_or_else(String::new, |(with, unpack)| {
                 format!("; it is packed with {with}; unpack it first, as with `{unpack}`")

@@ -270,6 +270,30 @@ fn a_store_that_cannot_be_is_reported_with_what_to_do() {
     }
 }
 
+/// The advice was to start the receiver, which ran.
+#[test]
+fn a_log_that_a_reader_may_not_read_is_named() {
+    if !is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (binary, store) = (dir.path().join("cpumon"), dir.path().join("s.db"));
+    copy_program(env!("CARGO_BIN_EXE_cpumon"), &binary);
+    let serve = Serve::start_with(cpumon(), &store, &["--interval", "100ms"]);
+    eventually("some data", || serve.status()["store"]["written"].as_u64().filter(|written| *written > 3));
+    let opened = Command::new("chmod").arg("a+rx").arg(dir.path()).arg(&binary).arg(&store).status().unwrap();
+    assert!(opened.success());
+    let mut command = Command::new("setpriv");
+    crate::support::clean(&mut command);
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&binary);
+    command.args(["hosts", "--store"]).arg(&store).current_dir("/");
+    let refused = output(command);
+    serve.stop();
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    let message = text(&refused.stderr);
+    assert!(message.contains("s.db-wal: permission denied; the log of a store needs"), "{message}");
+}
+
 /// Who had made its temporary file owned the salvaged store.
 #[test]
 fn a_salvage_does_not_write_to_a_file_that_another_user_made() {
