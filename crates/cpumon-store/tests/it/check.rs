@@ -352,7 +352,7 @@ fn a_page_that_many_lead_to_is_read_once() {
     assert_eq!(data::number(&to, "SELECT count(*) FROM host"), 2);
 }
 
-/// A page of this kind with 500 cells that lead to one child, each with this key (SQLite's file format, section 1.6); `head`: where it begins.
+/// A page with 500 cells that lead to one child, each with this key (SQLite's file format, section 1.6); `head`: where it begins.
 fn page_over(child: usize, kind: u8, key: &[u8], head: usize) -> Vec<u8> {
     let (child, bytes) = (u32::try_from(child).unwrap().to_be_bytes(), 4 + key.len());
     let begin = PAGE - 500 * bytes;
