@@ -3,80 +3,35 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, Result as Sql, params, params_from_iter};
 
+use super::source::{Source, interrupt_on};
 use super::walk::CheckedTable;
 use crate::error::{At, Result, StoreError, sibling};
 use crate::reader::{Damage, open_to_read};
 use crate::rows::{HostRow, signed};
 use crate::schema::{self, VERSION};
 
-/// How many steps of SQLite's machine pass between two checks whether to stop: about a millisecond.
-const STEPS: std::ffi::c_int = 10_000;
 /// With a schema that may be written (which a file that is open for reading only still cannot be), SQLite reads a file that is
 /// shorter than its header says. Pages are checked before they are used.
 const READ_DAMAGED: &str = "PRAGMA writable_schema = ON; PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;";
 
-/// How often a walk's query may take [`STEPS`] without a row. It needs some dozens of steps, and more only where damaged pages lead to rows
-/// in front of its key, which SQLite passes over: 200,000 rows, or any number of times the same ones.
-const MAX_ROWLESS: u32 = 200;
-/// No walk is under way: SQLite's own check takes as many steps as it needs.
-const NO_WALK: u32 = u32::MAX;
-
-/// A connection that reads a damaged file.
-#[derive(Debug)]
-pub(super) struct Source {
-    connection: Connection,
-    /// How often a walk's query took [`STEPS`] since its last row, or [`NO_WALK`].
-    rowless: Arc<AtomicU32>,
-}
-
-impl Deref for Source {
-    type Target = Connection;
-
-    fn deref(&self) -> &Connection {
-        &self.connection
-    }
-}
-
-impl Source {
-    /// To be called before each query of a walk, and at each of its rows.
-    pub(super) fn note_row(&self) {
-        self.rowless.store(0, Ordering::Relaxed);
-    }
-
-    /// Ends a walk. Whether `error` was made because its query went on without a row.
-    pub(super) fn end_walk(&self, error: Option<&rusqlite::Error>) -> bool {
-        let rowless = self.rowless.swap(NO_WALK, Ordering::Relaxed);
-        let code = error.and_then(rusqlite::Error::sqlite_error_code);
-        let is_over = rowless > MAX_ROWLESS && rowless < NO_WALK;
-        is_over && code == Some(rusqlite::ErrorCode::OperationInterrupted)
-    }
-}
-
 /// Opens a connection that reads a damaged file as far as possible, until `stop` is set. `is_repaired`: the file is a copy whose list of
 /// tables was made here.
 pub(super) fn open(path: &Path, stop: &Arc<AtomicBool>, is_repaired: bool) -> Result<Source> {
-    let mut connection = open_to_read(path, &mut |connection| {
+    let connection = open_to_read(path, &mut |connection| {
         // It compares each name with the definition beside it, but not in a schema that may be written.
         let is_readable = read_list(connection).is_ok();
         connection.execute_batch(READ_DAMAGED).at("open", path)?;
         let version = version(connection, path)?;
         if is_repaired { Ok(()) } else { schema::compare_damaged(connection, path, version, is_readable) }
     })?;
-    let (stop, rowless) = (Arc::clone(stop), Arc::new(AtomicU32::new(NO_WALK)));
-    let counted = Arc::clone(&rowless);
-    let count_up =
-        move || counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_add(1));
-    let is_over = move || stop.load(Ordering::Relaxed) || count_up().is_ok_and(|count| count >= MAX_ROWLESS);
-    connection.progress_handler(STEPS, Some(is_over)).at("open", path)?;
-    Ok(Source { connection, rowless })
+    Source::of(connection, stop).at("open", path)
 }
 
 /// The error of a check that the user stopped.
@@ -84,12 +39,6 @@ pub(super) fn stopped(path: &Path) -> StoreError {
     let source =
         rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_INTERRUPT), None);
     StoreError::sqlite("check", path, source)
-}
-
-/// Ends what a connection is doing when `stop` is set.
-fn interrupt_on(connection: &mut Connection, stop: &Arc<AtomicBool>, path: &Path) -> Result<()> {
-    let stop = Arc::clone(stop);
-    connection.progress_handler(STEPS, Some(move || stop.load(Ordering::Relaxed))).at("open", path)
 }
 
 /// The schema version, of a file that is a store and whose list of tables can be read.
@@ -129,7 +78,7 @@ impl Out {
         schema::create(&mut connection, path, version)?;
         connection.execute_batch(COPY_FAST).at("create", path)?;
         connection.execute_batch("BEGIN").at("write", path)?;
-        interrupt_on(&mut connection, stop, path)?;
+        interrupt_on(&mut connection, stop).at("open", path)?;
         Ok(Self { connection, path: path.into(), temporary })
     }
 

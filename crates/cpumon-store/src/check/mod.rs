@@ -4,6 +4,7 @@
 //! unreadable page costs the rows in it: the walk continues behind it.
 
 mod files;
+mod source;
 mod walk;
 
 use std::collections::BTreeMap;
@@ -15,7 +16,8 @@ use cpumon_model::HostId;
 use rusqlite::Result as Sql;
 use rusqlite::types::Value;
 
-use self::files::{Out, Source};
+use self::files::Out;
+use self::source::Source;
 use self::walk::{CheckedTable, Content, RowFinding, tables_of_version, walk};
 use crate::error::{At, Result, StoreError};
 use crate::reader::{Damage, DamageReport};

@@ -7,7 +7,7 @@ use cpumon_model::{DelayHistogram, Interval, Trust, Waits};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Result as Sql, Row, params_from_iter};
 
-use super::files::Source;
+use super::source::Source;
 use crate::codec::chunk::Chunk;
 use crate::codec::host::Cgroups;
 use crate::codec::lists::{self, ListedProcess};
