@@ -39,6 +39,8 @@ bitflags! {
         const CGROUPS = 1 << 11;
         /// [`Counters::minor_faults`] and [`Counters::major_faults`] are measured; Windows has them of processes only.
         const FAULTS = 1 << 12;
+        /// Waits of a millisecond and more by who ended them ([`WaitFor`](crate::WaitFor)).
+        const WAITS_FOR = 1 << 13;
     }
 }
 
@@ -61,7 +63,8 @@ impl Fields {
         .union(Self::IRQ)
         .union(Self::HISTOGRAMS)
         .union(Self::CGROUPS)
-        .union(Self::FAULTS);
+        .union(Self::FAULTS)
+        .union(Self::WAITS_FOR);
     /// Counters that came later than the first release: stores and senders of earlier versions do not have them.
     pub const LATER_COUNTERS: Self = Self::COUNTERS.difference(Self::FIRST_RELEASE);
 

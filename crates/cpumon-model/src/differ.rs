@@ -65,6 +65,9 @@ impl Interval {
         if self.fields.contains(Fields::CGROUPS) {
             self.cgroups.extend(cgroup::rows_between(&prev.cgroups, &cur.cgroups));
         }
+        if self.fields.contains(Fields::WAITS_FOR) {
+            self.waits_for.extend_from_slice(&cur.waits_for);
+        }
         self.pressure = cur.pressure.zip(prev.pressure).and_then(|(cur, prev)| cur.since(prev));
         let builder = RowBuilder::new(prev, cur, self.duration_ns());
         self.delays.extend(builder.delays());
@@ -103,6 +106,7 @@ impl Interval {
             irqs: emptied(&mut self.irqs),
             delays: emptied(&mut self.delays),
             cgroups: emptied(&mut self.cgroups),
+            waits_for: emptied(&mut self.waits_for),
             cgroups_left_out: cur.cgroups_left_out,
             ..Self::default()
         };

@@ -9,7 +9,7 @@ use crate::counters::signed;
 use crate::{
     BootId, CgroupInterval, ClockPiece, Comm, CpuInterval, CpuSched, DelayHistogram, DelayOf, Delays, Delta,
     Fields, HostId, IrqInterval, Ledger, Moment, Pressure, ProcessInfo, ProcessKey, SchedDelta, SourceHealth,
-    SourceKind, TaskState, ThreadKey, ThreadSample, Trust, WaitReason, Waits, find_delays,
+    SourceKind, TaskState, ThreadKey, ThreadSample, Trust, WaitFor, WaitReason, Waits, find_delays,
 };
 
 /// What became of a task inside the interval.
@@ -190,6 +190,10 @@ pub struct Interval {
     /// [`Fields::CGROUPS`] is measured, others have no limit, unless some were left out.
     #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub cgroups: Vec<CgroupInterval>,
+    /// Waits of a millisecond and more that ended in it, by who ended them; each key once, ascending. Where a snapshot was lost on the
+    /// way, those of its time are missing.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
+    pub waits_for: Vec<WaitFor>,
     /// Groups in use that are not measured, as of its end.
     #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub cgroups_left_out: u32,

@@ -38,6 +38,7 @@ mod snapshot;
 mod text;
 pub mod varint;
 mod wait;
+mod wait_for;
 
 pub use cgroup::{CgroupInterval, CgroupSample, CpuLimit, MAX_CGROUPS, Pressure, Throttle};
 pub use cgroup_names::{CgroupNames, is_unit};
@@ -81,3 +82,4 @@ pub use snapshot::{
 };
 pub use text::{Escaped, Utc, counted, escape, with_causes, with_separators};
 pub use wait::{WaitReason, syscall_name, syscall_number, wait_in_words, wait_words};
+pub use wait_for::{WaitFor, WaitKind, WaitedOn};

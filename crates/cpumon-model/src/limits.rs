@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::{
     CgroupInterval, CpuInterval, Delays, Interval, IrqInterval, ProcessInfo, ProcessInterval, ThreadInterval,
+    WaitFor,
 };
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -350,6 +351,7 @@ pub fn bytes_of_rows(interval: &Interval) -> usize {
         + interval.irqs.len() * (size_of::<IrqInterval>() + IRQ_NAME_BYTES)
         + interval.cgroups.iter().map(bytes_of_cgroup).sum::<usize>()
         + interval.delays.iter().map(bytes_of_delays).sum::<usize>()
+        + interval.waits_for.len() * size_of::<WaitFor>()
         + interval.resting.as_deref().map_or(0, size_of_val)
         + interval.idle_processes.as_deref().map_or(0, size_of_val)
 }

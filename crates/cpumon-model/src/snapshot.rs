@@ -8,7 +8,7 @@ use bitflags::bitflags;
 use crate::collections::emptied;
 use crate::{
     BootId, CgroupNames, CgroupSample, Comm, Counters, CpuSample, Delays, Fields, HostId, IrqSample,
-    Pressure, ProcessKey, SchedTimes, ThreadKey, coded, is_unit,
+    Pressure, ProcessKey, SchedTimes, ThreadKey, WaitFor, coded, is_unit,
 };
 
 /// One instant on three clocks.
@@ -253,6 +253,8 @@ bitflags! {
         const IRQ = 1 << 3;
         /// Run delays counted by their length.
         const HISTOGRAMS = 1 << 4;
+        /// Who ended each wait of a millisecond and more.
+        const WAITS_FOR = 1 << 5;
     }
 }
 
@@ -343,6 +345,8 @@ pub struct Snapshot {
     pub delays: Vec<Delays>,
     /// Control groups in use that have a limit on their path or count their pressure, ascending by id.
     pub cgroups: Vec<CgroupSample>,
+    /// Waits of a millisecond and more that ended since the previous snapshot, by who ended them; each key once, ascending.
+    pub waits_for: Vec<WaitFor>,
     /// Groups in use that are not measured, because there are too many or their directories are out of reach.
     pub cgroups_left_out: u32,
     /// Pressure on the CPUs of the host, since it started; `None`: not known.
@@ -371,6 +375,7 @@ impl Snapshot {
             irqs: emptied(&mut self.irqs),
             delays: emptied(&mut self.delays),
             cgroups: emptied(&mut self.cgroups),
+            waits_for: emptied(&mut self.waits_for),
             ..Self::default()
         };
     }
@@ -390,5 +395,6 @@ impl Snapshot {
         self.irqs.sort_unstable_by_key(|irq| irq.irq);
         self.delays.sort_unstable_by_key(|row| row.of);
         self.cgroups.sort_unstable_by_key(|row| row.id);
+        self.waits_for.sort_unstable_by_key(WaitFor::key);
     }
 }
