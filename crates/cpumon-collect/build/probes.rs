@@ -30,6 +30,7 @@ const PROBES: [Probe; 2] = [
             ("script_event", "ScriptEvent"),
             ("group_header", "GroupHeader"),
             ("lost_exits", "LostExits"),
+            ("lost_sides", "LostSides"),
             ("ring_drops", "RingDrops"),
             ("run_clock", "RunClock"),
             ("cpu_times", "CpuAccount"),

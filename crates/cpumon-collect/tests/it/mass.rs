@@ -87,12 +87,13 @@ impl Passes {
         self.source.source.snapshot(&mut after).unwrap();
         let interval = Interval::between(&self.before, &after);
         println!(
-            "{:4} ms {:?} {:?} {} lost {} drops {:?}",
+            "{:4} ms {:?} {:?} {} lost {} drops {} untracked {:?}",
             interval.duration_ns() / 1_000_000,
             interval.ledger,
             interval.run_queue_mean(),
             interval.health.exits_lost,
             interval.health.ring_drops,
+            interval.health.sched_untracked,
             interval.flags
         );
         let passes_ns = [&self.before, &after].map(|pass| pass.end.mono_ns - pass.begin.mono_ns);

@@ -12,7 +12,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use super::super::procinfo::{Exec, InfoCache};
 use super::groups::{ControlGroup, ControlGroups};
 use super::records::task::whole_us;
-use super::records::{ExitEvent, KERNEL_THREAD, LostExits, TaskRecord, read_plain};
+use super::records::{ExitEvent, KERNEL_THREAD, LostAtCut, LostExits, LostSides, TaskRecord, read_plain};
 use super::renames::ExecNames;
 use super::sched::Programs;
 use crate::CollectError;
@@ -185,6 +185,7 @@ const IDLE_PASSES: u32 = 60;
 struct LostExitsRow {
     /// Sums of the probe, cumulative.
     lost: Counters,
+    lost_at_cut: LostAtCut,
     /// The same, settled as of one thread.
     settled: Counters,
     /// Counters that were shown before the row was shown again.
@@ -212,17 +213,17 @@ impl SummedExits {
             error: std::io::Error::other(error.to_string()),
         };
         let probe = MapHandle::try_from(&programs.map("lost_parents")?).map_err(failed)?;
-        probe.update(&[0; 16], &[0; size_of::<LostExits>()], MapFlags::ANY).map_err(failed)?;
+        probe.update(&[0; 16], &[0; size_of::<LostSides>()], MapFlags::ANY).map_err(failed)?;
         Ok(Self { probe, rows: BTreeMap::new(), seen: 0, begun: 0 })
     }
 
-    /// Reads the probe's sums as they are now. `lost`: the sum over all, cumulative.
-    pub(crate) fn read(&mut self, lost: &LostExits) {
+    /// Reads the probe's sums as of a cut on this side. `lost`: the sum over all, cumulative.
+    pub(crate) fn read(&mut self, lost: &LostExits, side: Option<usize>) {
         // Nothing was lost since the last pass: the map of the probe is not read, a system call for each
         // parent.
         if lost.count != self.seen {
             self.seen = lost.count;
-            self.read_probe();
+            self.read_probe(side);
         }
     }
 
@@ -239,14 +240,16 @@ impl SummedExits {
         into.processes.sort_unstable_by_key(|process| process.key);
     }
 
-    fn read_probe(&mut self) {
+    fn read_probe(&mut self, side: Option<usize>) {
         let parents = self.probe.keys().filter_map(|key| {
             let sums = self.probe.lookup(&key, MapFlags::ANY).ok().flatten()?;
-            Some((*key.first_chunk()?, read_plain::<LostExits>(&sums)?))
+            Some((*key.first_chunk()?, read_plain::<LostSides>(&sums)?))
         });
-        let parents: Vec<([u8; 16], LostExits)> = parents.filter(|(_, sums)| sums.count > 0).collect();
+        let is_used = |sums: &LostSides| sums.sides.iter().any(|side| side.count > 0);
+        let parents: Vec<([u8; 16], LostSides)> = parents.filter(|(_, sums)| is_used(sums)).collect();
         for (name, sums) in parents {
-            self.rows.entry(name).or_default().lost = sums.counters;
+            let row = self.rows.entry(name).or_default();
+            row.lost = row.lost_at_cut.read(&sums, side).counters;
         }
     }
 }

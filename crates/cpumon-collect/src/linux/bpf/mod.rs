@@ -46,7 +46,7 @@ use self::pass::watch::SwitchWatch;
 use self::pass::{Oddities, PassRecords, TaskIterator};
 use self::records::FIELDS;
 use self::ring::{Event, EventRing};
-use self::sched::{DelayAccounts, PassControl, ProbeCost, Programs, Setup};
+use self::sched::{DelayAccounts, PassControl, ProbeCost, Programs, Setup, side_of};
 use super::cgroups::Cgroups;
 use super::cpustat::CpuStat;
 use super::give_memory_back;
@@ -236,7 +236,9 @@ impl BpfSource {
     /// Reads the threads, and nothing else.
     fn read_alone(&mut self) -> Result<(), CollectError> {
         if self.watch.is_some() {
-            self.control.begin_cut();
+            let side = Some(side_of(self.control.begin_cut()));
+            let lost = self.ring.lost(side);
+            self.summed.read(&lost, side);
         } else {
             self.control.begin();
         }
@@ -307,7 +309,7 @@ impl BpfSource {
             begin
         };
         // Read at the cut: threads that end later belong to the next interval.
-        let mut lost = self.watch.is_some().then(|| self.read_lost(into));
+        let mut lost = self.watch.is_some().then(|| self.read_lost(Some(side_of(cut)), into));
         // Where the switches are watched, a thread that began after the cut belongs to the next interval.
         let until_ns = if self.watch.is_some() { cut.boot_ns } else { u64::MAX };
         let read = self.read_all(until_ns, into);
@@ -319,7 +321,7 @@ impl BpfSource {
         }
         // Last, because it cannot be repeated: a pass that fails must not take events with it.
         let malformed = self.ring.drain(&mut self.events, self.merger.groups())?;
-        let lost = *lost.get_or_insert_with(|| self.read_lost(into));
+        let lost = *lost.get_or_insert_with(|| self.read_lost(None, into));
         let end = host::now();
         if oddities.malformed == 0 {
             // Otherwise the probe would report threads as unchanged that this side never received.
@@ -355,15 +357,15 @@ impl BpfSource {
         health.cuts_lost = cuts;
     }
 
-    /// Reads the events that did not fit, and returns the sums of the exits among them.
-    fn read_lost(&mut self, into: &mut Snapshot) -> records::LostExits {
+    /// Reads the events that did not fit, and returns the sums of the exits among them: those before a cut on this side, or all.
+    fn read_lost(&mut self, side: Option<usize>, into: &mut Snapshot) -> records::LostExits {
         let dropped = self.ring.drops();
         into.health.ring_drops = dropped.total();
         into.health.execs_lost = dropped.execs;
         into.health.endings_lost = dropped.endings;
         into.health.cuts_lost = dropped.cuts;
-        let lost = self.ring.lost();
-        self.summed.read(&lost);
+        let lost = self.ring.lost(side);
+        self.summed.read(&lost, side);
         lost
     }
 }

@@ -70,6 +70,31 @@ pub(crate) use layouts;
 
 include!(concat!(env!("OUT_DIR"), "/sched.rs"));
 
+/// Sums of lost exits as of a cut. Its own side has those of earlier cuts of this side only up to the last pass: what came since is after it.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct LostAtCut {
+    sides: [LostExits; 2],
+}
+
+impl LostAtCut {
+    /// The sums before a cut on this side; `None`: there is no cut, and all count.
+    pub(crate) fn read(&mut self, now: &LostSides, side: Option<usize>) -> LostExits {
+        for (at, sums) in now.sides.iter().enumerate() {
+            if Some(at) != side {
+                self.sides[at] = *sums;
+            }
+        }
+        let [one, other] = &self.sides;
+        let mut counters = one.counters;
+        counters += &other.counters;
+        LostExits {
+            count: one.count + other.count,
+            counters,
+            execs: now.sides.iter().map(|sums| sums.execs).sum(),
+        }
+    }
+}
+
 impl RingDrops {
     pub(crate) fn total(&self) -> u64 {
         self.exits + self.execs + self.endings + self.cuts + self.groups
@@ -121,5 +146,25 @@ impl ExecEvent {
     /// The executable's base name.
     pub(crate) fn name(&self) -> &[u8] {
         up_to_zero(&self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_lost_exit_is_in_the_pass_that_follows_it_and_in_no_other() {
+        let mut at_cut = LostAtCut::default();
+        let mut count = |sides: [u64; 2], side| {
+            let now = LostSides { sides: sides.map(|count| LostExits { count, ..LostExits::default() }) };
+            at_cut.read(&now, side).count
+        };
+        assert_eq!(count([5, 0], Some(1)), 5);
+        assert_eq!(count([5, 3], Some(0)), 8);
+        assert_eq!(count([12, 3], Some(0)), 8, "seven ended after the cut, before the sums were read");
+        assert_eq!(count([12, 4], Some(1)), 15, "one more ended after this one");
+        assert_eq!(count([12, 4], Some(0)), 16);
+        assert_eq!(count([13, 4], None), 17, "without a cut");
     }
 }

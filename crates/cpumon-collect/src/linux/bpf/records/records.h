@@ -157,6 +157,12 @@ struct lost_exits {
 	__u64 execs; // exec events that did not fit
 };
 
+// A cut divides them: those before it are the pass's, those after it the next one's. Each is added on the side of the newest cut that was
+// past, by the cut's lowest bit, which alternates.
+struct lost_sides {
+	struct lost_exits sides[2];
+};
+
 // Events that did not fit the ring buffer, by kind. They are counted here whatever else is done about them: exits are
 // summed besides (struct lost_exits).
 struct ring_drops {

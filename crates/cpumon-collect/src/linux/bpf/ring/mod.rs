@@ -18,7 +18,9 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use super::super::sandbox;
 use super::groups::{ControlGroups, GroupEvent, NewGroups};
 use super::load;
-use super::records::{ExecEvent, ExitEvent, LostExits, RingDrops, ScriptEvent, TaskRecord, read_plain};
+use super::records::{
+    ExecEvent, ExitEvent, LostAtCut, LostExits, LostSides, RingDrops, ScriptEvent, TaskRecord, read_plain,
+};
 use super::sched::{MappedArray, PROBE, Programs};
 use crate::CollectError;
 use crate::script::{ExecScript, ScriptCommand};
@@ -157,7 +159,8 @@ impl WaitingEvents {
 
 pub(crate) struct EventRing {
     ring: Arc<Ring>,
-    lost: MappedArray<LostExits>,
+    lost: MappedArray<LostSides>,
+    lost_at_cut: LostAtCut,
     drops: MappedArray<RingDrops>,
     helper: Option<JoinHandle<()>>,
 }
@@ -199,7 +202,8 @@ impl EventRing {
             eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| refused("make an eventfd", &error.into()))?;
         let capacity = bytes / size_of::<ExitEvent>();
         let ring = Ring { buffer: Mutex::new(ring), waiting, capacity, wake, stops: AtomicBool::new(false) };
-        Ok(Self { ring: Arc::new(ring), lost, drops, helper: None })
+        let lost_at_cut = LostAtCut::default();
+        Ok(Self { ring: Arc::new(ring), lost, lost_at_cut, drops, helper: None })
     }
 
     /// Replaces `into` by every event since the last call; `groups` receives the names that they use. Returns how many records made
@@ -224,9 +228,9 @@ impl EventRing {
         Ok(waiting.malformed)
     }
 
-    /// Exits that did not fit, since the probe was loaded.
-    pub(crate) fn lost(&self) -> LostExits {
-        self.lost.read(0).unwrap_or_default()
+    /// Exits that did not fit, since the probe was loaded: those before the newest cut, on this side, or all.
+    pub(crate) fn lost(&mut self, side: Option<usize>) -> LostExits {
+        self.lost_at_cut.read(&self.lost.read(0).unwrap_or_default(), side)
     }
 
     /// Events that did not fit, since the probe was loaded.
@@ -368,7 +372,7 @@ mod tests {
     fn a_full_ring_buffer_counts_what_it_loses() {
         let opened = Programs::open(setup(4096))
             .and_then(|programs| Ok((EventRing::open_alone(&programs)?, programs)));
-        let (ring, _probe) = match opened {
+        let (mut ring, _probe) = match opened {
             Ok(opened) => opened,
             Err(error) => return crate::source::platform::skip::skip(format!("needs root for BPF: {error}")),
         };
@@ -382,7 +386,7 @@ mod tests {
                 assert_eq!(ring.drain(&mut events, &mut ControlGroups::default()).unwrap(), 0);
                 assert!(events.len() <= ring.ring.capacity, "{}", events.len());
                 reported += events.iter().filter(|event| matches!(event, Event::Exit(_))).count() as u64;
-                let (lost, drops) = (ring.lost(), ring.drops());
+                let (lost, drops) = (ring.lost(None), ring.drops());
                 assert!(drops.endings > 0 && drops.total() >= drops.exits + drops.endings, "{drops:?}");
                 let is_summed = (drops.exits, drops.execs) == (lost.count, lost.execs);
                 (is_summed && reported + lost.count >= 100).then_some(lost)
@@ -447,7 +451,7 @@ mod tests {
     fn a_storm_longer_than_the_ring_buffer_is_drained_while_it_runs() {
         let opened = Programs::open(setup(ring_bytes()))
             .and_then(|programs| Ok((EventRing::open(&programs)?, programs)));
-        let (ring, _probe) = match opened {
+        let (mut ring, _probe) = match opened {
             Ok(opened) => opened,
             Err(error) => return crate::source::platform::skip::skip(format!("needs root for BPF: {error}")),
         };
@@ -464,7 +468,7 @@ mod tests {
         let lost = eventually("each exit is reported or lost", || {
             ring.drain(&mut events, &mut ControlGroups::default()).unwrap();
             reported += events.iter().filter(is_ours).count();
-            let lost = ring.lost();
+            let lost = ring.lost(None);
             (reported + usize::try_from(lost.count).unwrap() >= count).then_some(lost)
         });
         let held = ring_bytes() as usize / size_of::<ExitEvent>();

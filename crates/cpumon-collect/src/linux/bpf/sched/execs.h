@@ -57,11 +57,11 @@ static __always_inline bool may_run_script(struct linux_binprm *program, const s
 static __always_inline int count_lost_exec(void)
 {
 	__u32 zero = 0;
-	struct lost_exits *sums = bpf_map_lookup_elem(&lost, &zero);
+	struct lost_sides *sums = bpf_map_lookup_elem(&lost, &zero);
 
 	count_drop(EVENT_EXEC);
 	if (sums)
-		__sync_fetch_and_add(&sums->execs, 1);
+		__sync_fetch_and_add(&sums->sides[0].execs, 1);
 	return 0;
 }
 

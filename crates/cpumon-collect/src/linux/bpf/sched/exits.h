@@ -43,14 +43,15 @@ static __always_inline void unsent_by_switches(struct counters *unsent, const st
 	unsent->involuntary_switches = now->involuntary_switches - sent->involuntary_switches;
 }
 
-static __noinline int count_lost_exit(struct task_struct *task, struct thread *thread)
+// `cut`: the newest that was past; 0: it was not.
+static __noinline int count_lost_exit(struct task_struct *task, struct thread *thread, __u64 cut)
 {
 	struct counters unsent = {};
 
 	unsent_by_kernel(&unsent, task);
 	if (thread && !(thread->now.flags & TIMES_BROKEN))
 		unsent_by_switches(&unsent, thread);
-	return count_lost(task, &unsent);
+	return count_lost(task, &unsent, cut ? cut & 1 : !(control.cut_ns & 1));
 }
 
 // The ids of the thread, now or at the instant `as_of`. (For a leader whose id was taken over, the kernel's own ids suffice.)

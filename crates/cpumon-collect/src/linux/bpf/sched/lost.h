@@ -21,7 +21,7 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct lost_exits);
+	__type(value, struct lost_sides);
 } lost SEC(".maps");
 
 // The empty name is that of all others. User space puts it in before the programs run.
@@ -29,7 +29,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_LOST_PARENTS + 1);
 	__type(key, struct parent_name);
-	__type(value, struct lost_exits);
+	__type(value, struct lost_sides);
 } lost_parents SEC(".maps");
 
 static __always_inline void add_lost(struct lost_exits *sums, const struct counters *unsent)
@@ -43,7 +43,7 @@ static __always_inline void add_lost(struct lost_exits *sums, const struct count
 }
 
 // Initial value for a parent.
-static const struct lost_exits no_exits = {};
+static const struct lost_sides no_exits = {};
 
 // Place of the first counter that is no proportion.
 #define FIRST_EXACT (__builtin_offsetof(struct counters, run_ns) / sizeof(__u64))
@@ -87,18 +87,18 @@ static __always_inline __u64 delays_of(const struct thread_times *times)
 	return times->delay_wakeup_ns + times->delay_preempt_ns;
 }
 
-static __noinline int count_lost(struct task_struct *task, const struct counters *unsent)
+static __noinline int count_lost(struct task_struct *task, const struct counters *unsent, __u32 side)
 {
 	struct parent_name name = {}, others = {};
 	__u32 zero = 0;
-	struct lost_exits *sums = bpf_map_lookup_elem(&lost, &zero);
+	struct lost_sides *sums = bpf_map_lookup_elem(&lost, &zero);
 
 	if (!unsent)
 		return 0;
 	// Parents first: a reader that sees the host's sum grown finds theirs grown too.
 	bpf_probe_read_kernel_str(name.comm, sizeof(name.comm), task->real_parent->group_leader->comm);
 	if (sums) {
-		struct lost_exits *parent = bpf_map_lookup_elem(&lost_parents, &name);
+		struct lost_sides *parent = bpf_map_lookup_elem(&lost_parents, &name);
 
 		if (!parent) {
 			bpf_map_update_elem(&lost_parents, &name, &no_exits, BPF_NOEXIST);
@@ -107,8 +107,8 @@ static __noinline int count_lost(struct task_struct *task, const struct counters
 		if (!parent)
 			parent = bpf_map_lookup_elem(&lost_parents, &others);
 		if (parent)
-			add_lost(parent, unsent);
-		add_lost(sums, unsent);
+			add_lost(&parent->sides[side & 1], unsent);
+		add_lost(&sums->sides[side & 1], unsent);
 	}
 	return 0;
 }

@@ -37,6 +37,11 @@ const SETTLE_NS: u64 = 2_000;
 /// Passes in which every idle thread is sent in full once. cut.h: `REFRESH_PASSES`.
 const REFRESH_PASSES: u32 = 16;
 
+/// The side on which the probe adds up the exits after this cut (`struct lost_sides`).
+pub(crate) fn side_of(cut: Moment) -> usize {
+    usize::from(cut.mono_ns % 2 == 1)
+}
+
 /// The page shared with the probe.
 pub(crate) struct PassControl {
     page: MappedArray<ControlPage>,
@@ -76,14 +81,16 @@ impl PassControl {
         self.send_all = true;
     }
 
-    /// Makes a cut, and waits until it is past. From here to [`PassControl::end`] threads that end leave a copy.
+    /// Makes a cut, and waits until it is past. Two cuts in turn differ in their lowest bit ([`side_of`]). From here to
+    /// [`PassControl::end`] threads that end leave a copy.
     pub(crate) fn begin_cut(&mut self) -> Moment {
         self.announce(true);
         let mut cut = host::now();
         for attempt in 0..MAX_ATTEMPTS {
             let now = host::now();
             // T must lie ahead when it becomes visible: this thread may be pushed off between reading the clock and writing the page.
-            let lead_ns = FIRST_LEAD_NS << attempt;
+            let even_ns = FIRST_LEAD_NS << attempt;
+            let lead_ns = even_ns + ((now.mono_ns + even_ns) ^ u64::from(self.pass)) % 2;
             cut = Moment {
                 mono_ns: now.mono_ns + lead_ns,
                 boot_ns: now.boot_ns + lead_ns,

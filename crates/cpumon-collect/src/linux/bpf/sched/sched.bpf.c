@@ -63,7 +63,7 @@ static __always_inline int on_switch(bool preempt, struct task_struct *prev, str
 			send_cut(prev, thread, cut);
 		}
 		if (!send_exit(prev, thread, EVENT_EXIT, cut))
-			count_lost_exit(prev, thread);
+			count_lost_exit(prev, thread, cut);
 	}
 	return 0;
 }
