@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
-use cpumon_collect::{SourceChoice, ThreadPattern, parse_interval, parse_probes};
+use cpumon_collect::{SourceChoice, ThreadPattern, USUAL_PROBES, parse_interval, parse_probes};
 use cpumon_link::Target;
 use cpumon_link::spool::SpoolOptions;
 use cpumon_model::{HostId, Probes};
@@ -163,7 +163,7 @@ pub struct AgentArgs {
         help = PROBES_HELP,
         value_name = "LIST",
         env = "CPUMON_PROBES",
-        default_value = "none",
+        default_value = USUAL_PROBES.0,
         value_parser = parse_probes,
         help_heading = "Measuring"
     )]

@@ -14,7 +14,7 @@ use std::time::Duration;
 use cpumon_model::Probes;
 
 /// In the order in which they are switched off. The remaining probes are needed for every snapshot.
-const STEPS: [Probes; 4] = [Probes::HISTOGRAMS, Probes::WAITS, Probes::IRQ, Probes::SCHED];
+const STEPS: [Probes; 5] = [Probes::HISTOGRAMS, Probes::WAITS_FOR, Probes::WAITS, Probes::IRQ, Probes::SCHED];
 
 /// Time above the limit before a step down, so that a single busy moment changes nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -260,9 +260,10 @@ mod tests {
         let changes = updates(&mut budget, 60, 5.0);
         let expected = [
             (2, all() - Probes::HISTOGRAMS),
-            (4, all() - Probes::HISTOGRAMS - Probes::WAITS),
-            (6, Probes::EXITS | Probes::SCHED),
-            (8, Probes::EXITS),
+            (4, all() - Probes::HISTOGRAMS - Probes::WAITS_FOR),
+            (6, all() - Probes::HISTOGRAMS - Probes::WAITS_FOR - Probes::WAITS),
+            (8, Probes::EXITS | Probes::SCHED),
+            (10, Probes::EXITS),
         ];
         assert_eq!(changes, expected);
     }
@@ -280,7 +281,7 @@ mod tests {
     #[test]
     fn it_steps_up_again_when_the_budget_has_space() {
         let mut budget = budget();
-        updates(&mut budget, 8, 5.0);
+        updates(&mut budget, 10, 5.0);
         assert_eq!(budget.probes(), Probes::EXITS);
         assert!(
             updates(&mut budget, 100, 0.9).is_empty(),
@@ -289,7 +290,7 @@ mod tests {
         let changes = updates(&mut budget, 60, 0.1);
         let order: Vec<Probes> = changes.iter().map(|change| change.1).collect();
         assert_eq!(order[0], Probes::EXITS | Probes::SCHED);
-        assert_eq!(order.len(), 4);
+        assert_eq!(order.len(), 5);
         assert_eq!(budget.probes(), all());
         assert!(updates(&mut budget, 100, 0.1).is_empty(), "all probes are on");
     }

@@ -41,6 +41,8 @@ const PROBES: [Probe; 2] = [
             ("delay_key", "DelayKey"),
             ("delay_page", "DelayPage"),
             ("interpreter", "InterpreterEntry"),
+            ("wait_for", "WaitForEntry"),
+            ("wait_for_page", "WaitForPage"),
         ],
         known: &[("counters", "Counters")],
     },

@@ -50,7 +50,7 @@ pub use diagnosis::{Check, CheckState, Diagnosis, DoctorOptions, Topic};
 pub use error::CollectError;
 pub use options::{
     AllowedPaths, Calls, ParseProbesError, ParseThreadPatternError, RetainedCapabilities, SourceChoice,
-    SourceOptions, ThreadPattern, parse_probes,
+    SourceOptions, ThreadPattern, USUAL_PROBES, parse_probes,
 };
 pub use schedule::{IntervalError, MAX_INTERVAL, MIN_INTERVAL, Schedule, Tick, parse_interval};
 pub use source::platform::{

@@ -75,12 +75,24 @@ pub struct Calls {
     pub serves: bool,
 }
 
-const PROBE_NAMES: [(&str, Probes); 4] =
-    [("sched", Probes::SCHED), ("waits", Probes::WAITS), ("irq", Probes::IRQ), ("hist", Probes::HISTOGRAMS)];
+const PROBE_NAMES: [(&str, Probes); 5] = [
+    ("sched", Probes::SCHED),
+    ("waits", Probes::WAITS),
+    ("irq", Probes::IRQ),
+    ("hist", Probes::HISTOGRAMS),
+    ("wakers", Probes::WAITS_FOR),
+];
+
+/// The probes of a program that measures for others, who will ask it for causes: as cheap as these questions allow.
+#[cfg(target_os = "linux")]
+pub const USUAL_PROBES: (&str, Probes) = ("wakers", Probes::WAITS_FOR);
+/// The probes of a program that measures for others.
+#[cfg(not(target_os = "linux"))]
+pub const USUAL_PROBES: (&str, Probes) = ("none", Probes::empty());
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is not a probe: expected sched, waits, irq, hist, several of them with commas between, or none"
+    "{text:?} is not a probe: expected sched, waits, irq, hist, wakers, several of them with commas between, or none"
 )]
 pub struct ParseProbesError {
     text: String,
@@ -118,7 +130,7 @@ pub struct SourceOptions {
     /// On Windows: read the product name in the version resource of each executable on a fixed local disk.
     pub product_names: bool,
     /// Probes of the BPF source beyond threads and exits. [`Probes::EXITS`] is always on; wait reasons, interrupts and
-    /// histograms include [`Probes::SCHED`].
+    /// histograms include [`Probes::SCHED`]. [`Probes::WAITS_FOR`] watches the switches too, but alone adds nothing to threads.
     pub probes: Probes,
     /// Threads that get a run-delay histogram of their own, where [`Probes::HISTOGRAMS`] runs.
     pub histogram_threads: Vec<ThreadPattern>,

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use cpumon_agent::{FlightArgs, FlightSettings, Manager};
+use cpumon_collect::USUAL_PROBES;
 use cpumon_files::AuditLog;
 use cpumon_model::{HostStatus, Interval, Probes, Trust, escape};
 use cpumon_query::time::now_ns;
@@ -52,7 +53,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
     let audit = Some(Arc::new(AuditLog::in_dir(&state)));
     let flight = match (args.no_store, args.no_agent) {
         (false, false) => {
-            flight_settings(&args.flight, &args.measure, &args.retention, &store, Probes::empty())?
+            flight_settings(&args.flight, &args.measure, &args.retention, &store, USUAL_PROBES.1)?
         }
         _ if args.flight.flight_recorder.is_none() => None,
         _ => {
@@ -74,7 +75,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
         tls: args.tls.map(|address| TlsPlan { address, state }),
         discovery: args.discovery,
         trace_bytes: args.retention.trace_bytes,
-        measure: (!args.no_agent).then(|| sampler_options(&args.measure, Probes::empty())),
+        measure: (!args.no_agent).then(|| sampler_options(&args.measure, USUAL_PROBES.1)),
         flight,
         confines_calls: true,
     };

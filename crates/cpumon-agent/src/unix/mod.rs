@@ -63,7 +63,7 @@ pub mod signals {
 pub(crate) const HAS_BPF: bool = true;
 pub(crate) const PROBES_HELP: &str = "\
 BPF probes besides threads and exits, separated by commas: sched (context switches), waits (wait reasons), irq (interrupts), hist \
-(histograms of run delay), or none";
+(histograms of run delay), wakers (who ended each wait of 1 ms and more), or none";
 /// The conclusion of `doctor` where nothing is missing.
 pub(crate) const EVERYTHING_WORKS: &str =
     "Everything works: every nanosecond of CPU time can be measured here.";

@@ -98,11 +98,12 @@ fn open_procfs(options: &SourceOptions, reason: &str, more: &[&str]) -> Result<O
 
 /// In the order of attempts: first the probe that is missed most; each needs those before it. A probe without
 /// requirements is tried first of all.
-const STEPS: [(Probes, &str); 4] = [
+const STEPS: [(Probes, &str); 5] = [
     (Probes::SCHED, "switches are not watched"),
     (Probes::IRQ, "interrupts are not watched"),
     (Probes::WAITS, "wait reasons are not watched"),
     (Probes::HISTOGRAMS, "run-delay histograms are not kept"),
+    (Probes::WAITS_FOR, "who ends waits is not watched"),
 ];
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -125,7 +126,8 @@ fn find_loads(
     let (mut without, mut reason) = (Vec::new(), None);
     for (step, what) in STEPS.into_iter().filter(|(step, _)| wanted.contains(*step)) {
         // Without the switches no other probe loads: a try would only repeat the refusal.
-        let is_grounded = step == Probes::SCHED || probes.contains(Probes::SCHED);
+        let needs_none = step == Probes::SCHED || step == Probes::WAITS_FOR;
+        let is_grounded = needs_none || probes.contains(Probes::SCHED);
         match is_grounded.then(|| try_loading(probes | step)) {
             Some(Ok(())) => probes |= step,
             Some(Err(refused)) => {
@@ -307,9 +309,9 @@ mod tests {
         let (loads, tried) = where_missing(Probes::IRQ, all);
         assert_eq!(loads.probes, all - Probes::IRQ);
         assert_eq!(loads.without, "interrupts are not watched: no such tracepoint");
-        assert_eq!(tried.len(), 5);
+        assert_eq!(tried.len(), 6);
         let (loads, _) = where_missing(Probes::IRQ | Probes::HISTOGRAMS, all);
-        assert_eq!(loads.probes, Probes::EXITS | Probes::SCHED | Probes::WAITS);
+        assert_eq!(loads.probes, Probes::EXITS | Probes::SCHED | Probes::WAITS | Probes::WAITS_FOR);
         let text = "interrupts are not watched, run-delay histograms are not kept: no such tracepoint";
         assert_eq!(loads.without, text);
     }

@@ -35,3 +35,4 @@ mod stamped;
 mod support;
 mod switches;
 mod tree;
+mod wakers;

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, Subcommand};
 use cpumon_agent::{CpuShare, FlightArgs};
-use cpumon_collect::{SourceChoice, SourceOptions, ThreadPattern, parse_interval, parse_probes};
+use cpumon_collect::{
+    SourceChoice, SourceOptions, ThreadPattern, USUAL_PROBES, parse_interval, parse_probes,
+};
 use cpumon_model::Probes;
 use cpumon_receiver::SourceRate;
 
@@ -14,7 +16,7 @@ use super::{FormatArgs, HTTP_ADDRESS};
 use crate::units::{count, listen_address, size};
 
 /// Probes for a live view of this machine: all that the ledger needs, and wait reasons.
-pub const LIVE_PROBES: Probes = Probes::SCHED.union(Probes::WAITS).union(Probes::IRQ);
+pub const LIVE_PROBES: Probes = Probes::SCHED.union(Probes::WAITS).union(Probes::IRQ).union(USUAL_PROBES.1);
 
 /// Source and probes.
 #[derive(Clone, Debug, Args)]
@@ -23,7 +25,7 @@ pub struct SourceArgs {
     /// What to measure with: bpf (needs root or capabilities), procfs (no privileges), or auto (bpf where permitted)
     #[arg(long, value_name = "SOURCE", default_value_t = SourceChoice::Auto)]
     pub source: SourceChoice,
-    /// BPF probes besides threads and exits, separated by commas: sched (context switches), waits (wait reasons), irq (interrupts), hist (histograms of run delay), or none [default: sched,waits,irq for `top` and `run`; none for `serve`, because they make the store half as large again]
+    /// BPF probes besides threads and exits, separated by commas: sched (context switches), waits (wait reasons), irq (interrupts), hist (histograms of run delay), wakers (who ended each wait of 1 ms and more), or none [default: sched,waits,irq,wakers for `top` and `run`; wakers for `serve`, because the others make the store half as large again]
     #[arg(long, value_name = "LIST", value_parser = parse_probes)]
     pub probes: Option<Probes>,
     /// With --probes hist: also one histogram for each thread of this name (* matches any text) or id; may be repeated

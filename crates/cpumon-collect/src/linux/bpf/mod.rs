@@ -46,7 +46,7 @@ use self::pass::watch::SwitchWatch;
 use self::pass::{Oddities, PassRecords, TaskIterator};
 use self::records::FIELDS;
 use self::ring::{Event, EventRing};
-use self::sched::{DelayAccounts, PassControl, ProbeCost, Programs, Setup, side_of};
+use self::sched::{DelayAccounts, PassControl, ProbeCost, Programs, Setup, WaitAccounts, side_of};
 use super::cgroups::Cgroups;
 use super::cpustat::CpuStat;
 use super::give_memory_back;
@@ -67,7 +67,7 @@ pub(crate) struct Probe {
     pub(crate) try_loading: fn() -> Result<(), CollectError>,
 }
 
-pub(crate) const PROBES: [Probe; 5] = [
+pub(crate) const PROBES: [Probe; 6] = [
     Probe {
         name: "exits",
         gives: "every thread in one pass; every process that lived and died between two snapshots, with name and counters",
@@ -92,6 +92,11 @@ pub(crate) const PROBES: [Probe; 5] = [
         name: "hist",
         gives: "how long each single wait for a CPU took: percentiles of each process and CPU, and of selected threads",
         try_loading: || try_loading(Probes::HISTOGRAMS),
+    },
+    Probe {
+        name: "wakers",
+        gives: "who ended each wait of a millisecond and more, and who had the CPU meanwhile: what `why` rests on",
+        try_loading: || try_loading(Probes::WAITS_FOR),
     },
 ];
 
@@ -150,6 +155,8 @@ pub(crate) struct BpfSource {
     watch: Option<SwitchWatch>,
     /// `None`: no histograms of run delays.
     delays: Option<DelayAccounts>,
+    /// `None`: it is not watched who ends waits.
+    waits: Option<WaitAccounts>,
     /// Exits that did not fit the ring buffer, summed by the probe.
     summed: SummedExits,
     cpus: CpuStat,
@@ -185,7 +192,9 @@ impl BpfSource {
         let has_histograms = programs.probes.contains(Probes::HISTOGRAMS);
         let delays =
             has_histograms.then(|| DelayAccounts::open(&programs, &options.histogram_threads)).transpose()?;
+        let has_wakers = programs.probes.contains(Probes::WAITS_FOR);
         let mut source = Self {
+            waits: has_wakers.then(|| WaitAccounts::open(&programs)).transpose()?,
             control: PassControl::open(&programs)?,
             host: host::host_id(options, boot),
             boot,
@@ -279,6 +288,7 @@ impl BpfSource {
             | when(Probes::WAITS, Fields::WAITS)
             | when(Probes::IRQ, Fields::IRQ)
             | when(Probes::HISTOGRAMS, Fields::HISTOGRAMS)
+            | when(Probes::WAITS_FOR, Fields::WAITS_FOR)
     }
 
     /// The threads of the snapshot before the last one, if `into` still has them: threads that were idle since need not
@@ -308,6 +318,9 @@ impl BpfSource {
             self.control.begin();
             begin
         };
+        if let Some(waits) = &mut self.waits {
+            waits.turn();
+        }
         // Read at the cut: threads that end later belong to the next interval.
         let mut lost = self.watch.is_some().then(|| self.read_lost(Some(side_of(cut)), into));
         // Where the switches are watched, a thread that began after the cut belongs to the next interval.
@@ -398,6 +411,9 @@ impl Source for BpfSource {
         self.summed.fill(self.merger.before(), into);
         if let Some(watch) = &mut self.watch {
             watch.fill_queues(self.merger.ready(), self.ring.drops(), into);
+        }
+        if let Some(waits) = &mut self.waits {
+            waits.read(into);
         }
         if let Some(delays) = &mut self.delays {
             delays.read(observed_from_ns, self.merger.before(), into)?;

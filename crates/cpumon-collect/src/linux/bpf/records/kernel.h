@@ -22,6 +22,7 @@ struct rq;
 struct cfs_rq {
 	unsigned int h_nr_queued;
 	unsigned int h_nr_runnable;
+	int throttle_count;
 	struct rq *rq;
 };
 
@@ -59,6 +60,7 @@ struct sched_info {
 struct thread_info {
 	__u32 cpu;
 	__u32 status;
+	__u64 preempt_count; // arm64
 };
 
 struct kuid {
@@ -141,6 +143,7 @@ struct task_struct {
 	int static_prio;
 	struct sched_entity se;
 	struct sched_info sched_info;
+	bool throttled; // since Linux 6.18
 	int exit_state;
 	struct mm_struct *mm;
 	void *stack;

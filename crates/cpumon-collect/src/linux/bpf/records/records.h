@@ -32,6 +32,7 @@ struct counters {
 #define STATE_RUNNING 3
 
 #define TIMES_BROKEN 1 // a switch of this thread was missed: its times fall short
+#define TIMES_THROTTLED 4 // ready, but its group has used up its limit
 #define TIMES_ENDING 2 // it has begun to end, and reports every switch: it may be out of every list
 
 struct thread_times {

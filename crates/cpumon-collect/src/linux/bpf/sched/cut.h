@@ -32,10 +32,15 @@ volatile struct control control SEC(".bss.control");
 #define PROBE_SCHED 2
 #define PROBE_WAITS 4
 #define PROBE_IRQ 8
+#define PROBE_WAITS_FOR 32
 #define OWN_WAKEUPS 0x10000 // wakeups are watched, because the run queues' clocks are out of reach
 #define CAN_CAST 0x20000 // this kernel has bpf_rdonly_cast
+#define ONLY_WAITS 0x80000
 #define NAMES_SCRIPTS 0x40000 // arguments of interpreters are read
 const volatile __u32 probes = 0;
+
+// Whether threads are sent with the times of their switches, all as of one cut. Else these serve wait_for.h alone.
+#define SENDS_TIMES (probes & PROBE_SCHED && !(probes & ONLY_WAITS))
 
 // A reader on another CPU must see the counter odd while the values change. On x86 stores stay in order by themselves.
 #if defined(__TARGET_ARCH_x86)

@@ -7,6 +7,7 @@ mod cpus;
 mod delays;
 mod programs;
 mod times;
+mod wait_for;
 
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
@@ -24,6 +25,7 @@ pub(crate) use self::programs::{
 #[cfg(test)]
 pub(crate) use self::programs::{refuse_loading, watch_wakeups};
 pub(crate) use self::times::{SentKind, TimesState, reason_of};
+pub(crate) use self::wait_for::WaitAccounts;
 use super::super::host;
 use super::records::{ControlPage, Plain};
 use crate::CollectError;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use cpumon_model::{Probes, Snapshot};
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::{Func, Struct, Typedef};
+use libbpf_rs::btf::types::{DataSec, Func, MemberAttr, Struct, Typedef, Union, Var};
 use libbpf_rs::{Link, Object, OpenObject};
 
 #[cfg(test)]
@@ -25,13 +25,14 @@ pub(crate) const PROBE: &str = "sched";
 const MAX_CPUS: u32 = 8192;
 
 /// Programs of sched.bpf.c, and the probes that need them. Unneeded ones are not loaded.
-const PROGRAMS: [(&str, Probes); 10] = [
+const PROGRAMS: [(&str, Probes); 11] = [
     ("on_switch_4", Probes::EXITS),
     ("on_ending", Probes::EXITS),
     ("on_exec", Probes::EXITS),
     ("on_rename", Probes::EXITS),
     ("each_task", Probes::EXITS),
     ("on_birth", Probes::SCHED),
+    ("on_waking", Probes::WAITS_FOR),
     ("on_irq_entry", Probes::IRQ),
     ("on_irq_exit", Probes::IRQ),
     ("on_softirq_entry", Probes::IRQ),
@@ -48,6 +49,14 @@ const CAN_CAST: u32 = 0x2_0000;
 
 /// Where threads can stay in a queue after they fell asleep, a move to another queue makes their time of wakeup unknown; threads.h: `woken_at`.
 const MIGRATE: &str = "on_migrate";
+
+/// Of the switches only what they say of waits is sent; cut.h: `SENDS_TIMES`.
+const ONLY_WAITS: u32 = 0x8_0000;
+
+/// Sizes of the maps of `wait_for.h`; of `waits_for` there are two tables.
+const WAKER_SLOTS: u32 = 1 << 14;
+const HOLDER_SLOTS: u32 = 1 << 12;
+pub(crate) const WAIT_FOR_SLOTS: u32 = 1 << 10;
 
 /// Execs of interpreters bring the beginning of their arguments along; execs.h.
 const NAMES_SCRIPTS: u32 = 0x4_0000;
@@ -67,6 +76,8 @@ pub(crate) struct Setup {
 pub(crate) struct Programs {
     pub(crate) object: Object,
     pub(crate) probes: Probes,
+    /// How far a CPU's count of interrupts lies from its run queue; 0: not known, or not needed.
+    pub(crate) preempt_count_at: i64,
     iterator: Option<Link>,
     /// Detaches when dropped.
     #[cfg_attr(not(test), expect(dead_code, reason = "held, not read"))]
@@ -93,7 +104,9 @@ impl Programs {
                 links.push(link);
             }
         }
-        Ok(Self { object, probes, iterator, links })
+        let needs_count = probes.contains(Probes::WAITS_FOR);
+        let preempt_count_at = if needs_count { preempt_count_at().unwrap_or(0) } else { 0 };
+        Ok(Self { object, probes, preempt_count_at, iterator, links })
     }
 
     /// The iterator's link; fails if it was taken before.
@@ -116,16 +129,27 @@ impl Programs {
 
 /// Wait reasons, interrupts and histograms are derived from the switch events, so they need them.
 pub(crate) fn wanted(probes: Probes) -> Probes {
-    let needs_switches = Probes::SCHED | Probes::WAITS | Probes::IRQ | Probes::HISTOGRAMS;
-    let switches = if probes.intersects(needs_switches) { Probes::SCHED } else { Probes::empty() };
-    Probes::EXITS | switches | (probes & needs_switches)
+    let derived = Probes::WAITS | Probes::IRQ | Probes::HISTOGRAMS;
+    let switches = if probes.intersects(derived) { Probes::SCHED } else { Probes::empty() };
+    Probes::EXITS | switches | (probes & (derived | Probes::SCHED | Probes::WAITS_FOR))
+}
+
+/// The probes whose programs run for these. Who ended a wait is found at the switches, and noted with the wait's reason; where no other
+/// probe needs the switches, nothing else of them is sent (`ONLY_WAITS`).
+fn running(probes: Probes) -> Probes {
+    let needed = Probes::SCHED | Probes::WAITS;
+    if probes.contains(Probes::WAITS_FOR) { probes | needed } else { probes }
 }
 
 fn load_with(setup: Setup, on_switch: &str) -> Result<Object, CollectError> {
     let probes = setup.probes;
     let mut object = load::open(PROBE, &OBJECT.0)?;
     let refused = |step| move |error: libbpf_rs::Error| load::refused(PROBE, step, &error);
+    let (is_only_waits, probes) = (!probes.contains(Probes::SCHED), running(probes));
     let (mut vectors, mut constant, mut leaves_late) = (Vec::new(), u32::from(probes.bits()), false);
+    if is_only_waits {
+        constant |= ONLY_WAITS;
+    }
     if setup.script_names {
         constant |= NAMES_SCRIPTS;
     }
@@ -160,6 +184,7 @@ fn load_with(setup: Setup, on_switch: &str) -> Result<Object, CollectError> {
 
 fn set_up(object: &mut OpenObject, setup: Setup, constant: u32) -> Result<(), libbpf_rs::Error> {
     let has_histograms = setup.probes.contains(Probes::HISTOGRAMS);
+    let has_wakers = setup.probes.contains(Probes::WAITS_FOR);
     // Maps of a probe that is off are made all the same, as small as the kernel allows.
     let slots = if has_histograms { slots_for(count_processes()) } else { 1 };
     for mut map in object.maps_mut() {
@@ -170,6 +195,10 @@ fn set_up(object: &mut OpenObject, setup: Setup, constant: u32) -> Result<(), li
             Some("cpus") => map.set_max_entries(possible_cpus())?,
             Some("cpu_delays") if has_histograms => map.set_max_entries(possible_cpus())?,
             Some("delays" | "delay_owners" | "free_delays") => map.set_max_entries(slots)?,
+            Some("wakers") if has_wakers => map.set_max_entries(WAKER_SLOTS)?,
+            Some("holders") if has_wakers => map.set_max_entries(HOLDER_SLOTS)?,
+            Some("slices_of_cpus") if has_wakers => map.set_max_entries(possible_cpus())?,
+            Some("waits_for") if has_wakers => map.set_max_entries(2 * WAIT_FOR_SLOTS)?,
             // `probes` is the first constant: the verifier drops the code of probes that are off.
             Some("sched.rodata") => {
                 if let Some(start) = map.initial_value_mut().and_then(|value| value.first_chunk_mut()) {
@@ -205,6 +234,32 @@ pub(crate) fn casts_of(btf: &Btf<'_>) -> u32 {
 pub(crate) fn has_member(btf: &Btf<'_>, kind: &str, field: &str) -> bool {
     let Some(kind) = btf.type_by_name::<Struct<'_>>(kind) else { return false };
     kind.iter().any(|member| member.name.is_some_and(|name| name == field))
+}
+
+/// How far the variable that counts what interrupts a CPU lies from its run queue, on x86.
+fn preempt_count_at() -> Option<i64> {
+    let btf = Btf::from_vmlinux().ok()?;
+    let section: DataSec<'_> = btf.type_by_name(".data..percpu")?;
+    let at = |wanted: &str| {
+        let mut variables = section.iter().map(|of| (btf.type_by_id::<Var<'_>>(of.ty), of.offset));
+        let is_wanted =
+            |variable: &Option<Var<'_>>| variable.as_ref()?.name()?.to_str().map(|name| name == wanted);
+        variables.find(|(variable, _)| is_wanted(variable) == Some(true)).map(|(_, offset)| i64::from(offset))
+    };
+    // Linux 6.1 to 6.14 have it in a struct.
+    let in_struct = || {
+        let of: Struct<'_> = btf.type_by_name("pcpu_hot")?;
+        // The first is an unnamed union of all fields.
+        let fields = of.iter().find_map(|member| {
+            btf.type_by_id::<Union<'_>>(member.ty)?
+                .iter()
+                .find_map(|part| btf.type_by_id::<Struct<'_>>(part.ty))
+        })?;
+        let count = fields.iter().find(|member| member.name.is_some_and(|name| name == "preempt_count"))?;
+        let MemberAttr::Normal { offset } = count.attr else { return None };
+        Some(at("pcpu_hot")? + i64::from(offset / 8))
+    };
+    Some(at("__preempt_count").or_else(in_struct)? - at("runqueues")?)
 }
 
 /// Programs of vectors.h for the interrupts that this kernel has.

@@ -1,4 +1,4 @@
-// traces:   each switch (tp_btf/sched_switch) and birth (task_newtask), where the kernel has no group scheduling each wakeup too
+// traces:   each switch (tp_btf/sched_switch) and birth (task_newtask), who wakes whom (sched_waking), where the kernel has no group scheduling each wakeup too
 //           (sched_wakeup, sched_wakeup_new), where threads can leave it late each move to another queue (sched_migrate_task), interrupt
 //           (irq_handler_*, softirq_*, and the interrupts that have tracepoints of their own: irq_vectors on x86, ipi
 //           on arm64), the beginning of each end (sched_process_exit), each exec and rename; once for each thread while a
@@ -49,16 +49,23 @@ static __always_inline int on_switch(bool preempt, struct task_struct *prev, str
 				switch_in(thread, prev, cpu, came, cut, number);
 			switch_out(thread, prev, now, cut, own, sleeps, state, number);
 		}
+		if (probes & PROBE_WAITS_FOR)
+			note_slice(number, prev->tgid, now);
 		if (next->pid)
 			switch_in(other, next, cpu, now, cut, number);
 		if (now <= cut)
 			cut = 0;
-		send_ending(prev, thread, cut);
-		send_ending(next, other, cut);
+		if (SENDS_TIMES) {
+			send_ending(prev, thread, cut);
+			send_ending(next, other, cut);
+		} else {
+			thread = NULL;
+			cut = 0;
+		}
 	}
 	// Only now are the counters final: at sched_process_exit the run time is up to a tick old.
 	if (state_of(prev) == TASK_DEAD) {
-		if (probes & PROBE_SCHED) {
+		if (SENDS_TIMES) {
 			thread = thread_of(prev);
 			send_cut(prev, thread, cut);
 		}
@@ -95,6 +102,13 @@ int BPF_PROG(on_wakeup_new, struct task_struct *task)
 	return 0;
 }
 
+SEC("?tp_btf/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *task)
+{
+	note_waker(task);
+	return 0;
+}
+
 SEC("?tp_btf/sched_migrate_task")
 int BPF_PROG(on_migrate, struct task_struct *task)
 {
@@ -128,7 +142,7 @@ int BPF_PROG(on_ending, struct task_struct *task)
 	struct thread *thread = NULL;
 	__u64 cut = 0;
 
-	if (probes & PROBE_SCHED) {
+	if (SENDS_TIMES) {
 		__u64 now = bpf_ktime_get_ns();
 
 		cut = control.cut_ns;
@@ -151,7 +165,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
 	struct called called = { .at_ns = bpf_ktime_get_boot_ns(), .old_tid = old_pid };
 	struct thread *thread = NULL;
 
-	if (probes & PROBE_SCHED) {
+	if (SENDS_TIMES) {
 		__u64 now = bpf_ktime_get_ns(), cut = control.cut_ns;
 		struct cpu *cpu = cpu_at(bpf_get_smp_processor_id());
 

@@ -162,7 +162,7 @@ static __noinline int send_task(struct bpf_iter__task *ctx, struct task_struct *
 		return 0;
 	}
 	out.sent.kind = SENT_TASK;
-	if (probes & PROBE_SCHED) {
+	if (SENDS_TIMES) {
 		__u64 cut = control.cut_ns;
 
 		thread = bpf_task_storage_get(&threads, task, 0, 0);
@@ -257,7 +257,7 @@ int each_task(struct bpf_iter__task *ctx)
 	if (ctx->meta->seq_num == 0)
 		find_group_roots();
 	// The first tasks bring all CPUs along.
-	if (probes & PROBE_SCHED && ctx->meta->seq_num * CPUS_A_TASK < control.cpus) {
+	if (SENDS_TIMES && ctx->meta->seq_num * CPUS_A_TASK < control.cpus) {
 		__u32 first = ctx->meta->seq_num * CPUS_A_TASK;
 
 		for (__u32 at = 0; at < CPUS_A_TASK && first + at < control.cpus; at++)

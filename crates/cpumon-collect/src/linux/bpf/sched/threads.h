@@ -11,6 +11,7 @@
 
 #include "cpus.h"
 #include "delays.h"
+#include "wait_for.h"
 #include "waits.h"
 
 struct thread {
@@ -178,6 +179,8 @@ static __always_inline void switch_out(struct thread *thread, struct task_struct
 	} else {
 		thread->now.state = STATE_READY;
 		thread->now.involuntary_switches += 1;
+		if (probes & PROBE_WAITS_FOR && leaves_throttled(task))
+			thread->now.flags |= TIMES_THROTTLED;
 	}
 	end_change(&thread->changes);
 }
@@ -215,7 +218,8 @@ static __always_inline void switch_in(struct thread *thread, struct task_struct 
 {
 	struct thread_times *times;
 	bool has_waited = false, is_broken;
-	__u64 waited = 0;
+	__u64 waited = 0, slept = 0;
+	__u8 flags;
 
 	if (!thread) {
 		create_thread(task, now, STATE_RUNNING, 0, cpu);
@@ -228,7 +232,8 @@ static __always_inline void switch_in(struct thread *thread, struct task_struct 
 		here->unknown_wakeups += thread->stamped_ns == times->at_ns;
 	}
 	keep_cut(thread, now, cut);
-	is_broken = times->flags & TIMES_BROKEN;
+	flags = times->flags;
+	is_broken = flags & TIMES_BROKEN;
 	if (times->state == STATE_BLOCKED) {
 		__u64 ready = times->ready_ns ? lesser(later(times->ready_ns, times->at_ns), now) : now;
 		__u64 blocked = since(ready, times->at_ns), delay = since(now, ready);
@@ -241,6 +246,7 @@ static __always_inline void switch_in(struct thread *thread, struct task_struct 
 			account_delay(times, here, delay, waited_elsewhere(thread, task, delay, cpu), cut);
 		has_waited = times->ready_ns && !is_broken;
 		waited = delay;
+		slept = blocked;
 	} else if (times->state == STATE_READY) {
 		__u64 delay = since(now, times->at_ns);
 
@@ -256,7 +262,16 @@ static __always_inline void switch_in(struct thread *thread, struct task_struct 
 	times->ready_ns = 0;
 	times->cpu = cpu;
 	times->state = STATE_RUNNING;
+	if (probes & PROBE_WAITS_FOR)
+		times->flags &= ~TIMES_THROTTLED;
 	end_change(&thread->changes);
+	if (probes & PROBE_WAITS_FOR && !is_broken && waited + slept >= LONG_WAIT_NS) {
+		if (slept >= LONG_WAIT_NS)
+			blame_waker((__u64)task->tgid << 32 | (__u32)task->pid, now - waited - slept, now - waited, times->reason);
+		if (waited >= LONG_WAIT_NS)
+			blame_runners(task->tgid, now - waited, now, cpu,
+				      flags & TIMES_THROTTLED || (slept && was_woken_throttled(task)));
+	}
 	if (probes & PROBE_HISTOGRAMS && has_waited)
 		count_delay(task, &thread->delays, waited, cpu);
 }

@@ -1,0 +1,130 @@
+//! Who made threads wait: reads the table that the probe filled since the last pass (`wait_for.h`).
+
+use std::sync::atomic::Ordering;
+
+use cpumon_model::{ExitSample, ProcessKey, Snapshot, ThreadKey, WaitFor, WaitKind, WaitedOn, empty_list};
+
+use super::super::records::{WaitForEntry, WaitForPage};
+use super::programs::WAIT_FOR_SLOTS;
+use super::{MappedArray, Programs, reason_of};
+use crate::CollectError;
+
+const ID: u64 = (1 << 22) - 1;
+
+/// The numbers in the key of a `struct wait_for`.
+struct Numbers {
+    pid: u32,
+    on_id: u32,
+    reason: u16,
+    kind: u8,
+    on: u8,
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "parts of a number, masked to their width")]
+fn numbers_of(key: u64) -> Numbers {
+    Numbers {
+        pid: (key >> 42 & ID) as u32,
+        on_id: (key >> 20 & ID) as u32,
+        reason: (key >> 4) as u16,
+        kind: (key >> 2 & 3) as u8,
+        on: (key & 3) as u8,
+    }
+}
+
+pub(crate) struct WaitAccounts {
+    tables: MappedArray<WaitForEntry>,
+    page: MappedArray<WaitForPage>,
+    /// The table that the probe fills.
+    filled: u32,
+    rows: Vec<WaitFor>,
+    /// Time of waits without a place, as of the last pass.
+    lost_ns: u64,
+}
+
+impl WaitAccounts {
+    pub(crate) fn open(programs: &Programs) -> Result<Self, CollectError> {
+        let mut page: MappedArray<WaitForPage> = MappedArray::map(programs, ".bss.waits", true)?;
+        let preempt_count_at = programs.preempt_count_at;
+        page.write(0, &WaitForPage { preempt_count_at, ..WaitForPage::default() });
+        Ok(Self {
+            tables: MappedArray::map(programs, "waits_for", true)?,
+            page,
+            filled: 0,
+            rows: Vec::with_capacity(WAIT_FOR_SLOTS as usize),
+            lost_ns: 0,
+        })
+    }
+
+    /// From here on the probe fills the other table. The one that is read comes to rest while the pass goes on.
+    pub(crate) fn turn(&mut self) {
+        self.filled ^= 1;
+        self.page.head().store(self.filled.into(), Ordering::SeqCst);
+    }
+
+    /// Fills `into.waits_for` and empties the table. `into` has its processes, threads and exits already.
+    pub(crate) fn read(&mut self, into: &mut Snapshot) {
+        empty_list(&mut self.rows);
+        let first = (self.filled ^ 1) * WAIT_FOR_SLOTS;
+        for at in first..first + WAIT_FOR_SLOTS {
+            let Some(entry) = self.tables.read(at as usize).filter(|entry| entry.key != 0) else { continue };
+            self.tables.write(at as usize, &WaitForEntry::default());
+            self.rows.extend(row(&entry, into));
+        }
+        let lost_ns = self.page.read(0).map_or(0, |page| page.lost_ns);
+        if lost_ns != self.lost_ns {
+            log::debug!(
+                "waits of {} ns found no place among those of {WAIT_FOR_SLOTS} pairs",
+                lost_ns - self.lost_ns
+            );
+            self.lost_ns = lost_ns;
+        }
+        WaitFor::tidy(&mut self.rows, WaitFor::MAX_ROWS);
+        into.waits_for.extend_from_slice(&self.rows);
+    }
+}
+
+/// `None`: it is not known any more which process it was.
+fn row(entry: &WaitForEntry, of: &Snapshot) -> Option<WaitFor> {
+    let numbers = numbers_of(entry.key);
+    let kind = match numbers.kind {
+        0 => WaitKind::Ready,
+        1 => WaitKind::Throttled,
+        _ => WaitKind::Blocked(reason_of(numbers.reason)),
+    };
+    let on = match numbers.on {
+        1 => Some(WaitedOn::Interrupt),
+        2 => process(of, numbers.on_id).map(WaitedOn::Process),
+        3 => thread(of, numbers.on_id).map(WaitedOn::Thread),
+        _ => None,
+    };
+    let waiter = process(of, numbers.pid)?;
+    Some(WaitFor { waiter, kind, on: on.unwrap_or_default(), ns: entry.ns, count: entry.count })
+}
+
+/// The newest process with this id, alive or ended.
+fn process(of: &Snapshot, pid: u32) -> Option<ProcessKey> {
+    let after = of.processes.partition_point(|row| row.key.pid <= pid);
+    let listed = of.processes.get(..after).and_then(<[_]>::last).map(|row| row.key);
+    let ended = |exit: &ExitSample| (exit.thread.process.pid == pid).then_some(exit.thread.process);
+    listed.filter(|key| key.pid == pid).or_else(|| of.exits.iter().rev().find_map(ended))
+}
+
+fn thread(of: &Snapshot, tid: u32) -> Option<ThreadKey> {
+    let after = of.threads.partition_point(|row| row.key.tid <= tid);
+    let listed = of.threads.get(..after).and_then(<[_]>::last).map(|row| row.key);
+    let ended = |exit: &ExitSample| (exit.thread.key.tid == tid).then_some(exit.thread.key);
+    listed.filter(|key| key.tid == tid).or_else(|| of.exits.iter().rev().find_map(ended))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_the_numbers_that_the_probe_packs() {
+        let key = 4_194_303 << 42 | 77 << 20 | 0x10ca << 4 | 2 << 2 | 3;
+        let numbers = numbers_of(key);
+        assert_eq!((numbers.pid, numbers.on_id, numbers.reason), (4_194_303, 77, 0x10ca));
+        assert_eq!((numbers.kind, numbers.on), (2, 3));
+    }
+}
