@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cpumon_model::{
     BootId, CgroupSample, Comm, Counters, CpuLimit, CpuSample, DelayOf, Delays, ExitSample, Fields, HostId, HostInfo, Interval, IrqSample,
-    Moment, Pressure, ProcessInfo, ProcessKey, ProcessSample, Snapshot, ThreadKey, ThreadSample, Throttle,
+    Moment, Pressure, ProcessInfo, ProcessKey, ProcessSample, Snapshot, ThreadKey, ThreadSample, Throttle, WaitFor, WaitKind, WaitedOn,
 };
 use cpumon_wire::Datagrams;
 use cpumon_wire::v2::{Encoder, EncoderOptions, HEADER_BYTES, MAGIC, VERSION};
@@ -113,6 +113,7 @@ fn snapshot(from: &mut Unstructured<'_>, sequence: u64) -> Result<Snapshot> {
     })?;
     made.cgroups = list(from, cgroup)?;
     made.cgroups_left_out = from.arbitrary()?;
+    made.waits_for = list(from, wait_for)?;
     made.pressure = pressure(from)?;
     made.cpus = sorted(made.cpus, |row| row.cpu);
     made.processes = sorted(made.processes, |row| row.key);
@@ -122,6 +123,7 @@ fn snapshot(from: &mut Unstructured<'_>, sequence: u64) -> Result<Snapshot> {
     made.irqs = sorted(made.irqs, |row| row.irq);
     made.delays = sorted(made.delays, |row| row.of);
     made.cgroups = sorted(made.cgroups, |row| row.id);
+    made.waits_for = sorted(made.waits_for, WaitFor::key);
     (made.thread_count, made.process_count) = (made.threads.len() as u32, made.processes.len() as u32);
     Ok(made)
 }
@@ -143,6 +145,16 @@ fn cgroup(from: &mut Unstructured<'_>) -> Result<CgroupSample> {
         limiter_bytes: from.arbitrary()?,
         throttle: is_known.then_some(throttle),
         pressure: pressure(from)?,
+    })
+}
+
+fn wait_for(from: &mut Unstructured<'_>) -> Result<WaitFor> {
+    Ok(WaitFor {
+        waiter: process_key(from)?,
+        kind: WaitKind::from_code(value(from)?),
+        on: WaitedOn::from_code(from.int_in_range(0..=4)?, id(from)?, from.int_in_range(0..=2)?),
+        ns: value(from)?,
+        count: value(from)?,
     })
 }
 
@@ -181,7 +193,7 @@ fn table(from: &mut Unstructured<'_>, most: usize) -> Result<Vec<u8>> {
             let prefix = if kind == 0 { 0 } else { from.int_in_range(0_u16..=3)? };
             let zero = if kind == 0 { 0 } else { u16::from(from.arbitrary::<bool>()?) };
             let [low, high] = (kind | prefix << 2 | width << 5 | zero << 12).to_le_bytes();
-            Ok([from.int_in_range(0..=135)?, low, high])
+            Ok([from.int_in_range(0..=151)?, low, high])
         })
         .collect::<Result<_>>()?;
     let pattern: Vec<u8> = (0..from.int_in_range(1..=40)?).map(|_| from.arbitrary()).collect::<Result<_>>()?;
@@ -192,7 +204,7 @@ fn table(from: &mut Unstructured<'_>, most: usize) -> Result<Vec<u8>> {
     body.extend(columns.concat());
     body.extend(rows.to_le_bytes());
     body.extend(pattern.iter().cycle().take(length.min(most.saturating_sub(body.len() + 8))));
-    let mut section = vec![from.int_in_range(1..=9)?];
+    let mut section = vec![from.int_in_range(1..=11)?];
     section.extend((body.len() as u16).to_le_bytes());
     section.extend(body);
     Ok(section)

@@ -19,6 +19,7 @@ pub(crate) mod section {
     pub(crate) const IRQS: u8 = 8;
     pub(crate) const DELAYS: u8 = 9;
     pub(crate) const CGROUPS: u8 = 10;
+    pub(crate) const WAITS_FOR: u8 = 11;
 }
 
 /// Bits that rows of a section have at least, on average over a frame. A row takes some 200 bytes of memory and some hundred ns,
@@ -28,7 +29,7 @@ pub(crate) const fn average_bits(kind: u8) -> usize {
 }
 
 /// Column numbers from here on are not known and skipped.
-pub(crate) const ID_LIMIT: usize = 148;
+pub(crate) const ID_LIMIT: usize = 152;
 
 /// What the coding of a column depends on.
 #[derive(Copy, Clone, Debug)]
@@ -162,6 +163,10 @@ columns! {
     PRODUCT = 145 [is_text];
     MINOR_FAULTS = 146;
     MAJOR_FAULTS = 147;
+    WAIT_KIND = 148;
+    WAITED_ON = 149;
+    WAITED_TIME = 150 [has_unit];
+    WAITED_COUNT = 151;
 }
 
 /// Counters of a task in the order of every table that has them: run, user and system time, and what remains of system time without the
@@ -227,6 +232,11 @@ pub(crate) fn relative(id: u8) -> Relative {
 
 /// Units that a column's values may be multiples of, by their number on the wire. Each is a multiple of the one before.
 pub(crate) const UNITS: [u64; 8] = [1, 10, 100, 1_000, 10_000, 1_000_000, 10_000_000, 1_000_000_000];
+
+/// Whole µs share the unit 1,000, which saves 10 bits of each value.
+pub(crate) fn whole_us(ns: u64) -> u64 {
+    ns - ns % 1_000
+}
 
 /// A difference in units: not negative, or modulo 2^64 and folded.
 #[inline]

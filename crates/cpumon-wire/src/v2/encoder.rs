@@ -5,7 +5,7 @@ use cpumon_model::{
 };
 
 use super::known::{KnownProcesses, KnownThreads, Turn};
-use super::sections::{CgroupWriter, DelayWriter};
+use super::sections::{self, CgroupWriter, DelayWriter};
 use super::table::{Spec, TableWriter, TextBudget};
 use super::{Frames, Header, rows};
 use crate::Datagrams;
@@ -185,6 +185,8 @@ impl Encoder {
         self.write_irqs(&mut pass);
         self.write_delays(&mut pass);
         self.write_cgroups(&mut pass);
+        sections::push_waits_for(&mut self.table, &snapshot.waits_for);
+        pass.put(&mut self.table, sections::WAITS_FOR);
         pass.frames.finish();
         pass.report.texts_cut += pass.texts.cut;
         self.sent += 1;

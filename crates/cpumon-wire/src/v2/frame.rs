@@ -4,7 +4,7 @@
 use cpumon_model::varint::unzigzag;
 use cpumon_model::{
     Comm, Counters, CpuSample, CpuTimes, HostInfo, Moment, Pressure, ProcessInfo, ProcessKey, SourceHealth,
-    TaskState, ThreadKey, ThreadSample, trim_list,
+    TaskState, ThreadKey, ThreadSample, WaitFor, trim_list,
 };
 
 #[allow(clippy::wildcard_imports)] // One name for each column.
@@ -101,6 +101,8 @@ pub struct Frame {
     pub delays: Vec<DelayRow>,
     /// Control groups with a limit or with pressure.
     pub cgroups: Vec<CgroupRow>,
+    /// Waits by who ended them, in no order.
+    pub waits_for: Vec<WaitFor>,
     texts: Vec<u8>,
     /// Bits that the rows still to come may have on average.
     row_bits_left: usize,
@@ -226,6 +228,7 @@ impl Frame {
         trim_list(&mut self.irqs);
         trim_list(&mut self.delays);
         trim_list(&mut self.cgroups);
+        trim_list(&mut self.waits_for);
     }
 
     fn clear(&mut self) {
@@ -239,6 +242,7 @@ impl Frame {
         self.irqs.clear();
         self.delays.clear();
         self.cgroups.clear();
+        self.waits_for.clear();
         self.texts.clear();
     }
 
@@ -266,7 +270,7 @@ impl Frame {
 
     fn section(&mut self, kind: u8, body: &[u8], offset: usize) -> Result<(), DecodeError> {
         // A section of a later release: its length is enough to skip it.
-        if !matches!(kind, section::HOST..=section::CGROUPS) {
+        if !matches!(kind, section::HOST..=section::WAITS_FOR) {
             return Ok(());
         }
         let mut table = TableReader::new(body, offset)?;
@@ -312,12 +316,19 @@ impl Frame {
             section::DELAYS => {
                 read_rows(table, texts, &mut self.delays, |_, _| true, |table, _| sections::delay(table))
             }
-            _ => read_rows(
+            section::CGROUPS => read_rows(
                 table,
                 texts,
                 &mut self.cgroups,
                 |a, b| a.id < b.id,
                 |table, _| sections::cgroup(table),
+            ),
+            _ => read_rows(
+                table,
+                texts,
+                &mut self.waits_for,
+                |_, _| true,
+                |table, _| sections::wait_for(table),
             ),
         }
     }

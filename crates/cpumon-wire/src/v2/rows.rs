@@ -199,11 +199,6 @@ pub(crate) fn push_host(table: &mut TableWriter, host: &HostInfo, texts: &mut Te
     table.push(&values);
 }
 
-fn whole_us(ns: u64) -> u64 {
-    // Whole µs share the unit 1,000, which saves 10 bits of each value.
-    ns - ns % 1_000
-}
-
 /// The columns of a thread's row. `grown`: by how much its waits grew, to send only those that did.
 fn sched_values(thread: &ThreadSample, grown: Option<&Waits>) -> [u64; THREAD_COLUMNS] {
     let sched = &thread.sched;

@@ -1,5 +1,6 @@
-//! Run-delay histograms, limits and pressure of control groups, and the host's pressure as columns, in both directions. They have sections
-//! of their own, which receivers of earlier releases skip. Counts and times are cumulative, so a lost frame costs resolution and no delay.
+//! Run-delay histograms, limits and pressure of control groups, the host's pressure, and waits by who ended them as columns, in both
+//! directions. They have sections of their own, which receivers of earlier releases skip. All but the waits are cumulative, so a lost frame
+//! costs resolution and no delay.
 //!
 //! A histogram has one row per bucket. It is sent whole when it is new and when it is its turn, else only its buckets that changed: a
 //! receiver that does not have the rest leaves it out until its turn. Those of processes that ended are sent whole in two snapshots, as
@@ -7,10 +8,12 @@
 //!
 //! A group is sent with its path and its limit in two snapshots when it is new or its limit changes, and once every refresh, else only if
 //! its counters moved. One that ended is sent once as ended, and forgotten anyway when its turns are missing.
+//!
+//! Waits are those that ended since the snapshot before. They are sent once: those of a lost frame are missing.
 
 use cpumon_model::{
     CgroupSample, CpuLimit, DelayHistogram, DelayOf, Delays, Interval, Pressure, ProcessKey, Snapshot,
-    ThreadKey, Throttle, find_delays,
+    ThreadKey, Throttle, WaitFor, WaitKind, WaitedOn, find_delays,
 };
 
 #[allow(clippy::wildcard_imports)] // One name for each column.
@@ -283,5 +286,36 @@ pub(crate) fn cgroup(table: &TableReader<'_>) -> Result<CgroupRow, DecodeError> 
         throttle: (known & HAS_THROTTLE != 0).then_some(throttle),
         pressure: pressure(table),
         about: table.has(CGROUP).then_some(about),
+    })
+}
+
+pub(crate) const WAITS_FOR: Spec =
+    Spec::by_process(section::WAITS_FOR, &[&[TID, START, WAIT_KIND, WAITED_ON, WAITED_TIME, WAITED_COUNT]]);
+
+/// Adds waits by who ended them, which come by process.
+pub(crate) fn push_waits_for(table: &mut TableWriter, rows: &[WaitFor]) {
+    let (mut waiter, mut id, mut start_ns) = (ProcessKey::default(), 0, 0);
+    for row in rows {
+        let (on, on_id, on_start_ns) = row.on.code();
+        if matches!(row.on, WaitedOn::Process(_) | WaitedOn::Thread(_)) {
+            (id, start_ns) = (on_id, on_start_ns);
+        } else if row.waiter != waiter {
+            // Both are sent less those of the waiter, then less those of the row before. Where no task was waited on they may be any: no
+            // difference takes the fewest bits.
+            (id, start_ns) = (row.waiter.pid, row.waiter.start_ns);
+        }
+        waiter = row.waiter;
+        table.push(&[u64::from(waiter.pid), waiter.start_ns, u64::from(id), start_ns]);
+        table.push(&[row.kind.code(), on, whole_us(row.ns), row.count]);
+    }
+}
+
+pub(crate) fn wait_for(table: &TableReader<'_>) -> Result<WaitFor, DecodeError> {
+    Ok(WaitFor {
+        waiter: ProcessKey { pid: table.narrow(PID)?, start_ns: table.value(PROCESS_START) },
+        kind: WaitKind::from_code(table.value(WAIT_KIND)),
+        on: WaitedOn::from_code(table.value(WAITED_ON), table.narrow(TID)?, table.value(START)),
+        ns: table.value(WAITED_TIME),
+        count: table.value(WAITED_COUNT),
     })
 }

@@ -56,5 +56,6 @@ pub fn as_carried(snapshot: &Snapshot) -> Snapshot {
         cpu.sched.softirq_ns.iter_mut().for_each(cut);
     }
     sent.irqs.iter_mut().for_each(|irq| cut(&mut irq.time_ns));
+    sent.waits_for.iter_mut().for_each(|row| cut(&mut row.ns));
     sent
 }

@@ -1,6 +1,6 @@
 //! Any bytes: decoders refuse or take them, but never panic and never hoard memory.
 
-use cpumon_model::{CpuTimes, Interval};
+use cpumon_model::{CpuTimes, Interval, WaitFor, WaitKind, WaitReason};
 use cpumon_wire::connection::{ChannelKind, MAX_MESSAGE_BYTES, Message};
 use cpumon_wire::dns_sd::{Instance, PORT, read_answer, read_query};
 use cpumon_wire::spool::{Entry, Records, Step, decode_record, push_snapshot};
@@ -85,6 +85,7 @@ fn column(id: u8, kind: u16, prefix: u16, min: u16, unit: u16) -> [u8; 3] {
 
 const THREADS: u8 = 5;
 const CPUS: u8 = 3;
+const WAITS_FOR: u8 = 11;
 
 #[test]
 fn each_kind_of_damage_is_named_with_its_place() {
@@ -147,6 +148,26 @@ fn each_kind_of_damage_is_named_with_its_place() {
         let error = v2::decode(&bytes).err().unwrap_or_else(|| panic!("case {at} decodes"));
         assert_eq!((error.reason, error.offset), (reason, offset), "case {at}");
     }
+}
+
+#[test]
+fn waits_that_no_agent_has_are_rows_like_others_and_their_number_is_bounded() {
+    let table = |columns: &[[u8; 3]], rows: u16, bits: &[u8]| {
+        let count = u8::try_from(columns.len()).unwrap();
+        let body = [&[count, 0][..], &columns.concat(), &rows.to_le_bytes(), bits].concat();
+        let decoded = v2::decode(&frame(WAITS_FOR, &body));
+        decoded.map(|frame| frame.waits_for).map_err(|error| error.reason)
+    };
+    // All ones: a reason and someone to wait for of later versions, times and counts of 64 bits.
+    let widest =
+        [(3, 32), (148, 64), (149, 8), (150, 64), (151, 64)].map(|(id, bits)| column(id, 0, 0, bits, 0));
+    let kind = WaitKind::Blocked(WaitReason::OTHER);
+    let waits = WaitFor { kind, ns: u64::MAX, count: u64::MAX, ..WaitFor::default() };
+    assert_eq!(table(&widest, 1, &[0xff; 29]), Ok(vec![waits]));
+    assert_eq!(table(&[column(3, 0, 0, 33, 0)], 1, &[0xff; 5]), Err(Reason::OutOfRange), "an id of 33 bits");
+    let short = [column(150, 0, 0, 4, 0)];
+    assert_eq!(table(&short, 4_096, &[0; 2_048]).map(|rows| rows.len()), Ok(4_096));
+    assert_eq!(table(&short, 4_097, &[0; 2_049]).map(|rows| rows.len()), Err(Reason::TooManyRows));
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use cpumon_model::{
     CgroupSample, Comm, Counters, CpuLimit, CpuSample, CpuSched, CpuTimes, DelayOf, Delays, ExitSample,
     Fields, HostInfo, Interval, IrqSample, Moment, Pressure, Probes, ProcessInfo, ProcessKey, ProcessSample,
-    SchedTimes, Snapshot, SourceHealth, SourceKind, TaskState, ThreadKey, ThreadSample, Throttle, WaitReason,
-    Waits,
+    SchedTimes, Snapshot, SourceHealth, SourceKind, TaskState, ThreadKey, ThreadSample, Throttle, WaitFor,
+    WaitKind, WaitReason, WaitedOn, Waits,
 };
 use cpumon_wire::Datagrams;
 use cpumon_wire::v2::{Encoder, EncoderOptions, decode};
@@ -117,6 +117,21 @@ fn process_key() -> impl Strategy<Value = ProcessKey> {
     (prop_oneof![0..6_u32, any::<u32>()], number()).prop_map(|(pid, start_ns)| ProcessKey { pid, start_ns })
 }
 
+fn wait_for() -> impl Strategy<Value = WaitFor> {
+    let reason = prop_oneof![0_u16..8, 0x1000_u16..0x3000].prop_map(WaitReason);
+    let kind =
+        prop_oneof![Just(WaitKind::Ready), Just(WaitKind::Throttled), reason.prop_map(WaitKind::Blocked)];
+    let on = prop_oneof![
+        Just(WaitedOn::Others),
+        Just(WaitedOn::Interrupt),
+        process_key().prop_map(WaitedOn::Process),
+        (0..9_u32, number()).prop_map(|(tid, start_ns)| WaitedOn::Thread(ThreadKey { tid, start_ns })),
+    ];
+    (process_key(), kind, on, number(), number())
+        .prop_map(|(waiter, kind, on, ns, count)| WaitFor { waiter, kind, on, ns, count })
+        .boxed()
+}
+
 fn thread() -> impl Strategy<Value = ThreadSample> {
     let key = (prop_oneof![0..9_u32, any::<u32>()], number());
     let rest =
@@ -214,7 +229,7 @@ prop_compose! {
         threads in prop::collection::vec(thread(), 0..60),
         exits in prop::collection::vec(exit(), 0..20),
         delays in prop::collection::vec(delays(), 0..9),
-        cgroups in (prop::collection::vec(cgroup(), 0..9), pressure(), any::<u32>()),
+        cgroups in (prop::collection::vec(cgroup(), 0..9), pressure(), any::<u32>(), prop::collection::vec(wait_for(), 0..40)),
     ) -> Snapshot {
         let [tasks_vanished, permission_denied, malformed, exits_lost, late, skipped, cpu, rss, untracked, missed, drops, ring_drops, execs_lost, endings_lost, cuts_lost, hidden_left_out, wakeups_unknown, run_queue_unknown] = health;
         let threads: BTreeMap<_, _> = threads.into_iter().map(|thread| (thread.key, thread)).collect();
@@ -245,6 +260,7 @@ prop_compose! {
             cgroups: cgroups.0.into_iter().map(|row| (row.id, row)).collect::<BTreeMap<_, _>>().into_values().collect(),
             pressure: cgroups.1,
             cgroups_left_out: cgroups.2,
+            waits_for: cgroups.3.into_iter().map(|row| (row.key(), row)).collect::<BTreeMap<_, _>>().into_values().collect(),
             exits: exits.into_iter().filter(|exit| keys.insert(exit.thread.key)).collect(),
             ..Snapshot::default()
         };

@@ -61,6 +61,7 @@ fn add(frame: &Frame, snapshot: &mut Snapshot) {
             pressure: row.pressure,
         })
     }));
+    snapshot.waits_for.extend(&frame.waits_for);
     for row in &frame.delays {
         if let Some(delays) = snapshot.delays.iter_mut().find(|delays| delays.of == row.of) {
             Arc::make_mut(&mut delays.histogram).add(row.bucket, row.count);
