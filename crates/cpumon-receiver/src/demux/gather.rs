@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cpumon_model::{
     CpuSample, DELAY_BUCKET_BYTES, DelayHistogram, DelayOf, Delays, ExitSample, HISTOGRAM_BYTES, HostInfo,
     HostStatus, INFO_BYTES, Interval, IrqSample, MAX_CGROUPS, ProcessInfo, ProcessInterval, ProcessKey,
-    ProcessSample, Snapshot, ThreadKey, ThreadSample, WaitBuffers, sort_rows, trim_list,
+    ProcessSample, Snapshot, ThreadKey, ThreadSample, WaitBuffers, WaitFor, sort_rows, trim_list,
 };
 use cpumon_wire::v2::{DelayRow, Frame, Header, InfoText, IrqRow};
 
@@ -177,6 +177,7 @@ impl Gather {
         let mut left = space;
         self.add_rows(frame, &mut left, known);
         self.add_cgroups(frame, &mut left, known);
+        self.add_waits_for(frame, &mut left);
         let mut texts = Texts { frame, known, nameless, space: &mut left, over: 0 };
         self.add_processes(&mut texts);
         self.add_exits(&mut texts);
@@ -235,6 +236,15 @@ impl Gather {
         }
     }
 
+    /// Takes waits by who ended them, as many as an interval has.
+    fn add_waits_for(&mut self, frame: &Frame, space: &mut Space) {
+        let (rows, waits_for) = (&frame.waits_for, &mut self.snapshot.waits_for);
+        let free = WaitFor::MAX_ROWS.saturating_sub(waits_for.len());
+        let fits = space.take(rows.len().min(free), size_of::<WaitFor>());
+        waits_for.extend(rows.iter().take(fits));
+        self.rows_over_limit += (rows.len() - fits) as u64;
+    }
+
     fn add_processes(&mut self, texts: &mut Texts<'_>) {
         let rows = &texts.frame.processes;
         let fits = texts.space.take(rows.len(), size_of::<ProcessSample>());
@@ -284,6 +294,7 @@ impl Gather {
         snapshot.irqs.dedup_by_key(|irq| irq.irq);
         snapshot.cgroups.sort_by_key(|row| row.id);
         snapshot.cgroups.dedup_by_key(|row| row.id);
+        WaitFor::tidy(&mut snapshot.waits_for, WaitFor::MAX_ROWS);
         self.ended_cgroups.sort_unstable();
         self.tidy_delays();
     }
@@ -398,6 +409,7 @@ impl Work<'_> {
         free(&mut interval.irqs);
         free(&mut interval.delays);
         free(&mut interval.cgroups);
+        free(&mut interval.waits_for);
     }
 
     /// Keeps the memory of a finished snapshot for the next one.

@@ -24,3 +24,4 @@ mod summed;
 mod tables;
 mod unwatched;
 mod waits;
+mod waits_for;
