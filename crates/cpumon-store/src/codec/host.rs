@@ -1,6 +1,6 @@
 //! A host's state in one interval beside its tasks, as a small blob: the modes per CPU, then scheduler and interrupt events, then control
-//! groups with their limits and pressure. A host with two CPUs takes a dozen bytes, and unmeasured parts take none. Layout: docs/store.md,
-//! "Modes per CPU", "Scheduler's events" and "Limits".
+//! groups with their limits and pressure, then waits by who ended them. A host with two CPUs takes a dozen bytes, and unmeasured parts take
+//! none. Layout: docs/store.md, "Modes per CPU", "Scheduler's events", "Limits" and "Waits by who ended them".
 
 use std::ops::AddAssign;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use cpumon_model::{
 
 use super::sched::{HistogramLimit, write_histogram};
 use super::varint::{self, Malformed, VarintCursor};
+use super::waits_for::WaitsFor;
 use super::{
     FREE_GROUP_BYTES, GROUP_TIMES, MAX_CPUS, MAX_GROUP_BYTES, MAX_IRQS, MAX_SUM_GROUPS, Packed, TICK_NS,
 };
@@ -77,13 +78,14 @@ fn decode_modes(cursor: &mut VarintCursor<'_>, into: &mut Vec<CpuInterval>) -> R
     Ok(())
 }
 
-/// Appends the known events and control groups to the modes per CPU in `out`.
+/// Appends the known events, control groups and waits to the modes per CPU in `out`.
 fn encode_events(interval: &Interval, out: &mut Vec<u8>) {
     let mut health = interval.health;
     let drops = drops_of(&mut health).map(|drops| *drops);
     let has_drops = drops.iter().any(|drops| *drops > 0);
-    let cgroups = Cgroups::of(interval);
+    let waits_for = WaitsFor::of(interval);
     // What follows is written even as zeros.
+    let cgroups = Cgroups::of(interval).or_else(|| waits_for.is_some().then(Cgroups::default));
     let has_drops = has_drops || cgroups.is_some();
     if !interval.fields.intersects(Fields::SCHED | Fields::IRQ | Fields::HISTOGRAMS) && !has_drops {
         return;
@@ -125,9 +127,12 @@ fn encode_events(interval: &Interval, out: &mut Vec<u8>) {
     if let Some(cgroups) = cgroups {
         cgroups.write(out);
     }
+    if let Some(waits_for) = waits_for {
+        waits_for.write(out);
+    }
 }
 
-/// The part before the last, written only where something in it is not 0 or something follows.
+/// The part before control groups, written only where something in it is not 0 or something follows.
 fn drops_of(health: &mut SourceHealth) -> [&mut u64; 6] {
     let SourceHealth { ring_drops, execs_lost, endings_lost, cuts_lost, .. } = health;
     let (hidden, unknown) = (&mut health.hidden_left_out, &mut health.wakeups_unknown);
@@ -154,6 +159,7 @@ pub(super) fn decode_events(cursor: &mut VarintCursor<'_>, interval: &mut Interv
     let names = std::mem::take(&mut interval.irqs);
     // Those of processes and threads stay: they were filled in before the CPUs.
     Cgroups::default().give(interval);
+    WaitsFor::default().give(interval);
     interval.delays.retain(|row| !matches!(row.of, DelayOf::Cpu(_)));
     if cursor.remaining() == 0 {
         return Ok(());
@@ -194,6 +200,10 @@ pub(super) fn decode_events(cursor: &mut VarintCursor<'_>, interval: &mut Interv
     // Before schema version 14 nothing followed.
     if cursor.remaining() > 0 {
         Cgroups::read(cursor)?.give(interval);
+    }
+    // Before schema version 20 nothing followed.
+    if cursor.remaining() > 0 {
+        WaitsFor::read(cursor)?.give(interval);
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The layouts of the store's blobs: packed samples of one interval ([`blob`]), chunks ([`chunk`]), a host's data ([`host`]), scheduler
-//! events of tasks ([`sched`]), lists of tasks ([`lists`]). Rows have integer ids here; keys and names are in tables. Layouts:
+//! The layouts of the store's blobs: packed samples of one interval ([`blob`]), chunks ([`chunk`]), a host's data ([`host`]) with its waits
+//! ([`waits_for`]), scheduler events of tasks ([`sched`]), lists of tasks ([`lists`]). Rows have integer ids here; keys and names are in tables. Layouts:
 //! docs/store.md.
 //!
 //! This file has what they share: the rows, the limits of a decoded blob, and zstd around a section.
@@ -15,6 +15,7 @@ pub(crate) mod meta;
 pub(crate) mod sched;
 mod values;
 pub(crate) mod varint;
+pub(crate) mod waits_for;
 
 use std::cell::RefCell;
 use std::ops::AddAssign;

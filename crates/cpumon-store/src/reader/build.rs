@@ -310,7 +310,7 @@ pub(super) fn fill(
     meta::apply(row, key.host, key.boot, into);
     // Fields that are not read must come out as unknown, not as zeros.
     if !query.sched {
-        into.interval.fields -= Fields::SCHED | Fields::WAITS | Fields::HISTOGRAMS;
+        into.interval.fields -= Fields::SCHED | Fields::WAITS | Fields::HISTOGRAMS | Fields::WAITS_FOR;
     }
     into.interval.processes.clear();
     into.interval.threads.clear();

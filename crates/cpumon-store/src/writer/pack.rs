@@ -88,6 +88,7 @@ impl ActiveCopy {
         interval.idle_processes = None;
         empty_list(&mut interval.delays);
         empty_list(&mut interval.cgroups);
+        empty_list(&mut interval.waits_for);
         empty_list(keys);
     }
 
@@ -100,18 +101,28 @@ impl ActiveCopy {
             + bytes_of(&interval.irqs)
             + bytes_of(&interval.delays)
             + bytes_of(&interval.cgroups)
+            + bytes_of(&interval.waits_for)
             + bytes_of(keys)
     }
 
     /// Copies everything of `from` but its idle rows; `with_idle`: those of processes too, and the threads that wait, for the list of
     /// all that are there.
     pub(crate) fn fill(&mut self, from: &Interval, with_idle: bool) {
-        let Interval { mut cpus, mut processes, mut threads, mut irqs, mut delays, mut cgroups, .. } =
-            std::mem::take(&mut self.interval);
+        let Interval {
+            mut cpus,
+            mut processes,
+            mut threads,
+            mut irqs,
+            mut delays,
+            mut cgroups,
+            mut waits_for,
+            ..
+        } = std::mem::take(&mut self.interval);
         from.cpus.clone_into(&mut cpus);
         from.irqs.clone_into(&mut irqs);
         from.delays.clone_into(&mut delays);
         from.cgroups.clone_into(&mut cgroups);
+        from.waits_for.clone_into(&mut waits_for);
         threads.clear();
         let stores_all = stores_idle(from);
         let stored = || from.threads.iter().filter(|row| stores_all || is_stored_thread(from, row));
@@ -137,6 +148,7 @@ impl ActiveCopy {
             irqs,
             delays,
             cgroups,
+            waits_for,
             ..*from
         };
     }

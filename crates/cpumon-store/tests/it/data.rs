@@ -6,7 +6,8 @@ use std::sync::Arc;
 use cpumon_model::{
     BootId, Comm, CpuInterval, CpuSched, CpuTimes, DelayOf, Delays, Delta, Fields, HostId, HostInfo,
     Interval, IrqInterval, Ledger, Life, LossCounts, Moment, Probes, ProcessInfo, ProcessInterval,
-    ProcessKey, SchedDelta, SourceKind, TaskState, ThreadInterval, ThreadKey, Trust, WaitReason,
+    ProcessKey, SchedDelta, SourceKind, TaskState, ThreadInterval, ThreadKey, Trust, WaitFor, WaitKind,
+    WaitReason, WaitedOn,
 };
 use cpumon_store::{Reader, Writer};
 
@@ -343,6 +344,29 @@ pub fn add_faults(day: &mut [Interval]) {
                 row.delta.major_faults += thread.delta.major_faults;
             }
         }
+    }
+}
+
+/// Adds waits by who ended them, in whole µs: four of each process, on another one, an interrupt, a thread of its own and others.
+pub fn add_waits_for(day: &mut [Interval]) {
+    let mut random = Random::new(20);
+    let futex = WaitKind::Blocked(WaitReason::syscall(202));
+    let kinds = [WaitKind::Ready, WaitKind::Throttled, WaitKind::Blocked(WaitReason::DISK), futex];
+    for interval in day {
+        interval.fields |= Fields::WAITS_FOR;
+        interval.health.probes |= Probes::WAITS_FOR;
+        let keys = || interval.processes.iter().map(|row| row.key);
+        let others = keys().cycle().skip(1);
+        let rows = keys().zip(others).flat_map(|(waiter, other)| {
+            let own = ThreadKey { tid: waiter.pid + 1, start_ns: waiter.start_ns + 1 };
+            let on = [WaitedOn::Process(other), WaitedOn::Interrupt, WaitedOn::Thread(own), WaitedOn::Others];
+            kinds.into_iter().zip(on).map(move |(kind, on)| WaitFor { waiter, kind, on, ns: 0, count: 0 })
+        });
+        let mut rows: Vec<WaitFor> = rows.collect();
+        for row in &mut rows {
+            (row.ns, row.count) = ((1_000 + random.below(50_000)) * 1_000, 1 + random.below(3));
+        }
+        interval.waits_for = rows;
     }
 }
 

@@ -28,3 +28,4 @@ mod sleepers;
 mod source;
 mod thread;
 mod trust;
+mod waits_for;

@@ -31,12 +31,13 @@ mod events {
 
     use super::super::*;
     use super::cgroups::any_cgroups;
+    use crate::codec::waits_for::tests::any_rows;
 
     prop_compose! {
         fn any_interval()(
             numbers in any::<[u64; 3]>(), unknown_ns in any::<i64>(), drops in 0..3_u64, ring_drops in prop::array::uniform6(0..2_u64), probes in any::<u16>(),
             cpus in prop::collection::vec((any::<[u64; 3]>(), any::<u32>(), any::<[u64; 10]>()), 0..4),
-            cgroups in any_cgroups(), irqs in prop::collection::btree_map(any::<u32>(), ("\\PC{0,9}", any::<u64>(), any::<u64>()), 0..5),
+            cgroups in any_cgroups(), waits_for in prop::option::of(any_rows()), irqs in prop::collection::btree_map(any::<u32>(), ("\\PC{0,9}", any::<u64>(), any::<u64>()), 0..5),
         ) -> Interval {
             let mut interval = Interval {
                 fields: Fields::SCHED | Fields::IRQ | if drops == 0 { Fields::empty() } else { Fields::HISTOGRAMS },
@@ -55,6 +56,10 @@ mod events {
             if probes % 2 == 0 {
                 interval.fields |= Fields::CGROUPS;
                 cgroups.give(&mut interval);
+            }
+            if let Some(rows) = waits_for {
+                interval.fields |= Fields::WAITS_FOR;
+                interval.waits_for = rows;
             }
             interval.health.probes = Probes::from_bits_truncate(probes);
             interval.cpus = (0..).zip(cpus).map(|(cpu, (some, run_queue_max, softirq_ns))| {
