@@ -12,8 +12,9 @@ use rusqlite::{Connection, Result, Row, Statement, ToSql, params, params_from_it
 use crate::codec::Packed;
 use crate::codec::host::Cgroups;
 use crate::codec::meta::{CAPACITY, COLUMNS, LEDGER_LINES};
+use crate::codec::waits_for::WaitsFor;
 use crate::reader::TimeRange;
-use crate::rows::{HostRow, all_rows, signed};
+use crate::rows::{HostRow, all_rows, find_row, signed};
 
 /// ns in a second: the unit of rates per second.
 pub const PER_SECOND: i64 = 1_000_000_000;
@@ -318,7 +319,8 @@ impl TaskSum {
 pub(crate) fn register(connection: &Connection) -> Result<()> {
     register_merge::<DelayHistogram>(connection)?;
     register_merge::<Waits>(connection)?;
-    register_merge::<Cgroups>(connection)
+    register_merge::<Cgroups>(connection)?;
+    register_merge::<WaitsFor>(connection)
 }
 
 /// NULL and a value make that value. A damaged one is logged and left out: it must not stop compaction for good.
@@ -355,7 +357,7 @@ fn host_numbers() -> impl Iterator<Item = SumColumn> + Clone {
 }
 
 fn host_columns() -> impl Iterator<Item = SumColumn> + Clone {
-    host_numbers().chain([RUN_DELAYS, ("cgroups", MERGED)])
+    host_numbers().chain([RUN_DELAYS, (Cgroups::COLUMN, MERGED)])
 }
 
 /// What a host did in a bucket.
@@ -365,6 +367,8 @@ pub(crate) struct HostSum {
     pub(crate) numbers: [Option<i64>; HOST_WIDTH],
     pub(crate) run_delays: Option<DelayHistogram>,
     pub(crate) cgroups: Option<Cgroups>,
+    /// Not read with the others, see [`waits_for`].
+    pub(crate) waits_for: Option<WaitsFor>,
 }
 
 impl HostSum {
@@ -379,18 +383,22 @@ impl HostSum {
         }
         add_more(&mut self.run_delays, one.run_delays.as_ref());
         add_more(&mut self.cgroups, one.cgroups.as_ref());
+        add_more(&mut self.waits_for, one.waits_for.as_ref());
     }
 
     /// SQL: adds a sum to a row of a host and a bucket.
     pub(crate) fn upsert(resolution: Resolution) -> String {
         let name = resolution.name();
-        upsert(&format!("host_{name}"), &format!("host_id, {name}"), host_columns())
+        let columns = host_columns().chain([(WaitsFor::COLUMN, MERGED)]);
+        upsert(&format!("host_{name}"), &format!("host_id, {name}"), columns)
     }
 
     pub(crate) fn write(&self, upsert: &mut Statement<'_>, host: HostRow, bucket: i64) -> Result<()> {
         let delays = self.run_delays.as_ref().map(Packed::pack);
         let cgroups = self.cgroups.as_ref().map(Packed::pack);
-        let (keys, packed): ([&dyn ToSql; 2], [&dyn ToSql; 2]) = ([&host, &bucket], [&delays, &cgroups]);
+        let waits_for = self.waits_for.as_ref().map(Packed::pack);
+        let (keys, packed): ([&dyn ToSql; 2], [&dyn ToSql; 3]) =
+            ([&host, &bucket], [&delays, &cgroups, &waits_for]);
         let numbers = self.numbers.iter().map(|number| number as &dyn ToSql);
         upsert.execute(params_from_iter(keys.into_iter().chain(numbers).chain(packed))).map(drop)
     }
@@ -399,7 +407,8 @@ impl HostSum {
     fn read(row: &Row<'_>, at: usize, lost: &mut u64) -> Result<Self> {
         let (numbers, behind) = (numbers(row, at)?, at + HOST_WIDTH);
         let run_delays = read_packed(row, behind, lost)?;
-        Ok(Self { numbers, run_delays, cgroups: read_packed(row, behind + 1, lost)? })
+        let cgroups = read_packed(row, behind + 1, lost)?;
+        Ok(Self { numbers, run_delays, cgroups, waits_for: None })
     }
 }
 
@@ -418,6 +427,21 @@ pub(crate) fn host_sums(
     all_rows(connection, &text, params![host, buckets.first, buckets.last], |row| {
         Ok((row.get(0)?, HostSum::read(row, 1, lost)?))
     })
+}
+
+/// Waits of a host and a bucket by who ended them; `None` where they are not known. Few questions want them, and those of all buckets of a
+/// range could take much memory.
+pub(crate) fn waits_for(
+    connection: &Connection,
+    host: HostRow,
+    resolution: Resolution,
+    bucket: i64,
+    lost: &mut u64,
+) -> Result<Option<WaitsFor>> {
+    let (name, column) = (resolution.name(), WaitsFor::COLUMN);
+    let text = format!("SELECT {column} FROM host_{name} WHERE host_id = ?1 AND {name} = ?2");
+    let found = find_row(connection, &text, params![host, bucket], |row| read_packed(row, 0, lost))?;
+    Ok(found.flatten())
 }
 
 /// Unpacks a column of a sum; `None` where it is not known, or damaged: then it is counted.

@@ -162,7 +162,7 @@ fn hole_lines(damage: &DamageReport, names: &HashMap<HostId, String>) -> Vec<Str
     }
     if damage.sums > 0 {
         lines.push(format!(
-            "run delays, wait reasons or control groups of {} minutes or hours cannot be read",
+            "run delays, waits or control groups of {} minutes or hours cannot be read",
             damage.sums
         ));
     }

@@ -297,7 +297,7 @@ fn write_store(store: &status::Store, out: &mut dyn Write) -> std::io::Result<()
         let sums = store.damage.sums;
         writeln!(
             out,
-            "store      run delays, wait reasons or control groups of {sums} minutes or hours cannot be read"
+            "store      run delays, waits or control groups of {sums} minutes or hours cannot be read"
         )?;
     }
     if store.refused > 0 {

@@ -606,7 +606,7 @@ export interface components {
             nameless: number;
             /**
              * Format: int64
-             * @description Run delays, wait reasons and control groups of minutes and hours that cannot be read.
+             * @description Run delays, waits and control groups of minutes and hours that cannot be read.
              * @default 0
              */
             sums: number;

@@ -14,6 +14,7 @@ use crate::codec::lists::{self, ListedProcess};
 use crate::codec::meta::{END_WALL, TRUST, is_trust_code, trust_code};
 use crate::codec::sched::SchedRows;
 use crate::codec::varint::Malformed;
+use crate::codec::waits_for::WaitsFor;
 use crate::codec::{Packed, PackedInterval, blob, host};
 use crate::error::{At, Result, is_damage};
 use crate::names::{ProcessName, ThreadName};
@@ -334,6 +335,7 @@ impl Content {
             (DelayHistogram::COLUMN, is_damaged::<DelayHistogram>(table, row)),
             (Waits::COLUMN, is_damaged::<Waits>(table, row)),
             (Cgroups::COLUMN, is_damaged::<Cgroups>(table, row)),
+            (WaitsFor::COLUMN, is_damaged::<WaitsFor>(table, row)),
         ];
         let mut rest: Option<Vec<Value>> = None;
         for (column, _) in damaged.into_iter().filter(|(_, is_damaged)| *is_damaged) {

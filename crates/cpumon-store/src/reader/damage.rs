@@ -50,7 +50,7 @@ pub struct DamageReport {
     pub more: u64,
     /// Tasks without a key and a name, because those cannot be read.
     pub nameless: u64,
-    /// Run delays, wait reasons and control groups of minutes and hours that cannot be read.
+    /// Run delays, waits and control groups of minutes and hours that cannot be read.
     pub sums: u64,
 }
 

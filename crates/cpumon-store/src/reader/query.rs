@@ -104,7 +104,8 @@ pub struct Query {
     /// Whether threads that waited throughout an interval count in it, where scheduler events are read and it is known who waited: in
     /// the sums of their process, which gets a row, and with a row of their own where threads are read.
     pub resting: bool,
-    /// Whether sums have wait reasons, and threads where threads are read: those of hours have them, unless an older version wrote them.
+    /// Whether sums have wait reasons and who ended waits, and threads where threads are read: those of hours have them, unless an older
+    /// version wrote them.
     pub sum_details: bool,
 }
 
@@ -146,7 +147,7 @@ impl Query {
         Self { resting: false, ..self }
     }
 
-    /// With the threads and the wait reasons of sums.
+    /// With the threads, the wait reasons and who ended waits of sums.
     #[must_use]
     pub fn with_sum_details(self) -> Self {
         Self { sum_details: true, ..self }

@@ -18,7 +18,7 @@ use crate::error::{At, Result};
 use crate::names::SqlComm;
 use crate::rows::{HostRow, all_rows, find_row, first, unsigned};
 use crate::sums::{
-    HostSum, Resolution, RunQueue, SumRow, TASK_COLUMN_NAMES, WAITS_AT, host_sums, read_packed,
+    HostSum, Resolution, RunQueue, SumRow, TASK_COLUMN_NAMES, WAITS_AT, host_sums, read_packed, waits_for,
 };
 
 /// How far the stored data of a host reaches, by its kind, ns since the epoch.
@@ -67,7 +67,7 @@ impl Reader {
 #[derive(Copy, Clone, Debug)]
 pub struct Segment<'a> {
     /// What happened. Of sums: their bucket on the wall clock, measured time as length; no CPUs, no flags; the run delays of all CPUs
-    /// are those of CPU 0; threads and wait reasons only with [`Query::sum_details`].
+    /// are those of CPU 0; threads, wait reasons and who ended waits only with [`Query::sum_details`].
     pub interval: &'a Interval,
     /// Of sums: the largest busy share of the capacity in one interval, millionths.
     pub max_busy_ppm: Option<i64>,
@@ -295,6 +295,7 @@ impl Reader {
         // Scheduler and interrupt events are not summed: without these fields they read as no data, not as zero. Whether run
         // delays were measured is recorded for each bucket.
         let without = Fields::SCHED | Fields::WAITS | Fields::IRQ | Fields::HISTOGRAMS | Fields::CGROUPS;
+        let without = without | Fields::WAITS_FOR;
         Ok(newest.map_or(Fields::all(), |stored| stored.interval.fields).difference(without))
     }
 }
@@ -359,6 +360,12 @@ impl SumReader {
     fn advance(&mut self, connection: &Connection, names: &mut ReaderNames) -> Result<bool, ReadError> {
         let Some((number, host)) = self.hosts.next() else { return Ok(false) };
         self.bucket.begin(number, host);
+        if self.bucket.with_waits {
+            let lost = &mut self.bucket.lost;
+            let waits_for = waits_for(connection, self.host, self.resolution, number, lost)?;
+            self.bucket.interval.fields.set(Fields::WAITS_FOR, waits_for.is_some());
+            waits_for.unwrap_or_default().give(&mut self.bucket.interval);
+        }
         if self.query.what > What::Meta {
             self.read_processes(connection, names, number)?;
             self.bucket.end_rows();

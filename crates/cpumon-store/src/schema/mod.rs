@@ -20,10 +20,10 @@ macro_rules! steps {
     ($($version:literal)+) => { [$(include_str!(concat!("v", $version, ".sql"))),+] };
 }
 /// Each step brings a store from version `index` to `index + 1`. Steps are frozen once released.
-const MIGRATIONS: [&str; VERSION as usize] = steps!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19);
+const MIGRATIONS: [&str; VERSION as usize] = steps!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20);
 
 /// The version that this build reads and writes.
-pub(crate) const VERSION: i32 = 19;
+pub(crate) const VERSION: i32 = 20;
 
 /// Size of a database page, bytes. Samples of a fresh interval are often 1 KB, and a page is filled until the next one does
 /// not fit: larger pages than the default of 4096 leave less of themselves empty.

@@ -243,8 +243,8 @@ const OTHERS: [(&str, &str); 7] = [
     ("process_minute", "64"),
     ("process_hour", "64"),
     ("thread_hour", "80"),
-    ("host_minute", "130 + coalesce(length(cgroups), 0)"),
-    ("host_hour", "130 + coalesce(length(cgroups), 0)"),
+    ("host_minute", "130 + coalesce(length(cgroups), 0) + coalesce(length(waits_for), 0)"),
+    ("host_hour", "130 + coalesce(length(cgroups), 0) + coalesce(length(waits_for), 0)"),
     ("boot", "500"),
     ("process_list", "60 + length(processes) + coalesce(length(resting), 0)"),
 ];

@@ -14,6 +14,7 @@ use crate::codec::meta::{
     BEGIN_WALL, END_WALL, fields_of, flags_of, ledger_lines, length_ns, measured_in_ns, source_of,
 };
 use crate::codec::sched::SchedRows;
+use crate::codec::waits_for::WaitsFor;
 use crate::codec::{Packed, PackedProcess, PackedThread};
 use crate::names::{self, Block, SqlComm, ThreadName};
 use crate::rows::{HostRow, execute};
@@ -90,6 +91,7 @@ impl Rollup {
                 [run_queue_ns, max_mean, run_queue_max].map(Some)
             });
         let cgroups = known.contains(Fields::CGROUPS).then(|| Cgroups::of(&self.cpus)).flatten();
+        let waits_for = known.contains(Fields::WAITS_FOR).then(|| WaitsFor::of(&self.cpus)).flatten();
         let delays = interval.rows.processes.iter().map(|row| row.delta.run_delay_ns);
         let ledger = ledger_lines(row);
         // The highest share in one interval, because a mean over an hour hides a second in which all CPUs were busy.
@@ -100,7 +102,7 @@ impl Rollup {
         let first = [1, covered_ns].into_iter().chain(ledger).chain([busy_ppm]).map(Some);
         let mut numbers = first.chain([run_delay_ns, blocked_ns]).chain(queue);
         let numbers = std::array::from_fn(|_| numbers.next().flatten());
-        let one = HostSum { numbers, run_delays, cgroups };
+        let one = HostSum { numbers, run_delays, cgroups, waits_for };
         for (resolution, sums) in Resolution::ALL.iter().zip(&mut self.sums) {
             sums.hosts.entry(resolution.bucket(row[END_WALL])).or_default().add(&one);
         }
@@ -126,9 +128,10 @@ impl Rollup {
 
     /// Decodes the scheduler's events of an interval. Returns which fields are known: a damaged blob must not become zeros.
     fn read_sched(&mut self, interval: &FreshInterval) -> Fields {
+        let of_cpus = Fields::SCHED | Fields::HISTOGRAMS | Fields::CGROUPS | Fields::WAITS_FOR;
         let known = fields_of(&interval.meta);
         let mut read = self.sched.read(&interval.sched);
-        if read.is_ok() && known.intersects(Fields::SCHED | Fields::HISTOGRAMS | Fields::CGROUPS) {
+        if read.is_ok() && known.intersects(of_cpus) {
             self.cpus.fields = known;
             read = host::decode(&interval.cpus, &mut self.cpus);
         }
@@ -136,7 +139,7 @@ impl Rollup {
             Ok(()) => known,
             Err(malformed) => {
                 log::warn!("the scheduler's events of an interval are damaged: {malformed}");
-                known - Fields::SCHED - Fields::WAITS - Fields::HISTOGRAMS - Fields::CGROUPS
+                known - Fields::WAITS - of_cpus
             }
         }
     }

@@ -128,14 +128,14 @@ fn damaged_sums_are_counted_and_their_numbers_stay() {
     let dir = tempfile::tempdir().unwrap();
     let (path, info) = (dir.path().join("s.sqlite"), data::host(1));
     store(&path, &info);
-    change(&path, "UPDATE host_minute SET run_delays = x'ff', cgroups = x'ff'");
+    change(&path, "UPDATE host_minute SET run_delays = x'ff', cgroups = x'ff', waits_for = x'ff'");
     change(&path, "UPDATE process_hour SET waits = x'ff'");
     let reader = Reader::open(&path).unwrap();
-    let query = Query::new(info.host).what(What::Meta);
+    let query = Query::new(info.host).what(What::Meta).with_sum_details();
     let mut reading = reader.segments(&query, Some(Resolution::Minute)).unwrap();
     while reading.read().unwrap().is_some() {}
     drop(reading);
-    assert_eq!(reader.damage().sums, 2 * 2, "two columns of two minutes");
+    assert_eq!(reader.damage().sums, 3 * 2, "three columns of two minutes");
 
     let number = |path: &Path, text: &str| -> i64 {
         Connection::open(path).unwrap().query_row(text, [], |row| row.get(0)).unwrap()

@@ -16,7 +16,7 @@ fn fixture(version: i32) -> PathBuf {
 }
 
 /// The newest schema version.
-const NEWEST: i32 = 19;
+const NEWEST: i32 = 20;
 
 /// Writes the store of a schema version to `path`.
 pub fn unpack(version: i32, path: &Path) {
@@ -30,7 +30,7 @@ pub fn unpack(version: i32, path: &Path) {
 /// an index, version 10 how each interval came in, version 11 what retention chooses by, version 12 which threads wait, version 13
 /// sums of threads, version 14 limits of control groups in sums, version 15 interpreters and names of users, version 16 a table
 /// for traces, version 17 sessions and base priorities of processes of Windows, version 18 products of executables, version 19
-/// page faults.
+/// page faults, version 20 waits by who ended them.
 fn content(version: i32) -> (Vec<Interval>, usize) {
     let info = data::host(1);
     if version == 1 {
@@ -60,6 +60,9 @@ fn content(version: i32) -> (Vec<Interval>, usize) {
     }
     if version > 18 {
         data::add_faults(&mut day);
+    }
+    if version > 19 {
+        data::add_waits_for(&mut day);
     }
     (day, 400)
 }
