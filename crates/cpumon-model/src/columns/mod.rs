@@ -11,11 +11,11 @@ mod values;
 use bitflags::bitflags;
 
 pub use self::screen::{Align, Format, Frontends, HOST_COLUMNS, PageLayout, ScreenColumn, TASK_COLUMNS};
-use self::values::{CellRow, filled, names_of};
+use self::values::{CellRow, filled, names_of, wait_kind, waited_on};
 pub use self::values::{IntervalView, Value};
 use crate::{
     CgroupInterval, CgroupNames, CpuInterval, Delta, Fields, IrqInterval, Ledger, ProcessInterval,
-    SchedDelta, ThreadInterval, WaitReason,
+    SchedDelta, ThreadInterval, WaitFor, WaitReason,
 };
 
 bitflags! {
@@ -42,6 +42,8 @@ bitflags! {
         const IRQ_INTERVAL = 1 << 8;
         /// SQL `cgroup_interval`: one row a control group and interval.
         const CGROUP_INTERVAL = 1 << 9;
+        /// SQL `wait_for_interval`: one row a process, what it waited for and on whom, and interval.
+        const WAIT_FOR_INTERVAL = 1 << 10;
     }
 }
 
@@ -120,20 +122,20 @@ macro_rules! columns {
 }
 
 columns! { |view, row|
-    Host "host" Text "" [HOSTS|PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE view.host, "The host's name; for v1 devices their address.";
+    Host "host" Text "" [HOSTS|PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL|WAIT_FOR_INTERVAL] NONE view.host, "The host's name; for v1 devices their address.";
     HostId "host_id" Text "" [HOSTS|PROCESSES|THREADS] NONE, "The host's identity over reboots, 32 hexadecimal digits.";
     BootId "boot_id" Text "" [HOSTS|PROCESSES|THREADS|HOST_INTERVAL] NONE filled(&*view.boot)?, "The boot, 32 hexadecimal digits; empty where the sender names none. Pids and start times count within it.";
-    BeginUtc "begin_utc" Text "UTC" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE &*view.begin_utc, "Start of the interval, ISO 8601 with nanoseconds: on the device's wall clock, or on the receiver's time line where that clock is wrong (device_end_ns).";
-    EndUtc "end_utc" Text "UTC" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE &*view.end_utc, "End of the interval, as begin_utc.";
+    BeginUtc "begin_utc" Text "UTC" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL|WAIT_FOR_INTERVAL] NONE &*view.begin_utc, "Start of the interval, ISO 8601 with nanoseconds: on the device's wall clock, or on the receiver's time line where that clock is wrong (device_end_ns).";
+    EndUtc "end_utc" Text "UTC" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL|WAIT_FOR_INTERVAL] NONE &*view.end_utc, "End of the interval, as begin_utc.";
     Cpu "cpu" Integer "" [CPU_INTERVAL] CPUS row.as_cpu()?.cpu, "CPU number, from 0.";
     Pid "pid" Integer "" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|WAIT_INTERVAL] NONE row.task()?.process.pid, "Process id (thread group id). Reused by the kernel: with start_ns it is unique in a boot.";
     Tid "tid" Integer "" [THREADS|THREAD_INTERVAL|WAIT_INTERVAL] NONE row.as_thread()?.key.tid, "Thread id. Reused by the kernel: with start_ns it is unique in a boot.";
     Name "name" Text "" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|WAIT_INTERVAL] NONE row.name()?, "Process: the base name of the script that it runs, else of its executable where known, else its comm. Thread: its comm at the interval's end.";
     ProcessName "process_name" Text "" [THREADS|THREAD_INTERVAL|WAIT_INTERVAL] NONE &*view.info(row)?.name, "Name of the process the thread belongs to.";
     StartNs "start_ns" Integer "ns" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|WAIT_INTERVAL] NONE view.known(row.task()?.start_ns)?, "Start of the process or thread since boot (CLOCK_BOOTTIME); empty where the sender does not know it.";
-    BeginNs "begin_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE view.interval.begin.wall_ns, "Start of the interval, since the UNIX epoch; as begin_utc.";
-    EndNs "end_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE view.interval.end.wall_ns, "End of the interval, since the UNIX epoch; as begin_utc.";
-    DurationNs "duration_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE view.interval.duration_ns(), "Measured length of the interval on the monotonic clock; rates divide by it.";
+    BeginNs "begin_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL|WAIT_FOR_INTERVAL] NONE view.interval.begin.wall_ns, "Start of the interval, since the UNIX epoch; as begin_utc.";
+    EndNs "end_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL|WAIT_FOR_INTERVAL] NONE view.interval.end.wall_ns, "End of the interval, since the UNIX epoch; as begin_utc.";
+    DurationNs "duration_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL|WAIT_FOR_INTERVAL] NONE view.interval.duration_ns(), "Measured length of the interval on the monotonic clock; rates divide by it.";
     UserNs "user_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] USER row.task()?.delta.user_ns, "Run time in user mode within the interval.";
     SystemNs "system_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SYSTEM row.task()?.delta.system_ns, "Run time in kernel mode within the interval.";
     RunNs "run_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] RUN row.task()?.delta.run_ns, "Time on a CPU within the interval.";
@@ -197,7 +199,7 @@ columns! { |view, row|
     FirstNs "first_ns" Integer "ns" [HOSTS] NONE, "End of the oldest stored interval, since the UNIX epoch.";
     LastNs "last_ns" Integer "ns" [HOSTS] NONE, "End of the newest stored interval, since the UNIX epoch.";
     Flags "flags" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|HOST_INTERVAL] NONE view.flags(row)?, "Anomalies, names joined by |: counter_reset, first_sight, no_final_counters, impossible, spans_loss, partial, restart, summed (exits of one parent's program for which there was no space, together), unwatched (hidden from the scheduler's events, read from /proc), run_queue_unknown (events were lost).";
-    Source "source" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE view.interval.source.name(), "The source that measured: procfs, bpf, nt, toolhelp, v1, legacy, simulated.";
+    Source "source" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL|WAIT_FOR_INTERVAL] NONE view.interval.source.name(), "The source that measured: procfs, bpf, nt, toolhelp, v1, legacy, simulated.";
     BlockedNs "blocked_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED row.watched()?.blocked_ns, "Time neither running nor runnable within the interval; of a process the sum over its threads.";
     DelayAfterWakeupNs "delay_after_wakeup_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED row.watched()?.delay_after_wakeup_ns, "The part of run_delay_ns that came after a wakeup; the rest came after preemption.";
     LongestRunDelayNs "longest_run_delay_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED row.watched()?.longest_delay_ns, "Longest single run delay; of a process the longest of its threads. Never summed.";
@@ -229,7 +231,7 @@ columns! { |view, row|
     SoftirqRcuNs "softirq_rcu_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ view.cpu_sched(row)?.softirq_ns[9], "Soft interrupts: RCU callbacks; part of softirq_ns.";
     SchedUntracked "sched_untracked" Integer "" [HOST_INTERVAL] SCHED view.interval.health.sched_untracked, "Threads measured by the kernel's own counters instead of by switch events, since the agent's start.";
     SchedMissedSwitches "sched_missed_switches" Integer "" [HOST_INTERVAL] SCHED view.interval.health.sched_missed_switches, "Switch events that were missed, since the agent's start.";
-    Probes "probes" Text "" [HOST_INTERVAL] NONE names_of(view.interval.health.probes), "What ran in the kernel for the ending snapshot, names joined by |: exits, sched, waits, irq, histograms.";
+    Probes "probes" Text "" [HOST_INTERVAL] NONE names_of(view.interval.health.probes), "What ran in the kernel for the ending snapshot, names joined by |: exits, sched, waits, irq, histograms, waits_for.";
     HistogramDrops "histogram_drops" Integer "" [HOST_INTERVAL] HISTOGRAMS view.interval.health.histogram_drops, "Run delays without space for a histogram of their process or thread, since the agent's start.";
     RunDelays "run_delays" Integer "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS view.delays(row)?.histogram.total(), "Run delays that ended: waits for a CPU, each counted by its length. Of a CPU those that ended on it; of a thread only if it was selected.";
     RunDelayP50Ns "run_delay_p50_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS view.delays(row)?.percentile_ns(50)?, "Half of these run delays were no longer, to within an eighth; empty if none ended.";
@@ -238,7 +240,7 @@ columns! { |view, row|
     RunDelayMaxNs "run_delay_max_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS view.delays(row)?.percentile_ns(100)?, "None of these run delays was longer, to within an eighth; longest_run_delay_ns is exact, and includes delays that are not over.";
     RunDelayHistogram "run_delay_histogram" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS view.delays(row)?.histogram.to_string(), "These run delays by length, [[up to ns, count], ...], JSON: add up the counts of several rows to merge them.";
     RingDrops "ring_drops" Integer "" [HOST_INTERVAL] NONE view.known(view.interval.health.ring_drops)?, "Events (exits, execs, threads on their way out) that were lost because the kernel's ring buffer or the queue behind it was full, since the agent's start: exits_lost, execs_lost, endings_lost, cuts_lost and names of control groups together.";
-    DeviceEndNs "device_end_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE view.device_end_ns()?, "End of the interval on the device's own wall clock, however wrong, since the UNIX epoch; empty for v1 data, which has v1_ticks.";
+    DeviceEndNs "device_end_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL|WAIT_FOR_INTERVAL] NONE view.device_end_ns()?, "End of the interval on the device's own wall clock, however wrong, since the UNIX epoch; empty for v1 data, which has v1_ticks.";
     ExecsLost "execs_lost" Integer "" [HOST_INTERVAL] NONE view.known(view.interval.health.execs_lost)?, "Of ring_drops: execs; a process shows under its earlier name until it is read again.";
     EndingsLost "endings_lost" Integer "" [HOST_INTERVAL] NONE view.known(view.interval.health.endings_lost)?, "Of ring_drops: threads on their way out; one is missed only if a snapshot falls between that and its last switch.";
     CutsLost "cuts_lost" Integer "" [HOST_INTERVAL] NONE view.known(view.interval.health.cuts_lost)?, "Of ring_drops: counters at the instant of a snapshot of threads that ended while it was made; what they ran up to that instant is in the next interval.";
@@ -263,6 +265,17 @@ columns! { |view, row|
     Product "product" Text "" [PROCESSES|PROCESS_INTERVAL] NONE filled(&*view.info(row)?.product)?, "Product name in the version resource of the executable, on Windows: a text that its author chose; empty if it has none or was not read yet, and on other systems.";
     MinorFaults "minor_faults" Integer "" [PROCESS_INTERVAL|THREAD_INTERVAL] FAULTS faults(view, row)?.minor_faults, "Page faults that needed no disk: the page was in memory, or new. On Windows of processes only.";
     MajorFaults "major_faults" Integer "" [PROCESS_INTERVAL|THREAD_INTERVAL] FAULTS faults(view, row)?.major_faults, "Page faults for which a page was read from a disk. On Windows of processes only.";
+    WaiterPid "pid" Integer "" [WAIT_FOR_INTERVAL] WAITS_FOR row.as_wait_for()?.waiter.pid, "Process id of the process that waited.";
+    WaiterName "name" Text "" [WAIT_FOR_INTERVAL] WAITS_FOR view.name_of(row.as_wait_for()?.waiter)?, "Name of the process that waited; empty where it has no row in the interval.";
+    WaiterStartNs "start_ns" Integer "ns" [WAIT_FOR_INTERVAL] WAITS_FOR row.as_wait_for()?.waiter.start_ns, "Start of the process that waited, since boot (CLOCK_BOOTTIME).";
+    WaitForKind "kind" Text "" [WAIT_FOR_INTERVAL] WAITS_FOR wait_kind(row.as_wait_for()?.kind), "What it waited for: ready: a CPU; throttled: CPU time of its control group, which had used up its limit; blocked: reason.";
+    WaitForReason "reason" Text "" [WAIT_FOR_INTERVAL] WAITS_FOR filled(row.wait_for_reason()?.name())?, "What it was blocked by, as wait_reason; empty where it was not blocked.";
+    WaitedOn "waited_on" Text "" [WAIT_FOR_INTERVAL] WAITS_FOR waited_on(row.as_wait_for()?.on), "On whom, or who ended the wait: process: another one; thread: one of the same process; interrupt: hard or soft; others: not known, or the rest of a list that was too long.";
+    OnPid "on_pid" Integer "" [WAIT_FOR_INTERVAL] WAITS_FOR row.on_process()?.pid, "Process id of the process that was waited on, or of its own for a thread; empty for interrupt and others.";
+    OnTid "on_tid" Integer "" [WAIT_FOR_INTERVAL] WAITS_FOR row.on_thread()?.tid, "Thread id of the thread that was waited on; empty unless waited_on is thread.";
+    OnName "on_name" Text "" [WAIT_FOR_INTERVAL] WAITS_FOR view.name_of(row.on_process()?)?, "Name of the process of on_pid; empty where it has no row in the interval.";
+    WaitForNs "wait_ns" Integer "ns" [WAIT_FOR_INTERVAL] WAITS_FOR row.as_wait_for()?.ns, "Sum of these waits, of 1 ms and more, that ended in the interval; of several threads more than the interval is long.";
+    WaitForCount "count" Integer "" [WAIT_FOR_INTERVAL] WAITS_FOR row.as_wait_for()?.count, "Number of these waits.";
 }
 
 /// Counters with page faults; Windows counts none for single threads.
@@ -319,6 +332,7 @@ fn table_of(row: CellRow<'_>) -> Tables {
         CellRow::Cpu(_) => Tables::CPU_INTERVAL,
         CellRow::Irq(_) => Tables::IRQ_INTERVAL,
         CellRow::Cgroup(_) => Tables::CGROUP_INTERVAL,
+        CellRow::WaitFor(_) => Tables::WAIT_FOR_INTERVAL,
     }
 }
 
@@ -375,6 +389,11 @@ impl IntervalView<'_> {
     /// Value of one column of a control group's row.
     pub fn cgroup<'v>(&'v self, row: &'v CgroupInterval, id: ColumnId) -> Value<'v> {
         self.cell(CellRow::Cgroup(row), id)
+    }
+
+    /// Value of one column of a row of waits by who ended them.
+    pub fn wait_for<'v>(&'v self, row: &'v WaitFor, id: ColumnId) -> Value<'v> {
+        self.cell(CellRow::WaitFor(row), id)
     }
 
     /// A cell of the host's interval: the ledger, the CPU modes of all CPUs together, health.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::*;
 use crate::{
     BootId, CpuLimit, CpuSample, CpuSched, DelayHistogram, DelayOf, Delays, Flags, Interval, Moment,
-    Pressure, ProcessInfo, ProcessKey, Snapshot, SourceKind, Throttle, Trust, delay_range_ns,
+    Pressure, ProcessInfo, ProcessKey, Snapshot, SourceKind, Throttle, Trust, WaitKind, WaitedOn,
+    delay_range_ns,
 };
 
 #[test]
@@ -68,6 +69,7 @@ fn every_column_of_an_interval_table_gives_a_value() {
     interval.end.mono_ns = 1;
     let text = || "x".into();
     let info = ProcessInfo {
+        name: text(),
         cgroup: "/kubepods/pod3cac3187-5e77-11ea-9c85-2c600c7b896a/x.service".into(),
         container: text(),
         cmdline: text(),
@@ -99,6 +101,11 @@ fn every_column_of_an_interval_table_gives_a_value() {
     }
     for column in columns(Tables::IRQ_INTERVAL) {
         assert_ne!(view.irq(&IrqInterval::default(), column.id), Value::Null, "{}", column.name);
+    }
+    let on = WaitedOn::Thread(thread.key);
+    let waits = WaitFor { kind: WaitKind::Blocked(WaitReason::DISK), on, ..WaitFor::default() };
+    for column in columns(Tables::WAIT_FOR_INTERVAL) {
+        assert_ne!(view.wait_for(&waits, column.id), Value::Null, "{}", column.name);
     }
     for column in columns(Tables::CPU_INTERVAL) {
         assert_ne!(view.cpu(&CpuInterval::default(), column.id), Value::Null, "{}", column.name);

@@ -6,7 +6,7 @@ use crate::counters::signed;
 use crate::{
     BootId, CgroupInterval, CpuInterval, CpuSched, CpuTimes, DelayHistogram, DelayOf, Delta, Flags, Interval,
     IrqInterval, Ledger, Life, Pressure, Probes, ProcessInfo, ProcessInterval, ProcessKey, SchedDelta,
-    SourceKind, ThreadInterval, Utc, WaitReason, flag_names,
+    SourceKind, ThreadInterval, ThreadKey, Utc, WaitFor, WaitKind, WaitReason, WaitedOn, flag_names,
 };
 
 /// One cell of an export or SQL table.
@@ -75,6 +75,23 @@ pub(super) fn names_of(probes: Probes) -> String {
     names.collect::<Vec<_>>().join("|")
 }
 
+pub(super) fn wait_kind(kind: WaitKind) -> &'static str {
+    match kind {
+        WaitKind::Ready => "ready",
+        WaitKind::Throttled => "throttled",
+        WaitKind::Blocked(_) => "blocked",
+    }
+}
+
+pub(super) fn waited_on(on: WaitedOn) -> &'static str {
+    match on {
+        WaitedOn::Others => "others",
+        WaitedOn::Interrupt => "interrupt",
+        WaitedOn::Process(_) => "process",
+        WaitedOn::Thread(_) => "thread",
+    }
+}
+
 /// A row of an interval.
 #[derive(Copy, Clone, Debug)]
 pub(super) enum CellRow<'v> {
@@ -88,6 +105,7 @@ pub(super) enum CellRow<'v> {
     Cpu(&'v CpuInterval),
     Irq(&'v IrqInterval),
     Cgroup(&'v CgroupInterval),
+    WaitFor(&'v WaitFor),
 }
 
 /// What rows of processes and threads have in common.
@@ -116,6 +134,7 @@ rows! {
     as_cpu Cpu CpuInterval;
     as_irq Irq IrqInterval;
     as_cgroup Cgroup CgroupInterval;
+    as_wait_for WaitFor WaitFor;
 }
 
 impl<'v> CellRow<'v> {
@@ -125,6 +144,24 @@ impl<'v> CellRow<'v> {
 
     pub(super) fn as_wait(self) -> Option<(WaitReason, u64)> {
         if let Self::Wait(_, reason, ns) = self { Some((reason, ns)) } else { None }
+    }
+
+    pub(super) fn wait_for_reason(self) -> Option<WaitReason> {
+        if let WaitKind::Blocked(reason) = self.as_wait_for()?.kind { Some(reason) } else { None }
+    }
+
+    /// The process that was waited on, or whose thread was.
+    pub(super) fn on_process(self) -> Option<ProcessKey> {
+        let WaitFor { waiter, on, .. } = *self.as_wait_for()?;
+        match on {
+            WaitedOn::Others | WaitedOn::Interrupt => None,
+            WaitedOn::Process(key) => Some(key),
+            WaitedOn::Thread(_) => Some(waiter),
+        }
+    }
+
+    pub(super) fn on_thread(self) -> Option<ThreadKey> {
+        if let WaitedOn::Thread(key) = self.as_wait_for()?.on { Some(key) } else { None }
     }
 
     pub(super) fn limiter(self) -> Option<&'v str> {
@@ -233,6 +270,11 @@ impl<'a> IntervalView<'a> {
             Some(process) => Some(&process.info),
             None => Interval::process(self.interval, row.as_thread()?.process).map(|process| &*process.info),
         }
+    }
+
+    /// The name of a process that has a row.
+    pub(super) fn name_of(&self, process: ProcessKey) -> Option<&str> {
+        Interval::process(self.interval, process).and_then(|row| filled(&*row.info.name))
     }
 
     pub(super) fn flags(&self, row: CellRow<'_>) -> Option<Cow<'_, str>> {

@@ -1,6 +1,6 @@
 //! Plain SQL over a store: read-only virtual tables `hosts`, `processes`, `threads`, `process_interval`, `thread_interval`,
-//! `cpu_interval`, `host_interval`, `wait_interval`, `irq_interval` and `cgroup_interval`. Samples are packed blobs; a query need not know that.
-//! [`Sql`] is a connection on which nothing can be written; the loadable extension adds the same tables to any SQLite shell.
+//! `cpu_interval`, `host_interval`, `wait_interval`, `irq_interval`, `cgroup_interval` and `wait_for_interval`. Samples are packed blobs; a query
+//! need not know that. [`Sql`] is a connection on which nothing can be written; the loadable extension adds the same tables to any SQLite shell.
 //! Columns: `cpumon_model::COLUMNS`, documented in docs/store.md.
 
 mod scan;

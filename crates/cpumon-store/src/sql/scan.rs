@@ -290,7 +290,8 @@ impl Scan {
     fn interval_rows(&mut self, host: &HostRecord, rows: &mut CellRows) -> Result<bool> {
         let what = match self.table {
             Tables::THREAD_INTERVAL | Tables::WAIT_INTERVAL => What::Threads,
-            Tables::PROCESS_INTERVAL => What::Processes,
+            // Those that wait have their names there.
+            Tables::PROCESS_INTERVAL | Tables::WAIT_FOR_INTERVAL => What::Processes,
             _ => What::Meta,
         };
         let until_ns = self.bounds.end_at_most.unwrap_or(i64::MAX);
@@ -425,6 +426,7 @@ fn take_rows(
         }
         Tables::IRQ_INTERVAL => take_all!(irqs irq),
         Tables::CGROUP_INTERVAL => take_all!(cgroups cgroup),
+        Tables::WAIT_FOR_INTERVAL => take_all!(waits_for wait_for),
         _ => take(&|id| view.host(id).into_owned()),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cpumon_model::{
     BootId, CgroupInterval, CpuInterval, CpuLimit, Delta, Fields, HostId, HostInfo, Interval, IrqInterval,
     Ledger, Life, Moment, Pressure, ProcessInfo, ProcessInterval, ProcessKey, SchedDelta, SourceKind,
-    ThreadInterval, ThreadKey, Throttle, Trust, Value, WaitReason, columns,
+    ThreadInterval, ThreadKey, Throttle, Trust, Value, WaitFor, WaitKind, WaitReason, WaitedOn, columns,
 };
 
 use super::{Sql, tables};
@@ -75,6 +75,15 @@ fn interval(host: u8, second: i64) -> Interval {
         throttle: Some(Throttle { periods: 10, throttled_periods: 4, throttled_ns: 5 }),
         ..CgroupInterval::default()
     });
+    let key = |pid| ProcessKey { pid, start_ns: 5 };
+    let waits = [
+        (10, WaitKind::Blocked(WaitReason::syscall(202)), WaitedOn::Process(key(20))),
+        (10, WaitKind::Blocked(WaitReason::syscall(202)), WaitedOn::Process(key(99))),
+        (20, WaitKind::Ready, WaitedOn::Thread(ThreadKey { tid: 21, start_ns: 6 })),
+        (20, WaitKind::Throttled, WaitedOn::Interrupt),
+    ];
+    one.waits_for =
+        waits.map(|(pid, kind, on)| WaitFor { waiter: key(pid), kind, on, ns: 2_000_000, count: 3 }).into();
     one.irqs.push(IrqInterval { irq: 25, name: "virtio0".into(), time_ns: 7, count: second.cast_unsigned() });
     one
 }
@@ -292,6 +301,26 @@ fn waits_and_interrupt_lines_are_rows() {
     assert_eq!(store.ask(host), ["9|0"]);
     let one = "SELECT tid FROM wait_interval WHERE pid = 10 AND host = 'alpha' AND end_ns <= 1000000000";
     assert_eq!(store.ask(one), ["11"]);
+}
+
+#[test]
+fn waits_by_who_ended_them_are_rows() {
+    let store = store(3);
+    let columns = "pid, name, start_ns, kind, reason, waited_on, on_pid, on_tid, on_name";
+    let sql = format!(
+        "SELECT {columns}, sum(wait_ns), sum(count) FROM wait_for_interval WHERE host = 'alpha'
+         GROUP BY {columns} ORDER BY pid, kind, on_pid"
+    );
+    let expected = [
+        "10|p10|5|blocked|futex|process|20|NULL|p20|6000000|9",
+        "10|p10|5|blocked|futex|process|99|NULL|NULL|6000000|9",
+        "20|p20|5|ready|NULL|thread|20|21|p20|6000000|9",
+        "20|p20|5|throttled|NULL|interrupt|NULL|NULL|NULL|6000000|9",
+    ];
+    assert_eq!(store.ask(&sql), expected);
+    let some =
+        "SELECT on_name FROM wait_for_interval WHERE pid = 10 AND name = 'p10' AND on_pid = 20 LIMIT 1";
+    assert_eq!(store.ask(some), ["p20"], "a condition on who waited leaves the others their names");
 }
 
 #[test]
