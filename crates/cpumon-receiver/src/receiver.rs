@@ -163,9 +163,9 @@ impl Receiver {
         let (traces, trace_thread) = open_trace_store(plan, own.clone())?.unzip();
         let counts = traces.as_ref().map(|traces| Arc::clone(&traces.counts));
         let state = Arc::new(ReceiverState::new(udp, frontend.address, store.clone(), counts));
-        let (path, for_status) = (plan.store.as_ref().map(|(path, _)| path.clone()), Arc::clone(&state));
-        let stored = hosts_of_store(path.as_deref());
-        let hub = Hub::new(plan.hub, past_of_store(path), Box::new(move || for_status.status()));
+        let (past, for_status) = (past_of_store(store.clone()), Arc::clone(&state));
+        let stored = hosts_of_store(plan.store.as_ref().map(|(path, _)| path.as_path()));
+        let hub = Hub::new(plan.hub, past, Box::new(move || for_status.status()));
         let requests = traces.as_ref().map(|traces| Arc::clone(&traces.requests));
         let hub = Arc::new(hub.with_stored(stored.clone()).with_traces(requests, own));
         let local = info.as_ref().map(|info| info.host);

@@ -240,7 +240,7 @@ pub trait Feed {
         Ok(None)
     }
 
-    /// What of its store could not be read so far; intervals are given without it.
+    /// What of its store could not be read so far; intervals are given without it. May ask a receiver.
     fn damage(&self) -> DamageReport {
         DamageReport::default()
     }

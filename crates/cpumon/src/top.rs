@@ -14,7 +14,7 @@ use cpumon_agent::SamplerOptions;
 use cpumon_collect::SourceOptions;
 use cpumon_export::OutputFile;
 use cpumon_model::{HostStatus, Trust, escape};
-use cpumon_query::Seek;
+use cpumon_query::{Answers, Seek};
 use cpumon_tui::{
     BatchOptions, CommandLines, Feed, Layout, Options, RowOptions, SortColumn, TuiError, UserFilter, ago,
     find_moment,
@@ -27,7 +27,7 @@ use crate::client::{Client, ClientError};
 use crate::exit::{Outcome, Signals, Usage, is_hung_up, say};
 use crate::feeds::{LOCAL_TIME, LocalFeed, RemoteFeed, ReplayFeed, StoreFeed};
 use crate::known_hosts::KnownHosts;
-use crate::past::report_damage_of;
+use crate::past::{explained, report_damage_of, report_damage_of_receiver};
 use crate::paths::{explain, store_for_reading};
 use crate::{recording, when};
 
@@ -41,18 +41,18 @@ pub fn top(args: &TopArgs) -> anyhow::Result<Outcome> {
     }
     let rows = rows(args)?;
     let signals = Signals::install()?;
-    let mut feed = match feed(args) {
+    let mut source = match source(args) {
         Err(error) if error.is::<Silent>() => return Ok(missing(&error)),
-        feed => feed?,
+        source => source?,
     };
     if args.batch {
-        return batch(args, rows, &signals, &mut *feed);
+        return batch(args, rows, &signals, &mut source);
     }
     // Before the screens open: they would hide that the moment has no data behind another one.
     if let Some(at) = args.at
-        && let Err(nothing) = find_moment(&mut *feed, LOCAL_TIME, at.wall_ns)?
+        && let Err(nothing) = find_moment(&mut *source.feed, LOCAL_TIME, at.wall_ns)?
     {
-        unread(&*feed, Outcome::DataMissing);
+        source.report_damage(Outcome::DataMissing);
         return Ok(missing(&nothing));
     }
     let options = Options {
@@ -70,7 +70,7 @@ pub fn top(args: &TopArgs) -> anyhow::Result<Outcome> {
         no_mouse: args.no_mouse,
         ..Options::default()
     };
-    show_screens(feed, options)?;
+    show_screens(source.feed, options)?;
     Ok(signals.outcome())
 }
 
@@ -148,7 +148,29 @@ fn no_rows_of(pids: &[u32]) -> anyhow::Error {
     anyhow!("there is no {word} {}; `cpumon top -b` lists the process ids", listed.join(", "))
 }
 
-fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
+/// What is shown.
+struct TopSource {
+    feed: Box<dyn Feed + Send>,
+    /// The receiver whose past is shown.
+    past: Option<Client>,
+}
+
+impl TopSource {
+    fn new(feed: impl Feed + Send + 'static) -> Self {
+        Self { feed: Box::new(feed), past: None }
+    }
+
+    /// Reports the parts of a store that could not be read; returns the outcome of a command that was done otherwise.
+    fn report_damage(&self, outcome: Outcome) -> Outcome {
+        match (&self.past, self.feed.store()) {
+            (Some(receiver), _) => report_damage_of_receiver(receiver, outcome),
+            (None, Some(store)) => report_damage_of(&self.feed.damage(), &store, outcome),
+            (None, None) => outcome,
+        }
+    }
+}
+
+fn source(args: &TopArgs) -> anyhow::Result<TopSource> {
     if let Some(dir) = &args.replay {
         if dir.is_file() {
             return Err(anyhow!(
@@ -158,7 +180,7 @@ fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
         }
         // Programs read batch output, so it is not paced.
         let feed = ReplayFeed::open(dir, !args.batch);
-        return Ok(Box::new(
+        return Ok(TopSource::new(
             feed.context("cannot replay the recording, which `cpumon-agent --record DIR` writes")?,
         ));
     }
@@ -173,16 +195,20 @@ fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
             if let Some(reason) = feed.what_is_missing().filter(|_| args.batch) {
                 say(&reason);
             }
-            Ok(Box::new(feed))
+            Ok(TopSource::new(feed))
         }
         // A receiver given by --url is asked for the past too.
         Some(name) if args.url.is_some() && args.store.is_none() => remote_or_store(args, name),
+        None if args.url.is_some() && args.store.is_none() => {
+            let usual = receiver(args)?.usual_host("a moment").map_err(explained)?;
+            remote_or_store(args, &usual.to_string())
+        }
         _ => {
-            let feed = stored(args, &store_for_reading(args.store.as_deref()), "")?;
+            let source = stored(args, &store_for_reading(args.store.as_deref()), "")?;
             if host.is_none() && args.at.is_some() {
-                check_which_host(&feed.hosts())?;
+                check_which_host(&source.feed.hosts())?;
             }
-            Ok(feed)
+            Ok(source)
         }
     }
 }
@@ -201,24 +227,29 @@ fn check_which_host(hosts: &[HostStatus]) -> Result<(), Usage> {
     )))
 }
 
-fn stored(args: &TopArgs, path: &Path, note: &str) -> anyhow::Result<Box<dyn Feed + Send>> {
-    let mut feed = StoreFeed::open(path, args.host.as_deref(), note).map_err(explain)?;
-    if feed.host().is_none() {
+fn stored(args: &TopArgs, path: &Path, note: &str) -> anyhow::Result<TopSource> {
+    let mut source = TopSource::new(StoreFeed::open(path, args.host.as_deref(), note).map_err(explain)?);
+    if source.feed.host().is_none() {
         return Err(anyhow!("store {} holds no data yet", path.display()));
     }
     // Else it would wait for the newest interval, and never show one.
     if args.at.is_none()
-        && feed.seek(Seek::Before(i64::MAX))?.is_none()
-        && unread(&feed, Outcome::Done) != Outcome::Done
+        && source.feed.seek(Seek::Before(i64::MAX))?.is_none()
+        && source.report_damage(Outcome::Done) != Outcome::Done
     {
         return Err(Silent(format!("no interval of the host in {} can be read", path.display())).into());
     }
-    Ok(Box::new(feed))
+    Ok(source)
+}
+
+/// The receiver of --url, or the one of this machine.
+fn receiver(args: &TopArgs) -> Result<Client, Usage> {
+    Client::new(args.url.as_deref().unwrap_or(HTTP_URL), &args.access).map_err(Usage)
 }
 
 /// The receiver; if none answers at the default address, its store.
-fn remote_or_store(args: &TopArgs, name: &str) -> anyhow::Result<Box<dyn Feed + Send>> {
-    let client = Client::new(args.url.as_deref().unwrap_or(HTTP_URL), &args.access).map_err(Usage)?;
+fn remote_or_store(args: &TopArgs, name: &str) -> anyhow::Result<TopSource> {
+    let client = receiver(args)?;
     let found = KnownHosts::read(&client).and_then(|known| {
         let host = known.find(&client, name)?;
         Ok((host, known))
@@ -228,7 +259,10 @@ fn remote_or_store(args: &TopArgs, name: &str) -> anyhow::Result<Box<dyn Feed + 
         Ok((host, known)) if args.batch && args.at.is_none() && known.is_silent(&host) => {
             Err(Silent::new(args, &host, known.age(&host)).into())
         }
-        Ok((host, _)) => Ok(Box::new(RemoteFeed::start(client, host.info.host)?)),
+        Ok((host, _)) => {
+            let past = args.at.is_some().then(|| client.clone());
+            Ok(TopSource { past, ..TopSource::new(RemoteFeed::start(client, host.info.host)?) })
+        }
         // A receiver that the user named must not be replaced by another source.
         Err(error @ ClientError::Unreachable { .. }) if args.url.is_none() => {
             let path = store_for_reading(None);
@@ -271,19 +305,11 @@ fn missing(nothing: &dyn Display) -> Outcome {
     Outcome::DataMissing
 }
 
-/// Reports the parts of the feed's store that could not be read; returns the outcome of a command that was done otherwise.
-fn unread(feed: &dyn Feed, outcome: Outcome) -> Outcome {
-    match feed.store() {
-        Some(store) => report_damage_of(&feed.damage(), &store, outcome),
-        None => outcome,
-    }
-}
-
 fn batch(
     args: &TopArgs,
     rows: RowOptions,
     signals: &Signals,
-    feed: &mut dyn Feed,
+    source: &mut TopSource,
 ) -> anyhow::Result<Outcome> {
     let (format, path) = args.batch_output();
     let options = BatchOptions {
@@ -304,11 +330,11 @@ fn batch(
         None => Box::new(io::stdout().lock()),
     };
     let mut out = BufWriter::new(to);
-    let printed = cpumon_tui::batch(feed, &options, &mut out)
+    let printed = cpumon_tui::batch(&mut *source.feed, &options, &mut out)
         .and_then(|rows| out.flush().map(|()| rows).map_err(TuiError::Output));
-    let mut outcome = unread(feed, signals.outcome());
+    let mut outcome = source.report_damage(signals.outcome());
     // What `-n` and `--at` found is all that was asked for.
-    let is_at_end = feed.playback().is_some_and(|playback| playback.is_at_end);
+    let is_at_end = source.feed.playback().is_some_and(|playback| playback.is_at_end);
     if let Some(dir) = args.replay.as_deref()
         && (is_at_end || matches!(printed, Err(TuiError::NoMoment(_))))
     {

@@ -15,13 +15,13 @@ use cpumon_model::{
     Trust,
 };
 use cpumon_query::history::ReaderPool;
-use cpumon_query::{DamageReport, HostRecord, Seek, seek, status};
+use cpumon_query::{HostRecord, Seek, seek, status};
 use cpumon_store::{QueueOptions, Reader, StoreOptions, StoreState, WriterHandle, WriterThread};
 
 use crate::hub::Past;
 use crate::{ReceiverError, lock, mono_ns};
 
-/// The store's writer thread and a reader for what was kept before this start.
+/// The store's writer thread, and readers for what was stored before this start and for moments that are out of memory.
 #[derive(Debug)]
 pub struct StoreHandle {
     pub(crate) path: PathBuf,
@@ -73,8 +73,8 @@ impl StoreHandle {
             written: status.stored_intervals,
             size_bytes: size_on_disk(&self.path),
             clock: status.clock_doubt.map(|doubt| doubt.to_string()).unwrap_or_default(),
-            // Who answers questions fills it in.
-            damage: DamageReport::default(),
+            // Who answers other questions than the hub's adds its own.
+            damage: self.readers.damage(),
         }
     }
 
@@ -105,10 +105,10 @@ pub fn hosts_of_store(path: Option<&Path>) -> Vec<HostRecord> {
 }
 
 /// Answers for what the hub has no longer in memory. The store is opened at the first question.
-pub fn past_of_store(path: Option<PathBuf>) -> Past {
-    let readers = ReaderPool::new(path);
+pub fn past_of_store(store: Option<Arc<StoreHandle>>) -> Past {
     Box::new(move |host, to| {
-        let found = readers.ask(|reader| seek(reader, host, to));
+        let Some(store) = &store else { return Ok(None) };
+        let found = store.readers.ask(|reader| seek(reader, host, to));
         found.map(Option::flatten).map_err(|error| error.with_causes())
     })
 }

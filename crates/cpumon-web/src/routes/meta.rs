@@ -31,7 +31,10 @@ const MAX_HOLES: usize = 20;
 #[utoipa::path(get, path = "/api/v1/status", responses((status = 200, body = status::Status)))]
 pub(super) async fn status(State(app): State<SharedApp>) -> Json<status::Status> {
     let mut status = status::Status { hosts: app.live.hosts(), ..app.live.status() };
-    status.store.damage = app.past.damage().first(MAX_HOLES);
+    // The hub reads moments, and counts what those lacked.
+    let mut damage = std::mem::take(&mut status.store.damage);
+    damage.merge(app.past.damage());
+    status.store.damage = damage.first(MAX_HOLES);
     Json(status)
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use cpumon_model::{HostId, HostStatus, Interval, Trust};
 use cpumon_query::status::StoreState;
-use cpumon_query::{Answers, Live, Seek};
+use cpumon_query::{Answers, DamageReport, Live, Seek};
 use cpumon_receiver::hub::Hub;
 use cpumon_tui::{Feed, FeedError};
 
@@ -100,6 +100,10 @@ impl Feed for HubFeed {
         let Some(host) = self.selected else { return Ok(None) };
         let found = self.hub.seek(host, to).map_err(FeedError)?;
         Ok(found.map(|shown| self.hub.with_idle(host, &shown).interval))
+    }
+
+    fn damage(&self) -> DamageReport {
+        self.hub.status().store.damage
     }
 
     fn store(&self) -> Option<PathBuf> {
@@ -276,6 +280,11 @@ impl Feed for RemoteFeed {
     fn seek(&mut self, to: Seek) -> Result<Option<Arc<Interval>>, FeedError> {
         let host = self.shared.lock().selected;
         self.client.seek(host, to).map_err(failed)
+    }
+
+    /// None if the receiver does not answer; the report of the damage asks once more, and names that error.
+    fn damage(&self) -> DamageReport {
+        self.client.status().map(|status| status.store.damage).unwrap_or_default()
     }
 
     fn answers(&self) -> Result<Option<Box<dyn Answers>>, FeedError> {

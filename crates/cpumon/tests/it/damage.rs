@@ -8,7 +8,7 @@ use cpumon_model::{
 };
 use cpumon_store::{StoreOptions, Writer};
 
-use crate::support::{ok, run, text};
+use crate::support::{Serve, cpumon, ok, run, text};
 
 const SECOND_NS: i64 = 1_000_000_000;
 const PAGE: usize = 8_192;
@@ -152,6 +152,20 @@ fn a_moment_and_a_range_that_cannot_be_read_are_called_damaged() {
     }
     let newest = run(&["top", "-b", "-n", "1", "--store", one]);
     assert!(text(&newest.stdout).contains("program"), "{newest:?}");
+
+    // A receiver's answers lacked the same without a word, and without --host this machine's store was read.
+    let received = work.path().join("received.db");
+    std::fs::copy(one, &received).unwrap();
+    let serve = Serve::start_with(cpumon(), &received, &["--no-agent", "--retain-days", "0"]);
+    for words in [&["-b", "--host", "kitchen"][..], &["-b"], &["--host", "kitchen"]] {
+        let ended = run(&[&["top", "--at", &until, "--url", &serve.url][..], words].concat());
+        let errors = text(&ended.stderr);
+        assert_eq!((ended.status.code(), &*text(&ended.stdout)), (Some(3), ""), "{words:?} {errors}");
+        assert!(errors.contains(", because this part of the store is damaged"), "{words:?} {errors}");
+        assert!(errors.contains("50 intervals of kitchen"), "{words:?} {errors}");
+        assert!(errors.contains("the receiver's store is damaged"), "{words:?} {errors}");
+    }
+    serve.stop();
 
     let all = damaged(&path, 6);
     let ended = run(&["top", "-b", "-n", "1", "--store", all.to_str().unwrap()]);
