@@ -18,7 +18,7 @@ use crate::cli::{ChartArgs, ExportArgs, ExportPicture, file_of};
 use crate::client::ClientError;
 use crate::exit::{Outcome, Usage, say};
 use crate::output::{ProgressLine, needs_file, stdout, to_file};
-use crate::past::{explained, report_damage, report_damage_of, report_damage_of_receiver};
+use crate::past::{answered, explained, report_damage, report_damage_of, report_damage_of_receiver};
 use crate::paths::{explain, state_dir};
 use crate::report::filter_of;
 use crate::when;
@@ -190,7 +190,9 @@ fn chart(args: &ChartArgs) -> anyhow::Result<Outcome> {
     let (query, form) = (chart_query(args)?, form_of(output)?);
     let store = args.store.path();
     let history = History::of_store(&store).map_err(explained)?;
-    let chart = charts::chart(&history, &query).map_err(explained)?;
+    let Some(chart) = answered(charts::chart(&history, &query))? else {
+        return Ok(report_damage_of(&history.damage(), &store, Outcome::DataMissing));
+    };
     let options =
         RenderOptions { width: args.width, height: args.height, theme: args.theme, zone: args.zone.clone() };
     let bytes = draw(&chart, &options, form)?;

@@ -55,12 +55,14 @@ impl Deref for Past {
     }
 }
 
-/// An invalid question is wrong usage, with a remedy; no data is reported and ends with code 3, as [`Past::end`] gives it: it may be there
-/// and damaged.
+/// An invalid question is wrong usage, with a remedy; no data, or none of a process, is reported and ends with code 3, as [`Past::end`]
+/// gives it: it may be there and damaged.
 pub(crate) fn answered<T>(result: Result<T, QueryError>) -> anyhow::Result<Option<T>> {
     match result {
         Ok(answer) => Ok(Some(answer)),
-        Err(error @ QueryError::NoData { .. }) => {
+        Err(
+            error @ (QueryError::NoData { .. } | QueryError::NoProcess { .. } | QueryError::UnknownProcess),
+        ) => {
             // Standard error may be closed; the exit code still reports missing data.
             let _ = writeln!(io::stderr(), "cpumon: {}", error.with_clock(&when::show));
             Ok(None)

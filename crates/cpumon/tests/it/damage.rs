@@ -140,10 +140,15 @@ fn a_moment_and_a_range_that_cannot_be_read_are_called_damaged() {
     };
     let (since, until) = (at(10), at(30));
     let one = one.to_str().unwrap();
+    let range = ["--since", &since, "--until", &until, "--store", one];
     for (command, word) in [
         (&["top", "-b", "--at", &until, "--store", one][..], ", because this part of the store is damaged"),
         (&["top", "--at", &until, "--store", one][..], ", because this part of the store is damaged"),
         (&["report", "--since", &since, "--until", &until, "--store", one][..], "no data for "),
+        (
+            &[&["export", "chart", "states", "--process", "program"][..], &range].concat()[..],
+            "no process program did anything in this range",
+        ),
     ] {
         let ended = run(command);
         let errors = text(&ended.stderr);

@@ -271,6 +271,7 @@ fn a_process_that_is_not_there_is_no_data_in_every_export() {
         (&["processes"][..], "no data for this query"),
         (&["pivot"][..], "no data for this query"),
         (&["chart", "tasks"][..], "none of them did anything in this range"),
+        (&["chart", "states"][..], "no process zzz did anything in this range"),
     ] {
         let export = |process: &str| {
             let of = ["--process", process, "--store", path.to_str().unwrap()];
