@@ -61,6 +61,11 @@ impl PastQueries {
         Self { live, pool: Arc::new(pool) }
     }
 
+    /// Adds unreadable parts that an answer of another reader lacked.
+    pub(crate) fn add_damage(&self, damage: DamageReport) {
+        self.pool.add_damage(damage);
+    }
+
     /// Unreadable parts that answers lacked.
     pub(crate) fn damage(&self) -> DamageReport {
         self.pool.damage()

@@ -382,7 +382,7 @@ const MAX_IDLE: usize = 2;
 pub struct ReaderPool {
     store: Option<PathBuf>,
     idle: Mutex<Vec<Reader>>,
-    /// Damage that closed readers have found.
+    /// Damage that closed readers and those of others have found.
     damage: Mutex<DamageReport>,
     /// One permit for each question that is answered at once.
     pub turns: Arc<Semaphore>,
@@ -409,7 +409,7 @@ impl ReaderPool {
         if idle.len() < MAX_IDLE {
             idle.push(reader);
         } else {
-            locked(&self.damage).merge(reader.damage());
+            self.add_damage(reader.damage());
         }
     }
 
@@ -422,6 +422,11 @@ impl ReaderPool {
         let answer = reader.as_ref().map(question).transpose();
         self.give_back(reader);
         answer
+    }
+
+    /// Adds what a reader of the same file that is not of this pool could not read.
+    pub fn add_damage(&self, damage: DamageReport) {
+        locked(&self.damage).merge(damage);
     }
 
     /// What readers could not read that are idle or closed.

@@ -363,9 +363,13 @@ pub(super) async fn export(
     let (query, path) = (wanted.query(&kind)?, store_of(&app)?);
     let detail = format!("host {}", query.host.as_deref().unwrap_or("any"));
     let (format, has_report) = (query.format, wanted.report == Some(true));
+    let past = Arc::clone(&app.past);
     let body = stream(&app, lease, move |out| {
         let reader = Reader::open(&path)?;
-        let report = cpumon_export::export(&reader, &query, out, &mut |_| {})?;
+        let written = cpumon_export::export(&reader, &query, out, &mut |_| {});
+        // Before its end: who has all of it asks what it lacks.
+        past.add_damage(reader.damage());
+        let report = written?;
         if has_report {
             report.write_behind(out)?;
         }

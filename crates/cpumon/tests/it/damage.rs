@@ -171,6 +171,14 @@ fn a_moment_and_a_range_that_cannot_be_read_are_called_damaged() {
         assert!(errors.contains("the receiver's store is damaged"), "{words:?} {errors}");
     }
     serve.stop();
+    // Another one, which no one has asked for this part yet.
+    let serve = Serve::start_with(cpumon(), &received, &["--no-agent", "--retain-days", "0"]);
+    let ended = run(&["export", "processes", "--url", &serve.url]);
+    let errors = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(3), "{errors}");
+    assert_eq!(text(&ended.stdout).lines().count(), 1 + 250 * 200, "every row but those of the chunk");
+    assert!(errors.contains("50 intervals of kitchen"), "{errors}");
+    serve.stop();
 
     let all = damaged(&path, 6);
     let ended = run(&["top", "-b", "-n", "1", "--store", all.to_str().unwrap()]);
