@@ -70,7 +70,7 @@ pub(super) struct DiskRing {
     /// Bytes of the tasks' names in the last segment.
     names_bytes: u64,
     paused: Option<Instant>,
-    warned: Option<Instant>,
+    warnings: DiskWarnings,
     work: DiskWork,
 }
 
@@ -112,7 +112,7 @@ impl DiskRing {
             after_ns: began_ns,
             names_bytes: MIN_SEGMENT_BYTES,
             paused: None,
-            warned: None,
+            warnings: DiskWarnings::default(),
             work: DiskWork::default(),
         })
     }
@@ -189,7 +189,7 @@ impl DiskRing {
         match window.begin_part(file, now(), self.after_ns) {
             Ok(copy) => self.open = Some(OpenSegment { copy, path, began: Instant::now(), whole_bytes: 0 }),
             Err(error) => {
-                let _ = std::fs::remove_file(&path);
+                self.remove(&path);
                 return Err(error);
             }
         }
@@ -235,8 +235,11 @@ impl DiskRing {
         let cut = cpumon_files::check_to_write(path)
             .and_then(|()| cpumon_files::open_to_write(path))
             .and_then(|file| file.set_len(whole_bytes));
+        if let Err(error) = &cut {
+            self.warnings.warn(&format!("cannot cut {}, which is deleted: {error}", path.display()));
+        }
         if whole_bytes == 0 || cut.is_err() {
-            let _ = std::fs::remove_file(path);
+            self.remove(path);
         } else {
             self.keep(path.to_owned(), whole_bytes, until_ns);
         }
@@ -259,11 +262,8 @@ impl DiskRing {
         if freed == 0 {
             self.paused = Some(Instant::now() + PAUSE);
         }
-        if self.warned.is_none_or(|at| at.elapsed() >= WARN_EVERY) {
-            self.warned = Some(Instant::now());
-            let then = if freed > 0 { "the oldest segments were deleted" } else { "tried again in 10 s" };
-            log::warn!("flight recorder: cannot {}: {}; {then}", error.operation, error.error);
-        }
+        let then = if freed > 0 { "the oldest segments were deleted" } else { "tried again in 10 s" };
+        self.warnings.warn(&format!("cannot {}: {}; {then}", error.operation, error.error));
     }
 
     /// Deletes segments that are too old, and as many more as it takes to free `more` bytes.
@@ -272,8 +272,7 @@ impl DiskRing {
         while self.closed.front().is_some_and(|first| first.end_ns < begin_ns) {
             self.delete_oldest();
         }
-        let windows = windows_in(&self.dir).unwrap_or_default();
-        let windows: u64 = windows.iter().map(|(_, bytes)| bytes).sum();
+        let windows: u64 = self.windows().iter().map(|(_, bytes)| bytes).sum();
         while self.segments_bytes() + windows + more > self.disk.bytes && !self.closed.is_empty() {
             self.delete_oldest();
         }
@@ -286,13 +285,27 @@ impl DiskRing {
     /// Returns the number of bytes freed.
     fn delete_oldest(&mut self) -> u64 {
         let Some(first) = self.closed.pop_front() else { return 0 };
-        match std::fs::remove_file(&first.path) {
+        if self.remove(&first.path) { first.bytes } else { 0 }
+    }
+
+    /// Deletes a file, which may be gone. False: it is still there, which is reported.
+    fn remove(&mut self, path: &Path) -> bool {
+        match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                log::warn!("flight recorder: cannot delete {}: {error}", first.path.display());
-                0
+                self.warnings.warn(&format!("cannot delete {}: {error}", path.display()));
+                false
             }
-            _ => first.bytes,
+            _ => true,
         }
+    }
+
+    /// The windows in the directory, the oldest first. One that cannot be listed is reported, and counts as empty.
+    fn windows(&mut self) -> Vec<(PathBuf, u64)> {
+        windows_in(&self.dir).unwrap_or_else(|error| {
+            let dir = self.dir.display();
+            self.warnings.warn(&format!("cannot list {dir}, whose traces do not count now: {error}"));
+            Vec::new()
+        })
     }
 
     /// Writes the last segments, as one trace, to a file with this name, and notifies the thread that sends it.
@@ -329,8 +342,13 @@ impl DiskRing {
                     requests.notify_new();
                 }
                 Err(error) => {
-                    let _ = std::fs::remove_file(part_of(&path));
                     log::warn!("flight recorder: the window was not written: {error}");
+                    let part = part_of(&path);
+                    if let Err(error) = std::fs::remove_file(&part)
+                        && error.kind() != io::ErrorKind::NotFound
+                    {
+                        log::warn!("flight recorder: cannot delete {}: {error}", part.display());
+                    }
                 }
             }
         });
@@ -339,7 +357,7 @@ impl DiskRing {
 
     /// Windows take half of the bytes at most, and with the segments no more than all.
     fn make_space(&mut self, more: u64) {
-        let windows = windows_in(&self.dir).unwrap_or_default();
+        let windows = self.windows();
         let mut left: u64 = windows.iter().map(|(_, bytes)| bytes).sum();
         for (path, bytes) in windows {
             if left + more <= self.disk.bytes / 2 {
@@ -347,7 +365,9 @@ impl DiskRing {
             }
             match attachments::remove(&path) {
                 Ok(()) => left -= bytes,
-                Err(error) => log::warn!("flight recorder: cannot delete {}: {error}", path.display()),
+                Err(error) => {
+                    self.warnings.warn(&format!("cannot delete {}: {error}", path.display()));
+                }
             }
         }
         while self.segments_bytes() + left + more > self.disk.bytes && !self.closed.is_empty() {
@@ -360,6 +380,27 @@ impl Drop for DiskRing {
     fn drop(&mut self) {
         if let Err(error) = self.close() {
             log::warn!("flight recorder: cannot {}: {}", error.operation, error.error);
+        }
+    }
+}
+
+/// Errors of the disk as warnings: one a minute at most, with the number of those that were left out.
+#[derive(Default)]
+struct DiskWarnings {
+    at: Option<Instant>,
+    left_out: u64,
+}
+
+impl DiskWarnings {
+    fn warn(&mut self, text: &str) {
+        if self.at.is_some_and(|at| at.elapsed() < WARN_EVERY) {
+            self.left_out += 1;
+            return;
+        }
+        self.at = Some(Instant::now());
+        match std::mem::take(&mut self.left_out) {
+            0 => log::warn!("flight recorder: {text}"),
+            more => log::warn!("flight recorder: {text}; {more} other errors since the last such warning"),
         }
     }
 }
@@ -405,10 +446,12 @@ pub(super) fn windows_in(dir: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     let mut windows = Vec::new();
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;
-        if entry.file_name().to_str().is_some_and(is_attachment)
-            && let Ok(about) = entry.metadata()
-        {
-            windows.push((entry.path(), about.len()));
+        let is_window = entry.file_name().to_str().is_some_and(is_attachment);
+        match is_window.then(|| entry.metadata()) {
+            Some(Ok(about)) => windows.push((entry.path(), about.len())),
+            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            // Another file, or a window that was sent and removed meanwhile.
+            _ => {}
         }
     }
     windows.sort_unstable();

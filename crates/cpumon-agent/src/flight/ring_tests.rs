@@ -170,6 +170,7 @@ fn a_directory_that_is_gone_costs_only_its_time() {
     std::fs::rename(&flights, dir.path().join("away")).unwrap();
     made.record(1_000);
     assert!(made.ring.paused.is_some());
+    assert_eq!(made.ring.warnings.left_out, 1, "it could not be listed, and no segment could begin");
     // Memory is full meanwhile.
     for _ in 0..50 {
         made.record(10_000);
@@ -184,6 +185,20 @@ fn a_directory_that_is_gone_costs_only_its_time() {
     assert!(events > 200_000, "{events}");
 }
 
+/// Only what could not be deleted by age or size was reported.
+#[test]
+fn a_segment_that_cannot_be_cut_or_deleted_is_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut made = made(dir.path(), DISK);
+    // Neither can be opened to be written, nor deleted as a file, not even by root.
+    let path = dir.path().join("ring-directory");
+    std::fs::create_dir(&path).unwrap();
+    made.ring.cut(&path, 100, 5);
+    assert!(made.ring.closed.is_empty());
+    assert!(made.ring.warnings.at.is_some());
+    assert_eq!(made.ring.warnings.left_out, 1, "of both, the second one waits for the next warning");
+}
+
 #[test]
 fn a_full_disk_costs_the_oldest_segments() {
     let dir = tempfile::tempdir().unwrap();
@@ -193,7 +208,7 @@ fn a_full_disk_costs_the_oldest_segments() {
     for _ in 0..200 {
         made.record(10_000);
     }
-    assert!(made.ring.warned.is_some(), "it was full");
+    assert!(made.ring.warnings.at.is_some(), "it was full");
     let at_ns = made.at_ns;
     drop(made);
     let (events, lost, _) = read(dir.path());
