@@ -82,7 +82,8 @@ impl<'t> Imported<'t> {
             self.step()?;
         }
         self.facts.stopped = self.stopping.stopped(self.ending.known_until_ns);
-        self.ending.unnamed = self.facts.tasks.left_out();
+        // With those that the decoder left out.
+        self.ending.unnamed += self.facts.tasks.left_out();
         // With gaps it was read to its end all the same.
         if self.ending.damaged_at.is_none() || self.ending.gaps > 0 {
             self.ending.ended_ns = Some(self.ending.known_until_ns);

@@ -33,8 +33,15 @@ pub(super) struct TraceDatHead {
     pub(super) host: Box<str>,
     pub(super) cpus: u16,
     pub(super) tsc: Option<Tsc>,
-    pub(super) names: Vec<RawEvent>,
+    pub(super) names: ThreadNames,
     pub(super) buffers: Vec<Buffer>,
+}
+
+#[derive(Default)]
+pub(super) struct ThreadNames {
+    pub(super) events: Vec<RawEvent>,
+    /// Names that are left out, because there are too many.
+    pub(super) left_out: u64,
 }
 
 pub(super) fn read<R: Read + Seek>(from: &mut R) -> Result<TraceDatHead, ReadError> {
@@ -145,7 +152,7 @@ fn sections<R: Read + Seek>(from: &mut R, bytes: &mut Bytes<'_>) -> Result<Trace
             let raw = load(from, Some(at), COMMAND_LINES)?;
             names(Bytes::new(&raw, order).sized(8).ok_or(ReadError::Header)?)
         }
-        None => Vec::new(),
+        None => ThreadNames::default(),
     };
     let TraceDatOptions { host, tsc, buffers, cpus, .. } = options;
     let cpus = u16::try_from(cpus.unwrap_or(0)).unwrap_or(u16::MAX);
@@ -153,14 +160,16 @@ fn sections<R: Read + Seek>(from: &mut R, bytes: &mut Bytes<'_>) -> Result<Trace
 }
 
 /// Parses lines such as `12 name`: thread id and name.
-fn names(text: &[u8]) -> Vec<RawEvent> {
+fn names(text: &[u8]) -> ThreadNames {
     let line = |line: &[u8]| {
         let at = line.iter().position(|byte| *byte == b' ')?;
         let tid = std::str::from_utf8(&line[..at]).ok()?.parse().ok()?;
         let kind = RawKind::Called(NamedThread { tid, name: name(&line[at + 1..]) });
         Some(RawEvent { at_ns: 0, cpu: 0, kind })
     };
-    text.split(|byte| *byte == b'\n').filter_map(line).take(MAX_NAMES).collect()
+    let mut lines = text.split(|byte| *byte == b'\n').filter_map(line);
+    let events = lines.by_ref().take(MAX_NAMES).collect();
+    ThreadNames { events, left_out: lines.count() as u64 }
 }
 
 fn check(head: TraceDatHead) -> Result<TraceDatHead, ReadError> {

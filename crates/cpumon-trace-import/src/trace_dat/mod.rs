@@ -226,7 +226,8 @@ impl<R: Read + Seek> TraceDat<R> {
 impl<R: Read + Seek + Send> Decoder for TraceDat<R> {
     fn step(&mut self, out: &mut RawTrace<'_>) -> Result<DecoderStep, ReadError> {
         // From before the first event.
-        out.events.append(&mut self.head.names);
+        out.events.append(&mut self.head.names.events);
+        out.ending.unnamed += std::mem::take(&mut self.head.names.left_out);
         let before = out.events.len();
         while out.events.len() - before < EVENTS_A_STEP {
             if !self.part(out)? {

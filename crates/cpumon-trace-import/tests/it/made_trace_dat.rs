@@ -72,11 +72,16 @@ pub type Buffers<'b> = &'b [Vec<Vec<u8>>];
 
 /// Version 6. Its second and further buffers are those of instances.
 pub fn version_6(buffers: Buffers<'_>, clock: &str) -> Vec<u8> {
+    version_6_named(NAMES, buffers, clock)
+}
+
+/// Version 6 with these lines of thread ids and names.
+pub fn version_6_named(names: &[u8], buffers: Buffers<'_>, clock: &str) -> Vec<u8> {
     let mut out = intro("6");
     out.extend(page_layouts(PAGE));
     out.extend(systems());
     out.extend([0; 8]);
-    out.extend(sized(NAMES));
+    out.extend(sized(names));
     let cpus = buffers[0].len();
     out.extend(u32::try_from(cpus).unwrap().to_le_bytes());
     out.extend(b"options  \0");
@@ -129,13 +134,24 @@ fn section(id: u16, is_packed: bool, content: &[u8]) -> Vec<u8> {
 
 /// Version 7, with zstd or not. More options are behind those of the sections.
 pub fn version_7(buffers: Buffers<'_>, clock: &str, is_packed: bool, more: &[u8]) -> Vec<u8> {
+    version_7_named(NAMES, buffers, clock, is_packed, more)
+}
+
+/// Version 7 with these lines of thread ids and names.
+pub fn version_7_named(
+    names: &[u8],
+    buffers: Buffers<'_>,
+    clock: &str,
+    is_packed: bool,
+    more: &[u8],
+) -> Vec<u8> {
     let mut out = intro("7");
     out.extend(if is_packed { &b"zstd\x001.5\0"[..] } else { b"none\0\0" });
     let options_at = out.len();
     out.extend([0; 8]);
     let mut options = option(5, b"Linux device1 6.18.0 x86_64\0");
     options.extend(more);
-    for (id, content) in [(16, page_layouts(PAGE)), (18, events()), (21, sized(NAMES))] {
+    for (id, content) in [(16, page_layouts(PAGE)), (18, events()), (21, sized(names))] {
         options.extend(option(id, &(out.len() as u64).to_le_bytes()));
         out.extend(section(id, is_packed, &content));
     }

@@ -6,7 +6,9 @@ use cpumon_trace::{GroupKey, ReadError, ReportBy, TraceRange, TraceSource, analy
 
 use crate::imports::{DEAD, SLEEPS, named, open, read, report_of, show, tracepoint_of};
 use crate::made_events::{BEGAN_NS, made_up};
-use crate::made_trace_dat::{PAGE_BYTES, page, pages, tsc, version_6, version_7};
+use crate::made_trace_dat::{
+    PAGE_BYTES, page, pages, tsc, version_6, version_6_named, version_7, version_7_named,
+};
 use crate::made_tracepoints::{fork, new_task, softirq, switch, waking};
 use crate::seeded_rng::SeededRng;
 
@@ -192,6 +194,21 @@ fn counts_of_a_time_stamp_counter_become_ns() {
     // An interrupt has its length with it.
     back.retain(|event| !event.contains("Interrupt"));
     assert_eq!(back, expected.filter(|event| !event.contains("Interrupt")).collect::<Vec<_>>());
+}
+
+/// Those behind the 262,144th were left out without a word.
+#[test]
+fn names_that_are_left_out_are_counted() {
+    for left_out in [0, 3] {
+        let names = b"500 x\n".repeat((1 << 18) + left_out);
+        let sixth = version_6_named(&names, &[lives()], "local");
+        let seventh = version_7_named(&names, &[lives()], "local", false, &[]);
+        for bytes in [sixth, seventh] {
+            let (events, ending) = read(&bytes).unwrap();
+            assert_eq!((events.len(), ending.unnamed), (11, left_out as u64), "{ending:?}");
+            assert_eq!(ending.is_whole(), left_out == 0, "{ending:?}");
+        }
+    }
 }
 
 #[test]
