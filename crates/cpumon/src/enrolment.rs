@@ -140,10 +140,12 @@ fn name_as_enrolled<'a>(authority: &Authority, args: &'a RevokeArgs) -> Option<&
 pub fn revoke(args: &RevokeArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let authority = open_made(&args.place)?;
     let host = match authority.revoke(&args.host) {
-        Err(unknown @ EnrolmentError::UnknownHost(_)) => match name_as_enrolled(&authority, args) {
-            Some(name) => authority.revoke(name)?,
-            None => return Err(unknown.into()),
-        },
+        Err(unknown @ (EnrolmentError::UnknownHost(_) | EnrolmentError::Unreadable(_))) => {
+            match name_as_enrolled(&authority, args) {
+                Some(name) => authority.revoke(name)?,
+                None => return Err(unknown.into()),
+            }
+        }
         revoked => revoked?,
     };
     let (name, id) = (escape(&host.name), HostId(host.host));
@@ -156,8 +158,10 @@ pub fn revoke(args: &RevokeArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
 }
 
 pub fn enrolled(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let hosts = open_made(&args.place)?.registry.hosts()?;
-    if hosts.is_empty() {
+    let registry = open_made(&args.place)?.registry;
+    let hosts = registry.hosts()?;
+    let is_whole = registry.error().is_empty();
+    if hosts.is_empty() && is_whole {
         say("no host is enrolled; `cpumon token` makes the command that enrolls one");
     }
     let rows = hosts.iter().map(|host| {
@@ -169,7 +173,8 @@ pub fn enrolled(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outc
             moment(host.expires_s),
         ]
     });
-    write_texts(["host", "id", "state", "enrolled", "certificate_until"], rows, args.format.get(), out)
+    write_texts(["host", "id", "state", "enrolled", "certificate_until"], rows, args.format.get(), out)?;
+    Ok(if is_whole { Outcome::Done } else { Outcome::DataMissing })
 }
 
 /// `cpumon discover`: as `cpumon-agent discover`, with a choice of formats.
@@ -194,23 +199,22 @@ pub fn discover(args: &DiscoverCommandArgs, out: &mut dyn Write) -> anyhow::Resu
 
 pub fn pending(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let authority = open_made(&args.place)?;
-    let enrolled = authority.registry.hosts()?;
     let requests = authority.requests.list()?;
     if requests.is_empty() {
         say("no device asks to be enrolled");
     }
     let rows = requests.iter().map(|request| {
-        let known = enrolled.iter().find(|known| known.host == request.host);
         [
             request.code.to_string(),
             escape(&request.name).to_string(),
             HostId(request.host).to_string(),
             escape(&request.source).to_string(),
             moment(request.until_s),
-            match known {
-                Some(known) if known.revoked_s > 0 => "revoked; `accept --again` would let it in again",
-                Some(_) => "enrolled before; its key would be replaced",
-                None => "",
+            match authority.registry.find(request.host) {
+                Ok(Some(known)) if known.revoked_s > 0 => "revoked; `accept --again` would let it in again",
+                Ok(Some(_)) => "enrolled before; its key would be replaced",
+                Ok(None) => "",
+                Err(_) => "its entry cannot be read; `accept --again` would replace it",
             }
             .to_owned(),
         ]
@@ -292,5 +296,41 @@ mod tests {
         assert_eq!(String::from_utf8(listed).unwrap().lines().count(), 1, "only the title");
         let unknown = RevokeArgs { host: "unknown".to_owned(), place };
         assert!(revoke(&unknown, &mut Vec::new()).unwrap_err().to_string().contains("unknown"));
+    }
+
+    /// All of them failed, whatever host they were asked about.
+    #[test]
+    fn an_entry_that_cannot_be_read_is_in_the_way_of_no_other_host() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = StateArgs { state: Some(dir.path().to_owned()), store: None };
+        open(&place).unwrap();
+        let put = |file: &str, text: &str| std::fs::write(dir.path().join(file), text).unwrap();
+        let (sound, damaged, key) = ("07".repeat(16), "09".repeat(16), "01".repeat(32));
+        put(
+            &format!("hosts/{sound}"),
+            &format!("name: web\nkeys: {key}\nenrolled: 1\nexpires: 2\nrevoked: 0\n"),
+        );
+        put(&format!("hosts/{damaged}"), "");
+        for (host, code) in [(&sound, "1234567890"), (&damaged, "1234567891")] {
+            let request =
+                format!("code: {code}\nhost: {host}\nname: x\nsource: y\nuntil: 9999999999\nkey: {key}\n");
+            put(&format!("requests/{host}"), &request);
+        }
+        let list = EnrolledArgs { format: FormatArgs::default(), place: place.clone() };
+        let mut listed = Vec::new();
+        assert_eq!(enrolled(&list, &mut listed).unwrap(), Outcome::DataMissing);
+        assert!(String::from_utf8(listed).unwrap().contains("web"));
+        let mut waiting = Vec::new();
+        assert_eq!(pending(&list, &mut waiting).unwrap(), Outcome::Done);
+        let waiting = String::from_utf8(waiting).unwrap();
+        assert!(waiting.contains("enrolled before") && waiting.contains("cannot be read"), "{waiting}");
+        let revoke = |host: &str| {
+            let mut out = Vec::new();
+            let done = revoke(&RevokeArgs { host: host.to_owned(), place: place.clone() }, &mut out);
+            done.map(|outcome| (outcome, String::from_utf8(out).unwrap()))
+        };
+        let (outcome, text) = revoke("web").unwrap();
+        assert!(outcome == Outcome::Done && text.starts_with("revoked web ("), "{text}");
+        assert!(revoke(&damaged).unwrap_err().to_string().contains("is damaged"));
     }
 }

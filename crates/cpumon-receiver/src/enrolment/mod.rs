@@ -139,20 +139,20 @@ struct Entries {
 }
 
 impl Registry {
+    /// An entry that cannot be read is logged.
     fn open(dir: &Path) -> Result<Self, EnrolmentError> {
         let registry = Self { dir: dir.to_owned(), cache: Mutex::default() };
-        registry.hosts()?;
+        registry.with(|_| ())?;
         Ok(registry)
     }
 
-    /// Every host that was ever enrolled, revoked ones included.
+    /// Every host that was ever enrolled, revoked ones included. Without those whose entry cannot be read: [`Registry::error`].
     pub fn hosts(&self) -> Result<Vec<EnrolledHost>, EnrolmentError> {
-        let (hosts, error) = self.with(|cache| (cache.entries.hosts.clone(), cache.error.clone()))?;
-        if error.is_empty() { Ok(hosts) } else { Err(EnrolmentError::Unreadable(error)) }
+        Ok(self.with(|cache| cache.entries.hosts.clone())?)
     }
 
     /// Why entries cannot be read; empty while all can.
-    pub(crate) fn error(&self) -> String {
+    pub fn error(&self) -> String {
         lock(&self.cache).error.clone()
     }
 
@@ -274,22 +274,21 @@ impl Registry {
     /// The host with this name or id. A text that is an id is no name: a device could be enrolled under another one's id.
     ///
     /// # Errors
-    /// There is no such host, or several have the name.
+    /// There is no such host, or several have the name. Its entry cannot be read, or no other has the name.
     pub fn named(&self, name_or_id: &str) -> Result<EnrolledHost, EnrolmentError> {
-        let hosts = self.hosts()?;
-        let id: Option<[u8; 16]> = unhex(&name_or_id.replace('-', ""));
-        let is_it = |host: &&EnrolledHost| match id {
-            Some(id) => host.host == id,
-            None => host.name == name_or_id,
-        };
-        let mut found = hosts.iter().filter(is_it);
-        let (Some(host), other) = (found.next(), found.next()) else {
-            return Err(EnrolmentError::UnknownHost(name_or_id.to_owned()));
-        };
-        if other.is_some() {
-            return Err(EnrolmentError::AmbiguousHost(name_or_id.to_owned()));
+        let unknown = || EnrolmentError::UnknownHost(name_or_id.to_owned());
+        if let Some(id) = unhex(&name_or_id.replace('-', "")) {
+            let known = self.find(id).map_err(|error| EnrolmentError::Unreadable(error.to_string()))?;
+            return known.ok_or_else(unknown);
         }
-        Ok(host.clone())
+        let (hosts, error) = self.with(|cache| (cache.entries.hosts.clone(), cache.error.clone()))?;
+        let mut found = hosts.into_iter().filter(|host| host.name == name_or_id);
+        match (found.next(), found.next()) {
+            (Some(host), None) => Ok(host),
+            (Some(_), Some(_)) => Err(EnrolmentError::AmbiguousHost(name_or_id.to_owned())),
+            (None, _) if error.is_empty() => Err(unknown()),
+            (None, _) => Err(EnrolmentError::Unreadable(error)),
+        }
     }
 
     pub fn revoke(&self, name_or_id: &str) -> Result<EnrolledHost, EnrolmentError> {
@@ -328,8 +327,17 @@ mod tests {
         assert_eq!(registry.find_key(&[1; 32]).unwrap(), Some(known));
         // It may be the key of that host, so it is not refused as a revoked one.
         assert!(matches!(registry.find_key(&[2; 32]), Err(EnrolmentError::Unreadable(_))));
-        assert!(registry.hosts().is_err() && Registry::open(dir.path()).is_err());
+        assert_eq!(registry.hosts().unwrap().len(), 1);
         assert!(registry.error().contains(&damaged.display().to_string()), "{}", registry.error());
+        // A receiver that starts, and commands beside it, did nothing at all.
+        let beside = Registry::open(dir.path()).unwrap();
+        assert_eq!(beside.error(), registry.error());
+        assert!(beside.revoke("web").unwrap().revoked_s > 0);
+        for unreadable in ["other", &hex::encode([9; 16])] {
+            let refused = beside.revoke(unreadable).unwrap_err();
+            assert!(matches!(refused, EnrolmentError::Unreadable(_)), "{unreadable}: {refused}");
+        }
+        assert!(matches!(beside.revoke(&hex::encode([8; 16])), Err(EnrolmentError::UnknownHost(_))));
         std::fs::remove_file(&damaged).unwrap();
         lock(&registry.cache).checked = None;
         assert_eq!(registry.hosts().unwrap().len(), 1);
