@@ -5,6 +5,7 @@ use std::fmt::Display;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use cpumon_export::ExportError;
+use cpumon_model::with_causes;
 use cpumon_query::{QueryError, StoreError};
 
 use crate::api;
@@ -117,12 +118,8 @@ impl From<ExportError> for Problem {
             | ExportError::NoRanges
             | ExportError::NoThread
             | ExportError::Choice { .. } => Self::new(StatusCode::BAD_REQUEST, error.to_string()),
-            ExportError::Trace(error) => Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
-            error => {
-                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
-                let detail = format!("{error}{}", cause.unwrap_or_default());
-                Self::new(StatusCode::INTERNAL_SERVER_ERROR, detail)
-            }
+            ExportError::Trace(error) => Self::new(StatusCode::SERVICE_UNAVAILABLE, with_causes(&error)),
+            error => Self::new(StatusCode::INTERNAL_SERVER_ERROR, with_causes(&error)),
         }
     }
 }
@@ -156,5 +153,32 @@ impl IntoResponse for Problem {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use cpumon_trace::ReadError;
+
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("the disk is gone")]
+    struct Gone;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("no space was made")]
+    struct NoSpace(#[source] Gone);
+
+    /// Of an export only the first cause was named, of a trace none.
+    #[test]
+    fn a_problem_names_all_causes_of_an_error() {
+        let detail = |error: ExportError| Problem::from(error).detail;
+        let failed = || io::Error::other(NoSpace(Gone));
+        assert_eq!(detail(failed().into()), "cannot write the output: no space was made: the disk is gone");
+        let trace = ReadError::Io(failed());
+        assert_eq!(detail(trace.into()), "cannot read the trace: no space was made: the disk is gone");
     }
 }

@@ -238,7 +238,7 @@ async fn picture(
     }
     let view = query.view.name();
     let drawn = app.past.ask(move |past| Ok(draw(&fill(past, &query)?, &options, form))).await?;
-    let bytes = drawn.map_err(|error| Problem::fault(&error))?;
+    let bytes = drawn?;
     let hash = Sha256::digest(&bytes);
     let tag = format!("\"{:032x}\"", u128::from_be_bytes(std::array::from_fn(|at| hash[at])));
     let mut response = if is_known(headers, &tag) {

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use cpumon_export::{ExportError, ExportQuery, Format, Kind, LegacyYear, PivotValue, QueryPart};
 use cpumon_files::AuditEvent;
-use cpumon_model::Utc;
+use cpumon_model::{Utc, with_causes};
 use cpumon_query::report::CompareRanges;
 use cpumon_query::{GroupBy, Reader};
 use futures_util::stream::unfold;
@@ -342,7 +342,7 @@ pub(super) async fn stream(
             None => return None,
         };
         if let Err(error) = &next {
-            log::warn!("HTTP: an export broke off: {error}");
+            log::warn!("HTTP: an export broke off: {}", with_causes(error));
         }
         Some((next, ExportRest { first: None, receiver, lease, progress }))
     });

@@ -192,8 +192,7 @@ pub(super) async fn export(
     Asked(file): Asked<AsFile>,
 ) -> Result<Response, Problem> {
     let (format, is_of_busiest) = (file.format()?, file.is_of_busiest(&wanted)?);
-    let file = app.fleet.file(&wanted.query(Page::ALL), is_of_busiest, format).await;
-    let file = file.map_err(|error| Problem::fault(&error))?;
+    let file = app.fleet.file(&wanted.query(Page::ALL), is_of_busiest, format).await?;
     let name = if is_of_busiest { "busiest" } else { "hosts" };
     Ok(as_download(name, format, file.into()))
 }

@@ -129,8 +129,7 @@ pub(super) async fn export(
     let query = params.query(Page { offset: 0, limit: MAX_ROWS })?;
     let answer = app.past.ask(move |past| past.report(&[host], &query));
     let (made, mut bytes) = (answer.await?, Vec::new());
-    cpumon_export::rows(format, &made.fields(Screen::default()), &made.rows, &mut bytes)
-        .map_err(|error| Problem::fault(&error))?;
+    cpumon_export::rows(format, &made.fields(Screen::default()), &made.rows, &mut bytes)?;
     Ok(as_download("report", format, bytes.into()))
 }
 
