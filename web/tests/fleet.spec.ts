@@ -108,6 +108,7 @@ test('what the receiver cannot accept or store is shown', async ({ page, receive
     store: 'failing',
     store_error: 'no space left on device',
     store_clock: "the receiver's clock is 400 d 0 h ahead of the time that the store knows",
+    stored_error: 'cannot open store /var/lib/cpumon/cpumon.db: unable to open database file',
     store_dropped: 1234,
     rejected: 56,
     rejected_why: '10.0.0.9: decoding a datagram, byte 0: all bytes are zero',
@@ -125,6 +126,9 @@ test('what the receiver cannot accept or store is shown', async ({ page, receive
     'Nothing is being stored: no space left on device. New data is shown; 1,234 intervals were not stored.',
   );
   await expect(page.locator('[data-state=clock]')).toContainText("Clock: the receiver's clock is 400 d");
+  await expect(page.locator('[data-state=unread]')).toContainText(
+    'Hosts that do not report may be missing: cannot open store /var/lib/cpumon/cpumon.db: unable',
+  );
   const losses = page.getByText('56 datagrams refused, 7 dropped by the kernel');
   await expect(losses).toBeVisible();
   await expect(losses).toHaveAttribute('title', /^most refusals: 10\.0\.0\.9: decoding a datagram, byte 0: all/);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::http::StatusCode;
-use cpumon_export::{ExportError, Format};
+use cpumon_export::Format;
 use cpumon_model::{HostStatus, Ledger, Utc};
 use cpumon_query::fields::Field;
 use cpumon_query::fleet::{
@@ -20,7 +20,7 @@ use cpumon_query::time::to_ms;
 use cpumon_query::{HostRecord, Live, TaskKey};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::api::{Fleet, FleetBase, FleetHistory, Limits, Table};
+use crate::api::{Fleet, FleetBase, FleetHistory, Limits, ReceiverHealth, Table};
 use crate::ask::PastQueries;
 use crate::problem::Problem;
 use crate::stream::{HEARTBEAT, Messages, body_of, close, head, heartbeat, number_of, open};
@@ -52,10 +52,13 @@ pub(crate) struct FleetFeed {
     stored: tokio::sync::Mutex<Stored>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Stored {
+    /// `None`: not yet, or it failed.
     read: Option<Instant>,
     hosts: Arc<[HostRecord]>,
+    /// Why hosts may be missing; empty: none is.
+    error: String,
 }
 
 impl FleetFeed {
@@ -67,18 +70,19 @@ impl FleetFeed {
     pub(crate) async fn answer(&self, query: &FleetQuery) -> Fleet {
         let stored = self.stored().await;
         let number = self.last.lock().unwrap_or_else(PoisonError::into_inner).number;
-        let fleet = self.board.hosts(&*self.live, &stored, query);
+        let fleet = self.board.hosts(&*self.live, &stored.hosts, query);
         let shown = query.page.of(&fleet.hosts).map(|host| &host.status);
         let spark = Some(sparks(&*self.live, shown));
-        Fleet { base: self.base(&fleet, query, number), skipped: 0, spark }
+        Fleet { base: self.base(&fleet, query, number, stored.error), skipped: 0, spark }
     }
 
     /// The hosts as they were at a moment, ns since the UNIX epoch.
     pub(crate) async fn at(self: &Arc<Self>, at_ns: i64, query: FleetQuery) -> Result<Fleet, Problem> {
         let (stored, feed) = (self.stored().await, Arc::clone(self));
         let answer = self.past.ask(move |past| {
-            let fleet = FleetBoard::at(&*feed.live, &stored, at_ns, &query, &|| past.is_cancelled());
-            Ok(fleet.map(|fleet| Fleet { base: feed.base(&fleet, &query, 0), skipped: 0, spark: None }))
+            let fleet = FleetBoard::at(&*feed.live, &stored.hosts, at_ns, &query, &|| past.is_cancelled());
+            let base = fleet.map(|fleet| feed.base(&fleet, &query, 0, stored.error));
+            Ok(base.map(|base| Fleet { base, skipped: 0, spark: None }))
         });
         answer.await?.map_err(|error| Problem::new(StatusCode::SERVICE_UNAVAILABLE, error))
     }
@@ -100,9 +104,13 @@ impl FleetFeed {
         query: &FleetQuery,
         is_of_busiest: bool,
         format: Format,
-    ) -> Result<Vec<u8>, ExportError> {
+    ) -> Result<Vec<u8>, Problem> {
         let stored = self.stored().await;
-        let fleet = self.board.hosts(&*self.live, &stored, query);
+        if !is_of_busiest && !stored.error.is_empty() {
+            // A file has no place for it: without these hosts it would seem complete.
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, stored.error));
+        }
+        let fleet = self.board.hosts(&*self.live, &stored.hosts, query);
         let mut file = Vec::new();
         if is_of_busiest {
             cpumon_export::rows(format, &top_fields(), top(&fleet.hosts), &mut file)?;
@@ -114,19 +122,24 @@ impl FleetFeed {
     }
 
     /// The hosts of the store, as they were half a minute ago at most, or as long as the store is too busy.
-    async fn stored(&self) -> Arc<[HostRecord]> {
+    async fn stored(&self) -> Stored {
         let mut stored = self.stored.lock().await;
         if stored.read.is_none_or(|read| read.elapsed() >= STORED_FOR) {
             stored.read = Some(Instant::now());
-            // A store that cannot be read says so in the receiver's status.
-            if let Ok(Ok(hosts)) = timeout(STORED_WAIT, self.past.ask(History::stored)).await {
-                stored.hosts = hosts.into();
+            match timeout(STORED_WAIT, self.past.ask(History::stored)).await {
+                Ok(Ok(hosts)) => {
+                    stored.hosts = hosts.into();
+                    stored.error.clear();
+                }
+                Ok(Err(problem)) => (stored.read, stored.error) = (None, problem.detail),
+                Err(_) => {}
             }
         }
-        Arc::clone(&stored.hosts)
+        stored.clone()
     }
 
-    fn base(&self, fleet: &fleet::Fleet, query: &FleetQuery, number: u64) -> FleetBase {
+    /// `stored_error`: why hosts of the store may be missing.
+    fn base(&self, fleet: &fleet::Fleet, query: &FleetQuery, number: u64, stored_error: String) -> FleetBase {
         let page: Vec<_> = query.page.of(&fleet.hosts).collect();
         let all = top(&fleet.hosts);
         let busiest = &all[..all.len().min(TOP)];
@@ -134,7 +147,7 @@ impl FleetFeed {
         FleetBase {
             now_ns: Nanos(fleet.now_ns),
             number,
-            receiver: self.live.status().into(),
+            receiver: ReceiverHealth { stored_error, ..ReceiverHealth::from(self.live.status()) },
             limits: Limits::default(),
             hosts: Table::of(fields, &page, fleet.hosts.len()),
             top: Table::of(top_fields(), busiest, all.len()),
@@ -152,8 +165,8 @@ impl FleetFeed {
             last.number += 1;
             last.made = Some(Instant::now());
             let query = FleetQuery::all();
-            let fleet = self.board.hosts(&*self.live, &stored, &query);
-            last.body = open(&body_of(&self.base(&fleet, &query, last.number)));
+            let fleet = self.board.hosts(&*self.live, &stored.hosts, &query);
+            last.body = open(&body_of(&self.base(&fleet, &query, last.number, stored.error)));
         }
         (last.number, last.body.clone())
     }
@@ -330,4 +343,35 @@ fn top_fields<'t>() -> [Field<'static, TopProcess<'t>>; 8] {
         Field::real("host_pct", |top: &Top<'t>| top.busy.host_pct),
         Field::int("run_ns", |top: &Top<'t>| top.busy.run_ns),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_query::ReaderPool;
+    use cpumon_store::{StoreOptions, Writer};
+
+    use super::*;
+    use crate::routes::fake;
+
+    /// It seemed to have no host.
+    #[tokio::test(start_paused = true)]
+    async fn a_store_whose_hosts_cannot_be_read_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().join("s.db");
+        let pool = ReaderPool::new(Some(store.clone()));
+        let past = Arc::new(PastQueries::new(fake(), pool));
+        let feed = FleetFeed::new(fake(), 0, past);
+        let all = FleetQuery::all();
+        let name = store.display().to_string();
+        let error = feed.answer(&all).await.base.receiver.stored_error;
+        assert!(error.contains(&name), "{error}");
+        let message = feed.current().await.1;
+        assert!(String::from_utf8_lossy(&message).contains(&name), "{message:?}");
+        let file = feed.file(&all, false, Format::Csv).await.unwrap_err();
+        assert_eq!((file.status, file.detail), (StatusCode::SERVICE_UNAVAILABLE, error));
+        assert!(feed.file(&all, true, Format::Csv).await.is_ok(), "only hosts that report have processes");
+        drop(Writer::open(&store, &StoreOptions::default()).unwrap());
+        assert_eq!(feed.answer(&all).await.base.receiver.stored_error, "");
+        assert!(feed.file(&all, false, Format::Csv).await.is_ok());
+    }
 }

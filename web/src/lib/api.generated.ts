@@ -2010,6 +2010,8 @@ export interface components {
             store_dropped: number;
             /** @description Why not; empty while they are. */
             store_error: string;
+            /** @description Why hosts that do not report may be missing in the list: the store cannot be read. Empty: none is. */
+            stored_error: string;
             /** @description TCP address for enrolled devices; null: none. */
             tls?: string | null;
             /** @description UDP addresses that it listens on. */

@@ -52,6 +52,7 @@ const health = (more: Partial<Fleet['receiver']> = {}): Fleet['receiver'] => ({
   store: 'ok',
   store_error: '',
   store_clock: '',
+  stored_error: '',
   store_dropped: 0,
   datagrams: 0,
   udp: [],

@@ -18,6 +18,8 @@ pub struct ReceiverHealth {
     pub store_error: String,
     /// Why the receiver's clock cannot be right; nothing is deleted by age meanwhile. Empty: no doubt.
     pub store_clock: String,
+    /// Why hosts that do not report may be missing in the list: the store cannot be read. Empty: none is.
+    pub stored_error: String,
     /// Intervals that were shown and not stored.
     pub store_dropped: u64,
     /// Datagrams that came.
@@ -50,6 +52,7 @@ impl From<Status> for ReceiverHealth {
             tls: from.connections.map(|connections| connections.address),
             store_error: from.store.error,
             store_clock: from.store.clock,
+            stored_error: String::new(),
             store_dropped: from.store.dropped + from.store.refused,
             kernel_dropped: from.receiver.kernel_dropped,
         }

@@ -185,6 +185,7 @@ impl AsFile {
 #[utoipa::path(get, operation_id = "fleet_export", path = "/api/v1/fleet/export", params(WantedHosts, AsFile), responses(
     (status = 200, content((String = "text/csv"), (String = "application/jsonl"), (String = "application/json"), (String = "application/vnd.apache.parquet"))),
     (status = 400, body = api::Problem, content_type = "application/problem+json"),
+    (status = 503, body = api::Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn export(
     State(app): State<SharedApp>,

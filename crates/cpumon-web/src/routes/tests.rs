@@ -463,7 +463,7 @@ async fn the_fleet_streams_once_for_all() {
     live.put(shown(1));
     let mut stream = Messages::open(&live, "/api/v1/fleet/live", None).await;
     let (_, first) = stream.next().await;
-    let health = r#"{"store":"failing","store_error":"no space left","store_clock":"","store_dropped":7,"datagrams":0,"udp":[],"tls":null,"rejected":5,"rejected_why":"10.0.0.9: all bytes are zero","kernel_dropped":2}"#;
+    let health = r#"{"store":"failing","store_error":"no space left","store_clock":"","stored_error":"","store_dropped":7,"datagrams":0,"udp":[],"tls":null,"rejected":5,"rejected_why":"10.0.0.9: all bytes are zero","kernel_dropped":2}"#;
     assert_eq!(first["receiver"], serde_json::from_str::<serde_json::Value>(health).unwrap());
     assert_eq!((&first["hosts"]["rows"], first["spark"].is_object()), (&3.into(), true));
     let (_, second) = stream.next().await;
