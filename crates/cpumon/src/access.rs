@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use cpumon_files::{AuditEvent, AuditLog, this_user};
-use cpumon_link::group::{add_key, read_keys, retire_key};
+use cpumon_link::group::{GroupError, add_key, read_keys, retire_key};
 use cpumon_model::escape;
 use cpumon_web::TokenFile;
 use serde::Deserialize;
@@ -78,7 +78,15 @@ pub fn key(args: &KeyArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
             )
         }
         KeyAction::List(format) => {
-            let rows = read_keys(&path)?.into_iter().enumerate().map(|(at, key)| {
+            let keys = match read_keys(&path) {
+                // As with login tokens, no file is an empty list.
+                Err(nothing @ (GroupError::Missing(_) | GroupError::Empty(_))) => {
+                    say(&nothing.to_string());
+                    Vec::new()
+                }
+                keys => keys?,
+            };
+            let rows = keys.into_iter().enumerate().map(|(at, key)| {
                 let used = if at == 0 { "encrypts and decrypts" } else { "decrypts" };
                 [key.id().to_string(), used.to_owned()]
             });
@@ -171,18 +179,23 @@ mod tests {
             let done = key(&KeyArgs { action, group_key: None, state, store }, &mut output);
             done.map(|_| String::from_utf8(output).unwrap()).map_err(|error| error.to_string())
         };
-        assert!(run(KeyAction::List(FormatArgs::default())).unwrap_err().contains("cpumon key new"));
+        let list = || run(KeyAction::List(FormatArgs::default()));
+        assert_eq!(list().unwrap().lines().count(), 1, "only the title");
         let first = run(KeyAction::New).unwrap();
         assert!(first.contains("group.keys") && first.contains("--group-key"));
         let first = first.split(' ').nth(1).unwrap().to_owned();
         run(KeyAction::New).unwrap();
-        let listed = run(KeyAction::List(FormatArgs::default())).unwrap();
+        let listed = list().unwrap();
         assert_eq!(listed.lines().count(), 3);
         assert!(listed.lines().nth(2).unwrap().starts_with(&first), "{listed}");
         assert!(!listed.contains("cpumon-key1"), "a list shows no secret");
         run(KeyAction::Retire { id: first.clone() }).unwrap();
-        assert!(!run(KeyAction::List(FormatArgs::default())).unwrap().contains(&first));
+        let listed = list().unwrap();
+        assert!(!listed.contains(&first));
         assert!(run(KeyAction::Retire { id: first }).is_err());
+        let second = listed.lines().nth(1).unwrap().split(' ').next().unwrap().to_owned();
+        run(KeyAction::Retire { id: second }).unwrap();
+        assert_eq!(list().unwrap().lines().count(), 1, "only the title");
     }
 
     fn shown(dir: &Path, format: OutputFormat, since_ns: Option<i64>) -> (String, Outcome) {

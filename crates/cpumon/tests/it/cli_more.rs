@@ -372,3 +372,18 @@ fn a_signal_leaves_no_unfinished_file() {
     assert_eq!(left, whole, "{status:?}: {message}");
     assert!(is_stopped || matches!(status.code(), Some(0 | 130)), "{status:?}: {message}");
 }
+
+/// Without a key file `key list` was an error.
+#[test]
+fn a_list_of_keys_or_tokens_without_a_file_is_empty() {
+    let work = tempfile::tempdir().unwrap();
+    let (state, tokens) = (work.path().to_str().unwrap(), work.path().join("login-tokens"));
+    for list in [
+        &["key", "list", "--state", state][..],
+        &["login-token", "list", "--login-tokens", tokens.to_str().unwrap()],
+    ] {
+        let output = run(&[list, &["--format", "json"]].concat());
+        assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(0), "[]\n"), "{list:?}: {output:?}");
+        assert!(text(&output.stderr).ends_with(" makes one\n"), "{list:?}: {output:?}");
+    }
+}
