@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use cpumon_model::{HostId, HostInfo, Interval, Moment, Trust};
+use cpumon_model::{HostId, HostInfo, Interval, MAX_CGROUPS, Moment, Trust};
 use rusqlite::{Connection, params};
 
 use super::chunk::Chunk;
@@ -112,9 +112,9 @@ fn cpus(count: usize) -> Vec<u8> {
     out
 }
 
-/// Control groups with the same long path, each but the first written as its last byte; then `more` bytes to explain the paths.
-fn cgroups(count: usize, more: usize) -> Vec<u8> {
-    const PATH: usize = 8_192;
+/// Control groups with the same path, the longest that a source has, each but the first written as its last byte.
+fn cgroups(count: usize) -> Vec<u8> {
+    const PATH: usize = 4_096;
     // No CPUs; unknown time, counts, probes; no interrupts, drops and histograms, and six counts more; no pressure and none left out.
     let mut out = vec![0, 0, FORMAT, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     varint::write(&mut out, count as u64);
@@ -124,7 +124,6 @@ fn cgroups(count: usize, more: usize) -> Vec<u8> {
         write_section(&mut out, &vec![b'a'; PATH - shared]);
         out.extend([0, 0, 0]);
     }
-    out.resize(out.len() + more, 0);
     out
 }
 
@@ -251,7 +250,7 @@ fn worst() -> Vec<(Made, usize)> {
             MAX_ROWS,
         ),
         (Made::cpus("CPUs", 20, &padded(cpus(MAX_CPUS), 20)), 0),
-        (Made::cpus("control groups", 10, &cgroups(7_000, 2 << 20)), 0),
+        (Made::cpus("control groups", MAX_INTERVALS, &cgroups(MAX_CGROUPS)), 0),
         (Made::sched("events", 4, &events(MAX_ROWS - 1)), 0),
         (Made::sched("histograms", 2, &histograms(MAX_HISTOGRAMS, buckets)), 0),
         (all_at_once(), MAX_ROWS),
@@ -294,6 +293,21 @@ fn a_full_chunk_of_a_host_of_many_busy_processes_is_read() {
     assert_eq!(made.read(), Ok(rows));
 }
 
+/// A chunk of 12 KB named 4 GiB of paths, which any question copied: 4 MiB in each of 1,024 intervals.
+#[test]
+fn a_chunk_names_no_more_paths_than_a_receiver_writes() {
+    let most = Made::cpus("paths", MAX_INTERVALS, &cgroups(MAX_CGROUPS));
+    assert!(most.meta.len() < 32 << 10);
+    let (mut chunk, mut interval, mut bytes) = (Chunk::default(), Interval::default(), 0);
+    chunk.read_meta(&most.meta).unwrap();
+    for at in 0..chunk.metas.len() {
+        host::decode(chunk.cpus.of(at), &mut interval).unwrap();
+        bytes += interval.cgroups.iter().map(|row| row.path.len()).sum::<usize>();
+    }
+    assert_eq!(bytes, 128 << 20);
+    assert!(Made::cpus("paths", 1, &cgroups(MAX_CGROUPS + 1)).read().is_err());
+}
+
 #[test]
 fn what_a_chunk_cannot_have_is_refused_before_it_takes_memory() {
     let ids = MAX_ROWS / MAX_INTERVALS;
@@ -309,10 +323,13 @@ fn what_a_chunk_cannot_have_is_refused_before_it_takes_memory() {
             Made::rows("rows", MAX_INTERVALS, &processes(ids + 1, MAX_INTERVALS, 0), &none()),
             "more than 524,288 rows",
         ),
-        (Made::new("intervals", MAX_INTERVALS + 1), "more than 1,024 intervals"),
+        (Made::new("intervals", MAX_INTERVALS + 1), "more than 128 intervals"),
         (Made::rows("groups", 1, &processes(MAX_ROWS, 0, 0), &none()), "a task without rows"),
         (Made::cpus("CPUs", 1, &cpus(MAX_CPUS + 1)), "more CPUs than a host has"),
-        (Made::cpus("control groups", 1, &cgroups(2_000, 0)), "more paths than the bytes explain"),
+        (
+            Made::cpus("control groups", 1, &cgroups(MAX_CGROUPS + 1)),
+            "more control groups than a host has",
+        ),
         (Made::sched("events", 1, &events(MAX_ROWS)), "more than 524,288 rows"),
         (
             Made::sched("histograms", 1, &histograms(MAX_HISTOGRAMS + 1, 0)),

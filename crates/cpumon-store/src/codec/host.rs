@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cpumon_model::{
     CgroupInterval, CpuInterval, CpuLimit, CpuSched, CpuTimes, DelayOf, Delays, Fields, Interval,
-    IrqInterval, Pressure, Probes, SourceHealth, Throttle,
+    IrqInterval, MAX_CGROUPS, Pressure, Probes, SourceHealth, Throttle,
 };
 
 use super::sched::{HistogramLimit, write_histogram};
@@ -26,6 +26,9 @@ const HAS_THROTTLE: u8 = 1;
 const HAS_PRESSURE: u8 = 2;
 /// Longest path that a writer is given, bytes: sources cut at 4,096.
 const MAX_PATH_BYTES: usize = 8_192;
+/// Most bytes that the groups of an interval take: no source measures more groups, or finds files at longer paths. What a blob is packed in
+/// explains no more, because a full chunk of them packs to some kB.
+const MAX_INTERVAL_GROUP_BYTES: usize = MAX_CGROUPS * group_bytes(4_096);
 
 pub(crate) fn encode(interval: &Interval, out: &mut Vec<u8>) {
     encode_modes(&interval.cpus, out);
@@ -199,7 +202,7 @@ pub(super) fn decode_events(cursor: &mut VarintCursor<'_>, interval: &mut Interv
     }
     // Before schema version 14 nothing followed.
     if cursor.remaining() > 0 {
-        Cgroups::read(cursor)?.give(interval);
+        Cgroups::read(cursor, MAX_INTERVAL_GROUP_BYTES)?.give(interval);
     }
     // Before schema version 20 nothing followed.
     if cursor.remaining() > 0 {
@@ -298,13 +301,12 @@ impl Cgroups {
         }
     }
 
-    fn read(cursor: &mut VarintCursor<'_>) -> Result<Self, Malformed> {
+    /// `bytes_left`: the most that the groups take.
+    fn read(cursor: &mut VarintCursor<'_>, mut bytes_left: usize) -> Result<Self, Malformed> {
         let pressure = if cursor.u64()? == 0 { None } else { Some(read_pressure(cursor)?) };
         let left_out = cursor.narrow()?;
         let mut rows = Vec::new();
         let mut path: Vec<u8> = Vec::new();
-        let explained = GROUP_TIMES.saturating_mul(cursor.remaining()).saturating_add(FREE_GROUP_BYTES);
-        let mut bytes_left = explained.min(MAX_GROUP_BYTES);
         for _ in 0..cursor.count(5)? {
             // No longer than the path before, whatever the bytes claim.
             path.truncate(cursor.narrow()?);
@@ -314,7 +316,7 @@ impl Cgroups {
                 return Err(cursor.malformed("a path that is too long"));
             }
             let left = bytes_left.checked_sub(group_bytes(path.len()));
-            bytes_left = left.ok_or_else(|| cursor.malformed("more paths than the bytes explain"))?;
+            bytes_left = left.ok_or_else(|| cursor.malformed("more control groups than a host has"))?;
             let (limit, limiter_bytes) = (CpuLimit::from_code(cursor.u64()?), cursor.narrow()?);
             let known = cursor.u8()?;
             let throttle = if known & HAS_THROTTLE == 0 {
@@ -325,7 +327,9 @@ impl Cgroups {
                 Some(Throttle { periods, throttled_periods, throttled_ns })
             };
             let pressure = if known & HAS_PRESSURE == 0 { None } else { Some(read_pressure(cursor)?) };
-            let path = Arc::from(&*String::from_utf8_lossy(&path));
+            // Whole paths are text, whatever a part of one is. Making text of other bytes takes three times the memory, slowly.
+            let text = std::str::from_utf8(&path).map_err(|_| cursor.malformed("a path that is not text"))?;
+            let path = Arc::from(text);
             rows.push(CgroupInterval { id: 0, path, limit, limiter_bytes, throttle, pressure });
         }
         Ok(Self { pressure, left_out, rows })
@@ -333,7 +337,7 @@ impl Cgroups {
 }
 
 /// Memory of a control group, by the length of its path.
-fn group_bytes(path_bytes: usize) -> usize {
+const fn group_bytes(path_bytes: usize) -> usize {
     size_of::<CgroupInterval>() + path_bytes
 }
 
@@ -385,7 +389,8 @@ impl Packed for Cgroups {
     }
 
     fn unpack(bytes: &[u8]) -> Result<Self, Malformed> {
-        Self::read(&mut VarintCursor::new(bytes))
+        let explained = GROUP_TIMES.saturating_mul(bytes.len()).saturating_add(FREE_GROUP_BYTES);
+        Self::read(&mut VarintCursor::new(bytes), explained.min(MAX_GROUP_BYTES))
     }
 }
 

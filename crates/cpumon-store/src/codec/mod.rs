@@ -33,8 +33,8 @@ use self::varint::{Malformed, VarintCursor};
 /// Rows of processes and threads, of a chunk or of an interval: those of the largest host that a receiver takes (466,000 threads). Compaction
 /// begins another chunk before it has more; one of an older version may have as many as its packed bytes.
 pub(crate) const MAX_ROWS: usize = 1 << 19;
-/// Intervals of a chunk, ten times as many as a full one has.
-pub(crate) const MAX_INTERVALS: usize = 1 << 10;
+/// Intervals of a chunk; a full one has 100. Each can have a megabyte of control groups, in a few packed bytes.
+pub(crate) const MAX_INTERVALS: usize = 1 << 7;
 /// Plain bytes of a section of a chunk: [`MAX_ROWS`] rows of the longest numbers take 54 MB. Beside rows, compaction puts at most half as
 /// much into a section.
 pub(crate) const MAX_SECTION_BYTES: usize = 64 << 20;
@@ -46,11 +46,12 @@ pub(crate) const MAX_IRQS: usize = 1 << 14;
 pub(crate) const MAX_HISTOGRAMS: usize = 1 << 17;
 /// Buckets of all histograms of an interval, 16 bytes each.
 pub(crate) const MAX_BUCKETS: usize = 1 << 21;
-/// Decoded bytes of control groups for each byte of their blob: a path is written as the part that it does not share with the path before.
+/// Decoded bytes of a sum's control groups for each byte of their blob, in which a path lacks what it shares with the path before. Older
+/// versions made sums without a limit.
 pub(crate) const GROUP_TIMES: usize = 64;
-/// Decoded bytes of control groups beyond those: 256 paths of 4,096 bytes, the most that an interval can have, take less.
+/// Decoded bytes of a sum's control groups beyond those: the most that a sum is given.
 pub(crate) const FREE_GROUP_BYTES: usize = 4 << 20;
-/// Most bytes that the groups of a blob take, whatever its length.
+/// Most bytes that the groups of a sum take, whatever the length of their blob.
 pub(crate) const MAX_GROUP_BYTES: usize = 64 << 20;
 /// Control groups that a sum takes, of [`FREE_GROUP_BYTES`] bytes at most: a bucket is read, added to and written for each chunk.
 pub(crate) const MAX_SUM_GROUPS: usize = 1 << 12;

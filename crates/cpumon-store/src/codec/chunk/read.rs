@@ -145,7 +145,7 @@ impl Chunk {
         unzip(section, &mut plain, MAX_SECTION_BYTES)?;
         let mut cursor = VarintCursor::open(&plain, FORMAT)?;
         // Each interval has at least one byte in each of these columns.
-        let count = cursor.count_to(IN_EVERY_CHUNK, MAX_INTERVALS, "more than 1,024 intervals")?;
+        let count = cursor.count_to(IN_EVERY_CHUNK, MAX_INTERVALS, "more than 128 intervals")?;
         self.metas.resize(count, [0; COUNT]);
         read_meta(&mut cursor, &mut self.metas)?;
         // Little else follows.

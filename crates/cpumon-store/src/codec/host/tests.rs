@@ -125,16 +125,41 @@ mod cgroups {
             let mut bytes = Vec::new();
             cgroups.write(&mut bytes);
             let mut cursor = VarintCursor::new(&bytes);
-            prop_assert_eq!(Cgroups::read(&mut cursor).unwrap(), cgroups);
+            prop_assert_eq!(Cgroups::read(&mut cursor, MAX_INTERVAL_GROUP_BYTES).unwrap(), cgroups);
             prop_assert_eq!(cursor.remaining(), 0);
         }
 
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
-            if let Ok(cgroups) = Cgroups::read(&mut VarintCursor::new(&bytes)) {
+            if let Ok(cgroups) = Cgroups::unpack(&bytes) {
                 prop_assert!(cgroups.rows.len() <= bytes.len());
             }
         }
+    }
+
+    #[test]
+    fn as_many_groups_as_a_source_measures_come_back() {
+        // What two of these paths share ends within a letter of two bytes.
+        let group = |number: u32| CgroupInterval {
+            path: format!("/o{}{}", "ö".repeat(2_046), char::from_u32(0x100 + number).unwrap()).into(),
+            throttle: Some(Throttle { periods: u64::MAX, ..Throttle::default() }),
+            ..CgroupInterval::default()
+        };
+        let rows: Vec<_> = (0..).take(MAX_CGROUPS).map(group).collect();
+        assert_eq!(rows[0].path.len(), 4_096);
+        let interval = Interval { fields: Fields::CGROUPS, cgroups: rows, ..Interval::default() };
+        let (mut bytes, mut back) = (Vec::new(), Interval::default());
+        encode(&interval, &mut bytes);
+        decode(&bytes, &mut back).unwrap();
+        assert_eq!(back.cgroups, interval.cgroups);
+    }
+
+    #[test]
+    fn a_path_that_is_not_text_is_refused() {
+        // No pressure, none left out, one group: a path of a byte, limit, limiter, nothing known.
+        let of = |byte: u8| [0, 0, 1, 0, 1, byte, 0, 0, 0];
+        assert_eq!(Cgroups::unpack(&of(b'/')).unwrap().rows.len(), 1);
+        assert_eq!(Cgroups::unpack(&of(0xff)).unwrap_err().what, "a path that is not text");
     }
 
     #[test]
