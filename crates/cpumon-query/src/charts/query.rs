@@ -235,8 +235,9 @@ impl ChartRequest<'_> {
         // Only theirs are looked up: a shell may have run 10,000 times.
         several.sort_by_key(|row| std::cmp::Reverse(row.key.start_ns));
         several.truncate(MAX_NAMED);
-        let keys: Vec<ProcessKey> = several.iter().map(|row| row.key).collect();
-        let began = self.history.ask(|reader| reader.began(self.host.info.host, &keys))?;
+        // The boots of a range count as one here.
+        let wanted = several.iter().map(|row| (row.key, None)).collect();
+        let began = self.history.ask(|reader| reader.began(self.host.info.host, &wanted))?;
         let choice = |row: &ProcessInterval| ProcessChoice {
             key: row.key,
             began_ns: began.get(&row.key).copied(),

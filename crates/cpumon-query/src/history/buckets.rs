@@ -213,34 +213,44 @@ pub(crate) fn view_of<'a>(span: &Segment<'a>) -> IntervalView<'a> {
     IntervalView::new("", span.interval)
 }
 
-/// Where tasks may have ended without a row that says so, while intervals are read in order: at holes, restarts and boots.
+/// Where tasks may have ended without a row that says so, while intervals or sums are read in order: at holes, restarts and boots.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Breaks {
-    /// When data ended before each, ns since the epoch.
-    ends_ns: Vec<i64>,
+    all: Vec<Break>,
     first: Option<Neighbour>,
     last: Option<Neighbour>,
 }
 
-/// An interval beside another one.
+#[derive(Copy, Clone, Debug)]
+struct Break {
+    /// When data ended before it, ns since the epoch.
+    end_ns: i64,
+    /// End of the first interval or sum behind it.
+    next_ns: i64,
+    /// The boot that began there; `None`: it is the same as before.
+    boot: Option<BootId>,
+}
+
+/// An interval or sum beside another one.
 #[derive(Copy, Clone, Debug)]
 struct Neighbour {
     boot: BootId,
+    is_sum: bool,
     is_restart: bool,
     begin: Moment,
     end: Moment,
 }
 
 impl Breaks {
-    /// Takes the next interval. A sum is of any number of boots.
+    /// Takes the next interval or sum. The boot of a sum is the newest of those it has rows of.
     pub(super) fn see(&mut self, span: &Segment<'_>) {
         let interval = span.interval;
-        if span.max_busy_ppm.is_some() {
-            self.last = None;
-            return;
-        }
+        let is_sum = span.max_busy_ppm.is_some();
+        // A sum in which no process did anything names no boot.
+        let same = self.last.filter(|_| is_sum && interval.boot == BootId::default());
         let next = Neighbour {
-            boot: interval.boot,
+            boot: same.map_or(interval.boot, |last| last.boot),
+            is_sum,
             is_restart: interval.flags.contains(Flags::RESTART),
             begin: interval.begin,
             end: interval.end,
@@ -254,24 +264,51 @@ impl Breaks {
     pub(super) fn append(&mut self, later: Self) {
         let Some(first) = later.first else { return };
         self.check_before(first);
-        self.ends_ns.extend(later.ends_ns);
+        self.all.extend(later.all);
         self.last = later.last;
     }
 
     fn check_before(&mut self, next: Neighbour) {
         let Some(last) = self.last else { return };
-        // Less than half an interval is no missing one.
-        let slack_ns = next.end.mono_ns.saturating_sub(next.begin.mono_ns) / 2;
-        let is_hole = next.begin.mono_ns > last.end.mono_ns.saturating_add(slack_ns);
-        if next.boot != last.boot || next.is_restart || is_hole {
-            self.ends_ns.push(last.end.wall_ns);
+        let length_ns = next.end.mono_ns.saturating_sub(next.begin.mono_ns);
+        let is_hole = if last.is_sum {
+            // An interval is whole in the sum in which it ends, however long it is.
+            let length_ns = i64::try_from(length_ns).unwrap_or(i64::MAX);
+            next.begin.wall_ns.saturating_sub(length_ns) > last.end.wall_ns
+        } else {
+            // Less than half an interval is no missing one.
+            next.begin.mono_ns > last.end.mono_ns.saturating_add(length_ns / 2)
+        };
+        let is_known = !last.is_sum || last.boot != BootId::default();
+        let boot = (is_known && next.boot != last.boot).then_some(next.boot);
+        if boot.is_some() || next.is_restart || is_hole {
+            let end_ns = last.end.wall_ns;
+            // What is in no sum yet can be of the time of the last one.
+            self.all.push(Break { end_ns, next_ns: next.end.wall_ns.max(end_ns), boot });
         }
     }
 
     /// Until when a task was there that was seen last at this time and has no end, ns since the epoch.
     fn end_after(&self, seen_ns: i64) -> i64 {
-        let at = self.ends_ns.partition_point(|end_ns| *end_ns < seen_ns);
-        self.ends_ns.get(at).copied().unwrap_or(i64::MAX)
+        let at = self.all.partition_point(|one| one.end_ns < seen_ns);
+        self.all.get(at).map_or(i64::MAX, |one| one.end_ns)
+    }
+
+    /// The longest time in which a task can have been there that was seen in sums of this range. `boots`: of its first and of its last row.
+    fn around(&self, seen: TimeRange, boots: [BootId; 2]) -> TimeRange {
+        let [first, last] = boots;
+        // The sum in which a boot begins has rows of the one before, too.
+        let begins = |one: &&Break| one.end_ns <= seen.since_ns && one.boot.is_none_or(|boot| boot == first);
+        let ends = |one: &&Break| match one.boot {
+            Some(boot) => boot != last && one.next_ns >= seen.until_ns,
+            None => one.end_ns >= seen.until_ns,
+        };
+        let begin = self.all.iter().rev().find(begins);
+        let end = self.all.iter().find(ends);
+        TimeRange {
+            since_ns: begin.map_or(i64::MIN, |one| one.end_ns),
+            until_ns: end.map_or(i64::MAX, |one| one.end_ns.max(seen.until_ns)),
+        }
     }
 }
 
@@ -284,6 +321,8 @@ pub(super) struct Presence {
     open: HashMap<TaskKey, TimeRange>,
     /// Tasks that ended here and may have been seen by the part of the range before.
     ended: Vec<TaskKey>,
+    /// Boots of its first and of its last row; `None`: no row names one.
+    boots: Option<[BootId; 2]>,
 }
 
 impl Presence {
@@ -308,6 +347,29 @@ impl Presence {
         }
     }
 
+    /// Takes the boot of a row; all zero: it is not known, or that of short-lived processes in a sum.
+    pub(super) fn see_boot(&mut self, boot: BootId) {
+        if boot != BootId::default() {
+            let [first, _] = self.boots.unwrap_or([boot; 2]);
+            self.boots = Some([first, boot]);
+        }
+    }
+
+    /// The boot of its first row.
+    pub(super) fn first_boot(&self) -> Option<BootId> {
+        self.boots.map(|[first, _]| first)
+    }
+
+    /// Whether its rows are of several boots: then they are of several tasks, even those of one key.
+    pub(super) fn has_boots(&self) -> bool {
+        self.boots.is_some_and(|[first, last]| first != last)
+    }
+
+    /// The longest time in which it can have been there, of rows in sums of this range: between two breaks.
+    pub(super) fn longest(&self, seen: TimeRange, breaks: &Breaks) -> TimeRange {
+        self.boots.map_or(TimeRange::ALL, |boots| breaks.around(seen, boots))
+    }
+
     /// Notes that a task was there in a range.
     pub(super) fn mark(&mut self, buckets: &Buckets, range: TimeRange) {
         for at in buckets.points_of(range) {
@@ -329,6 +391,10 @@ impl Presence {
             self.open.entry(task).or_insert(range).until_ns = range.until_ns;
         }
         self.ended.extend(later.ended);
+        self.boots = match (self.boots, later.boots) {
+            (Some([first, _]), Some([_, last])) => Some([first, last]),
+            (one, other) => one.or(other),
+        };
         self.bits.resize(self.bits.len().max(later.bits.len()), 0);
         for (word, bits) in self.bits.iter_mut().zip(later.bits) {
             *word |= bits;

@@ -2,6 +2,7 @@
 //! added up in one.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::ops::{Add, AddAssign};
 
 use cpumon_model::{HostStatus, Life, ProcessKey};
@@ -11,7 +12,7 @@ use utoipa::ToSchema;
 
 use super::History;
 use super::answers::{Matrix, MatrixRow, Values};
-use super::buckets::{Buckets, PointShare, Presence};
+use super::buckets::{PointShare, Presence};
 use super::plot::Plot;
 use super::task_line::Lives;
 use crate::QueryError;
@@ -156,6 +157,7 @@ impl Sums for CellSums {
     type Span<'s> = PlotSpan<'s>;
 
     fn add(&mut self, at: &PlotSpan<'_>, part: &RowPart<'_>) {
+        self.presence.see_boot(part.boot);
         self.presence.see(&at.plot.buckets, part.key, at.span, part.life);
         self.born |= part.life.is_born();
         self.ended = part.life.has_ended();
@@ -231,7 +233,7 @@ fn finish(
     hidden.extend(rows.drain(..begin));
     hidden.extend(rows.drain(shown.limit.min(rows.len())..));
     match lives {
-        Some(lives) => find_lives(&mut rows, lives, buckets)?,
+        Some(lives) => find_lives(&mut rows, lives, plot)?,
         None => rows.iter_mut().for_each(|row| row.sums.presence.close(buckets, &plot.breaks)),
     }
     let other = buckets.where_there(hidden.iter().flat_map(|row| row.sums.run_ns()), |_| true, f64::add);
@@ -254,25 +256,28 @@ fn finish(
 }
 
 /// Finds when the tasks of rows that were read from sums began and ended. Of the processes of a name neither is known: their row
-/// has zeros throughout.
-fn find_lives(rows: &mut [CellGroup], lives: &Lives<'_>, buckets: &Buckets) -> Result<(), QueryError> {
+/// has zeros from the break before its first sum to the one behind its last.
+fn find_lives(rows: &mut [CellGroup], lives: &Lives<'_>, plot: &Plot) -> Result<(), QueryError> {
     let process = |row: &CellGroup| match key_of(row) {
         Some(TaskKey::Process(key)) => Some(key),
         _ => None,
     };
-    let keys: Vec<ProcessKey> = rows.iter().filter_map(process).collect();
-    let began = lives.began(&keys)?;
+    let wanted: BTreeMap<ProcessKey, _> =
+        rows.iter().filter_map(|row| Some((process(row)?, row.sums.presence.first_boot()))).collect();
+    let began = lives.began(&wanted)?;
     for row in rows {
-        let mut range = TimeRange { since_ns: i64::MIN, until_ns: i64::MAX };
         let last = row.sums.last;
+        let seen = TimeRange { since_ns: row.sums.first_ns.unwrap_or(i64::MIN), ..last };
+        let mut range = row.sums.presence.longest(seen, &plot.breaks);
         if let Some(key) = process(row) {
-            range.since_ns = began.get(&key).copied().unwrap_or(i64::MIN);
+            range.since_ns = began.get(&key).copied().unwrap_or(range.since_ns);
             // A task that is in the last point is there to its end.
-            if !buckets.points_of(TimeRange { since_ns: last.until_ns, until_ns: i64::MAX }).is_empty() {
-                range.until_ns = lives.ended(key, last)?.unwrap_or(i64::MAX);
+            let behind = TimeRange { since_ns: last.until_ns, until_ns: i64::MAX };
+            if !plot.buckets.points_of(behind).is_empty() {
+                range.until_ns = lives.ended(key, last)?.unwrap_or(range.until_ns);
             }
         }
-        row.sums.presence.mark(buckets, range);
+        row.sums.presence.mark(&plot.buckets, range);
     }
     Ok(())
 }

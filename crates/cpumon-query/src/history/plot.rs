@@ -205,12 +205,18 @@ impl ShortHoles {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
-    use cpumon_model::{Fields, HostInfo, HostStatus, Interval, Ledger, Moment, Trust};
+    use cpumon_model::{
+        BootId, Delta, Fields, HostInfo, HostStatus, Interval, Ledger, Moment, ProcessInfo, ProcessInterval,
+        ProcessKey, Trust,
+    };
     use cpumon_store::{StoreOptions, Writer};
 
-    use super::super::{MatrixSort, SeriesOptions, ShownRows, landscape, series};
+    use super::super::{MatrixSort, Selection, SeriesOptions, ShownRows, landscape, lines, series};
+    use crate::GroupBy;
+    use crate::json::Nanos;
     use crate::time::PlotRange;
 
     use super::*;
@@ -275,10 +281,77 @@ mod tests {
             found.retain(is_known);
             assert_eq!(seconds(&found), holes, "{hours} h");
             let shown = ShownRows { sort: MatrixSort::default(), offset: 0, limit: 9, search: "" };
-            let mut rows = landscape(&history, &host, range, crate::GroupBy::Name, shown).unwrap();
+            let mut rows = landscape(&history, &host, range, GroupBy::Name, shown).unwrap();
             rows.gaps.retain(is_known);
             assert_eq!(seconds(&rows.gaps), holes, "{hours} h");
         }
+    }
+
+    /// The machine starts again after 200 s. One process runs in every second, the others in one or two; `kernel` has one key in both boots.
+    fn started_again(second: i64) -> Interval {
+        let (boot, from) = if second <= 200 { (1, 0) } else { (2, 200) };
+        let (mut made, clocks) = (interval(second), interval(second - from));
+        made.boot = BootId([boot; 16]);
+        (made.begin.mono_ns, made.begin.boot_ns) = (clocks.begin.mono_ns, clocks.begin.boot_ns);
+        (made.end.mono_ns, made.end.boot_ns) = (clocks.end.mono_ns, clocks.end.boot_ns);
+        let rare = match second {
+            30 => Some((2, "once")),
+            70 | 250 => Some((3, "kernel")),
+            190 => Some((4, "late")),
+            210 => Some((5, "new")),
+            _ => None,
+        };
+        let process = |(pid, name): (u32, &str)| ProcessInterval {
+            key: ProcessKey { pid, start_ns: 9 },
+            info: Arc::new(ProcessInfo { name: name.into(), ..ProcessInfo::default() }),
+            delta: Delta { run_ns: 5, ..Delta::default() },
+            ..ProcessInterval::default()
+        };
+        made.processes = [(1, "web")].into_iter().chain(rare).map(process).collect();
+        made
+    }
+
+    /// `.`: no value, `0`: zero, `#`: more.
+    fn shape(values: &[Option<i64>]) -> String {
+        let letter = |value: &Option<i64>| value.map_or('.', |value| if value == 0 { '0' } else { '#' });
+        values.iter().map(letter).collect()
+    }
+
+    /// What did nothing more when its machine started again was drawn as idle to the end of the range, as sums have no boot.
+    #[test]
+    fn in_sums_no_process_is_idle_across_a_boot() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store.db");
+        let options = StoreOptions { max_age: None, minute_max_age: None, ..StoreOptions::default() };
+        let mut writer = Writer::open(&path, &options).unwrap();
+        let info = HostInfo { host: HostId([3; 16]), ..HostInfo::default() };
+        for second in 1..=300 {
+            writer.put(&info, Trust::Local, None, &started_again(second)).unwrap();
+        }
+        writer.compact_host(info.host).unwrap();
+        drop(writer);
+        let history = History::of_store(&path).unwrap();
+        let host = HostStatus { info, ..HostStatus::default() };
+        let range = PlotRange { since_ns: BEGIN_NS, until_ns: BEGIN_NS + 300 * SECOND_NS, points: 5 };
+        let shown = ShownRows { sort: MatrixSort::default(), offset: 0, limit: 9, search: "" };
+        // The boot begins in the fourth minute. In it, `late` is of the first one, and `new` of the second.
+        let expected =
+            [("kernel", "0#00#"), ("late", "000#."), ("new", "...#0"), ("once", "#00.."), ("web", "#####")];
+        for by in [GroupBy::Process, GroupBy::Name] {
+            let found = landscape(&history, &host, range, by, shown).unwrap();
+            assert_eq!(found.times.resolution, Some(Resolution::Minute));
+            let mut rows: Vec<_> =
+                found.rows.iter().map(|row| (row.name.as_str(), shape(&row.values))).collect();
+            rows.sort_unstable();
+            assert_eq!(rows, expected.map(|(name, shape)| (name, shape.to_owned())), "{by:?}");
+        }
+        let process = |pid| Selection::Process(ProcessKey { pid, start_ns: 9 });
+        let selections = [process(2), Selection::Name("once".into()), process(3)];
+        let found = lines(&history, &host, range, &selections, &[]).unwrap();
+        let drawn: Vec<_> =
+            found.lines.iter().map(|line| shape(line.columns.get("run_ns").unwrap())).collect();
+        assert_eq!(drawn, ["#00..", "#00..", "0#00#"]);
+        assert_eq!(found.lines[2].first_ns, Some(Nanos(BEGIN_NS + 60 * SECOND_NS)), "not of the second boot");
     }
 
     fn explained(covered_ns: &[i64], known: &[Gap], available: (i64, i64)) -> Vec<(i64, i64, String)> {

@@ -1,10 +1,10 @@
 //! One line of [`Lines`](super::Lines): [`LineSums`] adds up the spans of the task of a [`Selection`], and [`Lives`] finds when that task
 //! began and ended. Sums have neither, and leave out a process that ran in one interval only: then the minute of its last row is read.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use cpumon_model::{
-    Column, ColumnId, DelayHistogram, DelayOf, HostId, IntervalView, Kind, Life, LongestDelay, Moment,
+    BootId, Column, ColumnId, DelayHistogram, DelayOf, HostId, IntervalView, Kind, Life, LongestDelay, Moment,
     ProcessInterval, ProcessKey, Tables, ThreadInterval, ThreadKey, delay_percent,
 };
 use cpumon_store::{ProcessFilter, Query, Resolution, Segment, What};
@@ -117,15 +117,23 @@ impl LineSums {
         }
     }
 
-    /// Takes the zeros away of points in which the task was not there. `from_sums`: they do not say when it began or ended.
+    /// When the task of its first row began: of several, the begin of the last one is known.
+    fn first_began_ns(&self) -> Option<i64> {
+        self.began_ns.filter(|_| !self.presence.has_boots())
+    }
+
+    /// Takes the zeros away of points in which the task was not there. `from_sums`: they do not say when it began or ended. Of the processes
+    /// of a name neither is known then: they are there from break to break.
     fn blank(&mut self, plot: &Plot, from_sums: bool) {
-        if from_sums && !self.is_task {
-            // Of the processes of a name neither begin nor end is known then.
-            return;
-        }
         if from_sums || self.presence.is_unknown() {
-            let (began_ns, ended_ns) = (self.began_ns.unwrap_or(i64::MIN), self.ended_ns.unwrap_or(i64::MAX));
-            self.presence.mark(&plot.buckets, TimeRange { since_ns: began_ns, until_ns: ended_ns });
+            let seen = self.first_ns.zip(self.last_ns);
+            let seen = seen.map(|(since_ns, until_ns)| TimeRange { since_ns, until_ns });
+            let there = seen.map_or(TimeRange::ALL, |seen| self.presence.longest(seen, &plot.breaks));
+            let range = TimeRange {
+                since_ns: self.first_began_ns().unwrap_or(there.since_ns),
+                until_ns: self.ended_ns.unwrap_or(there.until_ns),
+            };
+            self.presence.mark(&plot.buckets, range);
         } else {
             self.presence.close(&plot.buckets, &plot.breaks);
         }
@@ -143,6 +151,7 @@ impl Sums for LineSums {
     fn add(&mut self, at: &LineSpan<'_>, part: &RowPart<'_>) {
         let interval = at.span.interval;
         self.live(part.key.start_ns(), interval.end, part.life);
+        self.presence.see_boot(part.boot);
         self.presence.see(at.buckets, part.key, at.span, part.life);
         for (column, points) in
             self.columns.iter_mut().filter(|(column, _)| delay_percent(column.id).is_none())
@@ -229,7 +238,7 @@ pub(super) fn finish(group: LineGroup, plot: &Plot, from_sums: bool) -> TaskLine
         key,
         name: (key.is_none() || line.first_ns.is_some()).then(|| name.into()),
         // A sum is longer than what there was of the task in it.
-        first_ns: line.first_ns.max(line.began_ns.filter(|_| line.first_ns.is_some())).map(Nanos),
+        first_ns: line.first_ns.max(line.first_began_ns().filter(|_| line.first_ns.is_some())).map(Nanos),
         last_ns: line
             .last_ns
             .map(|last_ns| Nanos(line.ended_ns.map_or(last_ns, |ended_ns| ended_ns.min(last_ns)))),
@@ -336,7 +345,8 @@ impl Lives<'_> {
             self.find_end(key, bucket, &mut |end, life| line.live(key.start_ns, end, life))?;
         }
         if line.began_ns.is_none() {
-            line.began_ns = self.began(&[key])?.get(&key).copied();
+            let wanted = BTreeMap::from([(key, line.presence.first_boot())]);
+            line.began_ns = self.began(&wanted)?.get(&key).copied();
         }
         match (line.first_ns, line.began_ns) {
             (None, Some(began_ns)) => self.add_short(group, key, began_ns, buckets),
@@ -344,12 +354,15 @@ impl Lives<'_> {
         }
     }
 
-    /// When processes began, of those that the store knows.
-    pub(super) fn began(&self, keys: &[ProcessKey]) -> Result<HashMap<ProcessKey, i64>, QueryError> {
-        if keys.is_empty() {
+    /// When processes of these boots began, of those that the store knows.
+    pub(super) fn began(
+        &self,
+        wanted: &BTreeMap<ProcessKey, Option<BootId>>,
+    ) -> Result<HashMap<ProcessKey, i64>, QueryError> {
+        if wanted.is_empty() {
             Ok(HashMap::new())
         } else {
-            self.history.ask(|reader| reader.began(self.host, keys))
+            self.history.ask(|reader| reader.began(self.host, wanted))
         }
     }
 

@@ -85,6 +85,8 @@ pub(crate) enum TaskRow<'a> {
 #[derive(Copy, Clone)]
 pub(crate) struct RowPart<'a> {
     pub(crate) row: TaskRow<'a>,
+    /// In which its key counts.
+    pub(crate) boot: BootId,
     pub(crate) key: TaskKey,
     pub(crate) life: Life,
     pub(crate) delta: &'a Delta,
@@ -107,6 +109,7 @@ impl<'a> RowPart<'a> {
         let is_watched = interval.fields.contains(Fields::SCHED) && !flags.contains(Flags::UNWATCHED);
         Self {
             row,
+            boot: sum.map_or(interval.boot, |sum| sum.boot),
             key,
             life,
             delta,
@@ -122,7 +125,6 @@ impl<'a> RowPart<'a> {
 #[derive(Copy, Clone)]
 pub(crate) struct SpanProcessRow<'a> {
     pub(crate) row: &'a ProcessInterval,
-    boot: BootId,
     source: SourceKind,
     is_short: bool,
     pub(crate) part: RowPart<'a>,
@@ -142,14 +144,15 @@ impl<'a> SpanProcessRow<'a> {
         let row = &interval.processes[at];
         let is_sum = span.max_busy_ppm.is_some();
         let sum = span.processes.get(at);
-        let boot = sum.map_or(interval.boot, |sum| sum.boot);
+        let part = RowPart::new(interval, TaskRow::Process(row), sum);
+        let boot = part.boot;
         // Sums have one row for all short-lived processes of a description: no process, of no boot.
         let is_short =
             if is_sum { row.key.pid == 0 && boot == BootId::default() } else { row.life == Life::BornEnded };
         // Sums do not name their source; only v1 devices send no boot.
         let is_v1 = is_sum && boot == BootId::default() && !is_short;
         let source = if is_v1 { SourceKind::V1 } else { interval.source };
-        Self { row, boot, source, is_short, part: RowPart::new(interval, TaskRow::Process(row), sum) }
+        Self { row, source, is_short, part }
     }
 }
 
@@ -158,7 +161,6 @@ impl<'a> SpanProcessRow<'a> {
 pub(crate) struct SpanThreadRow<'a> {
     pub(crate) row: &'a ThreadInterval,
     at: usize,
-    boot: BootId,
     pub(crate) part: RowPart<'a>,
 }
 
@@ -171,7 +173,7 @@ impl<'a> SpanThreadRow<'a> {
         let (interval, sum) = (span.interval, span.threads.get(at));
         let row = &interval.threads[at];
         let part = RowPart::new(interval, TaskRow::Thread(row), sum);
-        Self { row, at, boot: sum.map_or(interval.boot, |sum| sum.boot), part }
+        Self { row, at, part }
     }
 
     /// The place of its process in the rows of its span.
@@ -186,7 +188,7 @@ impl<'a> SpanThreadRow<'a> {
         if self.row.life == Life::BornEnded {
             return GroupOf::named(GroupKind::Short, name);
         }
-        let task = Some((self.boot, TaskKey::Thread(self.row.key)));
+        let task = Some((self.part.boot, TaskKey::Thread(self.row.key)));
         GroupOf { kind: GroupKind::Whole, name, task, process: Some(self.row.process) }
     }
 }
@@ -225,7 +227,7 @@ impl Grouping {
     }
 
     pub(crate) fn each(&self, process: SpanProcessRow<'_>, host: &str, visit: &mut dyn FnMut(GroupOf<'_>)) {
-        let SpanProcessRow { row, boot, source, is_short, .. } = process;
+        let SpanProcessRow { row, source, is_short, part } = process;
         match self {
             Self::By(ReportBy::Host) => visit(GroupOf::named(GroupKind::Whole, host)),
             Self::By(ReportBy::Process) if is_short => {
@@ -234,7 +236,7 @@ impl Grouping {
             Self::By(ReportBy::Process) => visit(GroupOf {
                 kind: GroupKind::Whole,
                 name: &row.info.name,
-                task: Some((boot, TaskKey::Process(row.key))),
+                task: Some((part.boot, TaskKey::Process(row.key))),
                 process: Some(row.key),
             }),
             Self::By(by) => {

@@ -16,7 +16,7 @@ use super::{IntervalReader, Reader, resting};
 use crate::codec::meta::ledger_of;
 use crate::error::{At, Result};
 use crate::names::SqlComm;
-use crate::rows::{HostRow, all_rows, find_row, first, unsigned};
+use crate::rows::{BootRow, HostRow, all_rows, find_row, first, unsigned};
 use crate::sums::{
     HostSum, Resolution, RunQueue, SumRow, TASK_COLUMN_NAMES, WAITS_AT, host_sums, read_packed, waits_for,
 };
@@ -67,7 +67,8 @@ impl Reader {
 #[derive(Copy, Clone, Debug)]
 pub struct Segment<'a> {
     /// What happened. Of sums: their bucket on the wall clock, measured time as length; no CPUs, no flags; the run delays of all CPUs
-    /// are those of CPU 0; threads, wait reasons and who ended waits only with [`Query::sum_details`].
+    /// are those of CPU 0; threads, wait reasons and who ended waits only with [`Query::sum_details`]. Their boot is the newest one of
+    /// which a process did something; all zero if none did, or without processes.
     pub interval: &'a Interval,
     /// Of sums: the largest busy share of the capacity in one interval, millionths.
     pub max_busy_ppm: Option<i64>,
@@ -119,6 +120,7 @@ impl BucketInterval {
 
     fn begin(&mut self, bucket: i64, row: HostSum) {
         let begin_ns = bucket.saturating_mul(self.length_ns);
+        self.interval.boot = BootId::default();
         self.interval.begin = Moment { wall_ns: begin_ns, ..Moment::default() };
         let [_, covered_ns, ledger @ .., busy_ppm, _, _, queue_ns, max_per_s, queue_max] = row.numbers;
         // The bucket's length on the wall clock, but the measured time on the monotonic one: rates divide by the latter, and a
@@ -391,10 +393,15 @@ impl SumReader {
         );
         let mut select = connection.prepare_cached(&text)?;
         let mut rows = select.query(params![self.host, number])?;
+        let mut newest = BootRow::default();
         while let Some(row) = rows.next()? {
             let id = unsigned(row, 0)?;
             let boot = names.boot_of(connection, id)?;
             let process = names.process(connection, id)?;
+            // Whatever the filter: one process does not say when its machine started again.
+            if process.boot > newest {
+                (newest, self.bucket.interval.boot) = (process.boot, boot);
+            }
             if self.query.filter.matches(process.key, &process.info) {
                 self.bucket.add_process(process, boot, row)?;
                 self.bucket.ids.push(id);

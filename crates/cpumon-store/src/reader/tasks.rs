@@ -2,7 +2,7 @@
 //! processes were idle at a moment. Idle processes have no samples: they are found by the list of processes before the moment and the rows
 //! between the two.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use cpumon_model::{
@@ -108,22 +108,28 @@ impl Reader {
 
     /// When processes began, ns since the epoch on the host's time line: a key has the time since boot, and the interval of
     /// that boot that ends nearest to it has both clocks. Left out are those that were never stored, whose source has no start
-    /// times, or of whose boot no interval is stored.
-    pub fn began(&self, host: HostId, keys: &[ProcessKey]) -> Result<HashMap<ProcessKey, i64>> {
+    /// times, or of whose boot no interval is stored. Kernel threads have the same keys in each boot: without a boot the newest counts.
+    pub fn began(
+        &self,
+        host: HostId,
+        wanted: &BTreeMap<ProcessKey, Option<BootId>>,
+    ) -> Result<HashMap<ProcessKey, i64>> {
         let mut began = HashMap::new();
         let Some(host_row) = self.host_row(host)? else { return Ok(began) };
-        let mut boots: HashMap<ProcessKey, Option<BootRow>> =
-            keys.iter().filter(|key| key.start_ns > 0).map(|key| (*key, None)).collect();
+        let mut found: HashMap<ProcessKey, Option<BootRow>> =
+            wanted.keys().filter(|key| key.start_ns > 0).map(|key| (*key, None)).collect();
         let mut visit = |task: &Task<'_>| {
-            let process = task.process;
-            if let Some(boot) = boots.get_mut(&process.key) {
+            let key = task.process.key;
+            let Some(boot) = found.get_mut(&key) else { return };
+            if wanted.get(&key).is_some_and(|of| of.is_none_or(|of| of == task.boot)) {
                 // Rows come in order of id, so of several boots with this key the newest remains.
-                *boot = Some(process.boot);
+                *boot = Some(task.process.boot);
             }
         };
-        let pid = if let [one] = keys { Some(one.pid) } else { None };
+        let mut pids = wanted.keys().map(|key| key.pid);
+        let pid = pids.next().filter(|_| pids.next().is_none());
         self.for_each_task(host, Tables::PROCESSES, pid, 0, usize::MAX, &mut visit)?;
-        for (key, boot) in boots {
+        for (key, boot) in found {
             let Some(boot) = boot else { continue };
             let start_ns = key.start_ns.cast_signed();
             let nearest = nearest(&self.connection, BootKey { host: host_row, boot }, start_ns);

@@ -1,5 +1,6 @@
 //! A damaged store: what can be read is read, and what cannot is named.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -82,7 +83,7 @@ fn questions_about_a_moment_do_not_fail_on_a_damaged_chunk() {
     change(&path, "UPDATE chunk SET meta = x'01ff' WHERE id IN (1, 5)");
     let reader = Reader::open(&path).unwrap();
     let key = all[0].processes[0].key;
-    assert_eq!(reader.began(info.host, &[key]).unwrap().len(), 1);
+    assert_eq!(reader.began(info.host, &BTreeMap::from([(key, None)])).unwrap().len(), 1);
     reader.clock_line(info.host, BootId([1; 16])).unwrap();
     let (host, end) = (info.host, |number: i64| START_NS + number * SECOND_NS);
     assert_eq!(reader.interval_at(host, end(90)).unwrap(), None, "in the hole");

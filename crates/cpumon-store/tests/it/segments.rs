@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use cpumon_model::{
-    CgroupInterval, CpuLimit, DelayHistogram, DelayOf, Delta, Fields, Flags, Interval, Life, Pressure,
-    ProcessKey, SchedDelta, ThreadKey, Throttle, Trust, delay_bucket, delay_range_ns,
+    BootId, CgroupInterval, CpuLimit, DelayHistogram, DelayOf, Delta, Fields, Flags, Interval, Life,
+    Pressure, ProcessKey, SchedDelta, ThreadKey, Throttle, Trust, delay_bucket, delay_range_ns,
 };
 use cpumon_store::sql::Sql;
 use cpumon_store::{
@@ -474,10 +474,13 @@ fn a_begin_is_computed_from_the_nearest_interval() {
     writer.commit().unwrap();
     let reader = Reader::open(&path).unwrap();
     let check = |what: &str| {
-        let began = |key| reader.began(info.host, &[key]).unwrap().get(&key).copied();
+        let began = |key| reader.began(info.host, &BTreeMap::from([(key, None)])).unwrap().get(&key).copied();
         assert_eq!([began(early), began(late)], [Some(early_ns), Some(late_ns)], "{what}");
         assert_eq!(began(ProcessKey { pid: early.pid, start_ns: 1 }), None, "never stored");
-        assert!(reader.began(data::host(2).host, &[early]).unwrap().is_empty());
+        let of = |boot| BTreeMap::from([(early, Some(boot))]);
+        assert_eq!(reader.began(info.host, &of(day[0].boot)).unwrap()[&early], early_ns);
+        assert!(reader.began(info.host, &of(BootId([9; 16]))).unwrap().is_empty(), "of another boot");
+        assert!(reader.began(data::host(2).host, &of(day[0].boot)).unwrap().is_empty());
     };
     check("fresh");
     writer.maintain_at(Duration::from_mins(1), day[500].end.wall_ns + 3 * MINUTE_NS).unwrap();
