@@ -55,6 +55,11 @@ fn wall_s() -> u64 {
     u64::try_from(wall_ns() / 1_000_000_000).unwrap_or(0)
 }
 
+/// Time since this machine started, s: no one sets it.
+fn boot_s() -> u64 {
+    cpumon_agent::now().boot_ns / 1_000_000_000
+}
+
 fn mono_ns() -> u64 {
     cpumon_agent::now().mono_ns
 }

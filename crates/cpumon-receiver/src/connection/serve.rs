@@ -35,6 +35,8 @@ use crate::{ReceiverError, mono_ns, wall_ns};
 
 const STACK_BYTES: usize = 1 << 20;
 const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
+/// Time between two removals of enrolment tokens that have ended.
+const TIDY_EVERY: Duration = Duration::from_mins(10);
 /// Connections at one time that have not shown a certificate yet.
 const MAX_STRANGERS: usize = 64;
 /// Handshakes of all sources together, and of one. A flood from many networks keeps newcomers out, and cuts no connection.
@@ -61,6 +63,7 @@ impl DeviceListener {
     ) -> Result<Self, ReceiverError> {
         let config = Arc::new(authority.server_config().map_err(EnrolmentError::from)?);
         authority.requests.clear().map_err(EnrolmentError::from)?;
+        authority.remove_ended_tokens();
         let bind = || {
             let listener = TcpListener::bind(address)?;
             // A client that goes between poll(2) and accept(2) would leave a blocking accept(2) waiting.
@@ -97,7 +100,7 @@ impl DeviceListener {
         let mut threads: Vec<JoinHandle<()>> = Vec::new();
         let mut handshakes = Limiter::new(HANDSHAKES, HANDSHAKES_OF_SOURCE, MAX_SOURCES, Overflow::Share);
         let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(CHECK_EVERY.subsec_nanos()) };
-        let mut has_failed = false;
+        let (mut has_failed, mut tidy_at) = (false, Instant::now() + TIDY_EVERY);
         while !self.server.stop.load(Ordering::Relaxed) {
             // A signal that ends the wait early does no harm: `stop` is checked again.
             let _ = poll(&mut [PollFd::new(&self.listener, PollFlags::IN)], Some(&wait));
@@ -109,6 +112,10 @@ impl DeviceListener {
                 std::thread::sleep(CHECK_EVERY);
             } else {
                 has_failed = false;
+            }
+            if Instant::now() >= tidy_at {
+                self.server.authority.remove_ended_tokens();
+                tidy_at = Instant::now() + TIDY_EVERY;
             }
             // Otherwise the list would grow with every connection for as long as the receiver runs.
             threads.retain(|thread| !thread.is_finished());

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use cpumon_link::tls::files::{self, field, unhex};
 use cpumon_link::tls::{Code, TlsError, random};
+use cpumon_model::BootId;
 
 use super::{EnrolledHost, EnrolmentError};
-use crate::wall_s;
+use crate::{boot_s, wall_s};
 
 /// Most unused tokens at one time.
 const MAX_TOKENS: usize = 1000;
@@ -55,10 +56,16 @@ pub(super) fn use_up(token: &Path) -> Result<(), EnrolmentError> {
 
 #[derive(Debug)]
 pub(super) struct Tokens {
-    pub(super) dir: PathBuf,
+    dir: PathBuf,
+    /// The boot of this machine; `None` if it cannot be read.
+    boot: Option<BootId>,
 }
 
 impl Tokens {
+    pub(super) fn open(dir: PathBuf) -> Self {
+        Self { dir, boot: cpumon_store::boot_id() }
+    }
+
     /// Makes a token that is good once, for this long. Returns its secret; only a hash of the secret is stored.
     pub(super) fn make(&self, valid_for: Duration, scope: &TokenScope) -> Result<[u8; 32], EnrolmentError> {
         if self.count_valid()? >= MAX_TOKENS {
@@ -71,7 +78,12 @@ impl Tokens {
             Some(BoundHost::Name(name)) => format!("name: {}\n", name.escape_debug()),
         };
         let again = if scope.again { "again: yes\n" } else { "" };
-        let text = format!("expires: {}\n{bound}{again}", wall_s().saturating_add(valid_for.as_secs()));
+        let (made_s, valid_s) = (wall_s(), valid_for.as_secs());
+        let of_boot = self.boot.map_or_else(String::new, |boot| {
+            format!("boot: {boot}\nends: {}\n", boot_s().saturating_add(valid_s))
+        });
+        let expires_s = made_s.saturating_add(valid_s);
+        let text = format!("expires: {expires_s}\nmade: {made_s}\n{of_boot}{bound}{again}");
         files::write(&self.path(&secret), text.as_bytes(), true)?;
         Ok(secret)
     }
@@ -86,10 +98,16 @@ impl Tokens {
     ) -> Result<PathBuf, EnrolmentError> {
         let path = self.path(secret);
         let token = StoredToken::read(&path)?.ok_or(NOT_HERE)?;
-        if token.expires_s <= wall_s() {
-            // If it stays, the next token that is made removes it.
-            let _ = std::fs::remove_file(&path);
-            return Err(EnrolmentError::TokenRefused("has expired"));
+        match token.life(self.boot) {
+            TokenLife::Good => {}
+            TokenLife::Refused => {
+                return Err(EnrolmentError::TokenRefused("has expired, or the receiver's clock is wrong"));
+            }
+            TokenLife::Ended => {
+                // If it stays, it goes with the next ones that have ended.
+                let _ = std::fs::remove_file(&path);
+                return Err(EnrolmentError::TokenRefused("has expired"));
+            }
         }
         if !token.scope.includes(host, &name.escape_debug().to_string()) {
             return Err(EnrolmentError::TokenRefused("is for another host"));
@@ -106,43 +124,80 @@ impl Tokens {
         self.dir.join(hex::encode(cpumon_link::tls::crypto::sha256(secret)))
     }
 
-    /// Removes the expired tokens; returns how many are left. Another process may make, use or remove tokens meanwhile.
-    fn count_valid(&self) -> Result<usize, TlsError> {
-        let mut count = 0;
+    /// Removes the tokens that have ended; returns how many are good. Another process may make, use or remove tokens meanwhile.
+    pub(super) fn count_valid(&self) -> Result<usize, TlsError> {
+        let (mut count, mut refused, mut ended) = (0, Vec::new(), Vec::new());
         // A token that is being made has a temporary name: removing it would make its maker fail.
         for (_, path) in files::list_hex::<32>(&self.dir)? {
-            match StoredToken::read(&path)? {
-                // It was used since the directory was listed.
+            // One that is not there was used since the directory was listed.
+            match StoredToken::read(&path)?.map(|token| token.life(self.boot)) {
                 None => {}
-                Some(token) if token.expires_s > wall_s() => count += 1,
-                Some(_) => cpumon_files::remove(&path).map_err(files::failed("remove", &path))?,
+                Some(TokenLife::Good) => count += 1,
+                Some(TokenLife::Refused) => refused.push(path),
+                Some(TokenLife::Ended) => ended.push(path),
             }
+        }
+        // Those of earlier boots would add up for ever.
+        if refused.len() > MAX_TOKENS {
+            ended.append(&mut refused);
+        }
+        for path in ended {
+            cpumon_files::remove(&path).map_err(files::failed("remove", &path))?;
         }
         Ok(count)
     }
 }
 
+#[derive(Default)]
 struct StoredToken {
-    /// When the token expires, s since the UNIX epoch.
+    /// When the token was made and when it expires, s since the UNIX epoch.
+    made_s: u64,
     expires_s: u64,
+    /// The boot in which it was made, and the time since its start at which it ends, s; `None`: not known, or of an older version.
+    boot: Option<BootId>,
+    ends_s: u64,
     scope: TokenScope,
 }
 
+/// What the clocks say of a token.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum TokenLife {
+    Good,
+    /// Not good by the wall clock, which may be wrong.
+    Refused,
+    /// Its time is over for good.
+    Ended,
+}
+
 impl StoredToken {
-    /// `None`: no such token. One that cannot be read has expired.
+    /// `None`: no such token. One that cannot be read has ended.
     fn read(path: &Path) -> Result<Option<Self>, TlsError> {
         let Some(bytes) = files::read(path)? else { return Ok(None) };
         let text = String::from_utf8_lossy(&bytes);
-        let expires_s = field(&text, "expires").and_then(|expires| expires.parse().ok());
+        let seconds = |name: &str| field(&text, name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
         let id = field(&text, "host").map(unhex);
         let host = match id {
             // A binding that cannot be read must not become a token for any host.
-            Some(None) => return Ok(Some(Self { expires_s: 0, scope: TokenScope::default() })),
+            Some(None) => return Ok(Some(Self::default())),
             Some(Some(id)) => Some(BoundHost::Id(id)),
             None => field(&text, "name").map(|name| BoundHost::Name(name.to_owned())),
         };
         let scope = TokenScope { host, again: field(&text, "again").is_some() };
-        Ok(Some(Self { expires_s: expires_s.unwrap_or(0), scope }))
+        let boot = field(&text, "boot").and_then(|boot| boot.parse().ok());
+        let (made_s, expires_s, ends_s) = (seconds("made"), seconds("expires"), seconds("ends"));
+        Ok(Some(Self { made_s, expires_s, boot, ends_s, scope }))
+    }
+
+    /// As long as the machine has not started again, the time that passed counts, whatever the wall clock shows: set ahead for a moment, it
+    /// must end no token, and set back, revive none.
+    fn life(&self, boot: Option<BootId>) -> TokenLife {
+        if self.expires_s == 0 {
+            return TokenLife::Ended;
+        }
+        if self.boot.is_some() && self.boot == boot {
+            return if boot_s() < self.ends_s { TokenLife::Good } else { TokenLife::Ended };
+        }
+        if (self.made_s..self.expires_s).contains(&wall_s()) { TokenLife::Good } else { TokenLife::Refused }
     }
 }
 
@@ -337,7 +392,7 @@ mod tests {
     #[test]
     fn a_bound_token_is_for_its_host_only_and_a_revoked_host_needs_one_that_says_so() {
         let dir = tempfile::tempdir().unwrap();
-        let tokens = Tokens { dir: dir.path().to_owned() };
+        let tokens = Tokens::open(dir.path().to_owned());
         let make = |host, again| tokens.make(LONG, &TokenScope { host, again }).unwrap();
         let by_id = make(Some(BoundHost::Id([7; 16])), false);
         assert!(tokens.check(&by_id, [7; 16], "any", None).is_ok());
@@ -355,13 +410,43 @@ mod tests {
         assert!(tokens.check(&again, [7; 16], "any", Some(&revoked)).is_err(), "it was used");
     }
 
+    /// A clock that was ahead for a moment deleted the tokens; one that went back made those good again whose time was over.
+    #[test]
+    fn a_token_ends_by_the_time_that_passes_and_not_by_the_clock() {
+        const DAY_S: u64 = 86_400;
+        const HOUR_S: u64 = 3_600;
+        let dir = tempfile::tempdir().unwrap();
+        let (this, other) = (BootId([1; 16]), BootId([2; 16]));
+        let tokens = Tokens { dir: dir.path().to_owned(), boot: Some(this) };
+        let (now_s, since_boot_s) = (wall_s(), boot_s());
+        // Good for an hour by the wall clock. Gives whether it lets a host in, and whether its file is left.
+        let try_one = |made_s: u64, boot: BootId, ends_s: u64| {
+            let (secret, expires_s) = (random().unwrap(), made_s + HOUR_S);
+            let text = format!("expires: {expires_s}\nmade: {made_s}\nboot: {boot}\nends: {ends_s}\n");
+            std::fs::write(tokens.path(&secret), text).unwrap();
+            tokens.count_valid().unwrap();
+            (tokens.check(&secret, [7; 16], "any", None).is_ok(), tokens.path(&secret).exists())
+        };
+        let later_s = since_boot_s + HOUR_S;
+        assert_eq!(try_one(now_s - 400 * DAY_S, this, later_s), (true, true), "the clock went ahead since");
+        assert_eq!(try_one(now_s + DAY_S, this, later_s), (true, true), "or back");
+        assert_eq!(try_one(now_s, this, since_boot_s), (false, false), "its hour is over");
+        // The machine has started again since: its clock is all there is.
+        assert_eq!(try_one(now_s - 60, other, 0), (true, true));
+        for made_s in [now_s - DAY_S, now_s + DAY_S] {
+            assert_eq!(try_one(made_s, other, later_s), (false, true), "the clock may be wrong now");
+        }
+        let secret = tokens.make(LONG, &TokenScope::default()).unwrap();
+        assert!(tokens.check(&secret, [7; 16], "any", None).is_ok());
+    }
+
     #[test]
     fn a_token_that_another_process_makes_or_removes_meanwhile_disturbs_no_other() {
         let dir = tempfile::tempdir().unwrap();
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    let tokens = Tokens { dir: dir.path().to_owned() };
+                    let tokens = Tokens::open(dir.path().to_owned());
                     for _ in 0..100 {
                         // Expired at once: the next one, here or there, removes it.
                         tokens.make(Duration::ZERO, &TokenScope::default()).unwrap();
@@ -369,7 +454,7 @@ mod tests {
                 });
             }
         });
-        let tokens = Tokens { dir: dir.path().to_owned() };
+        let tokens = Tokens::open(dir.path().to_owned());
         assert_eq!(tokens.count_valid().unwrap(), 0);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }

@@ -65,7 +65,7 @@ impl Authority {
         let issuer = Issuer::from_ca_cert_der(&certificate, key)
             .map_err(|error| damaged(format!("its certificate cannot be used: {error}")))?;
         let registry = Registry::open(&dir.join("hosts"))?;
-        let (requests, tokens) = (Requests { dir: dir.join("requests") }, Tokens { dir: dir.join("tokens") });
+        let (requests, tokens) = (Requests { dir: dir.join("requests") }, Tokens::open(dir.join("tokens")));
         let (audit, doubt_of_clock) = (AuditLog::in_dir(dir), Box::new(|| None));
         Ok(Self { issuer, certificate, registry, requests, tokens, audit, doubt_of_clock })
     }
@@ -125,6 +125,14 @@ impl Authority {
             format!("for {} s{}", valid_for.as_secs(), if scope.again { ", also if revoked" } else { "" });
         self.audit.note(AuditEvent::TokenMade, &this_user(), &scope.subject(), &detail);
         Ok(token)
+    }
+
+    /// Removes the tokens whose time is over. Not only when others are made: once the machine has started again, one could be good again by
+    /// a clock that is behind.
+    pub(crate) fn remove_ended_tokens(&self) {
+        if let Err(error) = self.tokens.count_valid() {
+            log::warn!("cannot remove the enrolment tokens that have expired: {error}");
+        }
     }
 
     /// Enrols a device: checks the token, signs the device's key, uses the token up, remembers the device. A host that was enrolled

@@ -28,6 +28,11 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// The row of `counter`: the last time that was known, ns since the epoch. Part of the file format.
 const NAME: &str = "known wall_ns";
 
+/// The boot of this machine; `None` if it cannot be read.
+pub fn boot_id() -> Option<BootId> {
+    std::fs::read_to_string(BOOT_ID).ok().and_then(|text| text.parse().ok())
+}
+
 /// Nanoseconds since the UNIX epoch on this machine's clock.
 pub fn wall_now_ns() -> i64 {
     ns_of(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
@@ -136,9 +141,8 @@ impl AgeClock {
                                 UNION ALL SELECT max(last_received_wall_ns) FROM chunk)";
             value(connection, text, [])?
         };
-        // Not an error: without it, times show what runs on this machine.
-        let boot = std::fs::read_to_string(BOOT_ID).ok().and_then(|text| text.parse().ok());
-        Ok(Self { known_ns, saved_ns, boot, ..Self::default() })
+        // Without a boot id, times show what runs on this machine.
+        Ok(Self { known_ns, saved_ns, boot: boot_id(), ..Self::default() })
     }
 
     /// Decides whether this machine's clock is believed, and returns the times to use.
