@@ -68,5 +68,5 @@ pub use schema::{distrust, lift_limits};
 pub use sums::{ActiveTimes, PER_SECOND, Resolution, RunQueue, SumRow, add_known, rate};
 pub use traces::{TraceIndex, TraceRecord, trace_file, traces_dir};
 pub use writer::{
-    ClockDoubt, Put, SourcePosition, StoreOptions, Writer, boot_id, forget_host, wall_now_ns,
+    ClockDoubt, EARLIEST_NS, Put, SourcePosition, StoreOptions, Writer, boot_id, forget_host, wall_now_ns,
 };

@@ -9,7 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use cpumon_files::{AuditEvent, AuditLog, this_user};
 use cpumon_link::tls::crypto::{RECEIVER_NAME, key_hash, provider, sha256};
 use cpumon_link::tls::{TlsError, Token, files, random};
-use cpumon_store::ClockDoubt;
+use cpumon_store::{ClockDoubt, EARLIEST_NS};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SerialNumber,
@@ -151,27 +151,31 @@ impl Authority {
         let _lock = self.registry.lock()?;
         // First: without a token no stranger reaches the parser of requests or the key that signs.
         let token = self.tokens.check(secret, host, name, self.registry.find(host)?.as_ref())?;
-        let (certificate, key) = self.sign(request, host, self.validity_s().1)?;
+        let validity = self.validity();
+        let (certificate, key) = self.sign(request, host, validity.ends_s)?;
         // After signing: a request that is no good must not use the token up.
         use_up(&token)?;
-        Ok(self.keep(host, name, certificate, key)?)
+        self.keep(host, name, key, validity)?;
+        Ok(certificate)
     }
 
     /// Enrols a device that the user lets in.
     pub(crate) fn let_in(&self, host: [u8; 16], name: &str, request: &[u8]) -> Result<Vec<u8>, TlsError> {
         let _lock = self.registry.lock()?;
-        let (certificate, key) = self.sign(request, host, self.validity_s().1)?;
-        self.keep(host, name, certificate, key)
+        let validity = self.validity();
+        let (certificate, key) = self.sign(request, host, validity.ends_s)?;
+        self.keep(host, name, key, validity)?;
+        Ok(certificate)
     }
 
     fn keep(
         &self,
         host: [u8; 16],
         name: &str,
-        certificate: Vec<u8>,
         key: [u8; 32],
-    ) -> Result<Vec<u8>, TlsError> {
-        let (enrolled_s, expires_s) = self.validity_s();
+        validity: Validity,
+    ) -> Result<(), TlsError> {
+        let Validity { now_s: enrolled_s, expires_s, .. } = validity;
         let name: String = name.chars().filter(|c| !c.is_control()).collect();
         let before = self.registry.find(host).unwrap_or_else(|error| {
             log::warn!("{error}: replaced by the entry of {}", name.escape_debug());
@@ -188,7 +192,7 @@ impl Authority {
         if let Some(before) = before.filter(|before| before.revoked_s == 0 && before.keys != [key]) {
             self.note_replaced(&before, &name);
         }
-        Ok(certificate)
+        Ok(())
     }
 
     /// Two machines made from one image have one id, often one name too, and the second takes the place of the first: its user must
@@ -214,12 +218,11 @@ impl Authority {
         known.is_nearly_over() && (self.doubt_of_clock)().is_none()
     }
 
-    /// Now, and when a certificate that is made now ends, s since the epoch. By a clock that is behind the time that is known, it would
-    /// have ended when the clock is right.
-    fn validity_s(&self) -> (u64, u64) {
+    /// Times of a certificate that is made now. By a clock that is behind the time that is known, it would have ended when the clock is
+    /// right.
+    fn validity(&self) -> Validity {
         let behind_ns = (self.doubt_of_clock)().map_or(0, |doubt| doubt.ahead_ns.min(0).unsigned_abs());
-        let now_s = wall_s().saturating_add(behind_ns / 1_000_000_000);
-        (now_s, now_s + DEVICE_VALID_FOR.as_secs())
+        Validity::at(wall_s().saturating_add(behind_ns / 1_000_000_000))
     }
 
     /// Signs a new key of an enrolled device. The old one stays good until the new one is used.
@@ -227,8 +230,8 @@ impl Authority {
     /// # Errors
     /// The request is no good, or the host is not enrolled.
     pub fn renew(&self, host: [u8; 16], used: [u8; 32], request: &[u8]) -> Result<Vec<u8>, EnrolmentError> {
-        let expires_s = self.validity_s().1;
-        let (certificate, key) = self.sign(request, host, expires_s)?;
+        let Validity { expires_s, ends_s, .. } = self.validity();
+        let (certificate, key) = self.sign(request, host, ends_s)?;
         let renewed = self.registry.update(host, |known| {
             let is_let_in = known.revoked_s == 0 && known.keys.contains(&used);
             // Two keys at most: a renewal that was never used is replaced by the next one.
@@ -296,6 +299,29 @@ impl Authority {
     }
 }
 
+/// When a certificate is made and ends, s since the epoch.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+struct Validity {
+    now_s: u64,
+    /// What the registry has: it is renewed when a third of the time up to this is left.
+    expires_s: u64,
+    /// What the certificate has.
+    ends_s: u64,
+}
+
+impl Validity {
+    fn at(now_s: u64) -> Self {
+        const EARLIEST_S: u64 = EARLIEST_NS.unsigned_abs() / 1_000_000_000;
+        // Of a clock that no one has set, where no store knows a time. A certificate of that year would have ended when the clock is right,
+        // and its device could not come to renew it. So it ends much later, and is renewed as soon as the clock is right.
+        const LONG_S: u64 = 20 * DEVICE_VALID_FOR.as_secs();
+        let since_s = now_s.max(EARLIEST_S);
+        let expires_s = since_s + DEVICE_VALID_FOR.as_secs();
+        let ends_s = if now_s < since_s { since_s + LONG_S } else { expires_s };
+        Self { now_s: since_s, expires_s, ends_s }
+    }
+}
+
 /// Hash of the key that a certificate is requested for; the request is signed by it.
 pub(crate) fn key_of_request(request: &[u8]) -> Result<[u8; 32], TlsError> {
     let request = CertificateSigningRequestParams::from_der(&CertificateSigningRequestDer::from(request))
@@ -333,6 +359,23 @@ mod tests {
     fn request() -> Vec<u8> {
         let key = KeyPair::generate().unwrap();
         CertificateParams::default().serialize_request(&key).unwrap().der().to_vec()
+    }
+
+    /// Issued before NTP had set the clock, it ended in 1971, and the device could not come back to have it renewed.
+    #[test]
+    fn a_certificate_of_1970_is_good_and_renewed_when_the_clock_is_right() {
+        let (now_s, year_s) = (wall_s(), DEVICE_VALID_FOR.as_secs());
+        let usual = Validity::at(now_s);
+        assert_eq!((usual.now_s, usual.expires_s, usual.ends_s), (now_s, now_s + year_s, now_s + year_s));
+        let Validity { now_s: enrolled_s, expires_s, ends_s } = Validity::at(60);
+        assert!(ends_s > now_s + 5 * year_s && enrolled_s < now_s, "{ends_s}");
+        let known = EnrolledHost { enrolled_s, expires_s, ..EnrolledHost::default() };
+        assert!(known.is_nearly_over());
+        let dir = tempfile::tempdir().unwrap();
+        let authority = Authority::open(dir.path()).unwrap();
+        assert!(authority.is_renewal_due(&known));
+        let authority = authority.with_doubt_of_clock(|| Some(ClockDoubt { ahead_ns: 1 }));
+        assert!(!authority.is_renewal_due(&known), "not before the clock is known to be right");
     }
 
     /// The entry was written from what was read before: the revocation was undone.

@@ -25,6 +25,9 @@ const SAME_START_WITHIN: Duration = Duration::from_secs(10);
 /// The boot of this machine (random(4)), which most containers share.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
+/// No clock that is right shows an earlier time (2025-01-01): this program did not exist.
+pub const EARLIEST_NS: i64 = 1_735_689_600_000_000_000;
+
 /// The row of `counter`: the last time that was known, ns since the epoch. Part of the file format.
 const NAME: &str = "known wall_ns";
 

@@ -23,7 +23,7 @@ use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Moment, Trust};
 
 pub(crate) use self::age::known_ns;
 use self::age::{AgeClock, AgeTimes};
-pub use self::age::{ClockDoubt, boot_id, wall_now_ns};
+pub use self::age::{ClockDoubt, EARLIEST_NS, boot_id, wall_now_ns};
 use self::compact::{Compactor, Due};
 use self::dims::Dims;
 pub(crate) use self::gaps::{Losses, LostByHost, RolledBack};
