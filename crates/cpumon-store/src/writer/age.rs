@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use cpumon_model::{BootId, Interval, Moment, Trust};
 use rusqlite::{Connection, Result as Sql};
 
+use super::receipts::correct;
 use crate::rows::{counter, set_counter, signed, value};
 
 /// A clock is doubted where it is this far from the time that is known: a night without the receiver is no reason. All steps of one start
@@ -24,9 +25,6 @@ const WITNESS_WITHIN: Duration = Duration::from_hours(1);
 const SAME_START_WITHIN: Duration = Duration::from_secs(10);
 /// The boot of this machine (random(4)), which most containers share.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-
-/// No clock that is right shows an earlier time (2025-01-01): this program did not exist.
-pub const EARLIEST_NS: i64 = 1_735_689_600_000_000_000;
 
 /// The row of `counter`: the last time that was known, ns since the epoch. Part of the file format.
 const NAME: &str = "known wall_ns";
@@ -110,6 +108,8 @@ pub(super) struct AgeClock {
     /// From where steps count; `None`: no clock was read yet.
     base: Option<ClockBase>,
     saved_ns: Option<i64>,
+    /// A clock that was doubted was confirmed since then: the known time made a step.
+    has_stepped: bool,
     doubt: Option<Doubt>,
     /// Boot of this machine; `None` if it cannot be read.
     boot: Option<BootId>,
@@ -227,16 +227,17 @@ impl AgeClock {
     }
 
     /// A time to save, if the one in the store is old.
-    pub(super) fn unsaved_ns(&self) -> Option<i64> {
+    pub(super) fn unsaved(&self) -> Option<Unsaved> {
         let is_old = |known: &i64| {
             self.saved_ns.is_none_or(|saved| known.abs_diff(saved) >= ns_of(SAVE_EVERY).unsigned_abs())
         };
-        self.known_ns.filter(is_old)
+        let known_ns = self.known_ns.filter(is_old)?;
+        Some(Unsaved { known_ns, before_ns: self.saved_ns.filter(|_| self.has_stepped) })
     }
 
     /// Notes that this time is in the store.
     pub(super) fn saved(&mut self, known_ns: i64) {
-        self.saved_ns = Some(known_ns);
+        (self.saved_ns, self.has_stepped) = (Some(known_ns), false);
     }
 
     fn believe(&mut self) {
@@ -248,13 +249,26 @@ impl AgeClock {
 
     /// Not by the clock alone: steps count from here.
     fn confirm(&mut self) {
+        self.has_stepped |= self.doubt.is_some();
         self.believe();
         let Moment { wall_ns, boot_ns, .. } = self.last;
         self.base = Some(ClockBase { wall_ns, boot_ns: boot_ns.cast_signed() });
     }
 }
 
-pub(super) fn save(connection: &Connection, known_ns: i64) -> Sql<()> {
+/// A time that is known and not saved yet.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Unsaved {
+    pub(super) known_ns: i64,
+    /// The saved one, if a step led from it to this one.
+    before_ns: Option<i64>,
+}
+
+/// Saves the time that is known, and corrects in the same transaction what came in before a step of it.
+pub(super) fn save(connection: &Connection, Unsaved { known_ns, before_ns }: Unsaved) -> Sql<()> {
+    if let Some(before_ns) = before_ns.filter(|before_ns| *before_ns < known_ns) {
+        correct(connection, before_ns, known_ns, ns_of(TOLERANCE))?;
+    }
     set_counter(connection, NAME, known_ns)
 }
 

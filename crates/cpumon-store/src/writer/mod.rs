@@ -10,6 +10,7 @@ mod insert;
 mod merge_names;
 mod naming;
 mod pack;
+mod receipts;
 mod retain;
 mod rollup;
 mod session;
@@ -23,7 +24,7 @@ use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Moment, Trust};
 
 pub(crate) use self::age::known_ns;
 use self::age::{AgeClock, AgeTimes};
-pub use self::age::{ClockDoubt, EARLIEST_NS, boot_id, wall_now_ns};
+pub use self::age::{ClockDoubt, boot_id, wall_now_ns};
 use self::compact::{Compactor, Due};
 use self::dims::Dims;
 pub(crate) use self::gaps::{Losses, LostByHost, RolledBack};
@@ -33,6 +34,7 @@ pub use self::insert::{Put, SourcePosition};
 use self::merge_names::NameMerger;
 pub(crate) use self::naming::Seeded;
 pub(crate) use self::pack::ActiveCopy;
+pub use self::receipts::EARLIEST_NS;
 use self::retain::Retention;
 pub use self::session::StoreOptions;
 pub(crate) use self::session::open_beside_writer;
@@ -216,11 +218,11 @@ impl Writer {
     /// [`Writer::maintain`] by these clocks, which may be wrong.
     pub fn maintain_by(&mut self, budget: Duration, now: Moment) -> Result<()> {
         let times = self.age.read(now);
-        if let Some(known_ns) = self.age.unsaved_ns() {
+        if let Some(unsaved) = self.age.unsaved() {
             self.commit()?;
-            self.write("record the time", |transaction| age::save(transaction, known_ns))?;
+            self.write("record the time", |transaction| age::save(transaction, unsaved))?;
             self.commit()?;
-            self.age.saved(known_ns);
+            self.age.saved(unsaved.known_ns);
         }
         self.maintain_for(budget, times)
     }

@@ -171,6 +171,41 @@ fn a_clock_that_is_wrong_at_the_start_deletes_nothing() {
     assert_eq!(chunks(), 0, "by a clock that is right they are too old");
 }
 
+/// Of a new receiver without a battery: once its clock was right, its first days were old, and went.
+#[test]
+fn what_came_in_by_the_first_clock_of_a_store_is_not_old_once_it_is_right() {
+    const WEEK: i64 = 7 * 24;
+    let options = StoreOptions { max_age: Some(Duration::from_hours(24)), ..StoreOptions::default() };
+    // In 1970, and three months behind.
+    for first_ns in [HOUR_NS, data::START_NS - 90 * 24 * HOUR_NS] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.sqlite");
+        let mut writer = Writer::open(&path, &options).unwrap();
+        let maintain = |writer: &mut Writer, hours: i64, wall_ns: i64| {
+            let boot_ns = (hours * HOUR_NS).unsigned_abs();
+            let now = Moment { mono_ns: boot_ns, boot_ns, wall_ns };
+            writer.maintain_by(Duration::from_mins(1), now).unwrap();
+        };
+        maintain(&mut writer, 0, first_ns);
+        let info = data::host(1);
+        for interval in &data::day(&info, 1, 500, 80) {
+            writer.put_received(&info, Trust::Local, None, interval, first_ns + data::SECOND_NS).unwrap();
+        }
+        data::compact_all(&mut writer);
+        let counts = || {
+            ["chunk", "thread", "process"]
+                .map(|table| data::number(&path, &format!("SELECT count(*) FROM {table}")))
+        };
+        // It is set in the first hour, and believed a week later.
+        for hours in [1, 1 + WEEK, 20 + WEEK] {
+            maintain(&mut writer, hours, data::START_NS + hours * HOUR_NS);
+            assert_eq!(counts(), [5, 80, 20], "after {hours} h");
+        }
+        maintain(&mut writer, 60 + WEEK, data::START_NS + (60 + WEEK) * HOUR_NS);
+        assert_eq!(counts()[0], 0, "they are a day old then");
+    }
+}
+
 /// It was known at the first commit, when the first devices had been let in.
 #[test]
 fn a_clock_that_is_wrong_at_the_start_is_doubted_before_anything_comes() {
