@@ -2,9 +2,12 @@
 
 #![expect(clippy::unnecessary_wraps, reason = "on Linux these calls can fail")]
 
-use cpumon_model::{ClockReading, SourceKind};
+use cpumon_model::{ClockReading, Probes, SourceKind};
 
 use crate::{CollectError, RetainedCapabilities, TraceItem, TraceRecorderOptions};
+
+/// The probes of a program that measures for others, and their list: none, because other systems want rights for them.
+pub const USUAL_PROBES: (&str, Probes) = ("none", Probes::empty());
 
 /// Does nothing: only Linux can restrict the files of a thread.
 pub fn confine_files(_allowed: &crate::AllowedPaths) -> std::io::Result<String> {

@@ -50,11 +50,11 @@ pub use diagnosis::{Check, CheckState, Diagnosis, DoctorOptions, Topic};
 pub use error::CollectError;
 pub use options::{
     AllowedPaths, Calls, ParseProbesError, ParseThreadPatternError, RetainedCapabilities, SourceChoice,
-    SourceOptions, ThreadPattern, USUAL_PROBES, parse_probes,
+    SourceOptions, ThreadPattern, parse_probes,
 };
 pub use schedule::{IntervalError, MAX_INTERVAL, MIN_INTERVAL, Schedule, Tick, parse_interval};
 pub use source::platform::{
-    ClockReader, TraceRecorder, confine_calls, confine_files, diagnose, drop_capabilities,
+    ClockReader, TraceRecorder, USUAL_PROBES, confine_calls, confine_files, diagnose, drop_capabilities,
     give_large_lists_back, give_memory_back, host_info, now, open, read_cycles,
 };
 pub use source::{Opened, Source, TraceItem, TraceRecorderOptions};

@@ -83,13 +83,6 @@ const PROBE_NAMES: [(&str, Probes); 5] = [
     ("wakers", Probes::WAITS_FOR),
 ];
 
-/// The probes of a program that measures for others, who will ask it for causes: as cheap as these questions allow.
-#[cfg(target_os = "linux")]
-pub const USUAL_PROBES: (&str, Probes) = ("wakers", Probes::WAITS_FOR);
-/// The probes of a program that measures for others.
-#[cfg(not(target_os = "linux"))]
-pub const USUAL_PROBES: (&str, Probes) = ("none", Probes::empty());
-
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is not a probe: expected sched, waits, irq, hist, wakers, several of them with commas between, or none"

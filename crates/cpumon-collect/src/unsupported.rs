@@ -6,8 +6,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use cpumon_model::{HostInfo, Moment};
 
 pub use super::absent::{
-    ClockReader, TraceRecorder, confine_calls, confine_files, drop_capabilities, give_large_lists_back,
-    give_memory_back,
+    ClockReader, TraceRecorder, USUAL_PROBES, confine_calls, confine_files, drop_capabilities,
+    give_large_lists_back, give_memory_back,
 };
 use crate::{Check, CollectError, Diagnosis, DoctorOptions, Opened, SourceChoice, SourceOptions, Topic};
 

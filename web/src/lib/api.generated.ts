@@ -1246,6 +1246,12 @@ export interface components {
              */
             v1_ticks: number | null;
             /**
+             * @description Waits of a millisecond and more that ended in it, by who ended them; each key once, ascending. Where a snapshot was lost on the
+             *     way, those of its time are missing.
+             * @default []
+             */
+            waits_for: components["schemas"]["WaitFor"][];
+            /**
              * Format: int64
              * @description The device's own wall clock at the end less the time in `end`, ns; 0: it is the device's own.
              * @default 0
@@ -3505,6 +3511,44 @@ export interface components {
         };
         /** @description `local`, `authenticated` (over TLS, from the device enrolled under this host), `sealed` (encrypted datagrams), `unauthenticated` (plain datagrams: anyone could have sent them) or `imported`. */
         Trust: string;
+        /** @description Time that the threads of a process waited, by what for and on whom. */
+        WaitFor: {
+            /**
+             * Format: int64
+             * @description Number of these waits.
+             * @default 0
+             */
+            count: number;
+            /**
+             * @description What for.
+             * @default ready
+             */
+            kind: components["schemas"]["WaitKind"];
+            /**
+             * Format: int64
+             * @description Sum of the waits that ended in the interval, ns; of several threads more than the interval is long.
+             * @default 0
+             */
+            ns: number;
+            /**
+             * @description On whom.
+             * @default others
+             */
+            on: components["schemas"]["WaitedOn"];
+            /**
+             * @description The process that waited.
+             * @default {
+             *       "pid": 0,
+             *       "start_ns": 0
+             *     }
+             */
+            waiter: components["schemas"]["ProcessKey"];
+        };
+        /** @description What a thread waited for. */
+        WaitKind: "ready" | "throttled" | {
+            /** @description It was blocked, for this reason. */
+            blocked: components["schemas"]["WaitReason"];
+        };
         /** @description What a process was blocked by, over time. */
         WaitLine: {
             /** @description A system call, `disk`, `page fault`, …; `other` has all that have no line of their own. */
@@ -3519,6 +3563,14 @@ export interface components {
         };
         /** @description Code of a reason; 0: none. */
         WaitReason: number;
+        /** @description Who had what a thread waited for, or ended its wait. */
+        WaitedOn: "others" | "interrupt" | {
+            /** @description A thread of another process. */
+            process: components["schemas"]["ProcessKey"];
+        } | {
+            /** @description Another thread of the same process. */
+            thread: components["schemas"]["ThreadKey"];
+        };
         Waits: {
             /** @description The reason as a stable number. */
             code: components["schemas"]["WaitReason"];
@@ -3690,8 +3742,11 @@ export type TraceWait = components['schemas']['TraceWait'];
 export type TraceWoken = components['schemas']['TraceWoken'];
 export type Traces = components['schemas']['Traces'];
 export type Trust = components['schemas']['Trust'];
+export type WaitFor = components['schemas']['WaitFor'];
+export type WaitKind = components['schemas']['WaitKind'];
 export type WaitLine = components['schemas']['WaitLine'];
 export type WaitReason = components['schemas']['WaitReason'];
+export type WaitedOn = components['schemas']['WaitedOn'];
 export type Waits = components['schemas']['Waits'];
 export type WorstInterval = components['schemas']['WorstInterval'];
 export type $defs = Record<string, never>;

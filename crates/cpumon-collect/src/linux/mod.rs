@@ -41,6 +41,9 @@ pub fn open(options: &SourceOptions) -> Result<Opened, CollectError> {
     }
 }
 
+/// The probes of a program that measures for others, who will ask it for causes, and their list: as cheap as these questions allow.
+pub const USUAL_PROBES: (&str, Probes) = ("wakers", Probes::WAITS_FOR);
+
 /// Remedy for a refusal, in the first columns of a line that terminals cut.
 fn what_helps() -> &'static str {
     if rustix::process::geteuid().is_root() {

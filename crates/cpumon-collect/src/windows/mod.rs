@@ -7,8 +7,8 @@ pub use self::host::now;
 use self::measure::Method;
 pub use self::measure::read_cycles;
 pub use super::absent::{
-    ClockReader, TraceRecorder, confine_calls, confine_files, drop_capabilities, give_large_lists_back,
-    give_memory_back,
+    ClockReader, TraceRecorder, USUAL_PROBES, confine_calls, confine_files, drop_capabilities,
+    give_large_lists_back, give_memory_back,
 };
 use crate::{Check, CollectError, Diagnosis, DoctorOptions, Opened, SourceChoice, SourceOptions, Topic};
 
@@ -57,6 +57,9 @@ fn refuse(options: &SourceOptions) -> Result<(), CollectError> {
     let refused = |what| Err(CollectError::NotHere { what });
     if options.probes.contains(Probes::HISTOGRAMS) {
         return refused("histograms of run delay");
+    }
+    if options.probes.contains(Probes::WAITS_FOR) {
+        return refused("who ends waits (--probes wakers)");
     }
     if options.choice == SourceChoice::Toolhelp && !etw::with_needed(options.probes).is_empty() {
         let reason = "it needs --source nt, whose list has all threads".to_owned();

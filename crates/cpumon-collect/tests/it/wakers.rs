@@ -98,7 +98,7 @@ fn a_reader_of_a_pipe_waits_on_its_writer_and_the_writer_on_its_timer() {
 }
 
 #[test]
-fn whoever_waits_for_a_lock_waits_on_the_thread_that_sleeps_with_it() {
+fn those_who_want_a_lock_wait_on_the_thread_that_sleeps_with_it() {
     each_way(|source| {
         let (lock, stop) = (Arc::new(Mutex::new(())), Arc::new(AtomicBool::new(false)));
         let worker = |stop: &Arc<AtomicBool>| {

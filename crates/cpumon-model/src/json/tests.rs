@@ -6,7 +6,7 @@ use crate::{
     BootId, CgroupInterval, Comm, CpuInterval, CpuLimit, CpuSched, CpuTimes, DelayOf, Delays, Delta, Fields,
     Flags, HostClock, HostId, HostInfo, HostStatus, Interval, IrqInterval, Ledger, Life, LossCounts, Moment,
     Pressure, Probes, ProcessInfo, ProcessInterval, ProcessKey, SchedDelta, SourceHealth, SourceKind,
-    TaskState, ThreadInterval, ThreadKey, Throttle, Trust, WaitReason,
+    TaskState, ThreadInterval, ThreadKey, Throttle, Trust, WaitFor, WaitKind, WaitReason, WaitedOn,
 };
 
 fn delta(n: i64) -> Delta {
@@ -186,6 +186,13 @@ fn full() -> Interval {
             CgroupInterval { path: "/c".into(), ..CgroupInterval::default() },
             CgroupInterval { limit: CpuLimit::Unlimited, ..CgroupInterval::default() },
         ],
+        waits_for: vec![WaitFor {
+            waiter: ProcessKey { pid: 1, start_ns: 2 },
+            kind: WaitKind::Blocked(WaitReason::DISK),
+            on: WaitedOn::Process(ProcessKey { pid: 3, start_ns: 4 }),
+            ns: 5,
+            count: 6,
+        }],
         cgroups_left_out: 7,
         pressure: Some(Pressure { some_ns: 8, full_ns: 9 }),
     }

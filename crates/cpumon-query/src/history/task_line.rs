@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use cpumon_model::{
-    BootId, Column, ColumnId, DelayHistogram, DelayOf, HostId, IntervalView, Kind, Life, LongestDelay, Moment,
-    ProcessInterval, ProcessKey, Tables, ThreadInterval, ThreadKey, delay_percent,
+    BootId, Column, ColumnId, DelayHistogram, DelayOf, HostId, IntervalView, Kind, Life, LongestDelay,
+    Moment, ProcessInterval, ProcessKey, Tables, ThreadInterval, ThreadKey, delay_percent,
 };
 use cpumon_store::{ProcessFilter, Query, Resolution, Segment, What};
 

@@ -168,13 +168,7 @@ impl Authority {
         Ok(certificate)
     }
 
-    fn keep(
-        &self,
-        host: [u8; 16],
-        name: &str,
-        key: [u8; 32],
-        validity: Validity,
-    ) -> Result<(), TlsError> {
+    fn keep(&self, host: [u8; 16], name: &str, key: [u8; 32], validity: Validity) -> Result<(), TlsError> {
         let Validity { now_s: enrolled_s, expires_s, .. } = validity;
         let name: String = name.chars().filter(|c| !c.is_control()).collect();
         let before = self.registry.find(host).unwrap_or_else(|error| {
@@ -301,6 +295,7 @@ impl Authority {
 
 /// When a certificate is made and ends, s since the epoch.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_field_names, reason = "all are times in seconds")]
 struct Validity {
     now_s: u64,
     /// What the registry has: it is renewed when a third of the time up to this is left.

@@ -326,10 +326,7 @@ fn what_a_chunk_cannot_have_is_refused_before_it_takes_memory() {
         (Made::new("intervals", MAX_INTERVALS + 1), "more than 128 intervals"),
         (Made::rows("groups", 1, &processes(MAX_ROWS, 0, 0), &none()), "a task without rows"),
         (Made::cpus("CPUs", 1, &cpus(MAX_CPUS + 1)), "more CPUs than a host has"),
-        (
-            Made::cpus("control groups", 1, &cgroups(MAX_CGROUPS + 1)),
-            "more control groups than a host has",
-        ),
+        (Made::cpus("control groups", 1, &cgroups(MAX_CGROUPS + 1)), "more control groups than a host has"),
         (Made::sched("events", 1, &events(MAX_ROWS)), "more than 524,288 rows"),
         (
             Made::sched("histograms", 1, &histograms(MAX_HISTOGRAMS + 1, 0)),

@@ -255,7 +255,7 @@ static __always_inline void set_on(struct wait_for_key *key, __u32 on, __u32 by_
 	}
 }
 
-// A lock goes from hand to hand: whoever passes it on may have waited for it just as long. The time up to the end of that wait is due to
+// A lock goes from hand to hand: the thread that passes it on may have waited for it just as long. The time up to the end of that wait is due to
 // the one on whom that thread waited.
 static __always_inline __u64 blame_holder(struct wait_for_key *key, const struct waker *waker, __u32 tid, __u64 from, __u64 to)
 {
