@@ -14,7 +14,7 @@ use std::time::Duration;
 use cpumon_model::Probes;
 
 /// In the order in which they are switched off. The remaining probes are needed for every snapshot.
-const STEPS: [Probes; 5] = [Probes::HISTOGRAMS, Probes::WAITS_FOR, Probes::WAITS, Probes::IRQ, Probes::SCHED];
+const STEPS: [Probes; 5] = [Probes::HISTOGRAMS, Probes::WAKERS, Probes::WAITS, Probes::IRQ, Probes::SCHED];
 
 /// Time above the limit before a step down, so that a single busy moment changes nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -260,8 +260,8 @@ mod tests {
         let changes = updates(&mut budget, 60, 5.0);
         let expected = [
             (2, all() - Probes::HISTOGRAMS),
-            (4, all() - Probes::HISTOGRAMS - Probes::WAITS_FOR),
-            (6, all() - Probes::HISTOGRAMS - Probes::WAITS_FOR - Probes::WAITS),
+            (4, all() - Probes::HISTOGRAMS - Probes::WAKERS),
+            (6, all() - Probes::HISTOGRAMS - Probes::WAKERS - Probes::WAITS),
             (8, Probes::EXITS | Probes::SCHED),
             (10, Probes::EXITS),
         ];
@@ -287,7 +287,7 @@ mod tests {
             updates(&mut budget, 100, 0.9).is_empty(),
             "just below the limit there is no space for another probe"
         );
-        let changes = updates(&mut budget, 60, 0.1);
+        let changes = updates(&mut budget, 90, 0.1);
         let order: Vec<Probes> = changes.iter().map(|change| change.1).collect();
         assert_eq!(order[0], Probes::EXITS | Probes::SCHED);
         assert_eq!(order.len(), 5);

@@ -80,7 +80,7 @@ const PROBE_NAMES: [(&str, Probes); 5] = [
     ("waits", Probes::WAITS),
     ("irq", Probes::IRQ),
     ("hist", Probes::HISTOGRAMS),
-    ("wakers", Probes::WAITS_FOR),
+    ("wakers", Probes::WAKERS),
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -123,7 +123,7 @@ pub struct SourceOptions {
     /// On Windows: read the product name in the version resource of each executable on a fixed local disk.
     pub product_names: bool,
     /// Probes of the BPF source beyond threads and exits. [`Probes::EXITS`] is always on; wait reasons, interrupts and
-    /// histograms include [`Probes::SCHED`]. [`Probes::WAITS_FOR`] watches the switches too, but alone adds nothing to threads.
+    /// histograms include [`Probes::SCHED`]. [`Probes::WAKERS`] watches the switches too, but alone adds nothing to threads.
     pub probes: Probes,
     /// Threads that get a run-delay histogram of their own, where [`Probes::HISTOGRAMS`] runs.
     pub histogram_threads: Vec<ThreadPattern>,

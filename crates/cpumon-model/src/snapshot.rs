@@ -254,7 +254,7 @@ bitflags! {
         /// Run delays counted by their length.
         const HISTOGRAMS = 1 << 4;
         /// Who ended each wait of a millisecond and more.
-        const WAITS_FOR = 1 << 5;
+        const WAKERS = 1 << 5;
     }
 }
 

@@ -42,7 +42,7 @@ pub fn open(options: &SourceOptions) -> Result<Opened, CollectError> {
 }
 
 /// The probes of a program that measures for others, who will ask it for causes, and their list: as cheap as these questions allow.
-pub const USUAL_PROBES: (&str, Probes) = ("wakers", Probes::WAITS_FOR);
+pub const USUAL_PROBES: (&str, Probes) = ("wakers", Probes::WAKERS);
 
 /// Remedy for a refusal, in the first columns of a line that terminals cut.
 fn what_helps() -> &'static str {
@@ -106,7 +106,7 @@ const STEPS: [(Probes, &str); 5] = [
     (Probes::IRQ, "interrupts are not watched"),
     (Probes::WAITS, "wait reasons are not watched"),
     (Probes::HISTOGRAMS, "run-delay histograms are not kept"),
-    (Probes::WAITS_FOR, "who ends waits is not watched"),
+    (Probes::WAKERS, "who ends waits is not watched"),
 ];
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -129,7 +129,7 @@ fn find_loads(
     let (mut without, mut reason) = (Vec::new(), None);
     for (step, what) in STEPS.into_iter().filter(|(step, _)| wanted.contains(*step)) {
         // Without the switches no other probe loads: a try would only repeat the refusal.
-        let needs_none = step == Probes::SCHED || step == Probes::WAITS_FOR;
+        let needs_none = step == Probes::SCHED || step == Probes::WAKERS;
         let is_grounded = needs_none || probes.contains(Probes::SCHED);
         match is_grounded.then(|| try_loading(probes | step)) {
             Some(Ok(())) => probes |= step,
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(loads.without, "interrupts are not watched: no such tracepoint");
         assert_eq!(tried.len(), 6);
         let (loads, _) = where_missing(Probes::IRQ | Probes::HISTOGRAMS, all);
-        assert_eq!(loads.probes, Probes::EXITS | Probes::SCHED | Probes::WAITS | Probes::WAITS_FOR);
+        assert_eq!(loads.probes, Probes::EXITS | Probes::SCHED | Probes::WAITS | Probes::WAKERS);
         let text = "interrupts are not watched, run-delay histograms are not kept: no such tracepoint";
         assert_eq!(loads.without, text);
     }

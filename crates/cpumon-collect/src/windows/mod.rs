@@ -58,7 +58,7 @@ fn refuse(options: &SourceOptions) -> Result<(), CollectError> {
     if options.probes.contains(Probes::HISTOGRAMS) {
         return refused("histograms of run delay");
     }
-    if options.probes.contains(Probes::WAITS_FOR) {
+    if options.probes.contains(Probes::WAKERS) {
         return refused("who ends waits (--probes wakers)");
     }
     if options.choice == SourceChoice::Toolhelp && !etw::with_needed(options.probes).is_empty() {

@@ -41,7 +41,7 @@ fn rows_of(source: &mut Opened, during: impl FnOnce()) -> Vec<WaitFor> {
 
 /// The probe alone, and with all others.
 fn each_way(test: impl Fn(&mut Opened)) {
-    for probes in [Probes::WAITS_FOR, ALL | Probes::WAITS_FOR] {
+    for probes in [Probes::WAKERS, ALL | Probes::WAKERS] {
         let Some((mut source, _turn)) = bpf(probes) else { return };
         test(&mut source);
     }

@@ -354,7 +354,7 @@ pub fn add_waits_for(day: &mut [Interval]) {
     let kinds = [WaitKind::Ready, WaitKind::Throttled, WaitKind::Blocked(WaitReason::DISK), futex];
     for interval in day {
         interval.fields |= Fields::WAITS_FOR;
-        interval.health.probes |= Probes::WAITS_FOR;
+        interval.health.probes |= Probes::WAKERS;
         let keys = || interval.processes.iter().map(|row| row.key);
         let others = keys().cycle().skip(1);
         let rows = keys().zip(others).flat_map(|(waiter, other)| {

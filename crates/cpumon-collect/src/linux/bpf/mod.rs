@@ -96,7 +96,7 @@ pub(crate) const PROBES: [Probe; 6] = [
     Probe {
         name: "wakers",
         gives: "who ended each wait of a millisecond and more, and who had the CPU meanwhile: what `why` rests on",
-        try_loading: || try_loading(Probes::WAITS_FOR),
+        try_loading: || try_loading(Probes::WAKERS),
     },
 ];
 
@@ -192,7 +192,7 @@ impl BpfSource {
         let has_histograms = programs.probes.contains(Probes::HISTOGRAMS);
         let delays =
             has_histograms.then(|| DelayAccounts::open(&programs, &options.histogram_threads)).transpose()?;
-        let has_wakers = programs.probes.contains(Probes::WAITS_FOR);
+        let has_wakers = programs.probes.contains(Probes::WAKERS);
         let mut source = Self {
             waits: has_wakers.then(|| WaitAccounts::open(&programs)).transpose()?,
             control: PassControl::open(&programs)?,
@@ -288,7 +288,7 @@ impl BpfSource {
             | when(Probes::WAITS, Fields::WAITS)
             | when(Probes::IRQ, Fields::IRQ)
             | when(Probes::HISTOGRAMS, Fields::HISTOGRAMS)
-            | when(Probes::WAITS_FOR, Fields::WAITS_FOR)
+            | when(Probes::WAKERS, Fields::WAITS_FOR)
     }
 
     /// The threads of the snapshot before the last one, if `into` still has them: threads that were idle since need not

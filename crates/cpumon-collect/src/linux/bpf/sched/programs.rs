@@ -32,7 +32,7 @@ const PROGRAMS: [(&str, Probes); 11] = [
     ("on_rename", Probes::EXITS),
     ("each_task", Probes::EXITS),
     ("on_birth", Probes::SCHED),
-    ("on_waking", Probes::WAITS_FOR),
+    ("on_waking", Probes::WAKERS),
     ("on_irq_entry", Probes::IRQ),
     ("on_irq_exit", Probes::IRQ),
     ("on_softirq_entry", Probes::IRQ),
@@ -104,7 +104,7 @@ impl Programs {
                 links.push(link);
             }
         }
-        let needs_count = probes.contains(Probes::WAITS_FOR);
+        let needs_count = probes.contains(Probes::WAKERS);
         let preempt_count_at = if needs_count { preempt_count_at().unwrap_or(0) } else { 0 };
         Ok(Self { object, probes, preempt_count_at, iterator, links })
     }
@@ -131,14 +131,14 @@ impl Programs {
 pub(crate) fn wanted(probes: Probes) -> Probes {
     let derived = Probes::WAITS | Probes::IRQ | Probes::HISTOGRAMS;
     let switches = if probes.intersects(derived) { Probes::SCHED } else { Probes::empty() };
-    Probes::EXITS | switches | (probes & (derived | Probes::SCHED | Probes::WAITS_FOR))
+    Probes::EXITS | switches | (probes & (derived | Probes::SCHED | Probes::WAKERS))
 }
 
 /// The probes whose programs run for these. Who ended a wait is found at the switches, and noted with the wait's reason; where no other
 /// probe needs the switches, nothing else of them is sent (`ONLY_WAITS`).
 fn running(probes: Probes) -> Probes {
     let needed = Probes::SCHED | Probes::WAITS;
-    if probes.contains(Probes::WAITS_FOR) { probes | needed } else { probes }
+    if probes.contains(Probes::WAKERS) { probes | needed } else { probes }
 }
 
 fn load_with(setup: Setup, on_switch: &str) -> Result<Object, CollectError> {
@@ -184,7 +184,7 @@ fn load_with(setup: Setup, on_switch: &str) -> Result<Object, CollectError> {
 
 fn set_up(object: &mut OpenObject, setup: Setup, constant: u32) -> Result<(), libbpf_rs::Error> {
     let has_histograms = setup.probes.contains(Probes::HISTOGRAMS);
-    let has_wakers = setup.probes.contains(Probes::WAITS_FOR);
+    let has_wakers = setup.probes.contains(Probes::WAKERS);
     // Maps of a probe that is off are made all the same, as small as the kernel allows.
     let slots = if has_histograms { slots_for(count_processes()) } else { 1 };
     for mut map in object.maps_mut() {
