@@ -270,8 +270,7 @@ impl RowFilter {
 
     fn is_within(&self, process: SpanProcessRow<'_>) -> bool {
         let SpanProcessRow { row, source, .. } = process;
-        let Some((by, name)) = &self.within else { return true };
-        *group_name(*by, source, &row.info) == **name || has_other_name(*by, name, source, &row.info)
+        self.within.as_ref().is_none_or(|(by, name)| is_in_group(*by, name, source, &row.info))
     }
 
     pub(crate) fn lets(&self, process: SpanProcessRow<'_>) -> bool {
@@ -294,12 +293,19 @@ impl RowFilter {
     }
 }
 
-/// Whether a search finds a process under a name that is not that of its group: a unit in a container, a pod, the id of a user
-/// with a name.
+/// Whether a process is in the group of this name, under any name that the group goes by.
+pub(crate) fn is_in_group(by: GroupBy, name: &str, source: SourceKind, info: &ProcessInfo) -> bool {
+    *group_name(by, source, info) == *name || has_other_name(by, name, source, info)
+}
+
+/// Whether a search finds a process under a name that is not that of its group: a unit in a container, a pod, the id or the name alone of
+/// a user with a name.
 fn has_other_name(by: GroupBy, name: &str, source: SourceKind, info: &ProcessInfo) -> bool {
     match by {
         GroupBy::Container => *info.service() == *name || *CgroupNames::of(&info.cgroup).pod() == *name,
-        GroupBy::User => source.has_users() && name.parse() == Ok(info.uid),
+        GroupBy::User => {
+            source.has_users() && (name.parse() == Ok(info.uid) || info.user_name() == Some(name))
+        }
         _ => false,
     }
 }
@@ -367,6 +373,8 @@ mod tests {
             (GroupBy::Container, &*pod, &in_lxc, false),
             (GroupBy::User, "1000", &in_lxc, true),
             (GroupBy::User, "100", &in_lxc, false),
+            (GroupBy::User, "ann", &in_lxc, true),
+            (GroupBy::User, "an", &in_lxc, false),
             (GroupBy::Name, "ssh.service", &in_lxc, false),
         ] {
             assert_eq!(has_other_name(by, name, SourceKind::Bpf, info), is_within, "{by:?} {name}");

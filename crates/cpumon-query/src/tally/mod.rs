@@ -17,6 +17,7 @@ use foldhash::fast::RandomState;
 use crate::keys::TaskKey;
 pub(crate) use group::{
     GroupId, GroupKind, GroupOf, Grouping, RowPart, SpanProcessRow, SpanThreadRow, TaskRow, TextSearch,
+    is_in_group,
 };
 
 /// Groups at most, next to the one of all others.
