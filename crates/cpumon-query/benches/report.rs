@@ -1,4 +1,4 @@
-//! What `cpumon report` and `cpumon find` take over a day, a week and a month of one host: 70 or so active threads of 40 processes at a
+//! What `cpumon report` and `cpumon find` take over a day, a week and a month of one host, and `cpumon why` over an hour and a day: 70 or so active threads of 40 processes at a
 //! time, out of 100 names, 5 users and 10 containers, and one short-lived process in each interval. Intervals are a second long on the
 //! newest day (6 M thread rows) and a minute on the 29 days before. Sums have as many rows as with seconds throughout; only the intervals
 //! read again to find a peak are fewer. `cargo bench -p cpumon-query --bench report`. The store is made in a temporary directory, or
@@ -18,6 +18,7 @@ use cpumon_query::history::History;
 
 use cpumon_query::report::{ReportBy, ReportQuery};
 use cpumon_query::time::Page;
+use cpumon_query::why::{WhyQuery, WhySubject};
 use cpumon_store::{StoreOptions, Writer};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -196,6 +197,14 @@ fn main() -> Result<(), Failure> {
     }
     for text in ["program-17", "program", "1003", "service-4"] {
         time(&format!("find {text}, 30 d"), &|history| Ok(history.find(&[], text, Page::ALL)?.rows.len()))?;
+    }
+    for hours in [1, 24] {
+        for subject in [WhySubject::Machine, WhySubject::Named("program-17".into())] {
+            let of = if subject == WhySubject::Machine { "the machine" } else { "a program" };
+            let since_ns = Some(BEGIN_NS + (END_S - hours * 3600) * SECOND_NS);
+            let query = WhyQuery { subject, since_ns, ..WhyQuery::default() };
+            time(&format!("why {of}, {hours} h"), &|history| Ok(history.why("bench", &query)?.causes.len()))?;
+        }
     }
     Ok(())
 }

@@ -10,7 +10,8 @@ use crate::json::{Gaps, TraceList};
 use crate::ledger::LedgerSum;
 use crate::report::{Findings, Report, ReportQuery};
 use crate::time::{Page, PlotRange, TimeRange};
-use crate::{QueryError, TaskKey, ledger, report};
+use crate::why::{Why, WhyQuery};
+use crate::{QueryError, TaskKey, ledger, report, why};
 
 const MAX_GAPS: usize = 10_000;
 /// Traces of a host at most: more than a store has.
@@ -24,6 +25,8 @@ pub trait Answers {
     fn report(&self, hosts: &[String], query: &ReportQuery) -> Result<Report, QueryError>;
     /// When and how much a program, a user or a container ran, over all that is stored.
     fn find(&self, hosts: &[String], text: &str, page: Page) -> Result<Findings, QueryError>;
+    /// Why something on one host is slow, and who did it.
+    fn why(&self, host: &str, query: &WhyQuery) -> Result<Why, QueryError>;
     /// Where the CPU time of each host went; `worst`: how many intervals with the most unattributed are listed.
     fn ledger(&self, hosts: &[String], range: TimeRange, worst: usize) -> Result<Vec<LedgerSum>, QueryError>;
     /// The holes in each host's time.
@@ -64,6 +67,10 @@ impl Answers for History {
 
     fn find(&self, wanted: &[String], text: &str, page: Page) -> Result<Findings, QueryError> {
         report::find(self, &hosts(self, wanted)?, text, page)
+    }
+
+    fn why(&self, host: &str, query: &WhyQuery) -> Result<Why, QueryError> {
+        why::why(self, &self.host(host)?, query)
     }
 
     fn ledger(

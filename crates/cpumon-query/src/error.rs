@@ -99,6 +99,16 @@ pub enum QueryError {
         /// The matching processes that began last.
         newest: Vec<ProcessChoice>,
     },
+    /// A part of a name that several programs have.
+    #[error("{}", which_program(text, *count, names))]
+    WhichProgram {
+        /// The text as the query has it, escaped.
+        text: String,
+        /// Number of matching programs.
+        count: usize,
+        /// Some of them by name, escaped.
+        names: Vec<String>,
+    },
     /// The store never had a process with this key.
     #[error("no such process was ever stored of this host")]
     UnknownProcess,
@@ -121,6 +131,9 @@ pub enum QueryError {
     /// Threads are asked for over more than a day.
     #[error("threads are read interval by interval here: their ranges are no longer than 24 hours")]
     ThreadRangeTooLong,
+    /// The cause is asked for over more than a day.
+    #[error("a cause is found in ranges of 24 hours at most: choose the time in which it was slow")]
+    WhyRangeTooLong,
     /// Single CPUs are asked for over more than two days.
     #[error("no sums are stored of single CPUs: their ranges are no longer than 48 hours")]
     CpuRangeTooLong,
@@ -192,6 +205,8 @@ impl QueryError {
                 | Self::WhichHost { .. }
                 | Self::NotOneProcess { .. }
                 | Self::WhichProcess { .. }
+                | Self::WhichProgram { .. }
+                | Self::WhyRangeTooLong
                 | Self::TaskCount { .. }
                 | Self::InvalidRange { .. }
                 | Self::ThreadRangeTooLong
@@ -223,6 +238,7 @@ impl QueryError {
             Self::AmbiguousHost { .. } => Some("Use an id."),
             Self::WhichHost { .. } => Some("Choose one with --host."),
             Self::WhichProcess { .. } => Some("Use one of these keys."),
+            Self::WhichProgram { .. } => Some("Use one of these names, or a pid."),
             _ => None,
         }
     }
@@ -237,6 +253,11 @@ fn which_process(
     let shown: Vec<String> = newest.iter().map(|one| one.text(clock)).collect();
     let more = if count > newest.len() { "; …" } else { "" };
     format!("{count} processes of this range are {process}, the newest first: {}{more}", shown.join("; "))
+}
+
+fn which_program(text: &str, count: usize, names: &[String]) -> String {
+    let more = if count > names.len() { ", …" } else { "" };
+    format!("{count} programs of this range have {text} in their name: {}{more}", list(names))
 }
 
 fn no_data(
@@ -301,6 +322,12 @@ mod tests {
             QueryError::WhichHost { what: "a report".into(), names: vec!["a".into()] },
             QueryError::WhichProcess { process: "sh".into(), count: 3, newest },
             QueryError::NoGroups { view: "who".into(), by: "thread".into() },
+            QueryError::WhichProgram {
+                text: "sh".into(),
+                count: 3,
+                names: vec!["bash".into(), "sshd".into()],
+            },
+            QueryError::WhyRangeTooLong,
         ] {
             let text = serde_json::to_string(&error).unwrap();
             let back: QueryError = serde_json::from_str(&text).unwrap();

@@ -7,8 +7,9 @@
 //! # Overview
 //! [`Answers`] is who is asked: a store, or a receiver over HTTP. [`history`] has series, lines, matrices and sums over a range;
 //! [`charts`] fills charts from them; [`fleet`] lists all hosts.
-//! [`report`] answers who used the CPU, by any group, also of two ranges side by side. [`ledger`] adds up where CPU time went, [`accuracy`] compares clocks.
-//! [`traces`] holds timelines of context-switch traces, read from files behind a trait.
+//! [`report`] answers who used the CPU, by any group, also of two ranges side by side; [`why`] answers why something is slow, and who did
+//! it. [`ledger`] adds up where CPU time went, [`accuracy`] compares clocks. [`traces`] holds timelines of context-switch traces, read
+//! from files behind a trait.
 #![warn(missing_docs)]
 
 pub mod accuracy;
@@ -30,6 +31,7 @@ pub mod status;
 mod tally;
 pub mod time;
 pub mod traces;
+pub mod why;
 
 pub use answers::Answers;
 pub use choice::ChoiceError;

@@ -10,6 +10,7 @@ use cpumon_query::ledger::LedgerSum;
 use cpumon_query::report::{CompareWith, Findings, Report, ReportQuery};
 use cpumon_query::status::StoredHosts;
 use cpumon_query::time::{Page, PlotRange, TimeRange};
+use cpumon_query::why::{Why, WhyQuery, WhySubject};
 use cpumon_query::{Answers, HostRecord, QueryError, TaskKey};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
@@ -96,10 +97,27 @@ fn in_parts<T, E>(
     }
 }
 
+/// The moments that are given.
+fn moments<const N: usize>(
+    all: [(&'static str, Option<i64>); N],
+) -> impl Iterator<Item = (&'static str, String)> {
+    all.into_iter().filter_map(|(name, ns)| Some((name, ns?.to_string())))
+}
+
+fn why_parameters(query: &WhyQuery) -> Parameters {
+    let WhyQuery { subject, since_ns, until_ns, at_ns } = query;
+    let named = match subject {
+        WhySubject::Machine => None,
+        WhySubject::Named(name) => Some(("name", name.to_string())),
+        WhySubject::Group(by, name) => Some(("within", format!("{}:{name}", by.name()))),
+    };
+    let moments = moments([("since", *since_ns), ("until", *until_ns), ("at", *at_ns)]);
+    named.into_iter().chain(moments).collect()
+}
+
 fn report_parameters(hosts: &[String], query: &ReportQuery) -> Result<Parameters, QueryError> {
     let mut all = list(hosts)?;
-    let ends = [("since", query.since_ns), ("until", query.until_ns)];
-    all.extend(ends.into_iter().filter_map(|(name, ns)| Some((name, ns?.to_string()))));
+    all.extend(moments([("since", query.since_ns), ("until", query.until_ns)]));
     all.extend([
         ("by", query.by.name().to_owned()),
         ("sort", query.sort.name().to_owned()),
@@ -132,6 +150,13 @@ impl Answers for Client {
     fn find(&self, hosts: &[String], text: &str, page: Page) -> Result<Findings, QueryError> {
         let parameters = [list(hosts)?, vec![("text", text.to_owned())]].concat();
         Ok(self.listed("/api/v1/find", &parameters, page, |all: &mut Findings| (all.total, &mut all.rows))?)
+    }
+
+    fn why(&self, host: &str, query: &WhyQuery) -> Result<Why, QueryError> {
+        if host.is_empty() {
+            return Err(QueryError::UnknownHost);
+        }
+        Ok(self.must(&of_host(host, "why"), &why_parameters(query))?)
     }
 
     fn ledger(&self, hosts: &[String], time: TimeRange, worst: usize) -> Result<Vec<LedgerSum>, QueryError> {

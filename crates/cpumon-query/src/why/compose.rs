@@ -1,0 +1,209 @@
+//! Makes the answer of facts and causes: its sentences, where the time went, how sure it is, and what shows more.
+
+use std::collections::BTreeMap;
+
+use cpumon_model::{Fields, HostStatus, Trust, Utc, WaitedOn};
+
+use super::answer::{
+    Cause, CauseKind, Culprit, SureLevel, Sureness, TimeShare, TimeSplit, TimeState, WhyTarget,
+};
+use super::facts::{Facts, program_of};
+use super::part::{ThreadSums, WhyPart};
+use super::states::{StateTimes, SubjectWait, WaitClass};
+use super::words::{length, percent, rate, shell_word};
+
+/// Waits of a split at most, the longest ones.
+const MAX_WAITS: usize = 6;
+/// Sentences of the first cause at most, its own included.
+const MAX_SENTENCES: usize = 4;
+/// Share below which a state is left out.
+const MIN_STATE: f64 = 0.005;
+
+/// The answer in two to four sentences.
+pub(super) fn summary(facts: &Facts<'_>, causes: &[Cause]) -> Vec<String> {
+    let Some((first, others)) = causes.split_first() else { return healthy(facts) };
+    let mut all = vec![first.sentence.clone()];
+    let more = MAX_SENTENCES - 1 - usize::from(!others.is_empty());
+    all.extend(first.evidence.iter().take(more).cloned());
+    all.extend(others.first().map(|next| format!("Then: {}", next.sentence)));
+    all
+}
+
+fn healthy(facts: &Facts<'_>) -> Vec<String> {
+    let times = &facts.times;
+    if facts.rows.is_machine() {
+        let idle =
+            facts.idle_share().map(|idle| format!("the CPUs were idle {} of the time, and ", percent(idle)));
+        let ready = percent(times.share(times.ready_ns()));
+        return vec![
+            format!("Nothing is short: {}programs waited for a CPU {ready}.", idle.unwrap_or_default()),
+            "No CPU limit, no disk, no steal and no interrupts took a tenth of the time.".to_owned(),
+        ];
+    }
+    let (ran, ready) = (percent(times.share(times.ran_ns())), percent(times.share(times.ready_ns())));
+    let asleep_ns = times.of_class(WaitClass::Asleep);
+    let longest = facts.longest_of(WaitClass::Asleep).filter(|_| times.share(asleep_ns) >= MIN_STATE);
+    let first = longest.map_or_else(
+        || format!("Nothing delays it: it ran {ran} of the time and was ready {ready}."),
+        |wait| {
+            let share = percent(times.share(asleep_ns));
+            let how = sleeps(facts, &wait);
+            format!(
+                "Nothing delays it: {share} of the time it slept by its own timer or for work ({how}), {ran} it ran, {ready} it was ready."
+            )
+        },
+    );
+    let mut all = vec![
+        first,
+        "No limit, no lock, no disk, no other process and no priority took a tenth of its time.".to_owned(),
+    ];
+    let network_ns = times.of_class(WaitClass::Network);
+    if times.share(network_ns) >= 0.1 {
+        all.push(format!(
+            "{} of the time it waited for data from the network or a device: a slow answer, or no request.",
+            percent(times.share(network_ns))
+        ));
+    }
+    all
+}
+
+/// `clock_nanosleep, 46 times a second for 18 ms each`.
+fn sleeps(facts: &Facts<'_>, wait: &SubjectWait) -> String {
+    let name = wait.reason.name();
+    if wait.count == 0 {
+        return name.into_owned();
+    }
+    let (times, mean) = (rate(wait.count, facts.seconds()), length(wait.ns / wait.count));
+    format!("{name}, {times} times a second for {mean} each")
+}
+
+/// What to do where nothing delays the subject.
+pub(super) const HEALTHY_ACTION: &str =
+    "Nothing here. If it feels slow from outside, ask those that wait for it: cpumon why CALLER.";
+
+/// A wait as a split names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct WaitKey {
+    is_asleep: bool,
+    wait: String,
+    on: Option<Box<str>>,
+}
+
+/// Where the time went. `behind`: the program behind which it was ready most.
+pub(super) fn split(
+    times: &StateTimes,
+    part: &WhyPart,
+    threads: &ThreadSums,
+    behind: Option<Box<str>>,
+) -> TimeSplit {
+    let state = |state: TimeState, ns: u64| {
+        let share = times.share(ns);
+        TimeShare { state, wait: None, on: None, ns, share, count: None }
+    };
+    let mut states = vec![
+        state(TimeState::Ran, times.ran_ns()),
+        TimeShare { on: behind, ..state(TimeState::Ready, times.ready_ns()) },
+        state(TimeState::Throttled, times.throttled_ns),
+    ];
+    let mut waits: BTreeMap<WaitKey, (u64, u64)> = BTreeMap::new();
+    for wait in &times.waits {
+        let key = WaitKey {
+            is_asleep: !wait.class.is_delay(),
+            wait: wait.reason.words_and_name().into_owned(),
+            on: on(wait, part, threads),
+        };
+        let (ns, count) = waits.entry(key).or_default();
+        *ns = ns.saturating_add(wait.ns);
+        *count = count.saturating_add(wait.count);
+    }
+    let mut waits: Vec<(WaitKey, (u64, u64))> = waits.into_iter().collect();
+    waits.sort_by_key(|(key, (ns, _))| (key.is_asleep, std::cmp::Reverse(*ns)));
+    let shown = waits.into_iter().map(|(key, (ns, count))| TimeShare {
+        wait: Some(key.wait),
+        on: key.on,
+        count: (count > 0).then_some(count),
+        ..state(if key.is_asleep { TimeState::Asleep } else { TimeState::Blocked }, ns)
+    });
+    states.extend(shown.filter(|one| one.share >= MIN_STATE).take(MAX_WAITS));
+    states.push(state(TimeState::Rest, times.rest_ns()));
+    states.retain(|one| one.ns > 0 || matches!(one.state, TimeState::Ran | TimeState::Ready));
+    TimeSplit { range: part.range, measured_ns: part.length_ns, total_ns: times.total_ns, states }
+}
+
+fn on(wait: &SubjectWait, part: &WhyPart, threads: &ThreadSums) -> Option<Box<str>> {
+    match wait.on {
+        WaitedOn::Others => None,
+        WaitedOn::Interrupt => Some("interrupt".into()),
+        WaitedOn::Process(key) => program_of(part, key).map(Into::into),
+        WaitedOn::Thread(key) => threads.each.get(&key).map(|seen| (&*seen.comm.to_str_lossy()).into()),
+    }
+}
+
+/// How sure the causes are, what they rest on, and what was not measured.
+pub(super) fn sureness(facts: &Facts<'_>, causes: &[Cause]) -> Sureness {
+    let now = facts.now;
+    let knows_who = facts.has(Fields::WAITS_FOR);
+    let usual = if knows_who || facts.rows.is_machine() { SureLevel::High } else { SureLevel::Medium };
+    let level = causes.first().map_or(usual, |first| first.sure);
+    let unit = if now.has_sums { "sums" } else { "intervals" };
+    let mut rests_on =
+        vec![format!("{} {unit} of {} each", now.intervals, length(now.length_ns / now.intervals.max(1)))];
+    if knows_who {
+        rests_on.push("waits of 1 ms and more, by who ended them".to_owned());
+    } else if causes.iter().any(|one| one.culprits.iter().any(|culprit| culprit.is_estimated)) {
+        rests_on.push("what others ran meanwhile: who was in front is concluded".to_owned());
+    }
+    let mut not_measured = Vec::new();
+    let mut missing = |is_missing: bool, what: &str| {
+        if is_missing {
+            not_measured.push(what.to_owned());
+        }
+    };
+    missing(!knows_who, "on whom it waited");
+    missing(knows_who && !facts.has(Fields::WAITS), "waits shorter than 1 ms, and those that last");
+    missing(!facts.has(Fields::CGROUPS), "CPU limits of control groups");
+    missing(!facts.has(Fields::FAULTS), "page faults");
+    missing(
+        now.has_sums,
+        "single CPUs and threads, and short processes one by one: only sums of so long a range are read",
+    );
+    let has = |kind: CauseKind| causes.iter().any(|one| one.cause == kind);
+    missing(has(CauseKind::Affinity) || has(CauseKind::Saturated), "which CPUs it may use");
+    missing(has(CauseKind::Lock), "locks themselves: who has one is concluded from who ends waits for it");
+    missing(now.is_cut, "some processes: there are too many");
+    Sureness { level, rests_on, not_measured }
+}
+
+/// Commands that show more.
+pub(super) fn more(
+    facts: &Facts<'_>,
+    host: &HostStatus,
+    target: &WhyTarget,
+    causes: &[Cause],
+) -> Vec<String> {
+    let is_local = host.trust == Trust::Local;
+    let named = shell_word(&host.info.hostname).map(|name| format!(" --host {name}"));
+    let of_host = if is_local { String::new() } else { named.unwrap_or_default() };
+    let range = facts.now.range;
+    let at = range.since_ns.midpoint(range.until_ns);
+    let mut all = Vec::new();
+    let is_other = |one: &&Culprit| one.tid.is_none() && one.name != target.name;
+    let mut culprits = causes.iter().flat_map(|one| &one.culprits).filter(is_other);
+    let next = culprits.find_map(|one| shell_word(&one.name));
+    all.extend(next.map(|name| format!("cpumon why {name}{of_host} --at {}", moment(at))));
+    all.push(format!("cpumon top --at {}{of_host}", moment(at)));
+    if is_local {
+        all.push("cpumon trace record --for 5s -o why.trace".to_owned());
+        let is_program = matches!(target.by.as_deref(), Some("name" | "process"));
+        let name = shell_word(&target.name).filter(|_| is_program);
+        all.extend(name.map(|name| format!("cpumon trace path why.trace --process {name}")));
+    } else if !of_host.is_empty() {
+        all.push(format!("cpumon trace take{of_host}"));
+    }
+    all
+}
+
+/// A moment in UTC to the second, as commands take it.
+fn moment(ns: i64) -> String {
+    format!("{:.19}Z", Utc(ns).to_string())
+}

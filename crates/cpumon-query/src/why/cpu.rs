@@ -1,0 +1,348 @@
+//! Causes on the CPUs: others in front, a CPU limit, priorities, a single CPU, one busy thread, steal, interrupts.
+
+use std::collections::HashSet;
+
+use cpumon_model::{Fields, ProcessKey, is_unit};
+
+use super::answer::{Cause, CauseKind, Culprit, SureLevel};
+use super::draft::{MIN_SHARE, culprits, draft, matters, used, was_ready};
+use super::facts::{Facts, KeyTime, ProgramTime, by_program, interrupts_pct, scaled};
+use super::part::SeenThread;
+use super::states::at_least_zero;
+use super::words::{named, named_all, percent, pids, shell_word};
+use crate::fields::{decimal, name_text};
+
+/// Intervals from which on a single CPU is no chance.
+const MIN_INTERVALS: u64 = 5;
+/// Share of idle time from which on other CPUs would have been free.
+const FREE_CPUS: f64 = 0.15;
+/// Share of the time from which on a thread has a whole CPU.
+const WHOLE_CPU: f64 = 0.8;
+/// Share of the capacity from which on steal and interrupts are causes.
+const MIN_CAPACITY: f64 = 0.05;
+/// By how much time in interrupts grew at least, percent of one CPU.
+const MIN_GROWTH_PCT: f64 = 5.0;
+
+/// Why it waited for a CPU, each part of that time under one cause.
+pub(super) fn ready(facts: &Facts<'_>) -> Vec<Cause> {
+    let ready_ns = facts.times.ready_ns();
+    if !matters(facts, ready_ns) {
+        return Vec::new();
+    }
+    let own = own_thread(facts);
+    let goes_first = |one: &ProgramTime| {
+        let front = thread_of(facts, one);
+        !own.is_urgent() && front.is_some_and(SeenThread::is_urgent)
+    };
+    let (urgent, normal): (Vec<_>, Vec<_>) = facts.in_front().into_iter().partition(goes_first);
+    let urgent_ns = sum(&urgent);
+    let mut all: Vec<Cause> =
+        matters(facts, urgent_ns).then(|| real_time(facts, &urgent)).into_iter().collect();
+    let left_ns = ready_ns.saturating_sub(if all.is_empty() { 0 } else { urgent_ns });
+    if let Some(cause) = affinity(facts, &normal, left_ns) {
+        all.push(cause);
+        return all;
+    }
+    let is_nicer = |one: &ProgramTime| {
+        let front = thread_of(facts, one);
+        !facts.rows.is_machine() && front.is_some_and(|front| !front.is_urgent() && front.nice < own.nice)
+    };
+    let (nicer, equal): (Vec<_>, Vec<_>) = normal.into_iter().partition(is_nicer);
+    let nicer_ns = sum(&nicer);
+    let has_nicer = matters(facts, nicer_ns);
+    all.extend(has_nicer.then(|| nice(facts, &own, &nicer)));
+    let left_ns = left_ns.saturating_sub(if has_nicer { nicer_ns } else { 0 });
+    all.extend(matters(facts, left_ns).then(|| saturated(facts, &equal, left_ns)));
+    all
+}
+
+fn sum(programs: &[ProgramTime]) -> u64 {
+    programs.iter().fold(0, |sum, one| sum.saturating_add(one.ns))
+}
+
+/// The thread of the subject that waited longest for a CPU; of a machine one with the usual priority.
+fn own_thread(facts: &Facts<'_>) -> SeenThread {
+    if facts.rows.is_machine() {
+        return SeenThread::default();
+    }
+    let threads = facts.threads_of(|key| facts.rows.has(key));
+    let longest = threads.into_iter().max_by_key(|row| row.seen.delta.run_delay_ns);
+    longest.map(|row| row.seen.clone()).unwrap_or_default()
+}
+
+/// The thread of a program that ran most.
+fn thread_of<'f>(facts: &'f Facts<'_>, program: &ProgramTime) -> Option<&'f SeenThread> {
+    let keys: HashSet<ProcessKey> = program.keys.iter().map(|one| one.key).collect();
+    facts.threads_of(|key| keys.contains(&key)).first().map(|row| row.seen)
+}
+
+/// How much the time behind others can be relied on.
+fn sure_of(programs: &[ProgramTime]) -> SureLevel {
+    match programs {
+        [] => SureLevel::Low,
+        [first, ..] if first.is_estimated => SureLevel::Medium,
+        _ => SureLevel::High,
+    }
+}
+
+fn behind(all: &[Culprit]) -> String {
+    if all.is_empty() { String::new() } else { format!(" behind {}", named_all(all, 2)) }
+}
+
+fn real_time(facts: &Facts<'_>, urgent: &[ProgramTime]) -> Cause {
+    let (ns, all) = (sum(urgent), culprits(facts, urgent));
+    let scheduling = all.first().and_then(|one| one.scheduling.clone()).unwrap_or_default();
+    let priority = scheduling.replace("real-time", "real-time priority");
+    let text = format!("{}{}, which has {priority}.", was_ready(facts, ns), behind(&all));
+    let mut evidence: Vec<String> = all.iter().take(2).map(used).collect();
+    evidence.push("While it runs on a CPU, no normal program runs there.".to_owned());
+    evidence.extend(only_cpu(facts).map(OnlyCpu::sentence));
+    let command = all.first().and_then(|one| one.pid).map(|pid| format!("chrt --other --pid 0 {pid}"));
+    Cause {
+        evidence,
+        action: format!("Take the real-time priority from {}.", named_all(&all, 1)),
+        command,
+        sure: sure_of(urgent),
+        culprits: all,
+        ..draft(facts, CauseKind::Priority, ns, text)
+    }
+}
+
+fn nice(facts: &Facts<'_>, own: &SeenThread, nicer: &[ProgramTime]) -> Cause {
+    let (ns, all) = (sum(nicer), culprits(facts, nicer));
+    let front = nicer.first().and_then(|one| thread_of(facts, one)).map_or(0, |thread| thread.nice);
+    let text = format!(
+        "{}{}: it has nice {}, and they have nice {front}, so they go first.",
+        was_ready(facts, ns),
+        behind(&all),
+        own.nice
+    );
+    // The one that is not at the usual value is changed.
+    let (action, command) = if own.nice > 0 {
+        ("Give it the usual priority.".to_owned(), format!("renice 0 -p {}", own.process.pid))
+    } else {
+        (format!("Give {} the usual priority.", named_all(&all, 2)), format!("renice 0 -p {}", pids(&all)))
+    };
+    Cause {
+        evidence: all.iter().take(2).map(used).collect(),
+        action,
+        command: Some(command),
+        sure: sure_of(nicer),
+        culprits: all,
+        ..draft(facts, CauseKind::Priority, ns, text)
+    }
+}
+
+fn saturated(facts: &Facts<'_>, front: &[ProgramTime], ns: u64) -> Cause {
+    let all = culprits(facts, front);
+    let is_own =
+        |one: &ProgramTime| !facts.rows.is_machine() && one.keys.iter().all(|one| facts.rows.has(one.key));
+    let by_itself = front.first().is_some_and(is_own);
+    let whom = if by_itself { " behind its own threads".to_owned() } else { behind(&all) };
+    let mut evidence: Vec<String> = all.iter().take(3).map(used).collect();
+    let mut sure = sure_of(front);
+    match facts.idle_share() {
+        Some(idle) if idle > 2.0 * FREE_CPUS && !facts.rows.is_machine() => {
+            evidence.push(format!(
+                "The CPUs were idle {} of the time: it waits in short bursts, or may use only some of them.",
+                percent(idle)
+            ));
+            sure = sure.min(SureLevel::Medium);
+        }
+        Some(idle) => evidence.insert(0, format!("The CPUs were busy {} of the time.", percent(1.0 - idle))),
+        None => {}
+    }
+    let others: Vec<ProgramTime> = front.iter().filter(|one| !is_own(one)).cloned().collect();
+    let others = culprits(facts, &others);
+    let (action, command) = if by_itself {
+        ("Give it fewer threads, or the machine more CPUs.".to_owned(), None)
+    } else if others.is_empty() {
+        ("Find who runs on the CPUs.".to_owned(), Some("cpumon report --since 5m".to_owned()))
+    } else {
+        let action = format!("Stop {} or move it, or let it go last.", named_all(&others, 2));
+        (action, Some(format!("renice 10 -p {}", pids(&others))))
+    };
+    let text = format!("{}{whom}.", was_ready(facts, ns));
+    Cause { evidence, action, command, sure, culprits: all, ..draft(facts, CauseKind::Saturated, ns, text) }
+}
+
+/// The only CPU on which the subject ran.
+#[derive(Copy, Clone, Debug)]
+struct OnlyCpu {
+    cpu: u16,
+    intervals: u64,
+}
+
+impl OnlyCpu {
+    fn sentence(self) -> String {
+        format!("It ran on CPU {} only, in {} of {} intervals.", self.cpu, self.intervals, self.intervals)
+    }
+}
+
+fn only_cpu(facts: &Facts<'_>) -> Option<OnlyCpu> {
+    if facts.rows.is_machine() {
+        return None;
+    }
+    let cpus = facts.cpus_of(|key| facts.rows.has(key));
+    let cpu = cpus.first().copied().filter(|_| cpus.len() == 1)?;
+    let threads = facts.threads_of(|key| facts.rows.has(key));
+    let intervals = threads.iter().map(|row| row.seen.intervals).max()?;
+    (intervals >= MIN_INTERVALS).then_some(OnlyCpu { cpu, intervals })
+}
+
+fn affinity(facts: &Facts<'_>, front: &[ProgramTime], ns: u64) -> Option<Cause> {
+    let only = only_cpu(facts).filter(|_| matters(facts, ns))?;
+    let idle = facts.idle_share_without(only.cpu)?;
+    let is_there = |one: &&ProgramTime| {
+        let keys: HashSet<ProcessKey> = one.keys.iter().map(|one| one.key).collect();
+        let cpus = facts.cpus_of(|key| keys.contains(&key));
+        cpus.len() == 1 && cpus.contains(&only.cpu)
+    };
+    // Others that are on the same CPU alone share an affinity with it; what runs everywhere would have moved.
+    let there: Vec<ProgramTime> = front.iter().filter(is_there).cloned().collect();
+    let is_shared = sum(&there) > 0 && sum(&there).saturating_mul(2) >= sum(front);
+    if idle < FREE_CPUS && !is_shared {
+        return None;
+    }
+    let all = culprits(facts, if is_shared { &there } else { front });
+    let text = format!("{}{}: it ran on CPU {} only.", was_ready(facts, ns), behind(&all), only.cpu);
+    let mut evidence = vec![only.sentence()];
+    evidence.push(format!("The other CPUs were idle {} of the time.", percent(idle)));
+    evidence.extend(all.iter().take(2).map(used));
+    let own = facts.threads_of(|key| facts.rows.has(key)).first().map(|row| row.seen.process.pid);
+    let last = facts.now.cpus.keys().next_back().copied().unwrap_or_default();
+    Some(Cause {
+        evidence,
+        action: "Let it use all CPUs (its affinity was not measured).".to_owned(),
+        command: own.map(|pid| format!("taskset --all-tasks --cpu-list --pid 0-{last} {pid}")),
+        sure: if idle >= FREE_CPUS { SureLevel::High } else { SureLevel::Medium },
+        culprits: all,
+        ..draft(facts, CauseKind::Affinity, ns, text)
+    })
+}
+
+/// The CPU limit of its control group.
+pub(super) fn quota(facts: &Facts<'_>) -> Option<Cause> {
+    let ns = facts.times.throttled_ns;
+    let quota = facts.quota().filter(|_| matters(facts, ns))?;
+    let used_up = quota.throttle.percent().unwrap_or_default() / 100.0;
+    let group = name_text(&quota.group);
+    let share = percent(facts.times.share(ns));
+    let (cpus, periods) = (decimal(quota.cpus, 2), quota.throttle.periods);
+    let who = if facts.rows.is_machine() { "Programs" } else { "It" };
+    let text = format!(
+        "The CPU limit of {group} ({cpus} CPU) was used up in {} of the periods. {who} waited for the next one {share} of the time.",
+        percent(used_up)
+    );
+    let of_group = facts.now.processes.iter().filter(|(_, seen)| is_below(&seen.info.cgroup, &quota.group));
+    let times = of_group.map(|(key, seen)| KeyTime { key: *key, ns: at_least_zero(seen.delta.run_ns) });
+    let all = culprits(facts, &by_program(facts.now, times));
+    let unit = quota.group.rsplit('/').next().filter(|unit| is_unit(unit));
+    let more = decimal(quota.cpus * 200.0, 0);
+    let command = match (unit.and_then(shell_word), shell_word(&quota.group)) {
+        (Some(unit), _) => Some(format!("systemctl set-property --runtime {unit} CPUQuota={more}%")),
+        (None, Some(path)) => Some(format!("echo max > /sys/fs/cgroup{path}/cpu.max")),
+        (None, None) => None,
+    };
+    Some(Cause {
+        evidence: vec![
+            format!("{} of {periods} periods used up the limit.", quota.throttle.throttled_periods),
+            format!("The limit counts what {} ran.", named_all(&all, 3)),
+        ],
+        action: format!("Raise the CPU limit of {group}, or let it do less."),
+        command,
+        culprits: all,
+        ..draft(facts, CauseKind::Quota, ns, text)
+    })
+}
+
+/// Whether a control group is this one, or below it.
+fn is_below(path: &str, group: &str) -> bool {
+    group == "/" || path.strip_prefix(group).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// One thread that has a whole CPU: it cannot use more.
+pub(super) fn one_thread(facts: &Facts<'_>) -> Option<Cause> {
+    if facts.rows.is_machine() {
+        return None;
+    }
+    let threads = facts.threads_of(|key| facts.rows.has(key));
+    let (first, others) = threads.split_first()?;
+    let ran_ns = at_least_zero(first.seen.delta.run_ns);
+    let others_ns =
+        others.iter().map(|row| at_least_zero(row.seen.delta.run_ns)).fold(0, u64::saturating_add);
+    let share = ran_ns as f64 / facts.now.length_ns.max(1) as f64;
+    if share < WHOLE_CPU || others_ns as f64 > ran_ns as f64 * (1.0 - WHOLE_CPU) {
+        return None;
+    }
+    let comm = first.seen.comm.to_str_lossy();
+    let culprit = Culprit {
+        name: (&*comm).into(),
+        pid: Some(first.seen.process.pid),
+        tid: Some(first.tid),
+        pids: vec![first.seen.process.pid],
+        processes: 1,
+        ns: ran_ns,
+        cpu_pct: share * 100.0,
+        scheduling: first.seen.scheduling(),
+        ..Culprit::default()
+    };
+    let text = format!(
+        "Its own code: {} used a whole CPU, {} of the time, and a thread cannot use more than one.",
+        named(&culprit),
+        percent(share)
+    );
+    let system = first.seen.delta.system_ns as f64 / first.seen.delta.run_ns.max(1) as f64;
+    let in_kernel = facts.has(Fields::USER | Fields::SYSTEM) && system >= MIN_SHARE;
+    let evidence = in_kernel.then(|| format!("{} of that in the kernel.", percent(system.min(1.0))));
+    Some(Cause {
+        evidence: evidence.into_iter().collect(),
+        action: "Profile it, or divide the work among more threads.".to_owned(),
+        command: Some(format!("perf top -p {}", first.seen.process.pid)),
+        culprits: vec![culprit],
+        ..draft(facts, CauseKind::OneThread, ran_ns, text)
+    })
+}
+
+/// What the hypervisor took.
+pub(super) fn steal(facts: &Facts<'_>) -> Option<Cause> {
+    let share = facts.of_capacity(facts.now.ledger.steal_ns);
+    if share < MIN_CAPACITY {
+        return None;
+    }
+    let busy_ns = facts.times.ran_ns().saturating_add(facts.times.ready_ns());
+    let text = format!("The hypervisor took {} of the CPU time from this machine (steal).", percent(share));
+    let action = "Ask who runs the host of this virtual machine, or move it: nothing inside it helps.";
+    Some(Cause { action: action.to_owned(), ..draft(facts, CauseKind::Steal, scaled(busy_ns, share), text) })
+}
+
+/// Interrupts that grew, and who began or grew with them.
+pub(super) fn interrupts(facts: &Facts<'_>) -> Option<Cause> {
+    let pct = interrupts_pct(facts.now)?;
+    let before = facts.before.and_then(interrupts_pct);
+    let ledger = &facts.now.ledger;
+    let cpus = ledger.capacity_ns as f64 / facts.now.length_ns.max(1) as f64;
+    let share = if cpus > 0.0 { pct / 100.0 / cpus } else { 0.0 };
+    if share < MIN_CAPACITY || before.is_some_and(|before| pct - before < MIN_GROWTH_PCT) {
+        return None;
+    }
+    let kind = facts.softirq_kind();
+    let what = kind.map_or_else(|| "Interrupts".to_owned(), |kind| format!("Soft interrupts ({kind})"));
+    let text = match before {
+        Some(before) => {
+            format!("{what} rose from {} to {} % of a CPU.", decimal(before, 1), decimal(pct, 0))
+        }
+        None => format!("{what} took {} % of a CPU.", decimal(pct, 0)),
+    };
+    // Who makes them runs in the kernel: it sends, receives or starts requests.
+    let programs = facts.grown(|run| run.system_ns);
+    let all: Vec<Culprit> = culprits(facts, &programs).into_iter().take(2).collect();
+    let who = if all.is_empty() { "what sends or receives".to_owned() } else { named_all(&all, 2) };
+    Some(Cause {
+        evidence: all.iter().map(used).collect(),
+        action: format!("Stop or limit {who}."),
+        sure: SureLevel::Medium,
+        culprits: all,
+        ..draft(facts, CauseKind::Interrupts, scaled(facts.times.wanted_ns(), share.min(1.0)), text)
+    })
+}

@@ -1,0 +1,73 @@
+//! What all rules share: when a time is a cause, the words for a subject, and a cause without its details.
+
+use super::answer::{Cause, CauseKind, Culprit, SureLevel};
+use super::facts::{Facts, ProgramTime};
+use super::words::percent;
+use crate::fields::{decimal, name_text};
+
+/// A cause explains at least this share of the wanted time, and of all time.
+pub(super) const MIN_SHARE: f64 = 0.1;
+/// Culprits of a cause at most.
+const MAX_CULPRITS: usize = 5;
+/// Share of a cause's time below which a program is no culprit of it.
+const MIN_CULPRIT: f64 = 0.05;
+
+/// Whether a time is long enough for a cause.
+pub(super) fn matters(facts: &Facts<'_>, ns: u64) -> bool {
+    facts.of_wanted(ns) >= MIN_SHARE && facts.times.share(ns) >= MIN_SHARE
+}
+
+/// A cause that explains this time, without its details.
+pub(super) fn draft(facts: &Facts<'_>, cause: CauseKind, ns: u64, sentence: String) -> Cause {
+    Cause {
+        cause,
+        share: facts.of_wanted(ns),
+        sentence,
+        evidence: Vec::new(),
+        action: String::new(),
+        command: None,
+        culprits: Vec::new(),
+        sure: SureLevel::High,
+    }
+}
+
+/// `It was ready 88 % of the time`; of a machine `Programs waited for a CPU for 120 % of the CPUs' time`.
+pub(super) fn was_ready(facts: &Facts<'_>, ns: u64) -> String {
+    let share = percent(facts.times.share(ns));
+    if facts.rows.is_machine() {
+        format!("Programs waited for a CPU, together {share} of the CPUs' time")
+    } else {
+        format!("It was ready {share} of the time and waited for a CPU")
+    }
+}
+
+/// `It waited 94 % of the time`.
+pub(super) fn waited(facts: &Facts<'_>, ns: u64) -> String {
+    let share = percent(facts.times.share(ns));
+    if facts.rows.is_machine() {
+        format!("Programs waited, together {share} of the CPUs' time,")
+    } else {
+        format!("It waited {share} of the time")
+    }
+}
+
+/// The culprits among these programs.
+pub(super) fn culprits(facts: &Facts<'_>, programs: &[ProgramTime]) -> Vec<Culprit> {
+    let all_ns = programs.iter().fold(0_u64, |sum, one| sum.saturating_add(one.ns));
+    let is_culprit = |one: &&ProgramTime| one.ns > 0 && one.ns as f64 >= all_ns as f64 * MIN_CULPRIT;
+    programs.iter().filter(is_culprit).take(MAX_CULPRITS).map(|one| facts.culprit(one)).collect()
+}
+
+/// `indexer used 180 % of a CPU (before: 0 %) and began in this time.`
+pub(super) fn used(culprit: &Culprit) -> String {
+    let before = culprit
+        .before_cpu_pct
+        .map_or_else(String::new, |before| format!(" (before: {} %)", decimal(before, 0)));
+    let began = if culprit.began { " and began in this time" } else { "" };
+    let scheduling = culprit.scheduling.as_ref().map_or_else(String::new, |text| format!(", with {text}"));
+    format!(
+        "{} used {} % of a CPU{before}{began}{scheduling}.",
+        name_text(&culprit.name),
+        decimal(culprit.cpu_pct, 0)
+    )
+}

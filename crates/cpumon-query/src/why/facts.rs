@@ -1,0 +1,456 @@
+//! [`Facts`]: what the parts of a range and the threads of those who matter say of a subject: times by state, and who had what it waited
+//! for. Pure: nothing is read here.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use cpumon_model::{
+    CpuTimes, Delta, Fields, ProcessKey, SOFTIRQ_KINDS, Throttle, WaitFor, WaitKind, WaitReason, WaitedOn,
+};
+
+use super::answer::{Culprit, WhyTarget};
+use super::part::{SeenProcess, SeenThread, ThreadSums, WhyPart};
+use super::states::{StateTimes, SubjectRows, SubjectWait, WaitClass, at_least_zero};
+
+/// Pids of a culprit at most.
+const MAX_PIDS: usize = 8;
+/// Share of the waiting time below which a process does nearly nothing for those who wait for it.
+const IDLE_PEER: f64 = 0.3;
+/// Share of the time from which on a process counts as one that does something.
+const USED_SHARE: f64 = 0.05;
+/// Major page faults a second from which on a wait for a disk is one for memory.
+const MIN_FAULTS: f64 = 10.0;
+/// Processes at most whose own time is examined, because the subject waited for them.
+const MAX_PEERS: usize = 64;
+/// Share of idle CPUs above which who ran says nothing of who was in front.
+const IDLE_CPUS: f64 = 0.25;
+
+/// A time of a process.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct KeyTime {
+    pub(super) key: ProcessKey,
+    pub(super) ns: u64,
+}
+
+/// A time by program.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ProgramTime {
+    pub(super) name: Box<str>,
+    pub(super) ns: u64,
+    pub(super) is_estimated: bool,
+    /// Its processes, the longest time first.
+    pub(super) keys: Vec<KeyTime>,
+}
+
+/// What all processes of a program ran.
+#[derive(Copy, Clone, Debug, Default)]
+pub(super) struct ProgramRun {
+    pub(super) run_ns: u64,
+    pub(super) system_ns: u64,
+}
+
+/// A CPU limit of the subject.
+#[derive(Clone, Debug)]
+pub(super) struct QuotaFacts {
+    /// Path of the control group that has it; hostile.
+    pub(super) group: Box<str>,
+    pub(super) cpus: f64,
+    pub(super) throttle: Throttle,
+}
+
+/// Processes that the subject started.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StartFacts {
+    pub(super) count: u64,
+    pub(super) run_ns: u64,
+    pub(super) delay_ns: u64,
+    /// What the processes ran that each parent started.
+    pub(super) parents: Vec<KeyTime>,
+}
+
+/// What is known of a subject.
+#[derive(Debug)]
+pub(super) struct Facts<'p> {
+    pub(super) target: &'p WhyTarget,
+    pub(super) rows: &'p SubjectRows,
+    pub(super) now: &'p WhyPart,
+    pub(super) before: Option<&'p WhyPart>,
+    pub(super) threads: &'p ThreadSums,
+    pub(super) times: StateTimes,
+    pub(super) times_before: Option<StateTimes>,
+    pub(super) runs: HashMap<Box<str>, ProgramRun>,
+    pub(super) runs_before: HashMap<Box<str>, ProgramRun>,
+}
+
+/// The program of a process; `None`: its name is not known.
+pub(super) fn program_of(part: &WhyPart, key: ProcessKey) -> Option<&str> {
+    part.processes.get(&key).map(|seen| seen.info.program()).filter(|name| !name.is_empty())
+}
+
+/// Adds times up by program, the longest first.
+pub(super) fn by_program(part: &WhyPart, times: impl IntoIterator<Item = KeyTime>) -> Vec<ProgramTime> {
+    let mut programs: BTreeMap<&str, BTreeMap<ProcessKey, u64>> = BTreeMap::new();
+    for KeyTime { key, ns } in times {
+        if let Some(name) = program_of(part, key) {
+            let sum = programs.entry(name).or_default().entry(key).or_default();
+            *sum = sum.saturating_add(ns);
+        }
+    }
+    let program = |(name, keys): (&str, BTreeMap<ProcessKey, u64>)| {
+        let mut keys: Vec<KeyTime> = keys.into_iter().map(|(key, ns)| KeyTime { key, ns }).collect();
+        keys.sort_by_key(|one| std::cmp::Reverse(one.ns));
+        let ns = keys.iter().fold(0_u64, |sum, one| sum.saturating_add(one.ns));
+        ProgramTime { name: name.into(), ns, is_estimated: false, keys }
+    };
+    let mut all: Vec<ProgramTime> = programs.into_iter().map(program).collect();
+    all.sort_by_key(|one| std::cmp::Reverse(one.ns));
+    all
+}
+
+fn runs(part: &WhyPart) -> HashMap<Box<str>, ProgramRun> {
+    let mut all: HashMap<Box<str>, ProgramRun> = HashMap::new();
+    let of_processes = part.processes.values().map(|seen| (&seen.info, &seen.delta));
+    for (info, delta) in of_processes.chain(part.short.values().map(|runs| (&runs.info, &runs.delta))) {
+        let sum = all.entry(info.program().into()).or_default();
+        sum.run_ns = sum.run_ns.saturating_add(at_least_zero(delta.run_ns));
+        sum.system_ns = sum.system_ns.saturating_add(at_least_zero(delta.system_ns));
+    }
+    all
+}
+
+/// The processes that do nearly nothing while others wait for them: who waits for one waits for work. Only those that were waited for
+/// longest are examined; the others count as such.
+pub(super) fn busy_peers(part: &WhyPart, rows: &SubjectRows) -> HashSet<ProcessKey> {
+    if rows.is_machine() {
+        return HashSet::new();
+    }
+    let mut waited: HashMap<ProcessKey, u64> = HashMap::new();
+    for row in part.waits.iter().filter(|row| rows.has(row.waiter)) {
+        if let (WaitKind::Blocked(reason), WaitedOn::Process(key)) = (row.kind, row.on)
+            && WaitClass::of(reason, row.on) == WaitClass::Peer
+        {
+            let sum = waited.entry(key).or_default();
+            *sum = sum.saturating_add(row.ns);
+        }
+    }
+    let mut longest: Vec<KeyTime> = waited.into_iter().map(|(key, ns)| KeyTime { key, ns }).collect();
+    longest.sort_by_key(|one| (std::cmp::Reverse(one.ns), one.key));
+    longest.truncate(MAX_PEERS);
+    // One that waits for those who wait for it, or for others that do nothing, waits for work itself.
+    let is_idle = |key: ProcessKey| {
+        let used_ns =
+            |seen: &SeenProcess| at_least_zero(seen.delta.run_ns.saturating_add(seen.delta.run_delay_ns));
+        let is_used = |seen: &SeenProcess| used_ns(seen) as f64 >= part.length_ns as f64 * USED_SHARE;
+        rows.has(key) || part.processes.get(&key).is_none_or(|seen| !is_used(seen))
+    };
+    let is_busy = |one: &KeyTime| {
+        let own = SubjectRows { keys: Some(HashSet::from([one.key])), ..SubjectRows::default() };
+        let times = StateTimes::of(part, &own, &is_idle);
+        times.wanted_ns() as f64 >= one.ns as f64 * IDLE_PEER
+    };
+    longest.into_iter().filter(is_busy).map(|one| one.key).collect()
+}
+
+impl<'p> Facts<'p> {
+    pub(super) fn new(
+        target: &'p WhyTarget,
+        rows: &'p SubjectRows,
+        now: &'p WhyPart,
+        before: Option<&'p WhyPart>,
+        threads: &'p ThreadSums,
+    ) -> Self {
+        let busy = busy_peers(now, rows);
+        let times = |part: &WhyPart| StateTimes::of(part, rows, &|key| !busy.contains(&key));
+        let mut facts = Self {
+            target,
+            rows,
+            now,
+            before,
+            threads,
+            times: times(now),
+            times_before: before.map(times),
+            runs: runs(now),
+            runs_before: before.map(runs).unwrap_or_default(),
+        };
+        facts.estimate_disk();
+        facts
+    }
+
+    pub(super) fn has(&self, fields: Fields) -> bool {
+        self.now.fields.contains(fields)
+    }
+
+    /// Seconds that were measured.
+    pub(super) fn seconds(&self) -> f64 {
+        self.now.length_ns.max(1) as f64 / 1e9
+    }
+
+    /// Share of the wanted time.
+    pub(super) fn of_wanted(&self, ns: u64) -> f64 {
+        (ns as f64 / self.times.wanted_ns() as f64).min(1.0)
+    }
+
+    /// Share of the CPUs' capacity; 0 where it is not known.
+    pub(super) fn of_capacity(&self, ns: i64) -> f64 {
+        let capacity_ns = self.now.ledger.capacity_ns;
+        if capacity_ns > 0 { at_least_zero(ns) as f64 / capacity_ns as f64 } else { 0.0 }
+    }
+
+    /// Share of the time in which the CPUs were idle; `None`: not known.
+    pub(super) fn idle_share(&self) -> Option<f64> {
+        (self.now.ledger.capacity_ns > 0).then(|| self.of_capacity(self.now.ledger.idle_ns))
+    }
+
+    /// The same without one CPU; `None`: not known, or there is no other one.
+    pub(super) fn idle_share_without(&self, cpu: u16) -> Option<f64> {
+        let others = self.now.cpus.iter().filter(|(number, _)| **number != u32::from(cpu));
+        let mut sum = CpuTimes::default();
+        others.for_each(|(_, times)| sum += times);
+        let total_ns = sum.total_ns();
+        (total_ns > 0).then(|| sum.idle_ns.saturating_add(sum.iowait_ns) as f64 / total_ns as f64)
+    }
+
+    /// Threads of these processes that did something, the one that ran most first.
+    pub(super) fn threads_of(&self, is_meant: impl Fn(ProcessKey) -> bool) -> Vec<SeenThreadRow<'_>> {
+        let active =
+            self.threads.each.iter().filter(|(_, seen)| seen.intervals > 0 && is_meant(seen.process));
+        let mut all: Vec<SeenThreadRow<'_>> =
+            active.map(|(key, seen)| SeenThreadRow { tid: key.tid, seen }).collect();
+        all.sort_by_key(|row| (std::cmp::Reverse(row.seen.delta.run_ns), row.tid));
+        all
+    }
+
+    /// The CPUs on which threads of these processes ran.
+    pub(super) fn cpus_of(&self, is_meant: impl Fn(ProcessKey) -> bool) -> BTreeSet<u16> {
+        self.threads_of(is_meant).iter().flat_map(|row| row.seen.cpus.keys().copied()).collect()
+    }
+
+    /// Programs behind which the subject waited for a CPU, the longest time first. Where that was not measured, the time is shared among
+    /// the others that ran, if the CPUs were not idle.
+    pub(super) fn in_front(&self) -> Vec<ProgramTime> {
+        let ready_ns = self.times.ready_ns();
+        let is_ready = |row: &&WaitFor| row.kind == WaitKind::Ready && self.rows.has(row.waiter);
+        let known_ns =
+            self.now.waits.iter().filter(is_ready).fold(0_u64, |sum, row| sum.saturating_add(row.ns));
+        if known_ns > 0 {
+            let scale = ready_ns as f64 / known_ns as f64;
+            let on = self.now.waits.iter().filter(is_ready).filter_map(|row| match row.on {
+                WaitedOn::Process(key) => Some(KeyTime { key, ns: scaled(row.ns, scale) }),
+                WaitedOn::Thread(_) => Some(KeyTime { key: row.waiter, ns: scaled(row.ns, scale) }),
+                WaitedOn::Interrupt | WaitedOn::Others => None,
+            });
+            return by_program(self.now, on);
+        }
+        if self.idle_share().is_none_or(|idle| idle > IDLE_CPUS) {
+            return Vec::new();
+        }
+        let mut all = if self.rows.is_machine() { self.grown(|run| run.run_ns) } else { self.others() };
+        let ran_ns = all.iter().fold(0_u64, |sum, one| sum.saturating_add(one.ns)).max(1);
+        let scale = ready_ns as f64 / ran_ns as f64;
+        for one in &mut all {
+            (one.ns, one.is_estimated) = (scaled(one.ns, scale), true);
+            one.keys.iter_mut().for_each(|one| one.ns = scaled(one.ns, scale));
+        }
+        all
+    }
+
+    /// What other programs ran; where the subject ran on one CPU only, those that ran there.
+    fn others(&self) -> Vec<ProgramTime> {
+        let cpus = self.cpus_of(|key| self.rows.has(key));
+        let only = cpus.first().copied().filter(|_| cpus.len() == 1);
+        let was_there = |key: ProcessKey| {
+            only.is_none_or(|cpu| {
+                let there = self.cpus_of(|other| other == key);
+                there.is_empty() || there.contains(&cpu)
+            })
+        };
+        let others = self.now.processes.iter().filter(|(key, _)| !self.rows.has(**key) && was_there(**key));
+        let ran = others.map(|(key, seen)| KeyTime { key: *key, ns: at_least_zero(seen.delta.run_ns) });
+        by_program(self.now, ran)
+    }
+
+    /// Programs for which the subject waited in waits of a class.
+    pub(super) fn waited_for(&self, class: WaitClass) -> Vec<ProgramTime> {
+        let waits = self.times.waits.iter().filter(|wait| wait.class == class);
+        by_program(
+            self.now,
+            waits.filter_map(|wait| match wait.on {
+                WaitedOn::Process(key) => Some(KeyTime { key, ns: wait.ns }),
+                _ => None,
+            }),
+        )
+    }
+
+    /// The reason of most of the waits of a class.
+    pub(super) fn longest_of(&self, class: WaitClass) -> Option<SubjectWait> {
+        let mut by_reason: Vec<SubjectWait> = Vec::new();
+        for wait in self.times.waits.iter().filter(|wait| wait.class == class) {
+            if let Some(sum) = by_reason.iter_mut().find(|sum| sum.reason == wait.reason) {
+                sum.ns = sum.ns.saturating_add(wait.ns);
+                sum.count = sum.count.saturating_add(wait.count);
+            } else {
+                by_reason.push(*wait);
+            }
+        }
+        by_reason.into_iter().max_by_key(|wait| wait.ns)
+    }
+
+    /// A program as the answer names it.
+    pub(super) fn culprit(&self, program: &ProgramTime) -> Culprit {
+        let pct = |run: Option<&ProgramRun>, length_ns: u64| {
+            run.map_or(0.0, |run| run.run_ns as f64 * 100.0 / length_ns.max(1) as f64)
+        };
+        let keys: HashSet<ProcessKey> = program.keys.iter().map(|one| one.key).collect();
+        let began = |one: &KeyTime| self.now.processes.get(&one.key).is_some_and(|seen| seen.began);
+        let threads = self.threads_of(|key| keys.contains(&key));
+        Culprit {
+            name: program.name.clone(),
+            pid: program.keys.first().map(|one| one.key.pid),
+            tid: None,
+            pids: program.keys.iter().take(MAX_PIDS).map(|one| one.key.pid).collect(),
+            processes: program.keys.len() as u64,
+            ns: program.ns,
+            is_estimated: program.is_estimated,
+            cpu_pct: pct(self.runs.get(&program.name), self.now.length_ns),
+            before_cpu_pct: self
+                .before
+                .map(|before| pct(self.runs_before.get(&program.name), before.length_ns)),
+            began: !program.keys.is_empty() && program.keys.iter().all(began),
+            scheduling: threads.first().and_then(|row| row.seen.scheduling()),
+        }
+    }
+
+    /// Programs whose run time grew most since the time before, with what they ran more; without a time before, those that ran most.
+    pub(super) fn grown(&self, ns_of: fn(&ProgramRun) -> u64) -> Vec<ProgramTime> {
+        let scale =
+            self.before.map_or(0.0, |before| self.now.length_ns as f64 / before.length_ns.max(1) as f64);
+        let earlier = |name: &str| self.runs_before.get(name).map_or(0, |run| scaled(ns_of(run), scale));
+        let ran = self
+            .now
+            .processes
+            .iter()
+            .map(|(key, seen)| KeyTime { key: *key, ns: at_least_zero(seen.delta.run_ns) });
+        let mut all = by_program(self.now, ran);
+        for one in &mut all {
+            let now_ns = self.runs.get(&one.name).map_or(0, ns_of);
+            one.ns = now_ns.saturating_sub(earlier(&one.name));
+        }
+        all.sort_by_key(|one| std::cmp::Reverse(one.ns));
+        all
+    }
+
+    /// The CPU limit that took most time from the subject; `None`: it has none, or none is known.
+    pub(super) fn quota(&self) -> Option<QuotaFacts> {
+        let has_path = |path: &str| {
+            let of_subject = self.now.processes.iter().filter(|(key, _)| self.rows.has(**key));
+            self.rows.is_machine()
+                || of_subject.map(|(_, seen)| &*seen.info.cgroup).any(|cgroup| cgroup == path)
+                || self
+                    .now
+                    .short
+                    .iter()
+                    .any(|(key, runs)| self.rows.has_short(key) && *runs.info.cgroup == *path)
+        };
+        let limited = self.now.cgroups.values().filter(|row| row.limit.is_limited() && has_path(&row.path));
+        let tightest = limited.max_by_key(|row| row.throttle.map(|one| one.throttled_ns))?;
+        Some(QuotaFacts {
+            group: tightest.limiter().into(),
+            cpus: tightest.limit.cpus()?,
+            throttle: tightest.throttle?,
+        })
+    }
+
+    /// Processes that the subject started in this time; of a machine all that began in it.
+    pub(super) fn starts(&self) -> StartFacts {
+        let of_subject = self.now.processes.keys().filter(|key| self.rows.has(**key));
+        let parents: HashMap<u32, ProcessKey> = of_subject.map(|key| (key.pid, *key)).collect();
+        let is_child = |parent_pid: u32| self.rows.is_machine() || parents.contains_key(&parent_pid);
+        let mut facts = StartFacts::default();
+        let mut add = |parent_pid: u32, count: u64, delta: &Delta| {
+            let ns = at_least_zero(delta.run_ns);
+            facts.count = facts.count.saturating_add(count);
+            facts.run_ns = facts.run_ns.saturating_add(ns);
+            facts.delay_ns = facts.delay_ns.saturating_add(at_least_zero(delta.run_delay_ns));
+            facts.parents.extend(parents.get(&parent_pid).map(|key| KeyTime { key: *key, ns }));
+        };
+        for (key, runs) in self.now.short.iter().filter(|(key, _)| is_child(key.parent_pid)) {
+            add(key.parent_pid, runs.count, &runs.delta);
+        }
+        for seen in self.now.processes.values().filter(|seen| seen.began && is_child(seen.parent_pid)) {
+            add(seen.parent_pid, 1, &seen.delta);
+        }
+        facts
+    }
+
+    /// Adds the time that threads of the subject waited for a disk by their state at the ends of intervals, where single waits are too
+    /// short to be followed.
+    fn estimate_disk(&mut self) {
+        if self.has(Fields::WAITS) || self.rows.is_machine() {
+            return;
+        }
+        let of_thread = |row: &SeenThreadRow<'_>| {
+            let share = row.seen.in_disk as f64 / row.seen.intervals.max(1) as f64;
+            scaled(row.seen.length_ns, share)
+        };
+        let threads = || self.threads_of(|key| self.rows.has(key));
+        let in_disk_ns = threads().iter().map(of_thread).fold(0, u64::saturating_add);
+        let is_of_faults = self.faults_per_s().is_some_and(|faults| faults >= MIN_FAULTS);
+        let (class, reason) = if is_of_faults {
+            (WaitClass::Faults, WaitReason::PAGE_FAULT)
+        } else {
+            (WaitClass::Disk, WaitReason::DISK)
+        };
+        let known_ns =
+            self.times.of_class(WaitClass::Disk).saturating_add(self.times.of_class(WaitClass::Faults));
+        let ns = in_disk_ns.saturating_sub(known_ns).min(self.times.rest_ns());
+        if ns > 0 {
+            self.times.waits.push(SubjectWait { class, reason, on: WaitedOn::Others, ns, count: 0 });
+        }
+    }
+
+    /// Major page faults a second; `None`: not measured.
+    pub(super) fn faults_per_s(&self) -> Option<f64> {
+        let faults = at_least_zero(self.times.delta.major_faults);
+        self.has(Fields::FAULTS).then(|| faults as f64 / self.seconds())
+    }
+
+    /// The kind of soft interrupt that grew most, as a name of the kernel; `None`: not measured by kind.
+    pub(super) fn softirq_kind(&self) -> Option<&'static str> {
+        if !self.has(Fields::IRQ) {
+            return None;
+        }
+        let before = self.before.map_or([0; SOFTIRQ_KINDS.len()], |before| before.softirq_ns);
+        let grown = self.now.softirq_ns.iter().zip(before).map(|(now, before)| now.saturating_sub(before));
+        SOFTIRQ_KINDS.iter().copied().zip(grown).max_by_key(|(_, ns)| *ns).map(|(kind, _)| kind)
+    }
+}
+
+/// Time in interrupts, in percent of one CPU.
+pub(super) fn interrupts_pct(part: &WhyPart) -> Option<f64> {
+    let times = part.cpus.values().fold(None, |sum: Option<u64>, times| {
+        let ns = times.irq_ns.saturating_add(times.softirq_ns);
+        Some(sum.unwrap_or(0).saturating_add(ns))
+    });
+    let ledger = &part.ledger;
+    let by_ledger = (!ledger.irq_in_run_time && ledger.capacity_ns > 0)
+        .then(|| at_least_zero(ledger.irq_ns.saturating_add(ledger.softirq_ns)));
+    let ns = by_ledger.or(times)?;
+    (part.length_ns > 0).then(|| ns as f64 * 100.0 / part.length_ns as f64)
+}
+
+/// A thread with its id.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct SeenThreadRow<'p> {
+    pub(super) tid: u32,
+    pub(super) seen: &'p SeenThread,
+}
+
+/// A part of a time.
+pub(super) fn scaled(ns: u64, share: f64) -> u64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a float beyond u64 sticks at its end"
+    )]
+    let part = (ns as f64 * share).round() as u64;
+    part
+}

@@ -1,0 +1,320 @@
+//! [`WhyPart`]: what is known of a part of a range, added up from its intervals in bounded memory. [`ThreadSums`]: the threads of the
+//! processes that matter.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use cpumon_model::{
+    CgroupInterval, Comm, CpuTimes, Delta, Fields, Interval, Ledger, Life, ProcessInfo, ProcessInterval,
+    ProcessKey, SOFTIRQ_KINDS, SourceKind, TaskState, ThreadInterval, ThreadKey, WaitFor, Waits,
+};
+use cpumon_store::Segment;
+use foldhash::fast::RandomState;
+
+use crate::time::TimeRange;
+
+/// Processes, and groups of short-lived ones, of a part at most.
+const MAX_PROCESSES: usize = 20_000;
+/// Threads at most.
+const MAX_THREADS: usize = 20_000;
+/// Rows of waits of a part at most.
+const MAX_WAITS: usize = 8_192;
+
+/// A process of a part.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SeenProcess {
+    pub(super) info: Arc<ProcessInfo>,
+    pub(super) parent_pid: u32,
+    pub(super) delta: Delta,
+    pub(super) waits: Waits,
+    /// Length of the intervals in which it did something, ns.
+    pub(super) length_ns: u64,
+    /// Whether it began in the part.
+    pub(super) began: bool,
+}
+
+impl SeenProcess {
+    fn add(&mut self, later: &Self) {
+        self.info = Arc::clone(&later.info);
+        self.parent_pid = later.parent_pid;
+        self.delta += &later.delta;
+        self.waits += &later.waits;
+        self.length_ns = self.length_ns.saturating_add(later.length_ns);
+        self.began |= later.began;
+    }
+}
+
+/// What processes that began and ended within one interval have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct ShortKey {
+    pub(super) name: Box<str>,
+    pub(super) parent_pid: u32,
+}
+
+/// Processes that began and ended within one interval.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ShortRuns {
+    pub(super) info: Arc<ProcessInfo>,
+    /// Number of processes; 0: only their sum is stored.
+    pub(super) count: u64,
+    pub(super) delta: Delta,
+    pub(super) length_ns: u64,
+}
+
+impl ShortRuns {
+    fn add(&mut self, later: &Self) {
+        self.info = Arc::clone(&later.info);
+        self.count = self.count.saturating_add(later.count);
+        self.delta += &later.delta;
+        self.length_ns = self.length_ns.saturating_add(later.length_ns);
+    }
+}
+
+/// What is known of a part of a range.
+#[derive(Clone, Debug)]
+pub(super) struct WhyPart {
+    pub(super) range: TimeRange,
+    /// Measured time, ns.
+    pub(super) length_ns: u64,
+    pub(super) intervals: u64,
+    /// What all intervals have.
+    pub(super) fields: Fields,
+    pub(super) source: SourceKind,
+    /// Whether sums of minutes or hours were read: they have no CPUs and no single short-lived processes.
+    pub(super) has_sums: bool,
+    /// Whether rows were left out, because there are too many.
+    pub(super) is_cut: bool,
+    pub(super) ledger: Ledger,
+    pub(super) cpus: BTreeMap<u32, CpuTimes>,
+    pub(super) softirq_ns: [u64; SOFTIRQ_KINDS.len()],
+    pub(super) cgroups: BTreeMap<Arc<str>, CgroupInterval>,
+    pub(super) processes: HashMap<ProcessKey, SeenProcess, RandomState>,
+    pub(super) short: HashMap<ShortKey, ShortRuns, RandomState>,
+    /// Waits by who ended them.
+    pub(super) waits: Vec<WaitFor>,
+}
+
+impl WhyPart {
+    pub(super) fn new(range: TimeRange) -> Self {
+        Self {
+            range,
+            length_ns: 0,
+            intervals: 0,
+            fields: Fields::all(),
+            source: SourceKind::default(),
+            has_sums: false,
+            is_cut: false,
+            ledger: Ledger::default(),
+            cpus: BTreeMap::new(),
+            softirq_ns: [0; SOFTIRQ_KINDS.len()],
+            cgroups: BTreeMap::new(),
+            processes: HashMap::default(),
+            short: HashMap::default(),
+            waits: Vec::new(),
+        }
+    }
+
+    /// These parts together, in order of time; `None` without any that was measured.
+    pub(super) fn sum<'p>(parts: impl IntoIterator<Item = &'p Self>) -> Option<Self> {
+        let mut measured = parts.into_iter().filter(|part| part.length_ns > 0);
+        let mut sum = measured.next()?.clone();
+        measured.for_each(|later| sum.append(later));
+        sum.end();
+        Some(sum)
+    }
+
+    /// Adds an interval, or the sum of a minute or an hour.
+    pub(super) fn add(&mut self, segment: &Segment<'_>) {
+        let interval = segment.interval;
+        let length_ns = interval.duration_ns();
+        self.length_ns = self.length_ns.saturating_add(length_ns);
+        self.intervals += 1;
+        self.fields &= interval.fields;
+        self.source = interval.source;
+        self.has_sums |= segment.max_busy_ppm.is_some();
+        self.ledger += &interval.ledger;
+        for cpu in &interval.cpus {
+            *self.cpus.entry(cpu.cpu).or_default() += &cpu.times;
+            add_each(&mut self.softirq_ns, &cpu.sched.softirq_ns);
+        }
+        interval.cgroups.iter().for_each(|row| self.add_cgroup(row));
+        interval.processes.iter().for_each(|row| self.add_process(row, length_ns));
+        self.add_waits(&interval.waits_for);
+    }
+
+    fn append(&mut self, later: &Self) {
+        self.range.until_ns = later.range.until_ns;
+        self.length_ns = self.length_ns.saturating_add(later.length_ns);
+        self.intervals += later.intervals;
+        self.fields &= later.fields;
+        self.source = later.source;
+        self.has_sums |= later.has_sums;
+        self.is_cut |= later.is_cut;
+        self.ledger += &later.ledger;
+        for (cpu, times) in &later.cpus {
+            *self.cpus.entry(*cpu).or_default() += times;
+        }
+        add_each(&mut self.softirq_ns, &later.softirq_ns);
+        later.cgroups.values().for_each(|row| self.add_cgroup(row));
+        later.processes.iter().for_each(|(key, seen)| self.see_process(*key, seen));
+        later.short.iter().for_each(|(key, runs)| self.see_short(key, runs));
+        self.add_waits(&later.waits);
+    }
+
+    /// Ends the rows of waits, each key once.
+    pub(super) fn end(&mut self) {
+        WaitFor::tidy(&mut self.waits, MAX_WAITS);
+    }
+
+    fn add_waits(&mut self, rows: &[WaitFor]) {
+        self.waits.extend_from_slice(rows);
+        if self.waits.len() > 2 * MAX_WAITS {
+            self.end();
+        }
+    }
+
+    fn add_cgroup(&mut self, row: &CgroupInterval) {
+        if let Some(sum) = self.cgroups.get_mut(&row.path) {
+            sum.add(row);
+        } else {
+            self.cgroups.insert(Arc::clone(&row.path), row.clone());
+        }
+    }
+
+    fn add_process(&mut self, row: &ProcessInterval, length_ns: u64) {
+        if row.delta.is_zero() {
+            return;
+        }
+        let info = Arc::clone(&row.info);
+        // Sums, and threads that a full buffer of the kernel did not name, have a row without a pid.
+        if row.life == Life::BornEnded || row.key.pid == 0 {
+            let key = ShortKey { name: info.name.clone(), parent_pid: row.parent_pid };
+            let count = u64::from(row.life == Life::BornEnded);
+            self.see_short(&key, &ShortRuns { info, count, delta: row.delta, length_ns });
+            return;
+        }
+        let seen = SeenProcess {
+            info,
+            parent_pid: row.parent_pid,
+            delta: row.delta,
+            waits: row.sched.waits,
+            length_ns,
+            began: row.life.is_born(),
+        };
+        self.see_process(row.key, &seen);
+    }
+
+    fn see_process(&mut self, key: ProcessKey, seen: &SeenProcess) {
+        if let Some(sum) = self.processes.get_mut(&key) {
+            sum.add(seen);
+        } else if self.processes.len() < MAX_PROCESSES {
+            self.processes.insert(key, seen.clone());
+        } else {
+            self.is_cut = true;
+        }
+    }
+
+    fn see_short(&mut self, key: &ShortKey, runs: &ShortRuns) {
+        if let Some(sum) = self.short.get_mut(key) {
+            sum.add(runs);
+        } else if self.short.len() < MAX_PROCESSES {
+            self.short.insert(key.clone(), runs.clone());
+        } else {
+            self.is_cut = true;
+        }
+    }
+}
+
+fn add_each(sums: &mut [u64], more: &[u64]) {
+    for (sum, ns) in sums.iter_mut().zip(more) {
+        *sum = sum.saturating_add(*ns);
+    }
+}
+
+/// A thread over the time that is explained.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SeenThread {
+    pub(super) process: ProcessKey,
+    pub(super) comm: Comm,
+    pub(super) nice: i8,
+    pub(super) priority: i16,
+    pub(super) delta: Delta,
+    /// Intervals in which it did something, and their length, ns.
+    pub(super) intervals: u64,
+    pub(super) length_ns: u64,
+    /// Intervals at whose end it waited for a disk (state D).
+    pub(super) in_disk: u64,
+    /// The CPUs on which it ran last in an interval, and in how many.
+    pub(super) cpus: BTreeMap<u16, u64>,
+    pub(super) waits: Waits,
+}
+
+/// Threads of some processes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ThreadSums {
+    pub(super) each: HashMap<ThreadKey, SeenThread, RandomState>,
+}
+
+impl ThreadSums {
+    pub(super) fn add(&mut self, interval: &Interval) {
+        for row in &interval.threads {
+            self.see(row.key, &SeenThread::of(row, interval.duration_ns()));
+        }
+    }
+
+    pub(super) fn append(&mut self, later: &Self) {
+        later.each.iter().for_each(|(key, seen)| self.see(*key, seen));
+    }
+
+    fn see(&mut self, key: ThreadKey, seen: &SeenThread) {
+        if let Some(sum) = self.each.get_mut(&key) {
+            sum.add(seen);
+        } else if self.each.len() < MAX_THREADS {
+            self.each.insert(key, seen.clone());
+        }
+    }
+}
+
+impl SeenThread {
+    fn of(row: &ThreadInterval, length_ns: u64) -> Self {
+        // A thread that waited all through has a row too, where scheduler events are read.
+        let is_active = !row.delta.is_zero();
+        let counted = u64::from(is_active);
+        Self {
+            process: row.process,
+            comm: row.comm,
+            nice: row.nice,
+            priority: row.priority,
+            delta: row.delta,
+            intervals: counted,
+            length_ns: counted.saturating_mul(length_ns),
+            in_disk: u64::from(is_active && row.state == TaskState(b'D')),
+            cpus: if is_active { BTreeMap::from([(row.last_cpu, 1)]) } else { BTreeMap::new() },
+            waits: row.sched.waits,
+        }
+    }
+
+    fn add(&mut self, later: &Self) {
+        let Self { process, comm, nice, priority, .. } = *later;
+        (self.process, self.comm, self.nice, self.priority) = (process, comm, nice, priority);
+        self.delta += &later.delta;
+        self.intervals += later.intervals;
+        self.length_ns = self.length_ns.saturating_add(later.length_ns);
+        self.in_disk += later.in_disk;
+        for (cpu, intervals) in &later.cpus {
+            *self.cpus.entry(*cpu).or_default() += intervals;
+        }
+        self.waits += &later.waits;
+    }
+
+    /// How it is scheduled, where that is not the default.
+    pub(super) fn scheduling(&self) -> Option<String> {
+        let (nice, priority) = (self.nice, self.priority);
+        ThreadInterval { nice, priority, ..ThreadInterval::default() }.scheduling()
+    }
+
+    /// Whether it goes before all normal threads: real-time, or with a deadline.
+    pub(super) fn is_urgent(&self) -> bool {
+        self.priority <= -2
+    }
+}

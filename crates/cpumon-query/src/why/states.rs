@@ -1,0 +1,273 @@
+//! [`StateTimes`]: where the time of a subject's threads went in a part, and what each wait means: [`WaitClass`]. A wait for its own timer or
+//! for work is no delay.
+
+use std::collections::HashSet;
+
+use cpumon_model::{Delta, Fields, GroupLimits, ProcessKey, WaitFor, WaitKind, WaitReason, WaitedOn, Waits};
+
+use super::part::{ShortKey, WhyPart};
+
+/// A wait of this mean length for another thread of a program that does nearly nothing is one for work, not for a lock.
+const IDLE_WAIT_NS: u64 = 100_000_000;
+/// Share of its time below which a program does nearly nothing.
+const IDLE_SHARE: f64 = 0.05;
+
+/// Which rows are the subject.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SubjectRows {
+    /// `None`: all processes of the machine.
+    pub(super) keys: Option<HashSet<ProcessKey>>,
+    pub(super) short: HashSet<ShortKey>,
+}
+
+impl SubjectRows {
+    pub(super) fn is_machine(&self) -> bool {
+        self.keys.is_none()
+    }
+
+    pub(super) fn has(&self, key: ProcessKey) -> bool {
+        self.keys.as_ref().is_none_or(|keys| keys.contains(&key))
+    }
+
+    pub(super) fn has_short(&self, key: &ShortKey) -> bool {
+        self.is_machine() || self.short.contains(key)
+    }
+}
+
+/// What a wait means.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum WaitClass {
+    Disk,
+    Faults,
+    /// For another thread of the process, or for a lock whose holder is not known.
+    Lock,
+    Child,
+    /// For another process.
+    Peer,
+    /// For data from the network or a device. No delay: it may be a slow answer, or no request.
+    Network,
+    /// On whom is not known.
+    Unknown,
+    /// For its own timer or for work.
+    Asleep,
+}
+
+impl WaitClass {
+    pub(super) fn of(reason: WaitReason, on: WaitedOn) -> Self {
+        let is_on_process = matches!(on, WaitedOn::Process(_));
+        match &*reason.words() {
+            "disk" | "flush to disk" => Self::Disk,
+            "page fault" => Self::Faults,
+            "child process" => Self::Child,
+            "sleep" | "signal" | "work to do" | "exit" | "stopped" | "debugger" | "suspended" => Self::Asleep,
+            // One that ends by an interrupt timed out.
+            "lock" | "semaphore" | "file lock" if on == WaitedOn::Interrupt => Self::Asleep,
+            "lock" | "semaphore" | "file lock" if is_on_process => Self::Peer,
+            "lock" | "semaphore" | "file lock" => Self::Lock,
+            "I/O events" | "new connection" | "async I/O" if !is_on_process => Self::Asleep,
+            _ => match on {
+                WaitedOn::Process(_) => Self::Peer,
+                WaitedOn::Thread(_) => Self::Lock,
+                WaitedOn::Interrupt => Self::Network,
+                WaitedOn::Others => Self::Unknown,
+            },
+        }
+    }
+
+    pub(super) fn is_delay(self) -> bool {
+        !matches!(self, Self::Network | Self::Asleep)
+    }
+}
+
+/// Waits of a subject for one reason on one other.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct SubjectWait {
+    pub(super) class: WaitClass,
+    pub(super) reason: WaitReason,
+    pub(super) on: WaitedOn,
+    pub(super) ns: u64,
+    /// 0: they are known by their time alone.
+    pub(super) count: u64,
+}
+
+/// Where the time of a subject's threads went; of a machine that of its CPUs and of all who waited.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StateTimes {
+    pub(super) delta: Delta,
+    /// Time of all states: at least that of the intervals in which its processes did something.
+    pub(super) total_ns: u64,
+    pub(super) throttled_ns: u64,
+    pub(super) waits: Vec<SubjectWait>,
+}
+
+impl StateTimes {
+    /// `is_idle`: whether a process is one that does nearly nothing for those who wait for it.
+    pub(super) fn of(part: &WhyPart, rows: &SubjectRows, is_idle: &dyn Fn(ProcessKey) -> bool) -> Self {
+        let (mut delta, mut waits, mut length_ns) = (Delta::default(), Waits::default(), 0_u64);
+        let mut own: Vec<_> = part.processes.iter().filter(|(key, _)| rows.has(**key)).collect();
+        // A table of reasons that is full depends on the order.
+        own.sort_unstable_by_key(|(key, _)| **key);
+        for (_, seen) in own {
+            delta += &seen.delta;
+            waits += &seen.waits;
+            length_ns = length_ns.saturating_add(seen.length_ns);
+        }
+        for (_, runs) in part.short.iter().filter(|(key, _)| rows.has_short(key)) {
+            delta += &runs.delta;
+            length_ns = length_ns.saturating_add(runs.length_ns);
+        }
+        if rows.is_machine() {
+            length_ns = at_least_zero(part.ledger.capacity_ns);
+        }
+        let throttled_ns = throttled(part, rows, at_least_zero(delta.run_delay_ns));
+        let waits = waits_of(part, rows, &waits, is_idle);
+        let mut times = Self { delta, total_ns: length_ns, throttled_ns, waits };
+        times.let_idle_threads_sleep();
+        times.total_ns = times.total_ns.max(times.known_ns()).max(1);
+        times
+    }
+
+    fn let_idle_threads_sleep(&mut self) {
+        let busy_ns = self.ran_ns().saturating_add(self.ready_ns());
+        if busy_ns as f64 >= self.total_ns as f64 * IDLE_SHARE {
+            return;
+        }
+        for wait in self.waits.iter_mut().filter(|wait| wait.class == WaitClass::Lock) {
+            if wait.count > 0 && wait.ns / wait.count >= IDLE_WAIT_NS {
+                wait.class = WaitClass::Asleep;
+            }
+        }
+    }
+
+    pub(super) fn ran_ns(&self) -> u64 {
+        at_least_zero(self.delta.run_ns)
+    }
+
+    pub(super) fn ready_ns(&self) -> u64 {
+        at_least_zero(self.delta.run_delay_ns).saturating_sub(self.throttled_ns)
+    }
+
+    fn sum(&self, is_meant: impl Fn(&SubjectWait) -> bool) -> u64 {
+        self.waits.iter().filter(|wait| is_meant(wait)).fold(0, |sum, wait| sum.saturating_add(wait.ns))
+    }
+
+    pub(super) fn of_class(&self, class: WaitClass) -> u64 {
+        self.sum(|wait| wait.class == class)
+    }
+
+    /// Ready, throttled and blocked on others.
+    pub(super) fn delayed_ns(&self) -> u64 {
+        let blocked_ns = self.sum(|wait| wait.class.is_delay());
+        self.ready_ns().saturating_add(self.throttled_ns).saturating_add(blocked_ns)
+    }
+
+    /// The time that it wanted for its work: ran and delayed.
+    pub(super) fn wanted_ns(&self) -> u64 {
+        self.ran_ns().saturating_add(self.delayed_ns()).max(1)
+    }
+
+    /// Waits that are no delay.
+    pub(super) fn asleep_ns(&self) -> u64 {
+        self.sum(|wait| !wait.class.is_delay())
+    }
+
+    fn known_ns(&self) -> u64 {
+        self.ran_ns().saturating_add(self.delayed_ns()).saturating_add(self.asleep_ns())
+    }
+
+    /// Off the CPUs, and not known why.
+    pub(super) fn rest_ns(&self) -> u64 {
+        self.total_ns.saturating_sub(self.known_ns())
+    }
+
+    /// Share of all states.
+    pub(super) fn share(&self, ns: u64) -> f64 {
+        ns as f64 / self.total_ns.max(1) as f64
+    }
+
+    /// Number of waits of a class, as far as they were counted, and their time.
+    pub(super) fn counted(&self, class: WaitClass) -> CountedWaits {
+        let of_class = self.waits.iter().filter(|wait| wait.class == class && wait.count > 0);
+        of_class.fold(CountedWaits::default(), |sum, wait| CountedWaits {
+            ns: sum.ns.saturating_add(wait.ns),
+            count: sum.count.saturating_add(wait.count),
+        })
+    }
+}
+
+/// Waits that were counted.
+#[derive(Copy, Clone, Debug, Default)]
+pub(super) struct CountedWaits {
+    pub(super) ns: u64,
+    pub(super) count: u64,
+}
+
+pub(super) fn at_least_zero(ns: i64) -> u64 {
+    ns.max(0).unsigned_abs()
+}
+
+/// Time that a CPU limit took from the subject: by its waits, else by the counters of its groups, and never more than it waited.
+fn throttled(part: &WhyPart, rows: &SubjectRows, delay_ns: u64) -> u64 {
+    let is_throttled = |row: &&WaitFor| row.kind == WaitKind::Throttled && rows.has(row.waiter);
+    let by_waits = part.waits.iter().filter(is_throttled).fold(0_u64, |sum, row| sum.saturating_add(row.ns));
+    let by_groups =
+        || limits(part, rows).and_then(|limits| limits.throttle).map_or(0, |one| one.throttled_ns);
+    let ns = if by_waits > 0 { by_waits } else { by_groups() };
+    ns.min(delay_ns)
+}
+
+/// Limits of the groups of the subject; `None`: not known.
+fn limits(part: &WhyPart, rows: &SubjectRows) -> Option<GroupLimits> {
+    let paths: HashSet<&str> = part
+        .processes
+        .iter()
+        .filter(|(key, _)| rows.has(**key))
+        .map(|(_, seen)| &*seen.info.cgroup)
+        .chain(part.short.iter().filter(|(key, _)| rows.has_short(key)).map(|(_, runs)| &*runs.info.cgroup))
+        .collect();
+    let is_wanted = |path: &str| rows.is_machine() || paths.contains(path);
+    let of_subject = part.cgroups.values().filter(|row| is_wanted(&row.path) && row.limit.is_limited());
+    GroupLimits::of_rows(of_subject)
+}
+
+/// The waits of a subject: those by who ended them, and for each reason what the scheduler's events have beyond these.
+fn waits_of(
+    part: &WhyPart,
+    rows: &SubjectRows,
+    by_reason: &Waits,
+    is_idle: &dyn Fn(ProcessKey) -> bool,
+) -> Vec<SubjectWait> {
+    let blocked = part.waits.iter().filter(|row| rows.has(row.waiter)).filter_map(|row| match row.kind {
+        WaitKind::Blocked(reason) => {
+            let (on, ns, count) = (row.on, row.ns, row.count);
+            Some(SubjectWait { class: WaitClass::of(reason, on), reason, on, ns, count })
+        }
+        WaitKind::Ready | WaitKind::Throttled => None,
+    });
+    let mut all: Vec<SubjectWait> = blocked.collect();
+    let has_who = part.fields.contains(Fields::WAITS_FOR);
+    let reasons = by_reason.iter().filter(|_| part.fields.contains(Fields::WAITS));
+    for (reason, ns) in reasons {
+        let on = WaitedOn::Others;
+        let class = match WaitClass::of(reason, on) {
+            WaitClass::Lock if !has_who => WaitClass::Unknown,
+            class => class,
+        };
+        // Beyond the waits that have ended these are threads at rest: only of a disk is the rest short waits.
+        if has_who && !matches!(class, WaitClass::Disk | WaitClass::Faults) {
+            continue;
+        }
+        let known = all.iter().filter(|wait| wait.reason == reason).map(|wait| wait.ns);
+        let ns = ns.saturating_sub(known.fold(0, u64::saturating_add));
+        all.push(SubjectWait { class, reason, on, ns, count: 0 });
+    }
+    for wait in all.iter_mut().filter(|wait| wait.class == WaitClass::Peer) {
+        if matches!(wait.on, WaitedOn::Process(key) if is_idle(key)) {
+            wait.class = WaitClass::Asleep;
+        }
+    }
+    // Processes of a machine wait for each other: only what none of them has is a delay of the whole.
+    let is_of_whole = |wait: &SubjectWait| matches!(wait.class, WaitClass::Disk | WaitClass::Faults);
+    all.retain(|wait| wait.ns > 0 && (!rows.is_machine() || is_of_whole(wait)));
+    all
+}

@@ -1,0 +1,5 @@
+//! The twelve blind cases of a slow program, and those where nothing is wrong or nothing can be known, as made-up intervals.
+
+mod causes;
+mod scene;
+mod stored;

@@ -1,0 +1,69 @@
+//! Answers from a store: the time that is explained, and refused questions.
+
+use cpumon_model::{Fields, Trust};
+use cpumon_store::{StoreOptions, Writer};
+
+use super::super::{Why, WhyQuery, WhySubject};
+use super::scene::{BEGIN_NS, SECOND_NS, Scene, host};
+use crate::history::History;
+use crate::json::Nanos;
+use crate::{Answers, QueryError};
+
+/// Ten minutes: `indexer` begins after seven.
+fn history() -> (tempfile::TempDir, History) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.db");
+    let mut quiet = Scene { idle: [600; 2], ..Scene::new() }.with(1, "shop", 90, 80);
+    quiet.fields -= Fields::WAITS_FOR;
+    let mut busy = Scene::busy().with(1, "shop", 90, 880).with(11, "indexer", 1700, 0);
+    busy.fields -= Fields::WAITS_FOR;
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    for second in 1..=600 {
+        let scene = if second <= 420 { &quiet } else { &busy };
+        writer.put(&host().info, Trust::Local, None, &scene.interval(second)).unwrap();
+    }
+    writer.commit().unwrap();
+    let history = History::of_store(&path).unwrap();
+    (dir, history)
+}
+
+fn at(second: i64) -> i64 {
+    BEGIN_NS + second * SECOND_NS
+}
+
+#[test]
+fn the_time_from_which_on_it_is_slow_is_explained() {
+    let (_dir, history) = history();
+    let query = WhyQuery { subject: WhySubject::Named("shop".into()), ..WhyQuery::default() };
+    let why = history.why("vm", &query).unwrap();
+    assert_eq!((why.since_ns, why.until_ns), (Nanos(at(420)), Nanos(at(600))), "of the last five minutes");
+    assert_eq!(why.slow_since_ns, Some(Nanos(at(420))));
+    let kinds: Vec<&str> = why.causes.iter().map(|cause| cause.cause.name()).collect();
+    assert_eq!(kinds, ["saturated"]);
+    let culprit = &why.causes[0].culprits[0];
+    assert_eq!((&*culprit.name, culprit.before_cpu_pct), ("indexer", Some(0.0)));
+    assert_eq!((why.subject.processes, why.subject.threads), (1, Some(1)));
+    let ready = |why: &Why| why.before.as_ref().unwrap().states[1].share;
+    assert!((0.07..0.09).contains(&ready(&why)), "before it was ready 8 %: {:?}", why.before);
+    // Around a moment at which it was not slow.
+    let why = history.why("vm", &WhyQuery { at_ns: Some(at(100)), ..query }).unwrap();
+    assert_eq!((why.since_ns, why.until_ns), (Nanos(at(70)), Nanos(at(130))));
+    assert!(why.causes.iter().all(|cause| cause.cause.name() == "unknown"), "{:?}", why.causes);
+}
+
+#[test]
+fn wrong_questions_are_refused() {
+    let (_dir, history) = history();
+    let ask = |query: WhyQuery| history.why("vm", &query).unwrap_err();
+    let since = |since_ns: i64| WhyQuery { since_ns: Some(since_ns), ..WhyQuery::default() };
+    assert!(matches!(ask(since(at(-172_800))), QueryError::WhyRangeTooLong));
+    assert!(matches!(ask(since(at(900))), QueryError::NoData { .. }));
+    let later = WhyQuery { since_ns: Some(at(700)), until_ns: Some(at(800)), ..WhyQuery::default() };
+    assert!(matches!(ask(later), QueryError::NoData { .. }));
+    let subject = WhySubject::Named("nothing".into());
+    assert!(matches!(ask(WhyQuery { subject, ..WhyQuery::default() }), QueryError::NoProcess { .. }));
+    assert!(matches!(
+        history.why("elsewhere", &WhyQuery::default()),
+        Err(QueryError::Store(_) | QueryError::UnknownHost)
+    ));
+}

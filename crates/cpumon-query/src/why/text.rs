@@ -1,0 +1,129 @@
+//! The answer as text: a line that says what it is of, and five blocks.
+
+use super::answer::{SureLevel, TimeShare, TimeSplit, TimeState, Why, WhyTarget};
+use super::words::{length, percent};
+use crate::fields::{Screen, name_text};
+use crate::json::Nanos;
+
+/// Characters of a label in the block TIME at most.
+const MAX_LABEL: usize = 40;
+
+/// Lines below a title.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WhyBlock {
+    /// `WHY`, `DO`, `TIME`, `SURE` or `MORE`.
+    pub title: &'static str,
+    /// Its lines, safe to show.
+    pub lines: Vec<String>,
+}
+
+/// `shop`, `service ssh.service`, or the machine.
+fn title(target: &WhyTarget) -> String {
+    match target.by.as_deref() {
+        None => "The machine".to_owned(),
+        Some("name" | "process") => name_text(&target.name),
+        Some(by) => format!("{by} {}", name_text(&target.name)),
+    }
+}
+
+fn counted(count: u64, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
+}
+
+impl Why {
+    /// `shop on vm, 01:04:09 to 01:05:08 (59 s): 1 process, 1 thread`.
+    pub fn head(&self, screen: Screen) -> String {
+        let (Nanos(since_ns), Nanos(until_ns)) = (self.since_ns, self.until_ns);
+        let (since, until) = ((screen.clock)(since_ns, true), (screen.clock)(until_ns, false));
+        let long = length(until_ns.saturating_sub(since_ns).max(0).unsigned_abs());
+        let mut text = format!(
+            "{} on {}, {since} to {until} ({long})",
+            title(&self.subject),
+            name_text(&self.host_name)
+        );
+        if self.subject.by.is_some() {
+            text = format!("{text}: {}", counted(self.subject.processes, "process", "processes"));
+            if let Some(threads) = self.subject.threads {
+                text = format!("{text}, {}", counted(threads, "thread", "threads"));
+            }
+        }
+        text
+    }
+
+    /// The blocks, in order.
+    pub fn blocks(&self, screen: Screen) -> Vec<WhyBlock> {
+        let first = self.causes.first();
+        let since = self.slow_since_ns.map(|Nanos(ns)| format!("Slow since {}.", (screen.clock)(ns, false)));
+        let command = first.and_then(|cause| cause.command.as_ref()).map(|command| format!("  {command}"));
+        vec![
+            WhyBlock { title: "WHY", lines: self.summary.iter().cloned().chain(since).collect() },
+            WhyBlock { title: "DO", lines: std::iter::once(self.action.clone()).chain(command).collect() },
+            WhyBlock { title: "TIME", lines: self.time_lines(screen) },
+            WhyBlock { title: "SURE", lines: self.sure_lines() },
+            WhyBlock { title: "MORE", lines: self.more.clone() },
+        ]
+    }
+
+    fn time_lines(&self, screen: Screen) -> Vec<String> {
+        let is_machine = self.subject.by.is_none();
+        let labels: Vec<String> = self.time.states.iter().map(|state| label(state, is_machine)).collect();
+        let widest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
+        let width = widest.min(MAX_LABEL);
+        let before = self.before.as_ref();
+        let range = before.map_or_else(String::new, |before| {
+            let [since, until] =
+                [before.range.since_ns, before.range.until_ns].map(|ns| (screen.clock)(ns, false));
+            format!("   BEFORE ({since} to {until})")
+        });
+        let mut lines = vec![format!("{:<width$}{:>8}{range}", "", "NOW")];
+        for (state, label) in self.time.states.iter().zip(labels) {
+            let label: String = label.chars().take(width).collect();
+            let then = before.map(|before| percent(share_before(before, state))).unwrap_or_default();
+            let line = format!("{label:<width$}{:>8}{then:>9}{}", percent(state.share), note(state));
+            lines.push(line.trim_end().to_owned());
+        }
+        lines
+    }
+
+    fn sure_lines(&self) -> Vec<String> {
+        let level = match self.sure.level {
+            SureLevel::High => "High",
+            SureLevel::Medium => "Medium",
+            SureLevel::Low => "Low",
+        };
+        let mut lines = vec![format!("{level}. It rests on {}.", self.sure.rests_on.join("; "))];
+        if !self.sure.not_measured.is_empty() {
+            lines.push(format!("Not measured: {}.", self.sure.not_measured.join("; ")));
+        }
+        lines
+    }
+}
+
+fn label(state: &TimeShare, is_machine: bool) -> String {
+    let wait = state.wait.as_deref().unwrap_or_default();
+    match state.state {
+        TimeState::Blocked => wait.to_owned(),
+        TimeState::Asleep => format!("asleep: {wait}"),
+        TimeState::Rest if is_machine => "no program ran".to_owned(),
+        TimeState::Rest => "off the CPUs, not known why".to_owned(),
+        other => other.name().to_owned(),
+    }
+}
+
+fn note(state: &TimeShare) -> String {
+    let on = state.on.as_deref().map(name_text);
+    let text = match (state.state, on) {
+        (TimeState::Ready, Some(on)) => format!("mostly behind {on}"),
+        (TimeState::Asleep, Some(on)) if on == "interrupt" => "by itself".to_owned(),
+        (TimeState::Blocked | TimeState::Asleep, Some(on)) => format!("until {on}"),
+        _ => String::new(),
+    };
+    if text.is_empty() { text } else { format!("   {text}") }
+}
+
+/// The share of the same state in the time before. What it waits for by name is compared with all of that wait.
+fn share_before(before: &TimeSplit, state: &TimeShare) -> f64 {
+    let same = before.states.iter().filter(|one| (one.state, &one.wait) == (state.state, &state.wait));
+    let of_same_on = |one: &&TimeShare| state.wait.is_none() || one.on == state.on;
+    same.filter(of_same_on).map(|one| one.share).sum()
+}

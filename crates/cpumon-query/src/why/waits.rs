@@ -1,0 +1,306 @@
+//! Causes off the CPUs: locks, other processes, started processes, disks, page faults; and what cannot be known.
+
+use std::collections::{BTreeMap, HashSet};
+
+use cpumon_model::{Fields, ProcessKey, ThreadKey, WaitKind, WaitedOn};
+
+use super::answer::{Cause, CauseKind, Culprit, SureLevel};
+use super::draft::{MIN_SHARE, culprits, draft, matters, waited};
+use super::facts::{Facts, KeyTime, ProgramTime, by_program};
+use super::states::{SubjectRows, WaitClass, at_least_zero};
+use super::words::{and, length, named, named_all, percent, pids, rate, shell_word};
+use crate::fields::{decimal, name_text};
+
+/// Started processes a second from which on they are a cause.
+const MIN_STARTS: f64 = 10.0;
+/// Processes that a chain of waits names at most.
+const MAX_HOPS: usize = 3;
+/// Waits a second from which on a program left the CPU all the time.
+const MANY_SWITCHES: f64 = 500.0;
+/// Share of the time that may stay unexplained.
+const MAX_REST: f64 = 0.5;
+
+/// A lock, with the thread that ended most of the waits for it.
+pub(super) fn lock(facts: &Facts<'_>) -> Option<Cause> {
+    let ns = facts.times.of_class(WaitClass::Lock);
+    let wait = facts.longest_of(WaitClass::Lock).filter(|_| matters(facts, ns))?;
+    let holder = holder(facts);
+    let what = wait.reason.words_and_name();
+    // Threads of a program also wait for each other at pipes and other things that are no locks.
+    let is_lock = matches!(&*wait.reason.words(), "lock" | "file lock" | "semaphore");
+    let of = if is_lock { "a" } else { "another thread of it, in" };
+    let mut text = format!("{} for {of} {what}", waited(facts, ns));
+    let mut evidence = Vec::new();
+    let mut action = "Hold the lock for a shorter time, or divide what it protects.".to_owned();
+    if let Some(holder) = &holder {
+        let name = named(&holder.culprit);
+        text = format!(
+            "{text}, {} of it until {name} released it",
+            percent(holder.culprit.ns as f64 / ns as f64)
+        );
+        evidence.extend(holder.sentence.clone());
+        if holder.is_asleep {
+            action = format!("Release the lock before {name} sleeps or waits.");
+        }
+    }
+    let counted = facts.times.counted(WaitClass::Lock);
+    if counted.count > 0 {
+        let (times, mean) = (rate(counted.count, facts.seconds()), length(counted.ns / counted.count));
+        evidence.push(format!("{times} such waits a second, {mean} each."));
+    }
+    let idle = facts.idle_share().filter(|idle| *idle >= MIN_SHARE);
+    evidence.extend(idle.map(|idle| format!("CPUs would have been free: {} were idle.", percent(idle))));
+    Some(Cause {
+        evidence,
+        action,
+        culprits: holder.map(|holder| holder.culprit).into_iter().collect(),
+        // Locks are not measured: a queue of work has the same waits.
+        sure: SureLevel::Medium,
+        ..draft(facts, CauseKind::Lock, ns, text + ".")
+    })
+}
+
+/// The thread that ended most of the waits for locks.
+struct Holder {
+    culprit: Culprit,
+    /// What it did itself.
+    sentence: Option<String>,
+    is_asleep: bool,
+}
+
+fn holder(facts: &Facts<'_>) -> Option<Holder> {
+    let mut by_thread: BTreeMap<ThreadKey, u64> = BTreeMap::new();
+    for wait in facts.times.waits.iter().filter(|wait| wait.class == WaitClass::Lock) {
+        if let WaitedOn::Thread(key) = wait.on {
+            let sum = by_thread.entry(key).or_default();
+            *sum = sum.saturating_add(wait.ns);
+        }
+    }
+    let (key, ns) = by_thread.into_iter().max_by_key(|(_, ns)| *ns)?;
+    let seen = facts.threads.each.get(&key);
+    let ran = seen.map(|seen| at_least_zero(seen.delta.run_ns) as f64 / facts.now.length_ns.max(1) as f64);
+    let name = seen.map_or_else(|| "unknown".to_owned(), |seen| seen.comm.to_str_lossy().into_owned());
+    let longest = seen.filter(|_| facts.has(Fields::WAITS)).and_then(|seen| seen.waits.longest());
+    let sleep = longest.filter(|(reason, _)| reason.words() == "sleep");
+    let sentence = match (sleep, ran) {
+        (Some((reason, ns)), _) => {
+            let share = ns as f64 / facts.now.length_ns.max(1) as f64;
+            Some(format!("That thread sleeps {} of the time itself, in {}.", percent(share), reason.name()))
+        }
+        (None, Some(ran)) => Some(format!("That thread ran {} of the time.", percent(ran))),
+        (None, None) => None,
+    };
+    let culprit = Culprit {
+        name: name.into(),
+        pid: seen.map(|seen| seen.process.pid),
+        tid: Some(key.tid),
+        pids: seen.map(|seen| seen.process.pid).into_iter().collect(),
+        processes: 1,
+        ns,
+        cpu_pct: ran.unwrap_or_default() * 100.0,
+        ..Culprit::default()
+    };
+    let is_asleep = sleep.is_some() || ran.is_some_and(|ran| ran < MIN_SHARE);
+    Some(Holder { culprit, sentence, is_asleep })
+}
+
+/// Another process that it waits for, and whom that one waits for.
+pub(super) fn peer(facts: &Facts<'_>, class: WaitClass) -> Option<Cause> {
+    let ns = facts.times.of_class(class);
+    let wait = facts.longest_of(class).filter(|_| matters(facts, ns))?;
+    let programs = facts.waited_for(class);
+    let first = programs.first()?;
+    let mut all = culprits(facts, &programs);
+    let child = if class == WaitClass::Child { "its child " } else { "" };
+    let what = wait.reason.words_and_name();
+    let text = format!("{} for {child}{}, in {what}.", waited(facts, ns), named_all(&all, 2));
+    let seen = facts.rows.keys.clone().unwrap_or_default();
+    let mut chain = Chain { seen, ..Chain::default() };
+    chain.follow(facts, first);
+    all.extend(chain.culprits);
+    let own = name_text(&facts.target.name);
+    let why = shell_word(&first.name).map(|name| format!("cpumon why {name}"));
+    let usual = || {
+        let name = name_text(&first.name);
+        format!("Make what {name} does for it cheaper, or ask it less. Starting {own} again does not help.")
+    };
+    Some(Cause {
+        evidence: chain.sentences,
+        action: chain.action.unwrap_or_else(usual),
+        command: chain.command.or(why),
+        culprits: all,
+        ..draft(facts, CauseKind::Peer, ns, text)
+    })
+}
+
+/// What those did that the subject waited for, and whom they waited for.
+#[derive(Default)]
+struct Chain {
+    sentences: Vec<String>,
+    culprits: Vec<Culprit>,
+    action: Option<String>,
+    command: Option<String>,
+    seen: HashSet<ProcessKey>,
+}
+
+impl Chain {
+    fn follow(&mut self, facts: &Facts<'_>, program: &ProgramTime) {
+        let keys: HashSet<ProcessKey> = program.keys.iter().map(|one| one.key).collect();
+        if self.sentences.len() >= MAX_HOPS || !self.seen.is_disjoint(&keys) {
+            return;
+        }
+        self.seen.extend(&keys);
+        let rows = SubjectRows { keys: Some(keys), ..SubjectRows::default() };
+        let peer = Facts::new(facts.target, &rows, facts.now, facts.before, facts.threads);
+        let name = name_text(&program.name);
+        let states = [
+            ("ran", peer.times.ran_ns()),
+            ("was ready", peer.times.ready_ns()),
+            ("was kept off the CPUs by a CPU limit", peer.times.throttled_ns),
+            ("waited for a disk", peer.times.of_class(WaitClass::Disk)),
+            ("waited for a lock", peer.times.of_class(WaitClass::Lock)),
+            ("waited for others", peer.times.of_class(WaitClass::Peer)),
+        ];
+        let long = states.iter().filter(|(_, ns)| peer.times.share(*ns) >= MIN_SHARE);
+        let words: Vec<String> =
+            long.map(|(state, ns)| format!("{state} {}", percent(peer.times.share(*ns)))).collect();
+        if words.is_empty() {
+            return;
+        }
+        let front = if matters(&peer, peer.times.ready_ns()) { peer.in_front() } else { Vec::new() };
+        let front = culprits(&peer, &front);
+        let behind =
+            if front.is_empty() { String::new() } else { format!(", behind {}", named_all(&front, 2)) };
+        self.sentences.push(format!("{name} {} of the time{behind}.", and(&words)));
+        if !front.is_empty() && peer.times.ready_ns() > peer.times.ran_ns() {
+            self.action =
+                Some(format!("Let {name} have a CPU: stop {} or let it go last.", named_all(&front, 2)));
+            self.command = Some(format!("renice 10 -p {}", pids(&front)));
+        }
+        self.culprits.extend(front.into_iter().take(1));
+        if let Some(next) = peer.waited_for(WaitClass::Peer).first() {
+            self.follow(facts, next);
+        }
+    }
+}
+
+/// Many short processes that it starts.
+pub(super) fn starts(facts: &Facts<'_>) -> Option<Cause> {
+    let starts = facts.starts();
+    let per_s = starts.count as f64 / facts.seconds();
+    let child_ns = facts.times.of_class(WaitClass::Child);
+    let used_ns = starts.run_ns.saturating_add(starts.delay_ns);
+    let ns = child_ns.max(used_ns);
+    if per_s < MIN_STARTS || !matters(facts, ns) {
+        return None;
+    }
+    let all = culprits(facts, &by_program(facts.now, starts.parents));
+    let who = if facts.rows.is_machine() { "Programs start" } else { "It starts" };
+    let mut text = format!("{who} {} processes a second", rate(starts.count, facts.seconds()));
+    if matters(facts, child_ns) {
+        text = format!("{text} and waits for them {} of the time", percent(facts.times.share(child_ns)));
+    }
+    let each = |ns: u64| length(ns / starts.count.max(1));
+    let evidence = format!("Each runs {} and is ready {}.", each(starts.run_ns), each(starts.delay_ns));
+    let parent = facts.rows.is_machine().then(|| format!("Most are started by {}.", named_all(&all, 2)));
+    Some(Cause {
+        evidence: [Some(evidence), parent.filter(|_| !all.is_empty())].into_iter().flatten().collect(),
+        action: "Do that work in the process itself, or keep a few workers that stay.".to_owned(),
+        culprits: all,
+        ..draft(facts, CauseKind::Starts, ns, text + ".")
+    })
+}
+
+/// Waits for a disk.
+pub(super) fn disk(facts: &Facts<'_>) -> Option<Cause> {
+    let ns = facts.times.of_class(WaitClass::Disk);
+    if !matters(facts, ns) {
+        return None;
+    }
+    let counted = facts.times.counted(WaitClass::Disk);
+    let switches = at_least_zero(facts.times.delta.voluntary_switches);
+    let is_counted = counted.count > 0 && counted.ns >= ns / 2;
+    let how = if is_counted {
+        let (times, mean) = (rate(counted.count, facts.seconds()), length(counted.ns / counted.count));
+        format!(", {times} times a second for {mean} each")
+    } else if switches > 0 && facts.has(Fields::SWITCHES) && !facts.rows.is_machine() {
+        let (times, mean) = (rate(switches, facts.seconds()), length(ns / switches));
+        format!(", in about {times} waits a second of {mean} each")
+    } else {
+        String::new()
+    };
+    let others = by_program(facts.now, others_at_disk(facts));
+    let all = culprits(facts, &others);
+    let shared = (!all.is_empty()).then(|| format!("{} waited for a disk, too.", named_all(&all, 3)));
+    Some(Cause {
+        evidence: shared.into_iter().collect(),
+        action: "Let it read and write in larger pieces and sync less often, or use a faster disk."
+            .to_owned(),
+        culprits: all,
+        sure: if is_counted || facts.has(Fields::WAITS) { SureLevel::High } else { SureLevel::Medium },
+        ..draft(facts, CauseKind::Disk, ns, format!("{} for a disk{how}.", waited(facts, ns)))
+    })
+}
+
+/// Other processes that waited for a disk; of a machine all.
+fn others_at_disk(facts: &Facts<'_>) -> Vec<KeyTime> {
+    let rows = facts.now.waits.iter().filter(|row| facts.rows.is_machine() || !facts.rows.has(row.waiter));
+    let at_disk = rows.filter(|row| match row.kind {
+        WaitKind::Blocked(reason) => WaitClass::of(reason, row.on) == WaitClass::Disk,
+        WaitKind::Ready | WaitKind::Throttled => false,
+    });
+    at_disk.map(|row| KeyTime { key: row.waiter, ns: row.ns }).collect()
+}
+
+/// Pages that have to be read from a disk.
+pub(super) fn faults(facts: &Facts<'_>) -> Option<Cause> {
+    let ns = facts.times.of_class(WaitClass::Faults);
+    if !matters(facts, ns) {
+        return None;
+    }
+    let faults =
+        facts.faults_per_s().map(|faults| format!(": {} major page faults a second", decimal(faults, 0)));
+    let text = format!("{} for pages from a disk{}.", waited(facts, ns), faults.unwrap_or_default());
+    Some(Cause {
+        action: "Give it more memory, or stop what takes it.".to_owned(),
+        command: Some("ps -eo pid,rss,comm --sort -rss | head".to_owned()),
+        ..draft(facts, CauseKind::Faults, ns, text)
+    })
+}
+
+/// What was not measured and would decide. `has_causes`: others explain much already.
+pub(super) fn unknown(facts: &Facts<'_>, has_causes: bool) -> Option<Cause> {
+    let times = &facts.times;
+    let (blocked_ns, rest_ns) = (times.of_class(WaitClass::Unknown), times.rest_ns());
+    let switches = at_least_zero(times.delta.voluntary_switches);
+    let rest = times.share(rest_ns);
+    let knows_waits = facts.has(Fields::WAITS_FOR) || facts.has(Fields::WAITS);
+    let (ns, reason) = if !facts.has(Fields::RUN_DELAY) && times.share(times.ran_ns()) < 1.0 - MIN_SHARE {
+        (rest_ns, "how long it waited for a CPU was not measured".to_owned())
+    } else if facts.rows.is_machine() {
+        return None;
+    } else if let Some(wait) = facts.longest_of(WaitClass::Unknown).filter(|_| matters(facts, blocked_ns)) {
+        let (share, what) = (percent(times.share(blocked_ns)), wait.reason.words_and_name());
+        (blocked_ns, format!("it waited {share} of the time in {what}, and on whom was not measured"))
+    } else if !has_causes && !knows_waits && rest >= MAX_REST {
+        let share = percent(rest);
+        (rest_ns, format!("it was off the CPUs {share} of the time, and what it waited for was not measured"))
+    } else if !has_causes && rest >= MAX_REST && switches as f64 >= facts.seconds() * MANY_SWITCHES {
+        let per_s = rate(switches, facts.seconds());
+        (
+            rest_ns,
+            format!(
+                "it left the CPU {per_s} times a second for waits shorter than 1 ms, which are not followed"
+            ),
+        )
+    } else {
+        return None;
+    };
+    Some(Cause {
+        share: times.share(ns),
+        action: "Record a trace while it is slow: it has every wait and who ended it.".to_owned(),
+        command: Some("cpumon trace record --for 5s -o why.trace".to_owned()),
+        sure: SureLevel::Low,
+        ..draft(facts, CauseKind::Unknown, ns, format!("The cause is not known: {reason}."))
+    })
+}
