@@ -40,6 +40,7 @@ mod traces;
 mod traces_tests;
 #[cfg(test)]
 mod who_chart_tests;
+mod why;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -112,6 +113,7 @@ fn described() -> OpenApiRouter<SharedApp> {
         .routes(routes!(reports::export_command))
         .routes(routes!(reports::of_hosts))
         .routes(routes!(reports::find))
+        .routes(routes!(why::why))
         .routes(routes!(history::gaps))
         .routes(routes!(history::ledger))
         .routes(routes!(host_traces::list, host_traces::take))
