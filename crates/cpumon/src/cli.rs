@@ -70,6 +70,8 @@ pub enum CliCommand {
     Ledger(LedgerArgs),
     /// Show who used the CPU in a range: by program, process, thread, user, service, container, cgroup or host
     Report(ReportArgs),
+    /// Say why a program, a service or the machine is slow, who makes it so, and what to do
+    Why(WhyArgs),
     /// Find when and how much a program, user, service, container or pod ran, in the whole store
     Find(FindArgs),
     /// List the gaps in the data: which times are missing of which host, and why

@@ -32,6 +32,7 @@ mod top;
 mod trace;
 pub mod units;
 pub mod when;
+mod why;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -89,6 +90,7 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
         CliCommand::LoginToken(args) => access::login_token(args, out.to(args.action.format())?),
         CliCommand::Ledger(args) => ledger::ledger(args, out.to(&args.format)?),
         CliCommand::Report(args) => report::report(args, out.to(&args.format)?),
+        CliCommand::Why(args) => why::why(args, out.to(&args.format)?),
         CliCommand::Gaps(args) => report::gaps(args, out.to(&args.format)?),
         CliCommand::Find(args) => report::find(args, out.to(&args.format)?),
         CliCommand::Export(args) => export::export(args),

@@ -111,6 +111,12 @@ cpumon report
     Ask the receiver of another machine | cpumon report --url http://10.77.0.1:3080
     Write the programs of all hosts as Parquet | cpumon report --all-hosts --since 1d -o hosts.parquet
 
+cpumon why
+    Say why shop was slow in the last five minutes | cpumon why shop
+    Say why the machine is slow | cpumon why
+    Explain the minute around a moment of yesterday | cpumon why shop --at 'yesterday 14:05'
+    Explain a service of another machine, and give the answer to a program | cpumon why --service nginx --host web1 --json
+
 cpumon find
     Find a program on all hosts | cpumon find backup
     Find what root ran on one host | cpumon find root --host device1

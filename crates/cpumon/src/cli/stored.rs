@@ -1,5 +1,5 @@
-//! Arguments of the commands over a store: `report`, `find`, `gaps`, `ledger`, `import`, `sql`, `store check`; and those that they share:
-//! the store or the receiver that is asked, and a range of time.
+//! Arguments of the commands over a store: `report`, `why`, `find`, `gaps`, `ledger`, `import`, `sql`, `store check`; and those that they
+//! share: the store or the receiver that is asked, and a range of time.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -179,6 +179,44 @@ pub struct ReportArgs {
     /// Only processes of one group, such as user:0 or service:cron.service
     #[arg(long, value_name = "BY:NAME", value_parser = within)]
     pub within: Option<(GroupBy, String)>,
+    /// Output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+}
+
+const WHY_SINCE: &str = "Start of the time to explain: `1h` or `-1h` (an hour ago), `yesterday 14:05`, `2026-11-20T14:05Z` [default: five minutes before --until]";
+
+/// `cpumon why`.
+#[derive(Clone, Debug, Args)]
+#[command(mut_arg("since", |since| since.help(WHY_SINCE)), mut_arg("until", |until| until.help(UNTIL)))]
+pub struct WhyArgs {
+    /// A program by its name, or by a part of it if only one has that; or a process by its pid [default: the machine]
+    #[arg(value_name = "NAME|PID", conflicts_with_all = ["service", "container", "user"])]
+    pub name: Option<String>,
+    /// The processes of this systemd unit
+    #[arg(long, value_name = "UNIT", conflicts_with_all = ["container", "user"])]
+    pub service: Option<String>,
+    /// The processes of this container or pod
+    #[arg(long, value_name = "NAME", conflicts_with = "user")]
+    pub container: Option<String>,
+    /// The processes of this user, by name or id
+    #[arg(long, value_name = "USER")]
+    pub user: Option<String>,
+    /// The store or the receiver.
+    #[command(flatten)]
+    pub past: PastArgs,
+    /// The range of time.
+    #[command(flatten)]
+    pub range: RangeArgs,
+    /// The minute around this moment, in the same forms
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with_all = ["since", "until"])]
+    pub at: Option<When>,
+    /// Host, by name or id [default: this machine, or the only host of the store]
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// After the answer, record every context switch of this machine for this time, such as 5s: a trace has each wait
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["url", "host"])]
+    pub record: Option<Duration>,
     /// Output format.
     #[command(flatten)]
     pub format: FormatArgs,

@@ -75,6 +75,8 @@ fn by_command(name: &str, typed: &ArgMatches) -> Box<dyn Iterator<Item = &'stati
         "hosts" => Box::new(["store", "stored"].into_iter().chain(formats)),
         // Without --url they read a store.
         "report" | "find" | "gaps" | "list" | "get" => Box::new(std::iter::once("url").chain(formats)),
+        // What is slow, and when, is typed; the variable of --record is a directory of the agent's.
+        "why" => Box::new(["url", "service", "container", "user", "at", "record"].into_iter().chain(formats)),
         "ledger" => {
             // With --live it is the receiver of --host.
             let has = |id: &str| typed.try_contains_id(id).is_ok_and(|is_given| is_given);

@@ -78,6 +78,11 @@ fn questions() -> Vec<Vec<String>> {
         "export pivot --host equal --legacy 2012",
         "export ledger --host equal --format parquet",
         "export processes",
+        "why --host equal",
+        "why web --host equal --json",
+        "why --service web --host HOSTILE --format csv",
+        "why nothing --host equal",
+        "why 101 --host equal --format jsonl",
     ]) {
         let question =
             words(more).into_iter().map(|word| if word == "HOSTILE" { HOSTILE.into() } else { word });

@@ -69,4 +69,5 @@ mod two_machines;
 mod units;
 mod v1_agent;
 mod variables;
+mod why;
 mod windows_agent;

@@ -1,0 +1,107 @@
+//! `cpumon why`: why a program, a service or the machine is slow, and who did it, in five blocks: WHY, DO, TIME, SURE, MORE.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use cpumon_model::{Trust, escape};
+use cpumon_query::time::now_ns;
+use cpumon_query::why::{Why, WhyQuery, WhySubject};
+use cpumon_query::{GroupBy, QueryError};
+use textwrap::Options;
+
+use crate::cli::{self, CliCommand, OutputFormat, TraceArgs, TraceCommand, WhyArgs};
+use crate::exit::{Outcome, Usage, say};
+use crate::output::{paragraph, terminal_columns, write_document};
+use crate::past::{Past, answered};
+use crate::report::screen;
+use crate::trace;
+
+/// Width of the titles of blocks, with the space behind them.
+const TITLE_COLUMNS: usize = 6;
+
+fn query(args: &WhyArgs) -> Result<WhyQuery, Usage> {
+    let (since_ns, until_ns) = args.range.range_ns()?;
+    let groups = [
+        (GroupBy::Service, &args.service),
+        (GroupBy::Container, &args.container),
+        (GroupBy::User, &args.user),
+    ];
+    let group =
+        groups.into_iter().find_map(|(by, name)| Some(WhySubject::Group(by, name.as_deref()?.into())));
+    let name = args.name.as_deref().filter(|name| !name.is_empty());
+    let named = name.map(|name| WhySubject::Named(name.into()));
+    let subject = named.or(group).unwrap_or_default();
+    Ok(WhyQuery { subject, since_ns, until_ns, at_ns: args.at.map(|at| at.wall_ns) })
+}
+
+pub(crate) fn why(args: &WhyArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let query = query(args)?;
+    let past = Past::open(&args.past)?;
+    let host = match &args.host {
+        Some(name) => Ok(name.clone()),
+        None => past.usual_host("this question").map(|host| host.to_string()),
+    };
+    let made = host.and_then(|host| past.why(&host, &query));
+    if let Err(error @ QueryError::NoProcess { .. }) = &made {
+        return Err(anyhow!(
+            "{error}: it did not run, or it waited all the time; `cpumon find` shows when it ran, a longer --since may have it"
+        ));
+    }
+    let Some(why) = answered(made)? else { return Ok(past.end(Outcome::DataMissing)) };
+    match args.format.get() {
+        OutputFormat::Table => text(&why, out).map_err(anyhow::Error::from),
+        format => write_document(&why, format, out),
+    }
+    .context("cannot write the answer")?;
+    let outcome = past.end(Outcome::Done);
+    let Some(length) = args.record else { return Ok(outcome) };
+    let is_local = past
+        .hosts()
+        .is_ok_and(|all| all.iter().any(|host| host.info.host == why.host && host.trust == Trust::Local));
+    if !is_local {
+        return Err(
+            Usage("--record records this machine, and the answer is of another one".to_owned()).into()
+        );
+    }
+    out.flush().context("cannot write the answer")?;
+    record(length, &why)?;
+    Ok(outcome)
+}
+
+fn text(why: &Why, out: &mut dyn Write) -> io::Result<()> {
+    let columns = terminal_columns();
+    paragraph(&why.head(screen()), columns, out)?;
+    for block in why.blocks(screen()) {
+        if ["WHY", "TIME", "SURE"].contains(&block.title) {
+            writeln!(out)?;
+        }
+        let mut title = format!("{:<TITLE_COLUMNS$}", block.title);
+        for line in &block.lines {
+            let indent = " ".repeat(TITLE_COLUMNS);
+            let options = Options::new(columns).initial_indent(&title).subsequent_indent(&indent);
+            textwrap::wrap(line, options).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+            title = indent;
+        }
+    }
+    Ok(())
+}
+
+/// Records a trace as `cpumon trace record` does, and names the command that reads it.
+fn record(length: Duration, why: &Why) -> anyhow::Result<()> {
+    let file = format!("why-{}.trace", now_ns() / 1_000_000_000);
+    let length = format!("{}ms", length.as_millis());
+    let words = ["cpumon", "trace", "record", "--for", &length, "-o", &file].map(OsString::from);
+    let CliCommand::Trace(TraceArgs { command: TraceCommand::Record(args) }) = cli::parse(words)?.command
+    else {
+        bail!("trace record is no command");
+    };
+    trace::record(&args)?;
+    let next = match why.subject.by.as_deref() {
+        Some("name" | "process") => format!("path {file} --process {}", escape(&why.subject.name)),
+        _ => format!("report {file} --by program"),
+    };
+    say(&format!("cpumon trace {next}"));
+    Ok(())
+}
