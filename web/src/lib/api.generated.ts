@@ -69,6 +69,33 @@ export interface components {
              */
             width_ns: number;
         };
+        /** @description One cause. */
+        Cause: {
+            /** @description What to do, in one sentence. */
+            action: string;
+            /** @description Its kind. */
+            cause: components["schemas"]["CauseKind"];
+            /** @description A command that does it, on the host; null: there is none. */
+            command?: string | null;
+            /** @description Who did it, most time first. */
+            culprits: components["schemas"]["Culprit"][];
+            /** @description What else was measured of it, in sentences. */
+            evidence: string[];
+            /** @description The cause in one sentence. */
+            sentence: string;
+            /**
+             * Format: double
+             * @description Share of the wanted time (ran, ready, throttled, blocked on others) that it explains, 0 to 1.
+             */
+            share: number;
+            /** @description How much it can be relied on. */
+            sure: components["schemas"]["SureLevel"];
+        };
+        /**
+         * @description What makes something slow.
+         * @enum {string}
+         */
+        CauseKind: "saturated" | "quota" | "lock" | "one-thread" | "priority" | "affinity" | "starts" | "disk" | "peer" | "interrupts" | "steal" | "faults" | "unknown";
         /** @description A value of a column (its kind and unit: /api/v1/columns). null: no data, which is not zero. */
         Cell: null | number | string;
         /**
@@ -568,6 +595,49 @@ export interface components {
              * @default 0
              */
             user_ns: number;
+        };
+        /** @description A program that makes others wait, or a thread of it. */
+        Culprit: {
+            /**
+             * Format: double
+             * @description The same in the time before; null: nothing was measured.
+             */
+            before_cpu_pct?: number | null;
+            /** @description Whether it began in this time. */
+            began: boolean;
+            /**
+             * Format: double
+             * @description Its run time in percent of one CPU.
+             */
+            cpu_pct: number;
+            /** @description Whether `ns` is concluded from what it ran: who was in front was not measured. */
+            is_estimated: boolean;
+            /** @description Name of the program, or of the thread where `tid` is given; hostile. */
+            name: string;
+            /**
+             * Format: int64
+             * @description Time for which it made the subject wait, ns, summed over threads; estimated where `is_estimated`.
+             */
+            ns: number;
+            /**
+             * Format: int32
+             * @description The pid of the process that costs most.
+             */
+            pid?: number | null;
+            /** @description The pids of its processes, those that cost most first, at most 8. */
+            pids: number[];
+            /**
+             * Format: int64
+             * @description Its processes.
+             */
+            processes: number;
+            /** @description How it is scheduled where that is not the default: `real-time 50`, `nice 19`. */
+            scheduling?: string | null;
+            /**
+             * Format: int32
+             * @description The thread.
+             */
+            tid?: number | null;
         };
         /** @description A part of a host's data that cannot be read. */
         Damage: {
@@ -2792,6 +2862,20 @@ export interface components {
             /** @description Its end. */
             until_ns: components["schemas"]["Nanos"];
         };
+        /**
+         * @description How much an answer can be relied on.
+         * @enum {string}
+         */
+        SureLevel: "low" | "medium" | "high";
+        /** @description How much an answer can be relied on, and why. */
+        Sureness: {
+            /** @description Of the first cause. */
+            level: components["schemas"]["SureLevel"];
+            /** @description What was not measured. */
+            not_measured: string[];
+            /** @description What it rests on. */
+            rests_on: string[];
+        };
         /** @description Rows as lists of values, a list a column. A column without any data is absent. */
         Table: {
             columns: {
@@ -2965,6 +3049,52 @@ export interface components {
             /** @description End, which is in the range. */
             until_ns: components["schemas"]["Nanos"];
         };
+        /** @description A part of the time of threads. */
+        TimeShare: {
+            /**
+             * Format: int64
+             * @description Number of waits; null: not counted.
+             */
+            count?: number | null;
+            /**
+             * Format: int64
+             * @description Time, ns, summed over threads.
+             */
+            ns: number;
+            /** @description Program, thread or kind of interrupt that had what it waited for, or ended the wait; hostile. Null: not known. */
+            on?: string | null;
+            /**
+             * Format: double
+             * @description Share of the time of all states, 0 to 1.
+             */
+            share: number;
+            /** @description The state. */
+            state: components["schemas"]["TimeState"];
+            /** @description What it waited in, in words: `lock (futex)`; null: not of this state. */
+            wait?: string | null;
+        };
+        /** @description Where the time of a program's threads went; of a machine that of its CPUs. */
+        TimeSplit: {
+            /**
+             * Format: int64
+             * @description Measured time.
+             */
+            measured_ns: number;
+            /** @description The range. */
+            range: components["schemas"]["TimeRange"];
+            /** @description The states; of waits the longest ones. */
+            states: components["schemas"]["TimeShare"][];
+            /**
+             * Format: int64
+             * @description Time of all states.
+             */
+            total_ns: number;
+        };
+        /**
+         * @description A state of threads.
+         * @enum {string}
+         */
+        TimeState: "ran" | "ready" | "throttled" | "blocked" | "asleep" | "rest";
         /** @description The device writes a trace. */
         TraceAsked: {
             /** @description The id of the host that was asked. Its trace is listed once it has arrived, some seconds later. */
@@ -3582,6 +3712,55 @@ export interface components {
             /** @description Name of the reason: a system call, `disk`, `page fault` and others. */
             reason?: string;
         }[];
+        /** @description Why something is slow, and who did it. */
+        Why: {
+            /** @description What to do, in one sentence. */
+            action: string;
+            before?: components["schemas"]["TimeSplit"] | null;
+            /** @description The causes, the largest share first; empty: nothing delays it. */
+            causes: components["schemas"]["Cause"][];
+            /** @description The host. */
+            host: components["schemas"]["HostId"];
+            /** @description Its name; hostile. */
+            host_name: string;
+            /** @description Commands that show more. */
+            more: string[];
+            /** @description Start of the time that is explained: where it became slow, if that is within the time that was asked for. */
+            since_ns: components["schemas"]["Nanos"];
+            slow_since_ns?: components["schemas"]["Nanos"] | null;
+            /** @description What is slow. */
+            subject: components["schemas"]["WhyTarget"];
+            /** @description The answer in two to four sentences. */
+            summary: string[];
+            /** @description How much the answer can be relied on. */
+            sure: components["schemas"]["Sureness"];
+            /** @description Where the time went. */
+            time: components["schemas"]["TimeSplit"];
+            /** @description Its end. */
+            until_ns: components["schemas"]["Nanos"];
+        };
+        /** @description What is slow. */
+        WhyTarget: {
+            /** @description Grouping of its name: `name`, `process`, `user`, `service` or `container`; null: the machine. */
+            by?: string | null;
+            /** @description Its name, that of the host for a machine; hostile. */
+            name: string;
+            /**
+             * Format: int32
+             * @description The pid, where it is one process.
+             */
+            pid?: number | null;
+            /**
+             * Format: int64
+             * @description Its processes that did something, short-lived ones aside.
+             */
+            processes: number;
+            /**
+             * Format: int64
+             * @description Their threads that did something; null: not read.
+             */
+            threads?: number | null;
+        };
         /** @description An interval among the worst. */
         WorstInterval: {
             /**
@@ -3607,6 +3786,8 @@ export type BarPart = components['schemas']['BarPart'];
 export type Before = components['schemas']['Before'];
 export type BootId = components['schemas']['BootId'];
 export type BucketTimes = components['schemas']['BucketTimes'];
+export type Cause = components['schemas']['Cause'];
+export type CauseKind = components['schemas']['CauseKind'];
 export type Cell = components['schemas']['Cell'];
 export type Cells = components['schemas']['Cells'];
 export type CgroupInterval = components['schemas']['CgroupInterval'];
@@ -3625,6 +3806,7 @@ export type CpuLimit = components['schemas']['CpuLimit'];
 export type CpuModes = components['schemas']['CpuModes'];
 export type CpuSched = components['schemas']['CpuSched'];
 export type CpuTimes = components['schemas']['CpuTimes'];
+export type Culprit = components['schemas']['Culprit'];
 export type Damage = components['schemas']['Damage'];
 export type DamageReport = components['schemas']['DamageReport'];
 export type DelayHistogram = components['schemas']['DelayHistogram'];
@@ -3709,6 +3891,8 @@ export type StoredTrace = components['schemas']['StoredTrace'];
 export type StoredTraces = components['schemas']['StoredTraces'];
 export type Stroke = components['schemas']['Stroke'];
 export type Sum = components['schemas']['Sum'];
+export type SureLevel = components['schemas']['SureLevel'];
+export type Sureness = components['schemas']['Sureness'];
 export type Table = components['schemas']['Table'];
 export type TableColumn = components['schemas']['TableColumn'];
 export type Tables = components['schemas']['Tables'];
@@ -3717,6 +3901,9 @@ export type ThreadInterval = components['schemas']['ThreadInterval'];
 export type ThreadKey = components['schemas']['ThreadKey'];
 export type Throttle = components['schemas']['Throttle'];
 export type TimeRange = components['schemas']['TimeRange'];
+export type TimeShare = components['schemas']['TimeShare'];
+export type TimeSplit = components['schemas']['TimeSplit'];
+export type TimeState = components['schemas']['TimeState'];
 export type TraceAsked = components['schemas']['TraceAsked'];
 export type TraceBehind = components['schemas']['TraceBehind'];
 export type TraceCpuTrack = components['schemas']['TraceCpuTrack'];
@@ -3748,6 +3935,8 @@ export type WaitLine = components['schemas']['WaitLine'];
 export type WaitReason = components['schemas']['WaitReason'];
 export type WaitedOn = components['schemas']['WaitedOn'];
 export type Waits = components['schemas']['Waits'];
+export type Why = components['schemas']['Why'];
+export type WhyTarget = components['schemas']['WhyTarget'];
 export type WorstInterval = components['schemas']['WorstInterval'];
 export type $defs = Record<string, never>;
 export type operations = Record<string, never>;

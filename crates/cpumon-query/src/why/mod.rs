@@ -233,7 +233,9 @@ fn read_threads(
         }
         Ok(sums)
     })?;
-    parts.iter().for_each(|part| sums.append(part));
+    for part in &parts {
+        sums.append(part);
+    }
     Ok(sums)
 }
 

@@ -273,7 +273,9 @@ pub(super) fn host() -> HostStatus {
 fn part(intervals: &[Interval], from: i64) -> WhyPart {
     let since_ns = BEGIN_NS + from * SECOND_NS;
     let mut part = WhyPart::new(TimeRange { since_ns, until_ns: since_ns + SECONDS * SECOND_NS });
-    intervals.iter().for_each(|interval| part.add(&Segment::of(interval)));
+    for interval in intervals {
+        part.add(&Segment::of(interval));
+    }
     part.end();
     part
 }
@@ -284,7 +286,9 @@ pub(super) fn why_after(before: &Scene, now: &Scene, subject: &WhySubject) -> Wh
     let parts = [part(&before.intervals(0), 0), part(&intervals, SECONDS)];
     let FoundSubject { rows, target } = subject::find(&parts, "vm", subject).unwrap();
     let mut threads = ThreadSums::default();
-    intervals.iter().for_each(|interval| threads.add(interval));
+    for interval in &intervals {
+        threads.add(interval);
+    }
     let [before, now] = &parts;
     answer_of(&host(), &Facts::new(&target, &rows, now, Some(before), &threads), None)
 }
