@@ -18,9 +18,9 @@ XTASK = ROOT / "target/release/xtask"
 CPUMON = ROOT / "target/release/cpumon"
 AGENT = ROOT / "target/slim/cpumon-agent"
 # What is watched when everything is on.
-EVERYTHING = ["--source", "bpf", "--probes", "sched,waits,irq"]
+EVERYTHING = ["--source", "bpf", "--probes", "sched,waits,irq,wakers"]
 # And how long each single run delay was.
-WITH_HISTOGRAMS = ["--source", "bpf", "--probes", "sched,waits,irq,hist"]
+WITH_HISTOGRAMS = ["--source", "bpf", "--probes", "sched,waits,irq,hist,wakers"]
 # Everything on, but with interrupts inside the threads, as other tools have them.
 SWITCHES = ["--source", "bpf", "--probes", "sched,waits"]
 

@@ -1,8 +1,9 @@
 //! [`BudgetPolicy`]: decides which probes fit a share of a CPU, from the cost of each interval. It is pure, so that tests can let hours
 //! pass.
 //!
-//! Probes are switched off one at a time: histograms, wait reasons, interrupts, switch events; all at once where loading the rest
-//! again would take more than a minute's budget. They are switched on again in reverse order. A step up that had to be undone doubles the wait before the next one, so that a steady load does not make it oscillate.
+//! Probes are switched off one at a time: histograms, who ends waits, wait reasons, interrupts, switch events; all at once where loading
+//! the rest again would take more than a minute's budget. They are switched on again in reverse order. A step up that had to be undone
+//! doubles the wait before the next one, so that a steady load does not make it oscillate.
 //!
 //! Where no probe is left to switch off, only the snapshots cost: they are made less often. CPU time above the limit
 //! until then, and for loading probes, is made up for in the same way, up to a minute's budget. Loading is made up for

@@ -231,7 +231,7 @@ columns! { |view, row|
     SoftirqRcuNs "softirq_rcu_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ view.cpu_sched(row)?.softirq_ns[9], "Soft interrupts: RCU callbacks; part of softirq_ns.";
     SchedUntracked "sched_untracked" Integer "" [HOST_INTERVAL] SCHED view.interval.health.sched_untracked, "Threads measured by the kernel's own counters instead of by switch events, since the agent's start.";
     SchedMissedSwitches "sched_missed_switches" Integer "" [HOST_INTERVAL] SCHED view.interval.health.sched_missed_switches, "Switch events that were missed, since the agent's start.";
-    Probes "probes" Text "" [HOST_INTERVAL] NONE names_of(view.interval.health.probes), "What ran in the kernel for the ending snapshot, names joined by |: exits, sched, waits, irq, histograms, waits_for.";
+    Probes "probes" Text "" [HOST_INTERVAL] NONE names_of(view.interval.health.probes), "What ran in the kernel for the ending snapshot, names joined by |: exits, sched, waits, irq, histograms, wakers.";
     HistogramDrops "histogram_drops" Integer "" [HOST_INTERVAL] HISTOGRAMS view.interval.health.histogram_drops, "Run delays without space for a histogram of their process or thread, since the agent's start.";
     RunDelays "run_delays" Integer "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS view.delays(row)?.histogram.total(), "Run delays that ended: waits for a CPU, each counted by its length. Of a CPU those that ended on it; of a thread only if it was selected.";
     RunDelayP50Ns "run_delay_p50_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS view.delays(row)?.percentile_ns(50)?, "Half of these run delays were no longer, to within an eighth; empty if none ended.";

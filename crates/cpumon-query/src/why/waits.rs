@@ -12,7 +12,9 @@ use super::words::{and, length, named, named_all, percent, pids, rate, shell_wor
 use crate::fields::{decimal, name_text};
 
 /// Started processes a second from which on they are a cause.
-const MIN_STARTS: f64 = 10.0;
+const MIN_STARTS: f64 = 20.0;
+/// The most that a short process runs on average, ns.
+const SHORT_RUN_NS: u64 = 20_000_000;
 /// Processes that a chain of waits names at most.
 const MAX_HOPS: usize = 3;
 /// Waits a second from which on a program left the CPU all the time.
@@ -191,7 +193,8 @@ pub(super) fn starts(facts: &Facts<'_>) -> Option<Cause> {
     let child_ns = facts.times.of_class(WaitClass::Child);
     let used_ns = starts.run_ns.saturating_add(starts.delay_ns);
     let ns = child_ns.max(used_ns);
-    if per_s < MIN_STARTS || !matters(facts, ns) {
+    let is_short = starts.run_ns <= starts.count.saturating_mul(SHORT_RUN_NS);
+    if per_s < MIN_STARTS || !is_short || !matters(facts, ns) {
         return None;
     }
     let all = culprits(facts, &by_program(facts.now, starts.parents));
