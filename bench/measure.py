@@ -18,7 +18,7 @@ XTASK = ROOT / "target/release/xtask"
 CPUMON = ROOT / "target/release/cpumon"
 AGENT = ROOT / "target/slim/cpumon-agent"
 # What is watched when everything is on.
-EVERYTHING = ["--source", "bpf", "--probes", "sched,waits,irq,wakers"]
+EVERYTHING = ["--source", "bpf", "--probes", "sched,waits,irq"]
 # And how long each single run delay was.
 WITH_HISTOGRAMS = ["--source", "bpf", "--probes", "sched,waits,irq,hist,wakers"]
 # Everything on, but with interrupts inside the threads, as other tools have them.
