@@ -120,7 +120,7 @@ pub struct ReportRow {
     pub last_ns: Option<Nanos>,
     /// Measured time of its host; null: of several hosts.
     pub duration_ns: Option<u64>,
-    /// CPU limits of its control groups, where rows are made of those.
+    /// CPU limits of its control groups. Rows of programs and tasks have them only on a host on which a group has a limit.
     pub limits: Option<GroupLimits>,
     /// Figures of the range that the report is compared with; null: nothing is compared.
     pub before: Option<Before>,

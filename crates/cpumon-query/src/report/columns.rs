@@ -5,7 +5,7 @@ use cpumon_model::{Throttle, WaitReason, escape, with_separators};
 use super::answer::{HostPart, Report, ReportRow, RowKind};
 use super::find::Found;
 use super::query::{ReportBy, ReportSort};
-use super::quotas::has_limits;
+use super::quotas::is_of_cgroups;
 use crate::fields::{Field, Screen, decimal, name_text, seconds, signed, spark};
 
 const DAY_NS: i64 = 86_400_000_000_000;
@@ -127,7 +127,7 @@ impl Report {
                 .shows(move |row| clock(row.last_ns.map(|ns| ns.0))),
             Field::count("duration_ns", |row: &ReportRow| row.duration_ns),
         ]);
-        if has_limits(by) {
+        if self.shows_limits() {
             fields.extend(limit_fields());
         }
         if by == ReportBy::Thread {
@@ -141,6 +141,12 @@ impl Report {
         let part = |row: &ReportRow| self.hosts.iter().find(|part| Some(&*part.name) == row.host.as_deref());
         fields.push(Field::shown("OVER TIME", 5, move |row: &ReportRow| line(row, part(row), screen)));
         fields
+    }
+
+    /// Rows of control groups always show their limits, rows of tasks only where one of them has a limit.
+    fn shows_limits(&self) -> bool {
+        let is_limited = |row: &ReportRow| row.limits.is_some_and(|limits| limits.limit.is_limited());
+        is_of_cgroups(self.query.by) || self.rows.iter().any(is_limited)
     }
 
     fn name_fields(&self) -> [ReportField<'static>; 6] {

@@ -21,6 +21,8 @@ mod late_pass_tests;
 #[cfg(test)]
 mod limit_tests;
 #[cfg(test)]
+mod quota_tests;
+#[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
@@ -35,7 +37,7 @@ pub use query::{
     CompareWith, FoundKind, GroupBy, OTHERS, ReportBy, ReportFilter, ReportQuery, ReportSort, group_name,
 };
 
-use self::quotas::HostLimits;
+use self::quotas::{HostLimits, LimitedRows};
 use self::read::{Whole, Zoom};
 use self::rows::{GroupPlace, HostTally};
 use crate::QueryError;
@@ -93,20 +95,25 @@ fn with_rows(
     let begin = query.offset.min(all.len());
     let end = begin.saturating_add(query.limit).min(all.len());
     let shown = &all[begin..end];
-    let limits = tallies.iter().map(|one| quotas::of_host(history, one, query.by));
+    let groups_of = |host: usize| {
+        let places = shown.iter().filter(|place| place.host == host);
+        places.map(|place| &tallies[place.host].tally.groups()[place.group]).collect::<Vec<_>>()
+    };
+    let limits = tallies.iter().enumerate().map(|(host, one)| {
+        let rows = LimitedRows { by: query.by, grouping, shown: &groups_of(host) };
+        quotas::of_host(history, one, rows)
+    });
     let limits: Vec<Option<HostLimits>> = limits.collect::<Result<_, _>>()?;
     let mut zooms: HashMap<usize, Zoom<'_>> = HashMap::new();
     for place in shown {
         let HostTally { host, tally, .. } = &tallies[place.host];
-        let zoom = zooms.entry(place.host).or_insert_with(|| {
-            let of_host = shown.iter().filter(|other| other.host == place.host);
-            let groups: Vec<_> = of_host.map(|other| &tally.groups()[other.group]).collect();
-            Zoom::new(history, host, grouping, &groups)
-        });
+        let zoom = zooms
+            .entry(place.host)
+            .or_insert_with(|| Zoom::new(history, host, grouping, &groups_of(place.host)));
         let group = &tally.groups()[place.group];
         let zoomed = zoom.of(&group.id(), &group.sums.times)?;
         let mut row = rows::of_group(&tallies[place.host], place.group, zoomed, report.used_ns);
-        row.limits = limits[place.host].as_ref().and_then(|limits| limits.of(&group.name));
+        row.limits = limits[place.host].as_ref().and_then(|limits| limits.of(&group.id()));
         report.rows.push(row);
     }
     if let Some(points) = query.points {

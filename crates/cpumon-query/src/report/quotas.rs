@@ -1,96 +1,186 @@
 //! CPU quotas of the groups of a report: how often and for how long these limits were reached.
+//!
+//! A control group is in one row where rows are made of control groups, and in every row of which a process ran in it where rows are made of
+//! tasks: for those the processes are read again, and only on a host on which a group has a limit.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use cpumon_model::{CgroupInterval, Fields, GroupLimits, Interval, ProcessInfo, SourceKind};
 use cpumon_store::{Query, Reader, Segment, What};
 
-use super::query::{ReportBy, group_name};
+use super::query::{GroupBy, ReportBy, group_name};
+use super::read::filter_of;
 use super::rows::HostTally;
+use super::sums::{ReportGroup, each_thread};
 use crate::QueryError;
 use crate::history::History;
+use crate::tally::{GroupId, GroupKind, GroupOf, Grouping, Now, RowPart, SpanProcessRow, Sums, Tally};
 
-/// The limits of a host's groups by the name of their row.
+/// The limits of a host's groups by their row.
 #[derive(Debug, Default)]
 pub(super) struct HostLimits {
-    groups: HashMap<Box<str>, GroupLimits>,
+    groups: HashMap<GroupId, GroupLimits>,
     /// Whether a row that is not there has no limit.
     is_complete: bool,
 }
 
+/// Rows of a report whose limits are wanted.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct LimitedRows<'a> {
+    pub(super) by: ReportBy,
+    pub(super) grouping: &'a Grouping,
+    /// Groups of one host that are shown.
+    pub(super) shown: &'a [&'a ReportGroup],
+}
+
 /// Whether rows of this kind are control groups, or made from control groups.
-pub(super) fn has_limits(by: ReportBy) -> bool {
+pub(super) fn is_of_cgroups(by: ReportBy) -> bool {
     matches!(by, ReportBy::Cgroup | ReportBy::Container | ReportBy::Service)
 }
 
+/// Whether rows of this kind are programs or tasks, which run in control groups.
+fn is_of_tasks(by: ReportBy) -> bool {
+    matches!(by, ReportBy::Program | ReportBy::Name | ReportBy::Process | ReportBy::Thread)
+}
+
 impl HostLimits {
-    /// Limits of the row with this name; `None` if not known.
-    pub(super) fn of(&self, name: &str) -> Option<GroupLimits> {
-        self.groups.get(name).copied().or_else(|| self.is_complete.then_some(GroupLimits::NONE))
+    /// Limits of this row; `None` if not known.
+    pub(super) fn of(&self, row: &GroupId) -> Option<GroupLimits> {
+        self.groups.get(row).copied().or_else(|| self.is_complete.then_some(GroupLimits::NONE))
     }
 
-    fn add(&mut self, interval: &Interval, rows: &HashMap<Box<str>, Box<str>>) {
+    fn add(&mut self, interval: &Interval, rows: &RowsOfPath) {
         self.is_complete &= interval.knows_limits();
-        let mut named: HashMap<&str, Vec<&CgroupInterval>> = HashMap::new();
-        for row in &interval.cgroups {
-            if let Some(name) = rows.get(&*row.path) {
-                named.entry(name).or_default().push(row);
+        let mut by_row: HashMap<&GroupId, Vec<&CgroupInterval>> = HashMap::new();
+        for group in &interval.cgroups {
+            for row in rows.get(&*group.path).into_iter().flatten() {
+                by_row.entry(row).or_default().push(group);
             }
         }
-        for (name, rows) in named {
-            let Some(more) = GroupLimits::of_rows(rows) else { continue };
-            match self.groups.get_mut(name) {
+        for (row, groups) in by_row {
+            let Some(more) = GroupLimits::of_rows(groups) else { continue };
+            match self.groups.get_mut(row) {
                 Some(sum) => sum.add(&more),
-                None => _ = self.groups.insert(name.into(), more),
+                None => _ = self.groups.insert(row.clone(), more),
             }
         }
     }
 }
 
-/// The row of each control group that has a limit.
-struct LimitRows<'a> {
-    by: ReportBy,
-    containers: &'a HashMap<Box<str>, Box<str>>,
-    names: HashMap<Box<str>, Box<str>>,
+/// The rows of a report by the path of a control group.
+type RowsOfPath = HashMap<Box<str>, Vec<GroupId>>;
+
+/// How paths name rows that are made of control groups.
+struct Naming {
+    by: GroupBy,
+    containers: HashMap<Box<str>, Box<str>>,
 }
 
-impl LimitRows<'_> {
-    fn note(&mut self, row: &CgroupInterval) {
-        if self.names.contains_key(&*row.path) {
+impl Naming {
+    fn note(&self, group: &CgroupInterval, rows: &mut RowsOfPath) {
+        if rows.contains_key(&*group.path) {
             return;
         }
-        let container = self.containers.get(&*row.path).cloned().unwrap_or_default();
-        let info = ProcessInfo { cgroup: (&*row.path).into(), container, ..ProcessInfo::default() };
-        if let Some(by) = self.by.group() {
-            let name = group_name(by, SourceKind::Unknown, &info).into();
-            self.names.insert((&*row.path).into(), name);
-        }
+        let container = self.containers.get(&*group.path).cloned().unwrap_or_default();
+        let info = ProcessInfo { cgroup: (&*group.path).into(), container, ..ProcessInfo::default() };
+        let name = group_name(self.by, SourceKind::Unknown, &info);
+        rows.insert((&*group.path).into(), vec![GroupOf::named(GroupKind::Whole, &name).id()]);
     }
 }
 
-/// The limits of the groups of a host, over the range that was read. `None`: not measured, or rows of another kind.
+/// Paths of the control groups in which the processes of a row ran.
+#[derive(Clone, Debug, Default)]
+struct Paths(HashSet<Box<str>>);
+
+impl Sums for Paths {
+    /// The path of the process of the row that is added.
+    type Span<'s> = &'s str;
+
+    fn add(&mut self, path: &&str, _: &RowPart<'_>) {
+        if !self.0.contains(*path) {
+            self.0.insert((*path).into());
+        }
+    }
+
+    fn close(&mut self, _: &&str, _: &Now) {}
+}
+
+/// The rows that are shown, by the paths of the groups in which their processes ran.
+fn rows_of_tasks(
+    history: &History,
+    one: &HostTally,
+    rows: LimitedRows<'_>,
+) -> Result<RowsOfPath, QueryError> {
+    let LimitedRows { grouping, shown, .. } = rows;
+    let (what, host) = (grouping.what(), &one.host.info);
+    let mut tally = Tally::of_groups(Paths::default(), shown.iter().map(|group| group.of()));
+    let query = Query::new(host.host).what(what).filter(filter_of(shown));
+    let query = query.without_resting().without_sched().with_sum_details();
+    each_segment(history, one, &query, &mut |span| {
+        if what == What::Threads {
+            each_thread(span, grouping, &mut |of, thread| {
+                let process = thread.process_at(span).and_then(|at| span.interval.processes.get(at));
+                if let Some(process) = process {
+                    tally.add_row(of, &&*process.info.cgroup, &thread.part);
+                }
+            });
+        } else {
+            for process in SpanProcessRow::of(span) {
+                tally.add_process(process, grouping, &host.hostname, &&*process.row.info.cgroup);
+            }
+        }
+        tally.close(&"");
+    })?;
+    let mut rows = RowsOfPath::new();
+    for group in &tally.groups {
+        for path in &group.sums.0 {
+            rows.entry(path.clone()).or_default().push(group.id());
+        }
+    }
+    Ok(rows)
+}
+
+/// Reads the range of a host's report as the report does, with what `query` asks for.
+fn each_segment(
+    history: &History,
+    one: &HostTally,
+    query: &Query,
+    visit: &mut dyn FnMut(&Segment<'_>),
+) -> Result<(), QueryError> {
+    for span in &one.cut.spans {
+        let query = query.clone().range(span.range.since_ns, span.range.until_ns);
+        let mut segments = history.segments(&query, span.resolution)?;
+        while let Some(segment) = segments.read()? {
+            visit(&segment);
+        }
+    }
+    Ok(())
+}
+
+/// The limits of the rows of a host, over the range that was read. `None`: not measured, no group has a limit, or rows of another kind.
 pub(super) fn of_host(
     history: &History,
     one: &HostTally,
-    by: ReportBy,
+    rows: LimitedRows<'_>,
 ) -> Result<Option<HostLimits>, QueryError> {
-    if !has_limits(by) {
-        return Ok(None);
+    let (mut rows_of, mut naming) = (RowsOfPath::new(), None);
+    match rows.by.group() {
+        Some(by) if is_of_cgroups(rows.by) => {
+            naming = Some(Naming { by, containers: history.ask(Reader::cgroup_containers)? });
+        }
+        _ if is_of_tasks(rows.by) && one.tally.has_limits => rows_of = rows_of_tasks(history, one, rows)?,
+        _ => return Ok(None),
     }
-    let containers = history.ask(Reader::cgroup_containers)?;
-    let mut rows = LimitRows { by, containers: &containers, names: HashMap::new() };
     let mut limits = HostLimits { is_complete: true, ..HostLimits::default() };
     let mut is_measured = false;
-    for span in &one.cut.spans {
-        let query = Query::new(one.host.info.host).what(What::Meta).without_resting().without_sched();
-        let query = query.range(span.range.since_ns, span.range.until_ns);
-        let mut segments = history.segments(&query, span.resolution)?;
-        while let Some(Segment { interval, .. }) = segments.read()? {
-            is_measured |= interval.fields.contains(Fields::CGROUPS);
-            interval.cgroups.iter().for_each(|row| rows.note(row));
-            limits.add(interval, &rows.names);
+    let query = Query::new(one.host.info.host).what(What::Meta).without_resting().without_sched();
+    each_segment(history, one, &query, &mut |span| {
+        is_measured |= span.interval.fields.contains(Fields::CGROUPS);
+        if let Some(naming) = &naming {
+            span.interval.cgroups.iter().for_each(|group| naming.note(group, &mut rows_of));
         }
-    }
+        limits.add(span.interval, &rows_of);
+    })?;
     Ok(is_measured.then_some(limits))
 }
 
@@ -122,17 +212,18 @@ mod tests {
             ],
             ..Interval::default()
         };
-        let name = |path: &str, name: &str| (path.into(), name.into());
-        let rows = HashMap::from([name("/pod/a", "web"), name("/pod/b", "web"), name("/pod/c", "db")]);
+        let id = |name: &str| GroupOf::named(GroupKind::Whole, name).id();
+        let of = |path: &str, name: &str| (path.into(), vec![id(name)]);
+        let rows = HashMap::from([of("/pod/a", "web"), of("/pod/b", "web"), of("/pod/c", "db")]);
         let mut limits = HostLimits { is_complete: true, ..HostLimits::default() };
         (0..2).for_each(|_| limits.add(&interval, &rows));
-        let web = limits.of("web").unwrap();
+        let web = limits.of(&id("web")).unwrap();
         assert_eq!((web.limit.cpus(), web.throttle.unwrap().throttled_ns), (Some(0.5), 14));
         assert_eq!(web.pressure.unwrap().some_ns, 18, "of the group that waited most");
-        assert_eq!(limits.of("db").unwrap().limit.cpus(), Some(0.2));
-        let other = limits.of("other").unwrap();
+        assert_eq!(limits.of(&id("db")).unwrap().limit.cpus(), Some(0.2));
+        let other = limits.of(&id("other")).unwrap();
         assert_eq!((other.limit, other.throttle), (CpuLimit::Unlimited, Some(Throttle::default())));
         limits.add(&Interval { cgroups_left_out: 1, ..interval }, &rows);
-        assert_eq!(limits.of("other"), None, "it may be among those left out");
+        assert_eq!(limits.of(&id("other")), None, "it may be among those left out");
     }
 }

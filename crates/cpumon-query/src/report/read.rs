@@ -125,6 +125,12 @@ pub(super) struct Zoomed {
     pub(super) peak: Option<Peak>,
 }
 
+/// The processes of these groups; all processes, unless each group is one or a thread of one.
+pub(super) fn filter_of(groups: &[&ReportGroup]) -> ProcessFilter {
+    let processes: Option<Vec<_>> = groups.iter().map(|group| group.process).collect();
+    processes.map_or(ProcessFilter::All, |keys| ProcessFilter::AnyOf(keys.into()))
+}
+
 /// The finer data of one host, each part read once for all groups that are shown.
 pub(super) struct Zoom<'a> {
     history: &'a History,
@@ -144,13 +150,12 @@ impl<'a> Zoom<'a> {
         grouping: &'a Grouping,
         shown: &[&ReportGroup],
     ) -> Self {
-        let processes: Option<Vec<_>> = shown.iter().map(|group| group.process).collect();
         Self {
             history,
             host,
             grouping,
             shown: shown.iter().map(|group| group.id()).collect(),
-            filter: processes.map_or(ProcessFilter::All, |keys| ProcessFilter::AnyOf(keys.into())),
+            filter: filter_of(shown),
             parts: HashMap::new(),
             reads: 0,
         }

@@ -25,6 +25,8 @@ pub(super) struct RangeTally {
     pub(super) used_ns: i64,
     /// Counters that every interval has.
     pub(super) fields: Fields,
+    /// Whether some control group of the host had a CPU limit.
+    pub(super) has_limits: bool,
     /// Points over time; `None`: none are wanted.
     pub(super) buckets: Option<Buckets>,
     /// Run time of all threads in each point.
@@ -55,6 +57,7 @@ impl RangeTally {
             covered_ns: 0,
             used_ns: 0,
             fields: Fields::all(),
+            has_limits: false,
             used_points: vec![0.0; buckets.as_ref().map_or(0, Buckets::count)],
             buckets,
             shares: Vec::new(),
@@ -86,6 +89,7 @@ impl RangeTally {
         let is_of_threads = grouping.what() == What::Threads;
         self.fields &=
             if is_of_threads { interval.fields.of_threads(interval.source) } else { interval.fields };
+        self.has_limits |= interval.has_limits();
         if let Some(buckets) = &mut self.buckets {
             buckets.cover(span, &mut self.shares);
         }
@@ -93,7 +97,8 @@ impl RangeTally {
         let mut rows_ns = 0_i64;
         if is_of_threads {
             rows_ns = interval.processes.iter().map(|row| row.delta.run_ns).fold(0, i64::saturating_add);
-            add_threads(&mut self.tally, span, grouping, &at);
+            let tally = &mut self.tally;
+            each_thread(span, grouping, &mut |of, thread| tally.add_row(of, &at, &thread.part));
         } else {
             for process in SpanProcessRow::of(span) {
                 rows_ns = rows_ns.saturating_add(process.row.delta.run_ns);
@@ -118,6 +123,7 @@ impl RangeTally {
         self.covered_ns = self.covered_ns.saturating_add(later.covered_ns);
         self.used_ns = self.used_ns.saturating_add(later.used_ns);
         self.fields &= later.fields;
+        self.has_limits |= later.has_limits;
         if let (Some(buckets), Some(later)) = (&mut self.buckets, &later.buckets) {
             buckets.append(later);
         }
@@ -139,7 +145,12 @@ impl RangeTally {
     }
 }
 
-fn add_threads(tally: &mut Tally<GroupSums>, span: &Segment<'_>, grouping: &Grouping, at: &MarkedSpan<'_>) {
+/// The threads of a span, each with its group: what a filter does not let through is among all others.
+pub(super) fn each_thread(
+    span: &Segment<'_>,
+    grouping: &Grouping,
+    visit: &mut dyn FnMut(GroupOf<'_>, &SpanThreadRow<'_>),
+) {
     let filter = grouping.filter();
     let rows: Vec<_> = filter.is_some().then(|| SpanProcessRow::of(span)).into_iter().flatten().collect();
     for thread in SpanThreadRow::of(span) {
@@ -148,8 +159,7 @@ fn add_threads(tally: &mut Tally<GroupSums>, span: &Segment<'_>, grouping: &Grou
             filter.lets_thread(thread.row, process)
         });
         let name = thread.row.comm.to_str_lossy();
-        let of = if is_counted { thread.group(&name) } else { GroupOf::OTHERS };
-        tally.add_row(of, at, &thread.part);
+        visit(if is_counted { thread.group(&name) } else { GroupOf::OTHERS }, &thread);
     }
 }
 

@@ -73,6 +73,14 @@ impl<'a> GroupOf<'a> {
     pub(crate) fn named(kind: GroupKind, name: &'a str) -> Self {
         Self { kind, name, task: None, process: None }
     }
+
+    /// How it is found in another part of the range.
+    pub(crate) fn id(&self) -> GroupId {
+        match self.task {
+            Some((boot, task)) => GroupId::Task(boot, task),
+            None => GroupId::Named(self.kind, self.name.into()),
+        }
+    }
 }
 
 #[derive(Copy, Clone)]

@@ -103,10 +103,7 @@ impl<S> Group<S> {
 
     /// How it is found in another part of the range.
     pub(crate) fn id(&self) -> GroupId {
-        match self.task {
-            Some((boot, task)) => GroupId::Task(boot, task),
-            None => GroupId::Named(self.kind, self.name.clone()),
-        }
+        self.of().id()
     }
 
     pub(crate) fn of(&self) -> GroupOf<'_> {

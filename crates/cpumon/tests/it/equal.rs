@@ -245,7 +245,7 @@ fn same_on_screen(feed: &dyn Feed, path: &Path, [since_ns, until_ns]: [i64; 2], 
     let [since, until] = [since_ns, until_ns].map(|ns| ns.to_string());
     let (_, table) = printed(path, &["--since", &since, "--until", &until, "--by", word]);
     assert_eq!(cells(&made), table, "{word} {since} {until}: terminal");
-    let has_limits = matches!(by, ReportBy::Service | ReportBy::Container);
+    let has_limits = matches!(by, ReportBy::Program | ReportBy::Service | ReportBy::Container);
     for title in ["LIMIT", "THROTTLED", "PRESSURE"] {
         let is_shown = table.iter().any(|word| word == title);
         assert_eq!(is_shown, has_limits, "{word} {since} {until}: {title}");
