@@ -25,6 +25,8 @@ const BURST: usize = 64;
 const HOSTS_EVERY: Duration = Duration::from_secs(1);
 /// How long a selection must stay before its history is requested: the feed may have to ask a receiver.
 const REST: Duration = Duration::from_millis(300);
+/// Every time since the UNIX epoch. Receivers refuse a range whose length does not fit into 64 bits.
+const ALL_TIME: Range<i64> = 0..i64::MAX;
 /// How often the traces of the past on screen are fetched: one that was taken arrives some seconds later.
 const TRACES_EVERY: Duration = Duration::from_secs(2);
 /// Most files that are named by the same second.
@@ -295,6 +297,14 @@ impl<'a> Screens<'a> {
             Request::ShowTrace { id, words } => {
                 self.app.on_notice(format!("{}  ({words})", safe(&self.feed.trace_command(id))));
             }
+            Request::NewestTrace => match self.traces(&ALL_TIME) {
+                Ok(traces) => {
+                    if let Some(shown) = self.app.on_all_traces(&traces) {
+                        self.carry_out(shown);
+                    }
+                }
+                Err(error) => self.app.on_notice(error.to_string()),
+            },
             Request::TakeTrace => {
                 let answer = self.feed.take_trace().unwrap_or_else(|error| error.to_string());
                 self.app.on_notice(answer);

@@ -371,6 +371,8 @@ pub enum Request {
         /// When and why it was written; safe on a terminal.
         words: String,
     },
+    /// Finds the newest trace of the host: ask [`Feed::answers`](crate::Feed::answers) for all, then [`App::on_all_traces`].
+    NewestTrace,
     /// Has the host traced: call [`Feed::take_trace`](crate::Feed::take_trace), then [`App::on_notice`].
     TakeTrace,
     /// Shows another host: call [`Feed::select`](crate::Feed::select).

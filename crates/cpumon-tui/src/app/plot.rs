@@ -64,20 +64,36 @@ impl App {
         known.map_or(&[], |(_, traces)| traces)
     }
 
-    /// How to see the trace that is nearest to the moment on screen.
+    /// How to see a trace: in the past the one on the plot that is nearest to the moment on screen, else the newest one.
     pub(crate) fn show_trace(&mut self) -> Option<Request> {
+        if self.clock != Clock::Past {
+            return Some(Request::NewestTrace);
+        }
         let at = self.shown_wall_ns().unwrap_or_default();
         let nearest = self.traces_on_plot().iter().min_by_key(|trace| trace.wall_ns.abs_diff(at));
-        if let Some(trace) = nearest {
-            let words = format!("{}, {}", self.time_text(trace.wall_ns), safe(&trace.reason));
-            return Some(Request::ShowTrace { id: trace.id, words });
+        let request = nearest.map(|trace| self.request_of(trace));
+        if request.is_none() {
+            self.on_notice(
+                "No trace in the time on the plot. Go to a marked moment with [ or b; x records a new trace."
+                    .into(),
+            );
         }
-        self.on_notice(if self.clock == Clock::Past {
-            "no trace in the time on the plot; x takes one".into()
-        } else {
-            "traces are marked in the past: go back with [ or b first; x takes one".into()
-        });
-        None
+        request
+    }
+
+    /// The answer to [`Request::NewestTrace`], with all traces of the host: how to see the newest one.
+    pub fn on_all_traces(&mut self, traces: &[TraceRecord]) -> Option<Request> {
+        let newest = traces.iter().max_by_key(|trace| trace.wall_ns);
+        let request = newest.map(|trace| self.request_of(trace));
+        if request.is_none() {
+            self.on_notice("This host has no trace; x records one.".into());
+        }
+        request
+    }
+
+    fn request_of(&self, trace: &TraceRecord) -> Request {
+        let words = format!("{}, {}", self.time_text(trace.wall_ns), safe(&trace.reason));
+        Request::ShowTrace { id: trace.id, words }
     }
 
     /// Shows the next length of time on the plot, around the moment on screen.

@@ -169,7 +169,7 @@ const KEYS: &[(&str, &str)] = &[
         "x",
         "trace of this host: records every context switch of 10 s, or takes the last seconds of a flight recorder",
     ),
-    ("v", "the command that shows the nearest trace of the past; the plot marks each one"),
+    ("v", "the command that shows the newest trace; in the past the nearest one, which the plot marks"),
     ("Space  +  -  l", "of a recording: play and stop, faster, slower, to its end"),
     ("h", "choose a host"),
     ("e", "write the rows on screen into a CSV file in the current directory"),

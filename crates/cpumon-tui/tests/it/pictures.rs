@@ -67,6 +67,38 @@ fn past() {
     check("past", scene(Kind::Normal, "<Down>[[["));
 }
 
+fn trace(id: i64, at: i64, before_s: i64, reason: &str) -> TraceRecord {
+    TraceRecord {
+        id,
+        host: HostId([7; 16]),
+        hash: [0; 32],
+        wall_ns: at - before_s * 1_000_000_000,
+        first_wall_ns: at,
+        last_wall_ns: at,
+        received_wall_ns: at,
+        reason: reason.into(),
+        bytes: 1,
+        events: 1,
+        lost: 0,
+    }
+}
+
+/// Live it only said that one must go back first.
+#[test]
+fn v_names_the_newest_trace_while_the_screen_is_live() {
+    let mut app = app_of(Kind::Normal);
+    let at = app.shown_wall_ns().unwrap();
+    assert_eq!(press(&mut app, "v"), Some(Request::NewestTrace));
+    let traces = [trace(7, at, 20, "recorded by a user"), trace(3, at, 90, "cpu>90%/5s")];
+    let Some(Request::ShowTrace { id, words }) = app.on_all_traces(&traces) else { panic!("no trace") };
+    assert!(id == 7 && words.ends_with(", recorded by a user"), "{id} {words}");
+    assert_eq!(app.on_all_traces(&[]), None);
+    let shown = picture(&mut app, 120, 40);
+    assert!(shown.contains("This host has no trace; x records one."), "{shown}");
+    press(&mut app, "[[[");
+    assert_eq!(press(&mut app, "v"), None, "none is on the plot");
+}
+
 /// Marks of two traces; the second one is nearer to the moment on screen.
 #[test]
 fn traces_of_the_past_are_marked_and_the_nearest_is_named() {
@@ -75,20 +107,7 @@ fn traces_of_the_past_are_marked_and_the_nearest_is_named() {
         press(&mut app, "[[[");
         let window = app.traces_wanted(false).unwrap();
         let at = app.shown_wall_ns().unwrap();
-        let trace = |id: i64, before_s: i64, reason: &str| TraceRecord {
-            id,
-            host: HostId([7; 16]),
-            hash: [0; 32],
-            wall_ns: at - before_s * 1_000_000_000,
-            first_wall_ns: at,
-            last_wall_ns: at,
-            received_wall_ns: at,
-            reason: reason.into(),
-            bytes: 1,
-            events: 1,
-            lost: 0,
-        };
-        app.on_traces(window, vec![trace(3, 90, "cpu>90%/5s"), trace(4, 20, "recorded by a user")]);
+        app.on_traces(window, vec![trace(3, at, 90, "cpu>90%/5s"), trace(4, at, 20, "recorded by a user")]);
         assert_eq!((app.traces_wanted(false), app.traces_wanted(true).is_some()), (None, true));
         let Some(Request::ShowTrace { id, words }) = press(&mut app, "v") else { panic!("no trace") };
         app.on_notice(format!("cpumon trace top cpumon.db.traces/{id}.trace  ({words})"));

@@ -123,7 +123,9 @@ impl Feed for LocalFeed {
 
     /// The rights to record were given up at the start.
     fn take_trace(&mut self) -> Result<String, FeedError> {
-        Err(FeedError("`cpumon trace record --for 10s` in another terminal records this machine".to_owned()))
+        let how = "x works with a receiver only (--url). Here, run `cpumon trace record --for 10s` in another \
+                   terminal.";
+        Err(FeedError(how.to_owned()))
     }
 
     /// The store of `cpumon serve` for this machine: these screens alone keep minutes only.

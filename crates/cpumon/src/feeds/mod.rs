@@ -89,10 +89,10 @@ fn take_trace<E: Display>(
 ) -> Result<String, FeedError> {
     if sources.can_record {
         record(TRACE_LENGTH).map_err(failed)?;
-        Ok("recording every context switch for 10 s; then go back and press v".to_owned())
+        Ok("Recording for 10 s. Press v when it is done.".to_owned())
     } else if sources.can_take {
         take().map_err(failed)?;
-        Ok("the host writes its last seconds; go back and press v when they have arrived".to_owned())
+        Ok("The host writes its last seconds. Press v when they have arrived.".to_owned())
     } else {
         Err(FeedError(sources.how))
     }
