@@ -2,7 +2,7 @@
 //! run queue shows it.
 
 use cpumon_model::{
-    CgroupInterval, CgroupNames, Fields, GroupLimits, Interval, LossCounts, Pressure, SourceHealth,
+    CgroupInterval, CgroupNames, ColumnId, Fields, GroupLimits, Interval, LossCounts, Pressure, SourceHealth,
     SourceKind, Throttle, Trust, counted,
 };
 
@@ -189,12 +189,24 @@ pub(crate) fn about_limits(cells: &Cells<'_>, item: &Item<'_>) -> Vec<(&'static 
     let mut entries = Vec::new();
     if let Some(cpus) = limits.limit.cpus() {
         let by = limiter(cells.interval, item).map_or(String::new(), |name| format!(", set for {name}"));
-        entries.push(("CPU limit", format!("{} CPU{by}", percent(cpus, true))));
+        let limit = format!("{} CPU{by}", percent(cpus, true));
+        let limit = match share_of_limit(cells, item, cpus) {
+            Some(share) => format!("{share:.0}% of its limit of {limit}"),
+            None => limit,
+        };
+        entries.push(("CPU limit", limit));
         entries.push(("throttled", throttled(&limits)));
     }
     let of_group = limits.pressure.map(|some| pressure(cells.interval, some));
     entries.extend(of_group.map(|text| ("pressure", text)));
     entries
+}
+
+/// Utilization of a process or a thread in percent of its limit. `None`: not measured, or a sum of several, which may have several limits.
+fn share_of_limit(cells: &Cells<'_>, item: &Item<'_>, cpus: f64) -> Option<f64> {
+    let is_one = !matches!(item, Item::Group(_)) && !cells.is_sum(item);
+    let run_ns = cells.int(item, ColumnId::RunNs).filter(|_| is_one && cpus > 0.0)?;
+    Some(cells.interval.cpu_pct(run_ns)? / cpus)
 }
 
 fn throttled(limits: &GroupLimits) -> String {

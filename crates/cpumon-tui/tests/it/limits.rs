@@ -75,6 +75,24 @@ fn groups_have_the_limit_of_their_processes() {
     check("limits_of_groups", "ggg", &sorted_by("limit"));
 }
 
+/// A sum of several tasks may have several limits.
+#[test]
+fn the_details_of_one_task_have_its_share_of_the_limit() {
+    let details = |keys: &str, sort: &str| {
+        let mut app = app(&sorted_by(sort));
+        picture(&mut app, 300, 60);
+        press(&mut app, keys);
+        picture(&mut app, 300, 60)
+    };
+    let of_process = details("<Down>", "throttled");
+    assert!(
+        of_process.contains("CPU limit  7% of its limit of 0.25 CPU, set for 3f2a9c0d71be"),
+        "{of_process}"
+    );
+    let of_group = details("ggg<Down>", "throttled");
+    assert!(of_group.contains("CPU limit  0.25 CPU"), "{of_group}");
+}
+
 #[test]
 fn without_a_limit_there_is_no_column() {
     let mut app = App::new(&sorted_by("limit"));
