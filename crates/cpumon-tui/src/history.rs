@@ -225,6 +225,8 @@ pub(crate) struct RunTotals {
     totals: HashMap<TaskKey, (i64, u64)>,
     steps: u64,
     max_tasks: usize,
+    /// Tasks that began later have all their run time in their total, ns since boot.
+    complete_since_ns: u64,
 }
 
 impl Default for RunTotals {
@@ -237,10 +239,13 @@ impl RunTotals {
     /// Without data. `past_bytes`: memory for intervals to step back to.
     pub(crate) fn new(past_bytes: usize) -> Self {
         let max_tasks = past_bytes / PART_OF_TOTALS / size_of::<(TaskKey, (i64, u64))>();
-        Self { totals: HashMap::new(), steps: 0, max_tasks }
+        Self { totals: HashMap::new(), steps: 0, max_tasks, complete_since_ns: 0 }
     }
 
     pub(crate) fn push(&mut self, interval: &Interval) {
+        if self.steps == 0 {
+            self.complete_since_ns = interval.begin.boot_ns;
+        }
         self.steps += 1;
         let processes = interval.processes.iter().map(|row| (TaskKey::Process(row.key), row.delta.run_ns));
         let threads = interval.threads.iter().map(|row| (TaskKey::Thread(row.key), row.delta.run_ns));
@@ -253,8 +258,23 @@ impl RunTotals {
         while self.totals.len() > self.max_tasks && keep > 0 {
             let oldest = self.steps.saturating_sub(keep);
             self.totals.retain(|_, total| total.1 > oldest);
+            self.complete_since_ns = interval.end.boot_ns;
             keep /= 2;
         }
+    }
+
+    /// Utilization of a task from its start to the end of an interval, percent of one CPU; `None` if its run time before the first interval
+    /// is not known.
+    pub(crate) fn life_pct(&self, interval: &Interval, item: &Item<'_>) -> Option<f64> {
+        let start_ns = match item {
+            Item::Group(_) => return None,
+            Item::Process(process) => process.key.start_ns,
+            Item::Thread(thread) => thread.key.start_ns,
+        };
+        // Without start times, as of v1, it is 0.
+        let is_whole = start_ns > 0 && start_ns >= self.complete_since_ns;
+        let age_ns = interval.end.boot_ns.checked_sub(start_ns).filter(|age_ns| is_whole && *age_ns > 0)?;
+        Some(self.run_ns(interval, item) as f64 * 100.0 / age_ns as f64)
     }
 
     /// The total of a row; 0 for one that never ran while the screens were open.
@@ -394,6 +414,27 @@ mod tests {
         }
         let points = history.tasks(&[TaskKey::Process(key)]);
         assert_eq!(points.iter().map(|point| point.run_ns).collect::<Vec<i64>>(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn only_of_a_task_that_began_on_screen_the_utilization_over_its_life_is_known() {
+        let process = |pid, start_ns, run_ns| ProcessInterval {
+            key: ProcessKey { pid, start_ns },
+            delta: Delta { run_ns, ..Delta::default() },
+            ..ProcessInterval::default()
+        };
+        let interval = |end_ns: u64, processes| {
+            let mut one = Interval { processes, ..Interval::default() };
+            (one.begin.boot_ns, one.end.boot_ns) = (end_ns - 100, end_ns);
+            one
+        };
+        let mut seen = RunTotals::default();
+        seen.push(&interval(200, vec![process(1, 50, 10), process(2, 150, 20), process(3, 0, 5)]));
+        let last = interval(300, vec![process(1, 50, 10), process(2, 150, 40), process(3, 0, 5)]);
+        seen.push(&last);
+        let percent = |row| seen.life_pct(&last, &Item::Process(row));
+        // 60 ns in 150 ns.
+        assert_eq!(last.processes.iter().map(percent).collect::<Vec<_>>(), [None, Some(40.0), None]);
     }
 
     #[test]

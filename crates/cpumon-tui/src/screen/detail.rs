@@ -14,7 +14,7 @@ use crate::app::{App, Clock};
 use crate::cells::{Cells, NONE};
 use crate::rows::{Item, RowGroup, RowId, RowKind};
 use crate::screen::health::{about_limits, events_per_sec, losses, pressure};
-use crate::text::{ago, rate, safe, seconds, short, total, wrap};
+use crate::text::{ago, percent, rate, safe, seconds, short, total, wrap};
 use crate::theme::Theme;
 use crate::view::Col;
 
@@ -242,6 +242,7 @@ fn about_process(app: &App, cells: &Cells<'_>, process: &ProcessInterval) -> Vec
         ("started", started(app, cells.interval, process.key.start_ns)),
         ("threads", process.thread_rows.to_string()),
     ];
+    entries.extend(average(app, cells, &item));
     entries.extend(cells.scheduling(&item).map(|words| ("scheduled", words)));
     let of_windows = [
         info.session.map(|number| number.to_string()),
@@ -290,6 +291,7 @@ fn about_thread(app: &App, cells: &Cells<'_>, thread: &ThreadInterval) -> Vec<En
         ("state", text(ColumnId::State) + &and(", last on CPU ", ColumnId::LastCpu)),
         ("priority", text(ColumnId::Priority) + &and(", nice ", ColumnId::Nice)),
     ];
+    entries.extend(average(app, cells, &item));
     entries.extend(cells.scheduling(&item).map(|words| ("scheduled", words)));
     entries.extend(oddities(thread.life, thread.flags));
     entries
@@ -331,6 +333,14 @@ fn started(app: &App, shown: &Interval, start_ns: u64) -> String {
     let is_now = app.clock == Clock::Live && app.playback.is_none();
     let before = if is_now { "ago" } else { "earlier" };
     format!("{clock}, {} {before}", ago(before_ns / 1_000_000_000))
+}
+
+/// Utilization since the start of a task that began while the screens were open: intervals have no earlier run time.
+fn average(app: &App, cells: &Cells<'_>, item: &Item<'_>) -> Option<Entry> {
+    // Totals include everything until now: next to a moment in the past they would be wrong.
+    let is_known = app.clock == Clock::Live && cells.interval.fields.contains(Fields::RUN);
+    let life = app.seen.life_pct(cells.interval, item).filter(|_| is_known && !cells.is_sum(item))?;
+    Some(("on average", format!("{}% of a CPU since its start", percent(life, false))))
 }
 
 fn oddities(life: Life, flags: Flags) -> Vec<Entry> {
