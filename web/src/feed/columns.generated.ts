@@ -102,8 +102,8 @@ export const TASK_COLUMNS = [
     title: 'waits for',
     format: 'text',
     align: 'left',
-    help: 'What it was blocked by most: a system call, by name or in words (futex: lock), disk, page fault, stopped, traced (debugger), kernel (work to do), exit, other.',
-    layout: { width: 130, rank: 11, isSeldom: false },
+    help: 'What it was blocked by most: a system call, by name or in words (futex: lock), disk, page fault, stopped, traced (debugger), kernel (work to do), exit, other. On the page with its share of the time of its threads, and ready where it waited longer for a CPU.',
+    layout: { width: 150, rank: 11, isSeldom: false },
   },
   {
     id: 'longest',

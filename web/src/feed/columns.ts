@@ -49,8 +49,11 @@ export function usualColumns(rowsAreThreads: boolean, hasLimits: boolean): strin
 
 /** Columns whose values a view carries as numbers, with their place. */
 export const NUMBER_COLUMNS = GRID_COLUMNS.filter((column) => column.format !== 'text');
-export const NUMBER_AT = new Map(NUMBER_COLUMNS.map((column, at) => [column.id, at]));
-export const NUMBERS = NUMBER_COLUMNS.length;
+/** The share of the main wait is shown beside its reason, in no column of its own. */
+export const WAIT_SHARE = 'wait_share';
+const NUMBER_IDS: readonly string[] = [...NUMBER_COLUMNS.map((column) => column.id), WAIT_SHARE];
+export const NUMBER_AT = new Map(NUMBER_IDS.map((id, at) => [id, at]));
+export const NUMBERS = NUMBER_IDS.length;
 
 /** Columns whose values a view carries as text. */
 export const TEXT_COLUMNS = GRID_COLUMNS.filter((column) => column.format === 'text');

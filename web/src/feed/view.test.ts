@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Snapshot } from '../lib/api';
 import type { Cell as Value } from '../lib/api';
-import { COUNTER, NUMBER_AT, NUMBERS, TEXT_AT, TEXTS, usualColumns } from './columns';
+import { COUNTER, NUMBER_AT, NUMBERS, TEXT_AT, TEXTS, usualColumns, WAIT_SHARE } from './columns';
 import { Tasks } from './tasks';
 import { BORN, ENDED, IS_GROUP, IS_THREAD, OPEN, sum, Texts, ViewMaker, type Spec } from './view';
 
@@ -200,6 +200,38 @@ it('sorts waits by their words: two system calls with the same are side by side'
   const spec = { sort: 'wait', descending: false };
   expect(names(tasks, spec)).toEqual(['epoll_wait', 'futex', 'poll']);
   expect(names(tasks, { ...spec, waitWords })).toEqual(['epoll_wait', 'poll', 'futex']);
+});
+
+it('waits for a CPU where it is ready for longer than it is blocked, alone and in a group', () => {
+  const tasks = new Tasks();
+  tasks.apply(
+    snapshot({
+      key: ['1-1', '2-1', '3-1'],
+      pid: [1, 2, 3],
+      name: ['shop', 'shop', 'db'],
+      run_ns: [2.1e8, 1e8, 1e8],
+      run_delay_ns: [7.4e8, 1e8, 4e8],
+      blocked_ns: [0.5e8, 8e8, 5e8],
+      wait_reason: ['clock_nanosleep', 'disk', 'read'],
+      wait_ns: [0.5e8, 8e8, 5e8],
+    }),
+    true,
+  );
+  const waits = (spec: Partial<Spec>): Record<string, [string, number]> => {
+    const view = new ViewMaker(tasks, { ...base, ...spec }, SECOND, new Texts()).make();
+    const text = (row: number, id: string): string => view.fresh[view.texts[row * TEXTS + TEXT_AT.get(id)!]!]!;
+    const share = (row: number): number => view.numbers[row * NUMBERS + NUMBER_AT.get(WAIT_SHARE)!]!;
+    const rows = Array.from({ length: view.rows }, (_, row) => row);
+    return Object.fromEntries(rows.map((row) => [text(row, 'name') + row, [text(row, 'wait'), share(row)]]));
+  };
+  expect(waits({ sort: 'pid', descending: false })).toEqual({
+    shop0: ['ready', 0.74],
+    shop1: ['disk', 0.8],
+    db2: ['read', 0.5],
+  });
+  const groups = waits({ layout: 'program', sort: 'name', descending: true });
+  expect(groups['shop0']![0]).toBe('ready');
+  expect(groups['shop0']![1]).toBeCloseTo(0.42);
 });
 
 describe('view', () => {

@@ -1,7 +1,18 @@
 // The rows that a grid shows. In: tasks, and how the user wants to see them. Out: flat arrays, ready to be sent to the page.
 // Why: sorting and filtering 20,000 rows happens beside the page, and the page gets numbers it can draw without thinking.
 import { wordsOf } from '../lib/format';
-import { COLUMN_BY_ID, COUNTER, COUNTERS, NUMBERS, NUMBER_COLUMNS, TEXT_IDS, TEXTS } from './columns';
+import { mainWait, type MainWait } from '../lib/waits';
+import {
+  COLUMN_BY_ID,
+  COUNTER,
+  COUNTERS,
+  NUMBER_AT,
+  NUMBERS,
+  NUMBER_COLUMNS,
+  TEXT_IDS,
+  TEXTS,
+  WAIT_SHARE,
+} from './columns';
 import type { Limits } from './limits';
 import { BORN, ENDED, KERNEL, newTask, ODD, type Process, type Task, type Tasks, type Thread } from './tasks';
 
@@ -90,12 +101,12 @@ interface Node {
   total: Float64Array;
 }
 
-const PID = NUMBER_COLUMNS.findIndex((column) => column.id === 'pid');
+const [PID, WAIT_SHARE_AT] = [NUMBER_AT.get('pid')!, NUMBER_AT.get(WAIT_SHARE)!];
 /** The text of each text column. */
 const TEXT_OF: Record<string, (task: Task, process: Process | null) => string> = {
   name: (task) => task.name,
   process: (_, process) => process?.name ?? '',
-  wait: (task) => task.waits[0]?.[0] ?? '',
+  wait: (task) => waitOf(task).reason,
   state: (task) => task.state,
   container: (_, process) => process?.container ?? '',
   cmdline: (_, process) => process?.cmdline ?? '',
@@ -238,6 +249,7 @@ export class ViewMaker {
       const raw = task.counters[COUNTER[column.counter]]!;
       values[at] = raw * factors[column.format];
     });
+    values[WAIT_SHARE_AT] = waitOf(task).share;
     values[PID] = node.kind & IS_GROUP ? node.children.length : task.id;
     return values;
   }
@@ -265,6 +277,12 @@ export class ViewMaker {
 
 function nodeOf(task: Process | Thread, process: Process | null, kind: number): Node {
   return { task, process, kind, children: [], total: task.counters };
+}
+
+/** Of a group its processes together. */
+function waitOf({ counters, waits }: Task): MainWait {
+  const [run, ready] = [counters[COUNTER.run_ns]!, counters[COUNTER.run_delay_ns]!];
+  return mainWait({ run, ready, blocked: counters[COUNTER.blocked_ns]! }, waits[0]);
 }
 
 function isBusy(task: Task): boolean {

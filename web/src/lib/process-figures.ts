@@ -1,6 +1,7 @@
 // What the page of a process shows besides its charts. In: the receiver's answers. Out: sums.
 import type { Line, ProcessPage, TaskLine, WaitLine } from './api';
 import { count, duration, fixed, isNumber, mean, msOf, NO_DATA } from './format';
+import { READY } from './waits';
 
 export const NOT_MEASURED = 'not measured';
 
@@ -68,11 +69,14 @@ export function totalOf(line: Line | undefined): number | null {
   return line.reduce<number | null>((sum, value) => (value === null ? sum : (sum ?? 0) + value), null);
 }
 
-/** Wait reasons with their share of all, the longest first. */
-export function waitsOf(lines: readonly WaitLine[]): (WaitLine & { share: number })[] {
-  const all = lines.reduce((sum, line) => sum + line.total_ns, 0);
-  return lines
+type WaitPart = Pick<WaitLine, 'reason' | 'total_ns'> & { share: number };
+
+/** Wait reasons, *ready* among them, with their shares of the time of its threads, the longest first. */
+export function waitsOf(lines: readonly WaitLine[], { columns }: TaskLine): WaitPart[] {
+  const [run, ready, blocked] = ['run_ns', 'run_delay_ns', 'blocked_ns'].map((column) => totalOf(columns[column]) ?? 0);
+  const all = run! + ready! + blocked!;
+  return [...lines, { reason: READY, total_ns: ready! }]
     .filter((line) => line.total_ns > 0)
-    .map((line) => ({ ...line, share: line.total_ns / all }))
+    .map(({ reason, total_ns }) => ({ reason, total_ns, share: total_ns / all }))
     .sort((a, b) => b.total_ns - a.total_ns);
 }

@@ -76,15 +76,18 @@ it('says what is not measured, and what did not happen', () => {
   expect(screen.getAllByRole('region', { name: 'wait reasons' })[1]!.textContent).toContain('it never blocked');
 });
 
-it('lists what it waited for with its shares', () => {
+it('lists what it waited for, a CPU too, with the shares of its time', () => {
   const waits = [
     { reason: 'futex', total_ns: 3e9, values: [] },
     { reason: 'disk', total_ns: 1e9, values: [] },
   ];
   waitWords.known = { futex: 'lock' };
-  render(ProcessSums, { page: page({ columns: { blocked_ns: [4e9, 0] } }, {}, waits) });
-  expect(screen.getAllByRole('listitem').map((item) => item.textContent)).toEqual([
-    'lock (futex)3.00 s75.0 %',
-    'disk1.00 s25.0 %',
+  const columns = { run_ns: [1e9, 0], run_delay_ns: [3e9, 2e9], blocked_ns: [4e9, 0] };
+  render(ProcessSums, { page: page({ columns }, {}, waits) });
+  // Of all time, not of the blocked time: who is mostly ready does not wait for the lock.
+  expect(screen.getAllByRole('listitem').map((item) => item.textContent?.trim())).toEqual([
+    'ready5.00 s50.0 %',
+    'lock (futex)3.00 s30.0 %',
+    'disk1.00 s10.0 %',
   ]);
 });

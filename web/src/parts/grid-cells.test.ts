@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { COLUMN_BY_ID, NUMBERS, TEXT_AT, TEXTS } from '../feed/columns';
+import { COLUMN_BY_ID, NUMBER_AT, NUMBERS, TEXT_AT, TEXTS, WAIT_SHARE } from '../feed/columns';
 import { type View } from '../feed/view';
 import { waitWords } from '../lib/receiver.svelte';
 import { cellText, rowText } from './grid-cells';
@@ -31,12 +31,14 @@ it('separates thousands of a count, not of an id', () => {
   ]);
 });
 
-it('shows what a task waits for in words, and the system call behind them', () => {
+it('shows what a task waits for in words with its share, and the system call behind them', () => {
   waitWords.known = { futex: 'lock' };
-  const waits = (reason: string): unknown => {
+  const waits = (reason: string, share = NaN): unknown => {
     const texts = new Int32Array(TEXTS);
     texts[TEXT_AT.get('wait')!] = 1;
     const none = new Int32Array(1);
+    const numbers = new Float64Array(NUMBERS);
+    numbers[NUMBER_AT.get(WAIT_SHARE)!] = share;
     const view: View = {
       rows: 1,
       tasks: 1,
@@ -46,7 +48,7 @@ it('shows what a task waits for in words, and the system call behind them', () =
       owners: none,
       marks: new Uint16Array(1),
       depths: new Uint8Array(1),
-      numbers: new Float64Array(NUMBERS),
+      numbers,
       texts,
       flags: none,
       fresh: [],
@@ -55,6 +57,8 @@ it('shows what a task waits for in words, and the system call behind them', () =
     return rowText(view, ['', reason], 0, [COLUMN_BY_ID.get('wait')!], 'cpu', 1, 100).cells[0];
   };
   expect(waits('futex')).toEqual({ text: 'lock', isNone: false, isZero: false, more: 'lock (futex)' });
+  expect(waits('futex', 0.876)).toMatchObject({ text: 'lock 88 %', more: 'lock (futex) 88 %' });
+  expect(waits('ready', 0.74)).toMatchObject({ text: 'ready 74 %', more: 'ready 74 %' });
   expect(waits('disk')).toEqual({ text: 'disk', isNone: false, isZero: false, more: 'disk' });
   expect(waits('')).toMatchObject({ text: '', isNone: true });
 });

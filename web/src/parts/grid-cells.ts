@@ -1,8 +1,9 @@
 // The text of a grid's cells, of all rows as CSV, and of their number. In: a view and a row's number. Out: text, ready to be drawn. Why:
 // only rows on screen are formatted, and the rules (no data, unit, marks) can be tested without a browser.
 import { count, duration, fixed, mean, nameText, NO_DATA, percent, rate, share, visible } from '../lib/format';
-import { type GridColumn, INTERPRETER, NUMBER_AT, NUMBERS, TEXT_AT, TEXTS } from '../feed/columns';
+import { type GridColumn, INTERPRETER, NUMBER_AT, NUMBERS, TEXT_AT, TEXTS, WAIT_SHARE } from '../feed/columns';
 import { waitWords } from '../lib/receiver.svelte';
+import { waitText } from '../lib/waits';
 import {
   BORN,
   ENDED,
@@ -107,8 +108,11 @@ export function rowText(
     cells: columns.map((column) => {
       if (column.format === 'text') {
         const of = textAt(view, texts, row, column.id);
-        if (column.id === 'wait')
-          return { text: waitWords.short(of), isNone: of === '', isZero: false, more: waitWords.full(of) };
+        if (column.id === 'wait') {
+          const part = valueAt(view, row, WAIT_SHARE);
+          const [text, more] = [waitText(waitWords.short(of), part), waitText(waitWords.full(of), part)];
+          return { text, isNone: of === '', isZero: false, more };
+        }
         const text = column.id === 'name' ? nameText(of) : visible(of);
         return { text, isNone: text === '', isZero: false };
       }

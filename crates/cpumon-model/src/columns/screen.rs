@@ -161,7 +161,7 @@ pub const TASK_COLUMNS: &[ScreenColumn] = screen_columns! {
     "system" SystemNs "system" "%SYS" Share Right [TERMINAL|PAGE] {62 10} "Run time in kernel mode, in the unit of utilization.";
     "ready" RunDelayNs "ready" "RDY" Threads Right [TERMINAL|PAGE] {66 3} "";
     "blocked" BlockedNs "blocked" "BLK" Threads Right [TERMINAL|PAGE] {78 13} "Time neither running nor runnable within the interval. Shown as the number of threads in that state on average; of a single thread as a percentage of the interval.";
-    "wait" WaitReason "waits for" "WAIT" Text Left [TERMINAL|PAGE] {130 11} "What it was blocked by most: a system call, by name or in words (futex: lock), disk, page fault, stopped, traced (debugger), kernel (work to do), exit, other.";
+    "wait" WaitReason "waits for" "WAIT" Text Left [TERMINAL|PAGE] {150 11} "What it was blocked by most: a system call, by name or in words (futex: lock), disk, page fault, stopped, traced (debugger), kernel (work to do), exit, other. On the page with its share of the time of its threads, and ready where it waited longer for a CPU.";
     "longest" LongestRunDelayNs "max delay" "MAXDLY" Duration Right [TERMINAL|PAGE] {78 14} "";
     "p99" RunDelayP99Ns "p99 delay" "P99DLY" Duration Right [TERMINAL] "99 % of the run delays were no longer, to within an eighth; of a thread only if it was selected (--histogram-threads).";
     "limit" CpuLimit "CPU limit" "LIMIT" Number Right [TERMINAL|PAGE] {76 6} "CPUs that its control group may use: the tightest limit of the group and those above it. Empty without one.";
