@@ -358,6 +358,20 @@ impl Interval {
     pub fn process(&self, key: ProcessKey) -> Option<&ProcessInterval> {
         self.processes.binary_search_by_key(&key, |row| row.key).ok().and_then(|at| self.processes.get(at))
     }
+
+    /// The thread whose state, nice value, scheduling and CPU stand for its process; `None` where it has no row.
+    pub fn main_thread(&self, process: ProcessKey) -> Option<&ThreadInterval> {
+        let key = ThreadKey { tid: process.pid, start_ns: process.start_ns };
+        let at = self.threads.binary_search_by_key(&key, |row| row.key).ok()?;
+        self.threads.get(at)
+    }
+
+    /// How a thread is scheduled, as [`ThreadInterval::scheduling`]. Kernel threads have nice values of their own: `None`.
+    pub fn scheduling(&self, thread: &ThreadInterval) -> Option<String> {
+        let words = thread.scheduling()?;
+        let is_kernel = self.process(thread.process).is_some_and(|process| process.info.is_kernel);
+        (!is_kernel).then_some(words)
+    }
 }
 
 /// Names of [`Flags`] joined by `|`; empty if none.

@@ -7,7 +7,7 @@ use cpumon_model::{
 };
 
 use crate::history::RunTotals;
-use crate::rows::{Item, RowGroup, group_delays, main_thread, thread_name};
+use crate::rows::{Item, RowGroup, group_delays, thread_name};
 use crate::text::{mean, name_text, percent, rate, safe, short, total, width};
 use crate::theme::Theme;
 use crate::view::{Col, Unit, View};
@@ -148,16 +148,14 @@ impl<'a> Cells<'a> {
         (!interpreter.is_empty()).then(|| safe(interpreter))
     }
 
-    /// How a program is scheduled, where that is not the default; of a process its main thread. Kernel threads have nice values of their own.
+    /// How a program is scheduled, where that is not the default; of a process its main thread.
     pub(crate) fn scheduling(&self, item: &Item<'_>) -> Option<String> {
         let thread = match item {
             Item::Group(_) => return None,
-            Item::Process(process) => main_thread(self.interval, process)?,
+            Item::Process(process) => self.interval.main_thread(process.key)?,
             Item::Thread(thread) => thread,
         };
-        thread
-            .scheduling()
-            .filter(|_| item.process(self.interval).is_none_or(|process| !process.info.is_kernel))
+        self.interval.scheduling(thread)
     }
 
     /// The command line, where it is to be shown beside the name; hostile. Where its first word is the program that the process is
@@ -177,7 +175,7 @@ impl<'a> Cells<'a> {
     fn of_thread(&self, item: &Item<'_>, id: ColumnId) -> Option<String> {
         let thread = match item {
             Item::Group(_) => return Some(String::new()),
-            Item::Process(process) => main_thread(self.interval, process)?,
+            Item::Process(process) => self.interval.main_thread(process.key)?,
             Item::Thread(thread) => thread,
         };
         match self.values.thread(thread, id) {
@@ -232,7 +230,7 @@ impl<'a> Cells<'a> {
                 None
             }
             Item::Process(process) => {
-                let main = main_thread(self.interval, process);
+                let main = self.interval.main_thread(process.key);
                 Some(main.map_or_else(String::new, |main| main.sched.open_wait.name().into_owned()))
             }
             _ => Some(String::new()),

@@ -59,6 +59,8 @@ export const NUMBERS = NUMBER_IDS.length;
 export const TEXT_COLUMNS = GRID_COLUMNS.filter((column) => column.format === 'text');
 /** The interpreter of a script is shown beside its name, in no column of its own. */
 export const INTERPRETER = 'interpreter';
-export const TEXT_IDS: readonly string[] = [...TEXT_COLUMNS.map((column) => column.id), INTERPRETER];
+/** So is scheduling that is not the default. */
+export const SCHEDULING = 'scheduling';
+export const TEXT_IDS: readonly string[] = [...TEXT_COLUMNS.map((column) => column.id), INTERPRETER, SCHEDULING];
 export const TEXT_AT = new Map(TEXT_IDS.map((id, at) => [id, at]));
 export const TEXTS = TEXT_IDS.length;

@@ -21,6 +21,8 @@ export interface Task {
   /** Counters of the newest interval in the order of COUNTERS; NaN is no data. */
   counters: Float64Array;
   state: string;
+  /** Not the default: `nice 19`, `real-time 50`; of a process that of its main thread. */
+  scheduling: string;
   /** Its main wait, with the time; for a group all waits by reason, the longest first. */
   waits: [string, number][];
   /** Its open wait when it was last listed; processes have none. */
@@ -219,6 +221,7 @@ export function newTask(key: string, id: number): Task {
     flags: '',
     counters: new Float64Array(COUNTERS.length).fill(NaN),
     state: '',
+    scheduling: '',
     waits: [],
     open: '',
     isWatched: true,
@@ -231,6 +234,7 @@ function taskReader(table: Table): (task: Task, row: number, turn: number) => vo
   const life = texts(table, 'life');
   const flags = texts(table, 'flags');
   const state = texts(table, 'state');
+  const scheduling = texts(table, 'scheduling');
   const reason = texts(table, 'wait_reason');
   const waited = numbers(table, 'wait_ns');
   const open = texts(table, 'open_wait');
@@ -244,6 +248,7 @@ function taskReader(table: Table): (task: Task, row: number, turn: number) => vo
     task.isWatched = !task.flags.split('|').includes('unwatched');
     task.open = open(row);
     task.state = state(row);
+    task.scheduling = scheduling(row);
     const why = reason(row);
     task.waits = why === '' ? [] : [[why, waited(row) || 0]];
     task.seen = turn;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Snapshot } from '../lib/api';
 import type { Cell as Value } from '../lib/api';
-import { COUNTER, NUMBER_AT, NUMBERS, TEXT_AT, TEXTS, usualColumns, WAIT_SHARE } from './columns';
+import { COUNTER, NUMBER_AT, NUMBERS, SCHEDULING, TEXT_AT, TEXTS, usualColumns, WAIT_SHARE } from './columns';
 import { Tasks } from './tasks';
 import { BORN, ENDED, IS_GROUP, IS_THREAD, OPEN, sum, Texts, ViewMaker, type Spec } from './view';
 
@@ -200,6 +200,22 @@ it('sorts waits by their words: two system calls with the same are side by side'
   const spec = { sort: 'wait', descending: false };
   expect(names(tasks, spec)).toEqual(['epoll_wait', 'futex', 'poll']);
   expect(names(tasks, { ...spec, waitWords })).toEqual(['epoll_wait', 'poll', 'futex']);
+});
+
+it('knows how tasks are scheduled where that is not the default, and keeps it while they are idle', () => {
+  const tasks = new Tasks();
+  const row = { key: ['1-1', '2-1'], pid: [1, 2], name: ['a', 'b'], run_ns: [2, 1] };
+  const shown = (): string[] => {
+    const view = new ViewMaker(tasks, base, SECOND, new Texts()).make();
+    const place = TEXT_AT.get(SCHEDULING)!;
+    return Array.from({ length: view.rows }, (_, at) => view.fresh[view.texts[at * TEXTS + place]!]!);
+  };
+  tasks.apply(snapshot({ ...row, scheduling: ['nice 19', null] }), true);
+  expect(shown()).toEqual(['nice 19', '']);
+  tasks.apply(snapshot({ key: ['2-1'], pid: [2], name: ['b'], run_ns: [0], scheduling: ['real-time 50'] }), true);
+  expect(shown()).toEqual(['nice 19', 'real-time 50']);
+  tasks.apply(snapshot(row), true);
+  expect(shown()).toEqual(['', '']);
 });
 
 it('waits for a CPU where it is ready for longer than it is blocked, alone and in a group', () => {

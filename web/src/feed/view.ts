@@ -112,6 +112,7 @@ const TEXT_OF: Record<string, (task: Task, process: Process | null) => string> =
   cmdline: (_, process) => process?.cmdline ?? '',
   uid: (_, process) => (process ? userName(process) : ''),
   interpreter: (task, process) => (task === process ? process.interpreter : ''),
+  scheduling: (task) => task.scheduling,
 };
 /** In the order in which a view carries them. */
 const TEXT_READERS = TEXT_IDS.map((id) => TEXT_OF[id] ?? (() => ''));

@@ -22,6 +22,8 @@ function viewOf(rows: number, layout: Layout = 'list'): View {
     run_ns: nth.map((row) => (rows - row) * 1e6),
     thread_rows: nth.map(() => 1),
     life: nth.map((row) => (row === 1 ? 'ended' : '')),
+    interpreter: nth.map((row) => (row === 2 ? 'python3' : null)),
+    scheduling: nth.map((row) => (row === 0 ? 'real-time 50' : row === 2 ? 'nice 19' : null)),
   };
   const tasks = new Tasks();
   const snapshot = { host: 'h', boot: 'b', skipped: 0, fields: [], summary: {}, processes: { rows, columns } };
@@ -53,6 +55,12 @@ it('shows values with their unit, no data as a dash, and marks what ended', () =
   ]);
   expect(cells(dataRows()[0]!).slice(1)).toEqual(['1', '0.2', '–']);
   expect(dataRows()[1]!.textContent).toContain('†');
+});
+
+it('shows scheduling that is not the default beside the name', () => {
+  show(viewOf(4));
+  const beside = dataRows().map((row) => row.querySelector('.beside')!.textContent);
+  expect(beside).toEqual(['(real-time 50)', '', 'python3 (nice 19)', '']);
 });
 
 it('divides by the CPUs where 100 percent are the whole host', () => {

@@ -1,7 +1,16 @@
 // The text of a grid's cells, of all rows as CSV, and of their number. In: a view and a row's number. Out: text, ready to be drawn. Why:
 // only rows on screen are formatted, and the rules (no data, unit, marks) can be tested without a browser.
 import { count, duration, fixed, mean, nameText, NO_DATA, percent, rate, share, visible } from '../lib/format';
-import { type GridColumn, INTERPRETER, NUMBER_AT, NUMBERS, TEXT_AT, TEXTS, WAIT_SHARE } from '../feed/columns';
+import {
+  type GridColumn,
+  INTERPRETER,
+  NUMBER_AT,
+  NUMBERS,
+  SCHEDULING,
+  TEXT_AT,
+  TEXTS,
+  WAIT_SHARE,
+} from '../feed/columns';
 import { waitWords } from '../lib/receiver.svelte';
 import { waitText } from '../lib/waits';
 import {
@@ -31,7 +40,7 @@ export interface RowText {
   /** `+` began, `†` ended, `‡` both in this interval, `!` odd figures. */
   mark: string;
   markHelp: string;
-  /** The interpreter of the script after which the row is named. */
+  /** The interpreter of the script after which the row is named, and its scheduling where that is not the default. */
   beside: string;
   ended: boolean;
   /** `more`: the text with its hidden part. */
@@ -102,7 +111,7 @@ export function rowText(
     isOpen: marks & EXPANDABLE ? (marks & OPEN) !== 0 : null,
     mark: markOf(marks),
     markHelp: markHelp(marks, odd),
-    beside: visible(textAt(view, texts, row, INTERPRETER)),
+    beside: besideOf(textAt(view, texts, row, INTERPRETER), textAt(view, texts, row, SCHEDULING)),
     ended: (marks & ENDED) !== 0,
     share: run > 0 && largest > 0 ? Math.min(run / largest, 1) : 0,
     cells: columns.map((column) => {
@@ -124,6 +133,11 @@ export function rowText(
       };
     }),
   };
+}
+
+/** `python3.11 (nice 19)` */
+function besideOf(interpreter: string, scheduling: string): string {
+  return [visible(interpreter), scheduling && `(${visible(scheduling)})`].filter(Boolean).join(' ');
 }
 
 function groupId(column: GridColumn, marks: number): string {

@@ -187,16 +187,6 @@ pub(crate) fn group_delays(interval: &Interval, group: &RowGroup) -> DelayHistog
     sum
 }
 
-/// The thread whose state, nice value and CPU stand for its process.
-pub(crate) fn main_thread<'a>(
-    interval: &'a Interval,
-    process: &ProcessInterval,
-) -> Option<&'a ThreadInterval> {
-    let key = ThreadKey { tid: process.key.pid, start_ns: process.key.start_ns };
-    let at = interval.threads.binary_search_by_key(&key, |row| row.key).ok()?;
-    interval.threads.get(at)
-}
-
 /// A thread's name. v1 names no threads: there it is the name of the process; empty if that has none either.
 pub(crate) fn thread_name<'a>(interval: &'a Interval, thread: &'a ThreadInterval) -> Cow<'a, str> {
     if thread.comm.is_empty() {

@@ -7,7 +7,7 @@ use cpumon_model::{ColumnId, CpuLimit, Delta, Interval, Kind, SchedDelta, WaitRe
 
 use crate::cells::Cells;
 use crate::history::RunTotals;
-use crate::rows::{Item, RowGroup, main_thread, thread_name};
+use crate::rows::{Item, RowGroup, thread_name};
 use crate::theme::Theme;
 use crate::view::{Col, View};
 
@@ -112,7 +112,7 @@ impl<'a> Sorter<'a> {
             (Col::Id, Item::Thread(row)) => i64::from(row.key.tid),
             (Col::Owner, Item::Thread(row)) => i64::from(row.process.pid),
             (Col::State | Col::Nice | Col::LastCpu, Item::Process(row)) => {
-                let main = main_thread(interval, row);
+                let main = interval.main_thread(row.key);
                 return main.map_or(SortKey::Number(i64::MAX), |main| self.key(&Item::Thread(main)));
             }
             (Col::State, Item::Thread(row)) => i64::from(row.state.0),

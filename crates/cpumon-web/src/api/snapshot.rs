@@ -2,10 +2,11 @@
 //! Live and past moments have the same form.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use cpumon_model::{
-    CgroupInterval, ColumnId, CpuLimit, HostStatus, Interval, IntervalView, ProcessInterval, Tables,
-    ThreadInterval, Value,
+    CgroupInterval, ColumnId, CpuLimit, HostStatus, Interval, IntervalView, ProcessInterval, ProcessKey,
+    Tables, ThreadInterval, Value,
 };
 use cpumon_query::TaskKey;
 use cpumon_query::history::shown_columns;
@@ -77,6 +78,23 @@ fn key_cell(key: TaskKey) -> Value<'static> {
     Value::Text(key.to_string().into())
 }
 
+/// No data where the scheduling is the default.
+fn scheduling_cell(words: Option<String>) -> Value<'static> {
+    words.map_or(Value::Null, |words| Value::Text(words.into()))
+}
+
+/// How processes are scheduled, where that is not the default: by the main thread, or by another one where that was idle and has no row.
+fn scheduling(interval: &Interval) -> HashMap<ProcessKey, String> {
+    let mut found = HashMap::new();
+    for thread in &interval.threads {
+        let Some(words) = interval.scheduling(thread) else { continue };
+        if interval.main_thread(thread.process).is_none_or(|main| main.key == thread.key) {
+            found.entry(thread.process).or_insert(words);
+        }
+    }
+    found
+}
+
 /// A page of process rows, most run time first.
 pub(crate) fn process_table(view: &IntervalView<'_>, page: Page) -> Table {
     let mut rows: Vec<&ProcessInterval> = view.interval().processes.iter().collect();
@@ -86,6 +104,8 @@ pub(crate) fn process_table(view: &IntervalView<'_>, page: Page) -> Table {
     let mut table = Table::new(rows.len(), total);
     table.push("key", rows.iter().map(|row| key_cell(TaskKey::Process(row.key))));
     table.push_columns(shown_columns(Tables::PROCESS_INTERVAL), |at, id| view.process(rows[at], id));
+    let mut words = scheduling(view.interval());
+    table.push("scheduling", rows.iter().map(|row| scheduling_cell(words.remove(&row.key))));
     table
 }
 
@@ -103,6 +123,7 @@ pub(crate) fn thread_table(
     table.push("process", rows.iter().map(|row| key_cell(TaskKey::Process(row.process))));
     table.push("key", rows.iter().map(|row| key_cell(TaskKey::Thread(row.key))));
     table.push_columns(shown_columns(Tables::THREAD_INTERVAL), |at, id| view.thread(rows[at], id));
+    table.push("scheduling", rows.iter().map(|row| scheduling_cell(view.interval().scheduling(row))));
     table
 }
 
@@ -166,5 +187,53 @@ impl SnapshotBase {
             cgroups: cgroup_table(&view),
             processes: process_table(&view, page),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use cpumon_model::{ProcessInfo, ThreadKey};
+
+    use super::*;
+
+    fn process(pid: u32, is_kernel: bool) -> ProcessInterval {
+        let info = Arc::new(ProcessInfo { is_kernel, ..ProcessInfo::default() });
+        ProcessInterval::new(ProcessKey { pid, start_ns: 1 }, 1, info)
+    }
+
+    fn thread(pid: u32, tid: u32, nice: i8, priority: i16) -> ThreadInterval {
+        let (key, process) = (ThreadKey { tid, start_ns: 1 }, ProcessKey { pid, start_ns: 1 });
+        ThreadInterval { key, process, nice, priority, ..ThreadInterval::default() }
+    }
+
+    fn scheduling_of(interval: &Interval) -> [serde_json::Value; 2] {
+        let view = IntervalView::new("h", interval);
+        [process_table(&view, Page::ALL), thread_table(&view, Page::ALL, |_| true)]
+            .map(|table| serde_json::to_value(&table).unwrap()["columns"]["scheduling"].clone())
+    }
+
+    #[test]
+    fn rows_say_how_they_are_scheduled_where_that_is_not_the_default() {
+        let mut interval = Interval {
+            processes: vec![process(1, false), process(2, false), process(3, false), process(4, true)],
+            threads: vec![thread(1, 1, 0, 20), thread(2, 2, 0, 20), thread(4, 4, 0, 20)],
+            ..Interval::default()
+        };
+        assert_eq!(scheduling_of(&interval), [serde_json::Value::Null, serde_json::Value::Null], "no column");
+        // The main thread of 2 has the default, that of 3 was idle, 4 is the kernel's.
+        interval.threads = vec![
+            thread(1, 1, 19, 39),
+            thread(2, 2, 0, 20),
+            thread(4, 4, -20, 0),
+            thread(2, 5, 0, -51),
+            thread(3, 6, 5, 25),
+        ];
+        let expected = [
+            serde_json::json!(["nice 19", null, "nice 5", null]),
+            serde_json::json!(["nice 19", null, null, "real-time 50", "nice 5"]),
+        ];
+        assert_eq!(scheduling_of(&interval), expected);
     }
 }
