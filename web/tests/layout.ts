@@ -39,7 +39,7 @@ export async function styled(page: Page, rules: string): Promise<void> {
 /** Hides what a host says only at times, a quota that is used up, an odd interval, a late agent: it comes and goes while boxes are
  * compared. Once for each page that is opened. */
 export const withoutNotices = (page: Page): Promise<void> =>
-  styled(page, '.odd, .quota, .banner.late { display: none !important }');
+  styled(page, '.odd, .quota, .banner.late, .banner.last { display: none !important }');
 
 /** The time line of a view of the past once all of it came: the plot by who ran takes the place of another one, with the pointer on it, and
  * a key before that moves nothing. */

@@ -44,6 +44,12 @@ test('a recording is shown while it runs, opens as a timeline, and has its mark 
   // From a link alone the way leads to what the host did around it.
   await page.locator('main').getByRole('link', { name: 'History' }).click();
   await expect(mark).toHaveAttribute('href', `/trace/${trace}`);
+  // The live page has it when it is opened again, until its line is closed.
+  await page.goto(host);
+  const last = strip.getByRole('link', { name: /^Trace \d+$/ });
+  await expect(last).toBeVisible();
+  await strip.getByRole('button', { name: 'Close' }).click();
+  await expect(strip).toHaveCount(0);
   await page.goto(`${host}/history?since=now-5min&until=now`);
   await expect(mark).toHaveAttribute('href', `/trace/${trace}`);
 });

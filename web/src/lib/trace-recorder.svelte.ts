@@ -1,8 +1,9 @@
-// A trace of a host on request. In: a host. Out: the receiver's offers, the progress of the recording or the request, its trace. Why
+// A trace of a host on request. In: a host. Out: the receiver's offers, the progress of the recording or the request, the last trace. Why
 // here: the buttons are in the header, the progress below it, and a recording that another window began shows in both.
-import { ask, hostPath, post, refusalOf, type StoredTraces, type TraceSources } from './api';
+import { ask, hostPath, post, refusalOf, type StoredTrace, type StoredTraces, type TraceSources } from './api';
 import { msOf } from './format';
 import { RETRY_MS } from './receiver.svelte';
+import { remembered } from './remembered.svelte';
 
 /** Seconds that the button records. */
 export const RECORD_SECONDS = 10;
@@ -21,6 +22,8 @@ export class TraceRecorder {
   /** `null`: not answered yet. */
   sources = $state.raw<TraceSources | null>(null);
   progress = $state.raw<TraceProgress>({ state: 'none' });
+  /** Of the last hour, as the receiver lists them. */
+  private newest = $state.raw<StoredTrace | null>(null);
   private timer: ReturnType<typeof setTimeout> | undefined;
   private isGone = false;
   /** A recording is running, or its trace is being stored. */
@@ -29,6 +32,16 @@ export class TraceRecorder {
   private seen: number | null = null;
 
   constructor(private readonly host: string) {}
+
+  /** The newest trace of the last hour, unless the user closed its line: it is there after the view was left and opened again. */
+  get last(): StoredTrace | null {
+    return this.newest?.id === remembered.get(this.closed) ? null : this.newest;
+  }
+
+  /** Name of the setting with the trace whose line was closed. */
+  private get closed(): string {
+    return `trace.${this.host}`;
+  }
 
   end(): void {
     this.isGone = true;
@@ -46,6 +59,13 @@ export class TraceRecorder {
   }
 
   dismiss(): void {
+    const { progress, newest } = this;
+    if (progress.state === 'none') remembered.set(this.closed, newest?.id);
+    if (progress.state === 'ready') {
+      remembered.set(this.closed, progress.trace);
+      // No line of an older one takes its place.
+      this.newest = null;
+    }
     this.progress = { state: 'none' };
   }
 
@@ -53,7 +73,7 @@ export class TraceRecorder {
   async take(): Promise<void> {
     this.progress = { state: 'waiting', detail: 'asked the host for its last seconds' };
     try {
-      const known = await this.traces();
+      const known = (await this.traces()).map((trace) => trace.id);
       await post(hostPath(this.host, 'traces'));
       this.awaitTrace(new Set(known), Date.now() + TAKE_LIMIT_MS);
     } catch (error) {
@@ -99,6 +119,7 @@ export class TraceRecorder {
 
   private takeIn(sources: TraceSources): void {
     if (this.isGone) return;
+    if (this.sources === null && (sources.can_record || sources.can_take)) void this.findLast();
     this.sources = sources;
     const own = sources.recording;
     const isOver = own?.state === 'stored' || own?.state === 'failed';
@@ -123,17 +144,23 @@ export class TraceRecorder {
     this.followLater(POLL_MS);
   }
 
-  private async traces(): Promise<string[]> {
+  /** Of the last hour, the newest last. */
+  private async traces(): Promise<StoredTrace[]> {
     const since = String(BigInt(Date.now() - 3_600_000) * 1_000_000n);
     const answer = await ask<StoredTraces>(hostPath(this.host, 'traces'), { since, limit: 10_000 });
-    return [...answer.traces].sort((a, b) => msOf(a.at_ns) - msOf(b.at_ns)).map((trace) => trace.id);
+    return [...answer.traces].sort((a, b) => msOf(a.at_ns) - msOf(b.at_ns));
+  }
+
+  private async findLast(): Promise<void> {
+    const traces = await this.traces().catch(() => []);
+    if (!this.isGone) this.newest = traces.at(-1) ?? null;
   }
 
   private awaitTrace(known: ReadonlySet<string>, untilMs: number): void {
     const poll = async (): Promise<void> => {
-      const found = (await this.traces().catch(() => [])).filter((id) => !known.has(id)).at(-1);
+      const found = (await this.traces().catch(() => [])).filter((trace) => !known.has(trace.id)).at(-1);
       if (this.isGone || this.progress.state !== 'waiting') return;
-      if (found !== undefined) this.progress = { state: 'ready', trace: found };
+      if (found !== undefined) this.progress = { state: 'ready', trace: found.id };
       else if (Date.now() < untilMs) this.awaitTrace(known, untilMs);
       else this.progress = { state: 'failed', detail: 'No trace arrived. History marks it when it comes.' };
     };

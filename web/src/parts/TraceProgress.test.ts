@@ -1,5 +1,5 @@
 // @vitest-environment jsdom
-import { fireEvent, render, screen, waitFor } from '@testing-library/svelte';
+import { cleanup, fireEvent, render, screen, waitFor } from '@testing-library/svelte';
 import { afterEach, expect, it, vi } from 'vitest';
 import type { TraceSources } from '../lib/api';
 import { TraceRecorder } from '../lib/trace-recorder.svelte';
@@ -28,16 +28,21 @@ const recording = (number: number, state: Recording['state'], more: Partial<Reco
   ...more,
 });
 
-/** Answers in turn, the last one repeatedly. Returns the requests. */
+const trace = (id: string, atMs: number) => ({ id, at_ns: `${atMs}000000`, reason: 'recorded by a user' });
+const list = (...traces: unknown[]) => ({ body: { total: traces.length, traces } });
+
+/** Answers in turn, the last one repeatedly; there are no traces where the next answer is no list of them. Returns the requests. */
 function answers(...bodies: { status?: number; body: unknown }[]): string[] {
   const asked: string[] = [];
   vi.stubGlobal(
     'fetch',
     vi.fn((url: string, init?: RequestInit) => {
+      const headers = { 'content-type': 'application/json' };
+      if (url.includes('/traces?') && !Object.hasOwn(Object(bodies[0]!.body) as object, 'traces'))
+        return Promise.resolve(new Response(JSON.stringify(list().body), { headers }));
       asked.push(`${init?.method ?? 'GET'} ${url}`);
       const { status = 200, body } = bodies.length > 1 ? bodies.shift()! : bodies[0]!;
       if (status === 0) return Promise.reject(new TypeError('Failed to fetch'));
-      const headers = { 'content-type': 'application/json' };
       return Promise.resolve(new Response(JSON.stringify(body), { status, headers }));
     }),
   );
@@ -138,10 +143,9 @@ it('shows a recording of a receiver that was started again, which counts from 1'
 });
 
 it('takes the last seconds and waits for a trace that was not there', async () => {
-  const trace = (id: string, atMs: number) => ({ id, at_ns: `${atMs}000000` });
-  const list = (...traces: unknown[]) => ({ body: { total: traces.length, traces } });
   const asked = answers(
     { body: offer({ can_record: false, can_take: true, last_seconds: 30 }) },
+    list(trace('5', 1000)),
     list(trace('5', 1000)),
     { status: 202, body: { host: 'h' } },
     list(trace('5', 1000)),
@@ -150,8 +154,33 @@ it('takes the last seconds and waits for a trace that was not there', async () =
   const recorder = await shown();
   await fireEvent.click(await screen.findByRole('button', { name: 'Take last 30 s' }));
   expect(await screen.findByRole('link', { name: 'Open trace 6' })).toBeTruthy();
-  expect(asked[2]).toBe('POST /api/v1/hosts/h/traces');
+  expect(asked[3]).toBe('POST /api/v1/hosts/h/traces');
   recorder.end();
+});
+
+it('has the last trace of the host when the view is opened again, until its line is closed', async () => {
+  const coming = (): string[] => answers({ body: offer({}) }, list(trace('7', 1000), trace('8', 2000)));
+  for (let opened = 0; opened < 2; opened += 1) {
+    coming();
+    const recorder = await shown();
+    const link = await screen.findByRole('link', { name: 'Trace 8' });
+    expect(link.getAttribute('href')).toBe('/trace/8');
+    expect(screen.getByRole('region', { name: 'trace' }).textContent).toContain('recorded by a user');
+    recorder.end();
+    cleanup();
+  }
+  coming();
+  const recorder = await shown();
+  await fireEvent.click(await screen.findByRole('button', { name: 'Close' }));
+  await waitFor(() => expect(screen.queryByRole('region', { name: 'trace' })).toBeNull());
+  recorder.end();
+  cleanup();
+  answers({ body: offer({}) }, list(trace('7', 1000), trace('8', 2000)), { body: offer({}) });
+  const again = await shown();
+  // The list came before this answer.
+  await again.follow();
+  expect(screen.queryByRole('region', { name: 'trace' }), 'the closed one stays closed').toBeNull();
+  again.end();
 });
 
 it('has no button where there is no way to a trace', async () => {
