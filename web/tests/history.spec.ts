@@ -455,6 +455,14 @@ test('a process over time: states, threads, what is not measured', async ({ page
   );
 });
 
+test('a process of a span is watched live while it is alive', async ({ page, receiver }) => {
+  const process = await receiver.someProcess();
+  await openPast(page, receiver, `process/${process}`);
+  await page.getByRole('region', { name: 'process' }).getByRole('link', { name: 'Watch live' }).click();
+  await expect(page).toHaveURL(/\/host\/[^/]+\?/);
+  await expect(page.getByRole('treegrid').getByRole('row', { selected: true })).toContainText(String(receiver.pid));
+});
+
 /** To the left until a cell has a value: intervals may be longer than a column is wide. */
 async function walkToData(page: Page): Promise<void> {
   const readout = page.getByRole('region', { name: 'landscape' }).getByRole('status');

@@ -54,6 +54,14 @@ it('fits the span to its activity', async () => {
   expect(set).toHaveBeenCalledWith(second(10) - 1500, second(30) + 1500);
 });
 
+it('leads to the live view while the process is alive', async () => {
+  const { rerender } = head(page({}));
+  expect(screen.queryByRole('link', { name: 'Watch live' })).toBeNull();
+  await rerender({ isAlive: true });
+  const link = new URL(screen.getByRole('link', { name: 'Watch live' }).getAttribute('href')!, location.origin);
+  expect(Object.fromEntries(link.searchParams)).toEqual({ q: '20', sel: '20-9' });
+});
+
 it('cuts a long command line until it is asked for', async () => {
   head(page({}, { cmdline: `java ${'x'.repeat(400)}` }));
   const button = screen.getByRole('button', { name: 'whole command line' });
