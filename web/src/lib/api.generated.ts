@@ -2875,6 +2875,8 @@ export interface components {
             not_measured: string[];
             /** @description What it rests on. */
             rests_on: string[];
+            /** @description All of it in sentences. */
+            sentences: string[];
         };
         /** @description Rows as lists of values, a list a column. A column without any data is absent. */
         Table: {
@@ -3052,10 +3054,19 @@ export interface components {
         /** @description A part of the time of threads. */
         TimeShare: {
             /**
+             * Format: double
+             * @description Share of this state in the time before; null: nothing was measured then, or this is that time.
+             */
+            before?: number | null;
+            /**
              * Format: int64
              * @description Number of waits; null: not counted.
              */
             count?: number | null;
+            /** @description The state in words: `ran`, `lock (futex)`, `asleep: sleep (clock_nanosleep)`. */
+            label: string;
+            /** @description What is known of `on`, in words: `mostly behind db`, `by itself`; empty: nothing. */
+            note: string;
             /**
              * Format: int64
              * @description Time, ns, summed over threads.

@@ -152,6 +152,12 @@ pub struct TimeShare {
     pub share: f64,
     /// Number of waits; null: not counted.
     pub count: Option<u64>,
+    /// The state in words: `ran`, `lock (futex)`, `asleep: sleep (clock_nanosleep)`.
+    pub label: String,
+    /// What is known of `on`, in words: `mostly behind db`, `by itself`; empty: nothing.
+    pub note: String,
+    /// Share of this state in the time before; null: nothing was measured then, or this is that time.
+    pub before: Option<f64>,
 }
 
 /// Where the time of a program's threads went; of a machine that of its CPUs.
@@ -176,6 +182,8 @@ pub struct Sureness {
     pub rests_on: Vec<String>,
     /// What was not measured.
     pub not_measured: Vec<String>,
+    /// All of it in sentences.
+    pub sentences: Vec<String>,
 }
 
 /// Why something is slow, and who did it.

@@ -11,6 +11,7 @@ use super::facts::{Facts, program_of};
 use super::part::{ThreadSums, WhyPart};
 use super::states::{StateTimes, SubjectWait, WaitClass};
 use super::words::{length, percent, rate, shell_word};
+use crate::fields::name_text;
 
 /// Waits of a split at most, the longest ones.
 const MAX_WAITS: usize = 6;
@@ -95,10 +96,12 @@ pub(super) fn split(
     part: &WhyPart,
     threads: &ThreadSums,
     behind: Option<Box<str>>,
+    is_machine: bool,
 ) -> TimeSplit {
     let state = |state: TimeState, ns: u64| {
         let share = times.share(ns);
-        TimeShare { state, wait: None, on: None, ns, share, count: None }
+        let (label, note) = (String::new(), String::new());
+        TimeShare { state, wait: None, on: None, ns, share, count: None, label, note, before: None }
     };
     let mut states = vec![
         state(TimeState::Ran, times.ran_ns()),
@@ -127,7 +130,45 @@ pub(super) fn split(
     states.extend(shown.filter(|one| one.share >= MIN_STATE).take(MAX_WAITS));
     states.push(state(TimeState::Rest, times.rest_ns()));
     states.retain(|one| one.ns > 0 || matches!(one.state, TimeState::Ran | TimeState::Ready));
+    for one in &mut states {
+        (one.label, one.note) = (label(one, is_machine), note(one));
+    }
     TimeSplit { range: part.range, measured_ns: part.length_ns, total_ns: times.total_ns, states }
+}
+
+fn label(state: &TimeShare, is_machine: bool) -> String {
+    let wait = state.wait.as_deref().unwrap_or_default();
+    match state.state {
+        TimeState::Blocked => wait.to_owned(),
+        TimeState::Asleep => format!("asleep: {wait}"),
+        TimeState::Rest if is_machine => "no program ran".to_owned(),
+        TimeState::Rest => "off the CPUs, not known why".to_owned(),
+        other => other.name().to_owned(),
+    }
+}
+
+fn note(state: &TimeShare) -> String {
+    let on = state.on.as_deref().map(name_text);
+    match (state.state, on) {
+        (TimeState::Ready, Some(on)) => format!("mostly behind {on}"),
+        (TimeState::Asleep, Some(on)) if on == "interrupt" => "by itself".to_owned(),
+        (TimeState::Blocked | TimeState::Asleep, Some(on)) => format!("until {on}"),
+        _ => String::new(),
+    }
+}
+
+/// Adds the shares of the time before.
+pub(super) fn compare(time: &mut TimeSplit, before: &TimeSplit) {
+    for state in &mut time.states {
+        state.before = Some(share_before(before, state));
+    }
+}
+
+/// The share of the same state in the time before. What it waits for by name is compared with all of that wait.
+fn share_before(before: &TimeSplit, state: &TimeShare) -> f64 {
+    let same = before.states.iter().filter(|one| (one.state, &one.wait) == (state.state, &state.wait));
+    let of_same_on = |one: &&TimeShare| state.wait.is_none() || one.on == state.on;
+    same.filter(of_same_on).map(|one| one.share).sum()
 }
 
 fn on(wait: &SubjectWait, part: &WhyPart, threads: &ThreadSums) -> Option<Box<str>> {
@@ -171,7 +212,19 @@ pub(super) fn sureness(facts: &Facts<'_>, causes: &[Cause]) -> Sureness {
     missing(has(CauseKind::Affinity) || has(CauseKind::Saturated), "which CPUs it may use");
     missing(has(CauseKind::Lock), "locks themselves: who has one is concluded from who ends waits for it");
     missing(now.is_cut, "some processes: there are too many");
-    Sureness { level, rests_on, not_measured }
+    let sentences = sentences(level, &rests_on, &not_measured);
+    Sureness { level, rests_on, not_measured, sentences }
+}
+
+fn sentences(level: SureLevel, rests_on: &[String], not_measured: &[String]) -> Vec<String> {
+    let level = match level {
+        SureLevel::High => "High",
+        SureLevel::Medium => "Medium",
+        SureLevel::Low => "Low",
+    };
+    let first = format!("{level}. It rests on {}.", rests_on.join("; "));
+    let missing = (!not_measured.is_empty()).then(|| format!("Not measured: {}.", not_measured.join("; ")));
+    std::iter::once(first).chain(missing).collect()
 }
 
 /// Commands that show more.

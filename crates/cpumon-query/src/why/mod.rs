@@ -105,7 +105,13 @@ pub(crate) fn why(history: &History, host: &HostStatus, query: &WhyQuery) -> Res
 fn answer_of(host: &HostStatus, facts: &Facts<'_>, slow_since_ns: Option<i64>) -> Why {
     let causes = rules::causes(facts);
     let behind = facts.in_front().into_iter().next().map(|first| first.name);
+    let is_machine = facts.rows.is_machine();
     let before = facts.before.zip(facts.times_before.as_ref());
+    let before = before.map(|(part, times)| compose::split(times, part, facts.threads, None, is_machine));
+    let mut time = compose::split(&facts.times, facts.now, facts.threads, behind, is_machine);
+    if let Some(before) = &before {
+        compose::compare(&mut time, before);
+    }
     let range = facts.now.range;
     Why {
         host: host.info.host,
@@ -118,8 +124,8 @@ fn answer_of(host: &HostStatus, facts: &Facts<'_>, slow_since_ns: Option<i64>) -
         action: causes
             .first()
             .map_or_else(|| compose::HEALTHY_ACTION.to_owned(), |first| first.action.clone()),
-        time: compose::split(&facts.times, facts.now, facts.threads, behind),
-        before: before.map(|(part, times)| compose::split(times, part, facts.threads, None)),
+        time,
+        before,
         sure: compose::sureness(facts, &causes),
         more: compose::more(facts, host, facts.target, &causes),
         causes,

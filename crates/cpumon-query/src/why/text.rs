@@ -1,6 +1,6 @@
 //! The answer as text: a line that says what it is of, and five blocks.
 
-use super::answer::{SureLevel, TimeShare, TimeSplit, TimeState, Why, WhyTarget};
+use super::answer::{Why, WhyTarget};
 use super::words::{length, percent};
 use crate::fields::{Screen, name_text};
 use crate::json::Nanos;
@@ -59,71 +59,27 @@ impl Why {
             WhyBlock { title: "WHY", lines: self.summary.iter().cloned().chain(since).collect() },
             WhyBlock { title: "DO", lines: std::iter::once(self.action.clone()).chain(command).collect() },
             WhyBlock { title: "TIME", lines: self.time_lines(screen) },
-            WhyBlock { title: "SURE", lines: self.sure_lines() },
+            WhyBlock { title: "SURE", lines: self.sure.sentences.clone() },
             WhyBlock { title: "MORE", lines: self.more.clone() },
         ]
     }
 
     fn time_lines(&self, screen: Screen) -> Vec<String> {
-        let is_machine = self.subject.by.is_none();
-        let labels: Vec<String> = self.time.states.iter().map(|state| label(state, is_machine)).collect();
-        let widest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
+        let states = &self.time.states;
+        let widest = states.iter().map(|state| state.label.chars().count()).max().unwrap_or(0);
         let width = widest.min(MAX_LABEL);
-        let before = self.before.as_ref();
-        let range = before.map_or_else(String::new, |before| {
+        let range = self.before.as_ref().map_or_else(String::new, |before| {
             let [since, until] =
                 [before.range.since_ns, before.range.until_ns].map(|ns| (screen.clock)(ns, false));
             format!("   BEFORE ({since} to {until})")
         });
         let mut lines = vec![format!("{:<width$}{:>8}{range}", "", "NOW")];
-        for (state, label) in self.time.states.iter().zip(labels) {
-            let label: String = label.chars().take(width).collect();
-            let then = before.map(|before| percent(share_before(before, state))).unwrap_or_default();
-            let line = format!("{label:<width$}{:>8}{then:>9}{}", percent(state.share), note(state));
+        for state in states {
+            let label: String = state.label.chars().take(width).collect();
+            let then = state.before.map(percent).unwrap_or_default();
+            let line = format!("{label:<width$}{:>8}{then:>9}   {}", percent(state.share), state.note);
             lines.push(line.trim_end().to_owned());
         }
         lines
     }
-
-    fn sure_lines(&self) -> Vec<String> {
-        let level = match self.sure.level {
-            SureLevel::High => "High",
-            SureLevel::Medium => "Medium",
-            SureLevel::Low => "Low",
-        };
-        let mut lines = vec![format!("{level}. It rests on {}.", self.sure.rests_on.join("; "))];
-        if !self.sure.not_measured.is_empty() {
-            lines.push(format!("Not measured: {}.", self.sure.not_measured.join("; ")));
-        }
-        lines
-    }
-}
-
-fn label(state: &TimeShare, is_machine: bool) -> String {
-    let wait = state.wait.as_deref().unwrap_or_default();
-    match state.state {
-        TimeState::Blocked => wait.to_owned(),
-        TimeState::Asleep => format!("asleep: {wait}"),
-        TimeState::Rest if is_machine => "no program ran".to_owned(),
-        TimeState::Rest => "off the CPUs, not known why".to_owned(),
-        other => other.name().to_owned(),
-    }
-}
-
-fn note(state: &TimeShare) -> String {
-    let on = state.on.as_deref().map(name_text);
-    let text = match (state.state, on) {
-        (TimeState::Ready, Some(on)) => format!("mostly behind {on}"),
-        (TimeState::Asleep, Some(on)) if on == "interrupt" => "by itself".to_owned(),
-        (TimeState::Blocked | TimeState::Asleep, Some(on)) => format!("until {on}"),
-        _ => String::new(),
-    };
-    if text.is_empty() { text } else { format!("   {text}") }
-}
-
-/// The share of the same state in the time before. What it waits for by name is compared with all of that wait.
-fn share_before(before: &TimeSplit, state: &TimeShare) -> f64 {
-    let same = before.states.iter().filter(|one| (one.state, &one.wait) == (state.state, &state.wait));
-    let of_same_on = |one: &&TimeShare| state.wait.is_none() || one.on == state.on;
-    same.filter(of_same_on).map(|one| one.share).sum()
 }

@@ -364,5 +364,8 @@ fn the_answer_reads_well_and_comes_back_from_its_json() {
     let time = &blocks[2].lines;
     assert!(time[0].contains("NOW") && time[0].contains("BEFORE"), "{time:#?}");
     assert!(time.iter().any(|line| line.starts_with("read") && line.ends_with("until d\\x1bb")), "{time:#?}");
+    let read = why.time.states.iter().find(|one| one.state == TimeState::Blocked).unwrap();
+    assert!(read.label.starts_with("read") && read.note == "until d\\x1bb", "other frontends: {read:?}");
+    assert!(read.before.is_some() && why.sure.sentences[0].contains(". It rests on "), "{read:?}");
     assert!(why.head(Screen::default()).starts_with("shop on vm, "), "{}", why.head(Screen::default()));
 }
