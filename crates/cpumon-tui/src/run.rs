@@ -5,9 +5,11 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use cpumon_model::HostId;
 use cpumon_query::report::{Report, ReportQuery};
 use cpumon_query::time::{Page, TimeRange};
-use cpumon_query::{Seek, TraceRecord};
+use cpumon_query::why::{Why, WhyQuery};
+use cpumon_query::{Answers, QueryError, Seek, TraceRecord};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, DisableMouseCapture, EnableMouseCapture, Event, KeyEventKind};
 use ratatui::crossterm::execute;
@@ -318,6 +320,7 @@ impl<'a> Screens<'a> {
                     Err(error) => self.app.on_notice(error),
                 }
             }
+            Request::Why(wanted) => self.app.on_why(self.why(&wanted)),
             Request::Select(host) => {
                 self.feed.select(host);
                 self.hosts_at = None;
@@ -334,10 +337,24 @@ impl<'a> Screens<'a> {
     }
 
     fn report(&self, wanted: &ReportQuery) -> Result<Report, FeedError> {
+        let (host, answers) = self.stored("add up")?;
+        self.answered(answers.report(&[host.to_string()], wanted))
+    }
+
+    fn why(&self, wanted: &WhyQuery) -> Result<Why, FeedError> {
+        let (host, answers) = self.stored("find a cause in")?;
+        self.answered(answers.why(&host.to_string(), wanted))
+    }
+
+    /// The selected host, and what answers questions about its past.
+    fn stored(&self, purpose: &str) -> Result<(HostId, Box<dyn Answers>), FeedError> {
         let host = self.feed.host().ok_or_else(|| FeedError("no host is selected".to_owned()))?;
-        let nothing = "this source has no stored data to add up; `cpumon serve` stores it";
-        let answers = self.feed.answers()?.ok_or_else(|| FeedError(nothing.to_owned()))?;
-        let made = answers.report(&[host.to_string()], wanted);
+        let nothing =
+            || FeedError(format!("this source has no stored data to {purpose}; `cpumon serve` stores it"));
+        Ok((host, self.feed.answers()?.ok_or_else(nothing)?))
+    }
+
+    fn answered<T>(&self, made: Result<T, QueryError>) -> Result<T, FeedError> {
         made.map_err(|error| FeedError(error.with_clock(&self.options.time.show)))
     }
 
@@ -371,4 +388,105 @@ fn write_new(stem: &str, text: &str) -> io::Result<String> {
         }
     }
     Err(io::Error::new(io::ErrorKind::AlreadyExists, "too many files of that name"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use cpumon_model::{HostStatus, Interval};
+    use cpumon_query::history::{HostSeries, Lines};
+    use cpumon_query::json::{Gaps, TraceList};
+    use cpumon_query::ledger::LedgerSum;
+    use cpumon_query::report::Findings;
+    use cpumon_query::time::PlotRange;
+    use cpumon_query::why::WhySubject;
+    use cpumon_query::{HostRecord, TaskKey};
+    use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+    use super::*;
+    use crate::app::ScreenMode;
+
+    /// A feed whose store knows of nothing but why the machine is slow.
+    struct Past {
+        has_store: bool,
+    }
+
+    struct OnlyWhy;
+
+    impl Answers for OnlyWhy {
+        fn hosts(&self) -> Result<Vec<HostRecord>, QueryError> {
+            Err(QueryError::NoHost)
+        }
+        fn report(&self, _: &[String], _: &ReportQuery) -> Result<Report, QueryError> {
+            Err(QueryError::NoHost)
+        }
+        fn find(&self, _: &[String], _: &str, _: Page) -> Result<Findings, QueryError> {
+            Err(QueryError::NoHost)
+        }
+        fn why(&self, host: &str, query: &WhyQuery) -> Result<Why, QueryError> {
+            assert_eq!(host, HostId([7; 16]).to_string());
+            if query.subject != WhySubject::Machine {
+                return Err(QueryError::NoProcess { process: "7".into() });
+            }
+            let split = r#"{"range": {"since_ns": "1", "until_ns": "2"}, "measured_ns": 1, "total_ns": 1, "states": []}"#;
+            let text = format!(
+                r#"{{"host": "{host}", "host_name": "build-7", "subject": {{"name": "build-7", "processes": 3}},
+                "since_ns": "1", "until_ns": "2", "causes": [], "summary": ["Nothing is short."], "action": "Nothing here.",
+                "time": {split}, "sure": {{"level": "high", "rests_on": [], "not_measured": [], "sentences": []}}, "more": []}}"#
+            );
+            Ok(serde_json::from_str(&text).unwrap())
+        }
+        fn ledger(&self, _: &[String], _: TimeRange, _: usize) -> Result<Vec<LedgerSum>, QueryError> {
+            Err(QueryError::NoHost)
+        }
+        fn gaps(&self, _: &[String], _: TimeRange, _: Page) -> Result<Vec<Gaps>, QueryError> {
+            Err(QueryError::NoHost)
+        }
+        fn traces(&self, _: &[String], _: TimeRange, _: Page) -> Result<Vec<TraceList>, QueryError> {
+            Err(QueryError::NoHost)
+        }
+        fn series(&self, _: HostId, _: PlotRange, _: &[String]) -> Result<HostSeries, QueryError> {
+            Err(QueryError::NoHost)
+        }
+        fn line(&self, _: HostId, _: TaskKey, _: PlotRange, _: &[String]) -> Result<Lines, QueryError> {
+            Err(QueryError::NoHost)
+        }
+    }
+
+    impl Feed for Past {
+        fn title(&self) -> String {
+            String::new()
+        }
+        fn hosts(&self) -> Vec<HostStatus> {
+            Vec::new()
+        }
+        fn host(&self) -> Option<HostId> {
+            Some(HostId([7; 16]))
+        }
+        fn poll(&mut self) -> Result<Option<Arc<Interval>>, FeedError> {
+            Ok(None)
+        }
+        fn answers(&self) -> Result<Option<Box<dyn Answers>>, FeedError> {
+            Ok(self.has_store.then(|| Box::new(OnlyWhy) as Box<dyn Answers>))
+        }
+    }
+
+    #[test]
+    fn the_cause_is_asked_of_the_store_and_without_one_the_remedy_is_named() {
+        let options = Options::default();
+        let mut feed = Past { has_store: false };
+        let mut screens = Screens::new(&mut feed, &options);
+        let request = screens.app.on_key(KeyEvent::new(KeyCode::Char('y'), KeyModifiers::NONE)).unwrap();
+        screens.carry_out(request.clone());
+        let missing = "this source has no stored data to find a cause in; `cpumon serve` stores it";
+        assert_eq!((screens.app.notice.as_deref(), &screens.app.mode), (Some(missing), &ScreenMode::Grid));
+        let mut feed = Past { has_store: true };
+        let mut screens = Screens::new(&mut feed, &options);
+        screens.carry_out(request);
+        assert_eq!((screens.app.notice.as_deref(), &screens.app.mode), (None, &ScreenMode::Why(0)));
+        let of_process = WhyQuery { subject: WhySubject::Named("7".into()), ..WhyQuery::default() };
+        screens.carry_out(Request::Why(of_process));
+        assert_eq!(screens.app.notice.as_deref(), Some("no process 7 did anything in this range"));
+    }
 }

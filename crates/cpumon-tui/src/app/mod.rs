@@ -11,6 +11,7 @@ use std::time::Duration;
 use cpumon_model::{HostId, HostStatus, Interval};
 use cpumon_query::Seek;
 use cpumon_query::report::{Report, ReportQuery};
+use cpumon_query::why::{Why, WhyQuery};
 use ratatui::layout::Rect;
 
 use self::cursor::GridCursor;
@@ -51,6 +52,8 @@ pub struct App {
     /// Where the grid was drawn, its line of titles first, and its columns: for the mouse.
     pub(crate) grid: (Rect, Vec<ColumnPlace>),
     pub(crate) report: Option<ReportScreen>,
+    /// The answer in the window of [`ScreenMode::Why`].
+    pub(crate) why: Option<Why>,
     pub(crate) seen_history: RunHistory,
     pub(crate) recent: Recent,
     pub(crate) counts: LossHistory,
@@ -96,6 +99,7 @@ impl App {
             plot: PlotState::new(options.plot),
             grid: (Rect::default(), Vec::new()),
             report: None,
+            why: None,
             seen_history: RunHistory::new(past_bytes),
             recent: Recent::new(past_bytes),
             counts: LossHistory::default(),
@@ -187,6 +191,18 @@ impl App {
             Ok(report) => {
                 self.report = Some(ReportScreen::new(report));
                 self.mode = ScreenMode::Report;
+                self.is_dirty = true;
+            }
+            Err(error) => self.on_notice(error.0),
+        }
+    }
+
+    /// The answer to [`Request::Why`].
+    pub fn on_why(&mut self, answer: Result<Why, FeedError>) {
+        match answer {
+            Ok(why) => {
+                self.why = Some(why);
+                self.mode = ScreenMode::Why(0);
                 self.is_dirty = true;
             }
             Err(error) => self.on_notice(error.0),
@@ -346,6 +362,7 @@ impl App {
         self.plot.forget();
         self.command = CommandPart::default();
         self.report = None;
+        self.why = None;
     }
 }
 
@@ -365,6 +382,8 @@ pub enum Request {
     Report(ReportQuery),
     /// The same for a range as text: parse it first.
     ReportOf(String),
+    /// Finds why something is slow: ask [`Feed::answers`](crate::Feed::answers), then [`App::on_why`].
+    Why(WhyQuery),
     /// Names the command that shows a trace: call [`Feed::trace_command`](crate::Feed::trace_command), then [`App::on_notice`].
     ShowTrace {
         id: i64,
@@ -401,6 +420,8 @@ pub(crate) enum ScreenMode {
     Grid,
     /// The help, scrolled down by this number of lines.
     Help(u16),
+    /// Why something is slow, scrolled likewise.
+    Why(u16),
     /// The list of hosts, with the selected one.
     Hosts(usize),
     /// The users of the interval on screen, with the selected one; 0 is everyone.

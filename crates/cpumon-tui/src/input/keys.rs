@@ -47,6 +47,7 @@ impl App {
             }
             KeyCode::Char('u') => self.open_users(),
             KeyCode::Char('R') => self.open_range_prompt(),
+            KeyCode::Char('y') => return Some(Request::Why(self.why_query())),
             KeyCode::Char('b') => self.mode = ScreenMode::Prompt(Prompt::GoTo, String::new()),
             KeyCode::Char('e') => return self.export_request(),
             KeyCode::Char('x') if self.playback.is_none() => return Some(Request::TakeTrace),

@@ -8,6 +8,7 @@ mod windows;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Position;
 
+use self::windows::scrolled;
 use crate::app::{App, Request, ScreenMode};
 use crate::columns::ColumnPlace;
 use crate::view::Col;
@@ -30,7 +31,11 @@ impl App {
             ScreenMode::Grid => self.on_grid_key(key),
             ScreenMode::Report => self.on_report_key(key.code),
             ScreenMode::Help(line) => {
-                self.on_help_key(key.code, line);
+                self.mode = scrolled(key.code, line).map_or(ScreenMode::Grid, ScreenMode::Help);
+                None
+            }
+            ScreenMode::Why(line) => {
+                self.mode = scrolled(key.code, line).map_or(ScreenMode::Grid, ScreenMode::Why);
                 None
             }
             ScreenMode::Hosts(at) => self.on_hosts_key(key.code, at),

@@ -1,12 +1,16 @@
-//! Keys of windows above the grid: a line of text (search, filter, time, range), the report, the help, the lists of hosts and users.
+//! Keys of windows above the grid: a line of text (search, filter, time, range), the report, why something is slow, the help, the lists of
+//! hosts and users.
 
 use std::ops::Range;
 
+use cpumon_model::ThreadKey;
 use cpumon_query::GroupBy;
 use cpumon_query::report::{ReportQuery, ReportSort};
+use cpumon_query::why::{WhyQuery, WhySubject};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::app::{App, Prompt, Request, ScreenMode, moved};
+use crate::app::{App, Clock, Prompt, Request, ScreenMode, moved};
+use crate::rows::RowId;
 use crate::view::{GROUPINGS, Layout, UserFilter, UserRow, next_grouping, users_of};
 
 /// Lines that one key press skips in a list.
@@ -171,17 +175,46 @@ impl App {
 }
 
 impl App {
-    pub(super) fn on_help_key(&mut self, code: KeyCode, line: u16) {
-        self.mode = match code {
-            KeyCode::Up | KeyCode::Char('k') => ScreenMode::Help(line.saturating_sub(1)),
-            KeyCode::Down | KeyCode::Char('j') => ScreenMode::Help(line.saturating_add(1)),
-            KeyCode::PageUp => ScreenMode::Help(line.saturating_sub(10)),
-            KeyCode::PageDown | KeyCode::Char(' ') => ScreenMode::Help(line.saturating_add(10)),
-            KeyCode::Home => ScreenMode::Help(0),
-            _ => ScreenMode::Grid,
+    /// Why the selected row is slow, or the machine if none is: in the last five minutes, or around the moment on screen.
+    pub(super) fn why_query(&self) -> WhyQuery {
+        let named = |text: String| WhySubject::Named(text.into());
+        let subject = match &self.cursor.selected {
+            None => WhySubject::Machine,
+            Some(RowId::Process(key)) => named(key.pid.to_string()),
+            Some(RowId::Thread(key)) => named(self.pid_of(*key).to_string()),
+            // A number as a name would be a pid.
+            Some(RowId::Group(name))
+                if self.view.group_by == GroupBy::Program && name.parse::<u32>().is_err() =>
+            {
+                WhySubject::Named(name.clone())
+            }
+            Some(RowId::Group(name)) => WhySubject::Group(self.view.group_by, name.clone()),
         };
+        let at_ns = self.shown_wall_ns().filter(|_| self.clock != Clock::Live);
+        WhyQuery { subject, at_ns, ..WhyQuery::default() }
     }
 
+    /// The process of a thread; of one that is not on screen any more its own id.
+    fn pid_of(&self, thread: ThreadKey) -> u32 {
+        let threads = self.shown.as_ref().map_or(&[][..], |shown| &shown.threads);
+        let at = threads.binary_search_by_key(&thread, |row| row.key).ok();
+        at.and_then(|at| threads.get(at)).map_or(thread.tid, |row| row.process.pid)
+    }
+}
+
+/// The first line in view of a text after a key; `None` for keys that do not scroll: they close it.
+pub(super) fn scrolled(code: KeyCode, line: u16) -> Option<u16> {
+    Some(match code {
+        KeyCode::Up | KeyCode::Char('k') => line.saturating_sub(1),
+        KeyCode::Down | KeyCode::Char('j') => line.saturating_add(1),
+        KeyCode::PageUp => line.saturating_sub(10),
+        KeyCode::PageDown | KeyCode::Char(' ') => line.saturating_add(10),
+        KeyCode::Home => 0,
+        _ => return None,
+    })
+}
+
+impl App {
     pub(super) fn open_users(&mut self) {
         let users = self.shown.as_deref().map(users_of).unwrap_or_default();
         let is_chosen =

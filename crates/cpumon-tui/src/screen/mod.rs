@@ -59,6 +59,7 @@ impl App {
         }
         match self.mode {
             ScreenMode::Help(from) => windows::draw_help(self, from, frame),
+            ScreenMode::Why(from) => windows::draw_why(self, from, frame),
             ScreenMode::Hosts(at) => windows::draw_hosts(self, at, frame),
             ScreenMode::Users(at) => windows::draw_users(self, at, frame),
             ScreenMode::Report | ScreenMode::Grid | ScreenMode::Prompt(..) => {}
@@ -218,10 +219,10 @@ fn keep_ascii(frame: &mut Frame<'_>) {
 
 fn hints(columns: usize) -> &'static str {
     match columns {
-        0..=59 => "? help  q quit  H t g  / \\  [ ] b  h",
-        60..=99 => "? help  q quit  H threads  t tree  g group  / search  \\ filter  [ ] step  h host",
+        0..=59 => "? help  q quit  H t g y  / \\  [ ] b  h",
+        60..=99 => "? help  q quit  y why  H threads  t tree  g group  / search  \\ filter  [ ] step",
         _ => {
-            "? help  q quit  H threads  t tree  g group  / search  \\ filter  P M T N sort  % unit  Space pause  [ ] b time  h host  e export"
+            "? help  q quit  y why slow  H threads  t tree  g group  / search  \\ filter  P M T N sort  % unit  Space pause  [ ] b time  h host  e export"
         }
     }
 }

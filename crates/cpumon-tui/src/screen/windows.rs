@@ -1,11 +1,12 @@
-//! Windows over the screen: the report, the help with every key, the letters of the CPU modes and the columns, and the lists of hosts and
-//! of users. Commands print the sentences of the report too.
+//! Windows over the screen: the report, why something is slow, the help with every key, the letters of the CPU modes and the columns, and
+//! the lists of hosts and of users. Commands print the sentences of the report too.
 
 use std::borrow::Cow;
 
 use cpumon_model::{HostStatus, SourceKind, Terms, Trust};
 use cpumon_query::fields::{Field, Screen, decimal, name_text, seconds};
 use cpumon_query::report::{Report, ReportSort, RowKind};
+use cpumon_query::why::Why;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -164,6 +165,7 @@ const KEYS: &[(&str, &str)] = &[
     ("Tab", "move along the plot: Left Right by a column, PgUp PgDn by its length; Tab ends it"),
     ("b", "go to a moment"),
     ("R", "report: who used the CPU in a range of time, as `cpumon report`; Enter filters by a row"),
+    ("y", "why the selected row is slow (none: the machine), as `cpumon why`"),
     ("l", "back to live"),
     (
         "x",
@@ -188,11 +190,50 @@ pub(super) fn draw_help(app: &mut App, from: u16, frame: &mut Frame<'_>) {
     };
     let inner = open_window(app.theme, title, 96, u16::MAX, frame);
     let lines = help_lines(app, usize::from(inner.width));
+    app.mode = ScreenMode::Help(draw_scrolled(lines, from, inner, frame));
+}
+
+/// Draws lines, scrolled down by this number, and returns the first line that is shown, not the one that was requested: after the end was
+/// reached, Up must act at once.
+fn draw_scrolled(lines: Vec<Line<'static>>, from: u16, inner: Rect, frame: &mut Frame<'_>) -> u16 {
     let hidden = lines.len().saturating_sub(usize::from(inner.height));
     let from = from.min(u16::try_from(hidden).unwrap_or(u16::MAX));
     frame.render_widget(Paragraph::new(lines).scroll((from, 0)), inner);
-    // The line that is shown, not the one that was requested: after the end was reached, Up must act at once.
-    app.mode = ScreenMode::Help(from);
+    from
+}
+
+/// Terminal columns of the window with an answer at most.
+const WHY_COLUMNS: u16 = 110;
+/// Terminal columns of the titles of its blocks.
+const WHY_TITLE: usize = 6;
+
+pub(super) fn draw_why(app: &mut App, from: u16, frame: &mut Frame<'_>) {
+    let Some(why) = &app.why else { return };
+    let columns = frame.area().width.min(WHY_COLUMNS);
+    let lines = why_lines(app, why, usize::from(columns.saturating_sub(2)));
+    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
+    let title = " why slow? Up Down scroll, Esc closes ";
+    let inner = open_window(app.theme, title, columns, height, frame);
+    app.mode = ScreenMode::Why(draw_scrolled(lines, from, inner, frame));
+}
+
+/// The answer as `cpumon why` prints it.
+fn why_lines(app: &App, why: &Why, columns: usize) -> Vec<Line<'static>> {
+    let screen = Screen { clock: app.time.clock, is_ascii: app.theme.ascii };
+    let head = wrap(&safe(&why.head(screen)), columns, usize::MAX, ' ');
+    let mut lines: Vec<Line<'static>> =
+        head.into_iter().map(|line| Line::styled(line, Theme::bold())).collect();
+    for block in why.blocks(screen) {
+        if ["WHY", "TIME", "SURE"].contains(&block.title) {
+            lines.push(Line::raw(""));
+        }
+        let mut title = block.title;
+        for line in &block.lines {
+            push_entry(title, &safe(line), WHY_TITLE, columns, &mut lines);
+            title = "";
+        }
+    }
+    lines
 }
 
 fn help_lines(app: &App, columns: usize) -> Vec<Line<'static>> {

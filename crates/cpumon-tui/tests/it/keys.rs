@@ -414,7 +414,7 @@ fn a_recording_is_played_stopped_and_stepped_by_the_feed() {
 #[test]
 fn an_unknown_key_is_named() {
     let mut app = app_of(Kind::Normal);
-    for (keys, named) in [("y", "no such key: y (see ?)"), ("<F2>", "no such key: F2 (see ?)")] {
+    for (keys, named) in [("w", "no such key: w (see ?)"), ("<F2>", "no such key: F2 (see ?)")] {
         press(&mut app, keys);
         assert!(screen(&mut app).contains(named), "{named}");
     }

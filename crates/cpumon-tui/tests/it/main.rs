@@ -14,6 +14,7 @@ mod limits;
 mod pictures;
 mod report;
 mod session;
+mod why;
 
 use std::sync::Arc;
 
