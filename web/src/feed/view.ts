@@ -395,10 +395,16 @@ function groupOf(key: string, name: string, children: Node[], limits: Limits, ma
   return { task, process: null, kind: IS_GROUP, children, total: counters };
 }
 
+/** Names of the groups of processes that are in no group; elsewhere these are `(none)`. */
+export const NO_GROUP: Readonly<Record<string, string>> = {
+  user: 'user unknown',
+  service: 'no service',
+  container: 'no container or unit',
+};
+
 function groupName(process: Process, layout: Layout): string {
   if (layout === 'user') return userLabel(process.uid, process.user);
-  if (layout === 'service') return process.service || 'no service';
-  if (layout === 'container') return process.container || 'no container or unit';
+  if (layout === 'service' || layout === 'container') return process[layout] || NO_GROUP[layout]!;
   // kworker/0:1 and its family are one program.
   return process.marks & KERNEL ? (process.name.split('/')[0] ?? process.name) : process.name;
 }
@@ -410,7 +416,7 @@ function userName({ uid, user }: Process): string {
 
 /** As in `report --by user`: `root`, `ann (1000)`, or the id where no name is known. */
 function userLabel(uid: number, name: string): string {
-  if (Number.isNaN(uid)) return 'user unknown';
+  if (Number.isNaN(uid)) return NO_GROUP['user']!;
   if (uid === 0) return 'root';
   return name === '' ? String(uid) : `${name} (${uid})`;
 }

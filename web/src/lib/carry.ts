@@ -25,7 +25,7 @@ export class Carried {
   /** The settings of a tab's link. */
   to(view: ViewName, place: Place): Query {
     const query: Query = { ...place.query };
-    delete query['find'];
+    for (const dialog of ['find', 'why', 'when']) delete query[dialog];
     const isExport = view === 'export';
     // The parameter "of" of Compare has another meaning in Export.
     if (isExport !== (place.view === 'export')) for (const name of ['of', 'process', 'kind']) delete query[name];
