@@ -7,6 +7,7 @@ import { test as base, type Page } from '@playwright/test';
 import { findsNothing } from './axe';
 import { drawn, resize, timeLineBox } from './layout';
 import { expect, lockedTest, test, type Receiver } from './receiver';
+import { ANSWER } from './why-answer';
 
 /** They need nothing of each other. */
 test.describe.configure({ mode: 'parallel' });
@@ -144,6 +145,11 @@ const STATES: Record<string, (page: Page, receiver: Receiver) => Promise<void>> 
     await expect(page.getByRole('treegrid')).toBeVisible();
     await page.keyboard.press('?');
     await expect(page.getByRole('dialog')).toContainText('Keys and terms');
+  },
+  'why slow': async (page, receiver) => {
+    await page.route(/\/why(\?|$)/, (route) => route.fulfill({ json: ANSWER }));
+    await open(page, receiver, '', '&why=machine');
+    await expect(page.getByRole('dialog')).toContainText('High. It rests on');
   },
   process: async (page, receiver) => open(page, receiver, `/process/${await receiver.someProcess()}`),
   history: async (page, receiver) => open(page, receiver, '/history'),

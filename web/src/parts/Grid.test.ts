@@ -102,6 +102,18 @@ it('selects by click and by arrow, opens with Enter and by double click', async 
   expect(dataRows()[2]!.getAttribute('aria-selected')).toBe('true');
 });
 
+it('asks why the selected row is slow', async () => {
+  show(viewOf(5), { sel: '2-9' });
+  const buttons = (): HTMLElement[] => dataRows().filter((row) => row.textContent?.includes('Why slow?'));
+  expect(buttons()).toEqual([dataRows()[1]]);
+  await fireEvent.click(dataRows()[1]!.querySelector('.why')!);
+  expect(route.query['why']).toBe('process:2');
+  // It does not open the row's page.
+  await fireEvent.dblClick(dataRows()[1]!);
+  expect(go).not.toHaveBeenCalled();
+  route.set({ why: undefined, when: undefined });
+});
+
 it('closes a row of the tree with its arrow and with the keyboard', async () => {
   show(viewOf(3, 'tree'), { sel: '1-9' });
   const [root, child] = dataRows();

@@ -19,6 +19,7 @@ interface Cell {
 interface NameCell extends Cell {
   toggle: HTMLElement;
   beside: HTMLElement;
+  why: HTMLElement;
   mark: HTMLElement;
   plotted: HTMLElement;
 }
@@ -60,11 +61,12 @@ export class GridRows {
     texts.forEach((text, nth) => write(this.rows[nth]!, text, style));
   }
 
-  /** The row that an event happened in, and whether on its button. */
-  at(target: EventTarget | null): { row: RowText; isToggle: boolean } | null {
+  /** The row that an event happened in, and whether on one of its buttons. */
+  at(target: EventTarget | null): { row: RowText; isToggle: boolean; isWhy: boolean } | null {
     const element = target instanceof Element ? target : null;
-    const found = this.rows.find((row) => row.element.contains(element))?.shown;
-    return found ? { row: found, isToggle: element?.closest('.toggle') !== null && found.isOpen !== null } : null;
+    const row = this.rows.find((row) => row.element.contains(element))?.shown;
+    const isOn = (button: string): boolean => element !== null && element.closest(button) !== null;
+    return row ? { row, isToggle: isOn('.toggle') && row.isOpen !== null, isWhy: isOn('.why') } : null;
   }
 
   /** A text that is cut off, or has more behind it, gets a tooltip under the pointer; only there. */
@@ -108,11 +110,13 @@ function nameCell(): NameCell {
   const toggle = make('span', 'toggle');
   const label = make('span', 'label cut');
   const beside = make('span', 'beside cut');
+  const why = make('span', 'why');
+  why.title = 'why it is slow, and who makes it so (y)';
   const mark = make('span', 'mark');
   const plotted = make('span', 'plotted');
   plotted.title = 'in the plot';
-  element.append(toggle, label, beside, mark, plotted);
-  return { element, text: textIn(label), isDim: false, toggle, beside, mark, plotted };
+  element.append(toggle, label, beside, why, mark, plotted);
+  return { element, text: textIn(label), isDim: false, toggle, beside, why, mark, plotted };
 }
 
 function write(row: Row, text: RowText, style: RowStyle): void {
@@ -161,6 +165,9 @@ function writeName(name: NameCell, { element, shown }: Row, text: RowText, style
     name.mark.textContent = text.mark;
     name.mark.title = text.markHelp;
   }
+  // For the pointer; the keyboard has a key.
+  const why = text.key === style.selected ? 'Why slow?' : '';
+  if (name.why.textContent !== why) name.why.textContent = why;
   const dot = style.marked.includes(text.key) ? '●' : '';
   if (name.plotted.textContent !== dot) name.plotted.textContent = dot;
 }
