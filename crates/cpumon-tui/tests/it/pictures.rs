@@ -83,7 +83,7 @@ fn trace(id: i64, at: i64, before_s: i64, reason: &str) -> TraceRecord {
     }
 }
 
-/// Live it only said that one must go back first.
+/// Live it only shown that one must go back first.
 #[test]
 fn v_names_the_newest_trace_while_the_screen_is_live() {
     let mut app = app_of(Kind::Normal);
