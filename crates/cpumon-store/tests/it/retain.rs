@@ -176,8 +176,11 @@ fn a_clock_that_is_wrong_at_the_start_deletes_nothing() {
 fn what_came_in_by_the_first_clock_of_a_store_is_not_old_once_it_is_right() {
     const WEEK: i64 = 7 * 24;
     let options = StoreOptions { max_age: Some(Duration::from_hours(24)), ..StoreOptions::default() };
-    // In 1970, and three months behind.
-    for first_ns in [HOUR_NS, data::START_NS - 90 * 24 * HOUR_NS] {
+    // In 1970, there after another start whose clock was behind the first one's, and three months behind.
+    let behind_ns = data::START_NS - 90 * 24 * HOUR_NS;
+    for (first_ns, received_after_ns) in
+        [(HOUR_NS, data::SECOND_NS), (HOUR_NS, 5 * 24 * HOUR_NS), (behind_ns, data::SECOND_NS)]
+    {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s.sqlite");
         let mut writer = Writer::open(&path, &options).unwrap();
@@ -189,7 +192,8 @@ fn what_came_in_by_the_first_clock_of_a_store_is_not_old_once_it_is_right() {
         maintain(&mut writer, 0, first_ns);
         let info = data::host(1);
         for interval in &data::day(&info, 1, 500, 80) {
-            writer.put_received(&info, Trust::Local, None, interval, first_ns + data::SECOND_NS).unwrap();
+            let received_ns = first_ns + received_after_ns;
+            writer.put_received(&info, Trust::Local, None, interval, received_ns).unwrap();
         }
         data::compact_all(&mut writer);
         let counts = || {
@@ -201,9 +205,38 @@ fn what_came_in_by_the_first_clock_of_a_store_is_not_old_once_it_is_right() {
             maintain(&mut writer, hours, data::START_NS + hours * HOUR_NS);
             assert_eq!(counts(), [5, 80, 20], "after {hours} h");
         }
+        let moved = data::number(&path, "SELECT value FROM counter WHERE name = 'receipts_moved'");
+        assert_eq!(moved, 5, "the last receipt of each chunk");
         maintain(&mut writer, 60 + WEEK, data::START_NS + (60 + WEEK) * HOUR_NS);
         assert_eq!(counts()[0], 0, "they are a day old then");
     }
+}
+
+/// Moved receipts are new, which made the store new again: one on a machine that is off for two days each week deleted nothing.
+#[test]
+fn receipts_are_moved_on_once_in_the_life_of_a_store() {
+    const WEEK: i64 = 7 * 24;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let options = StoreOptions { max_age: Some(Duration::from_hours(24)), ..StoreOptions::default() };
+    let mut writer = Writer::open(&path, &options).unwrap();
+    let chunks_after = |writer: &mut Writer, hours: i64, wall_hours: i64| {
+        let boot_ns = (hours * HOUR_NS).unsigned_abs();
+        let wall_ns = data::START_NS + wall_hours * HOUR_NS;
+        writer.maintain_by(Duration::from_mins(1), Moment { mono_ns: boot_ns, boot_ns, wall_ns }).unwrap();
+        data::number(&path, "SELECT count(*) FROM chunk")
+    };
+    assert_eq!(chunks_after(&mut writer, 0, -90 * 24), 0);
+    let info = data::host(1);
+    let received_ns = data::START_NS - 90 * 24 * HOUR_NS + data::SECOND_NS;
+    for interval in &data::day(&info, 1, 500, 80) {
+        writer.put_received(&info, Trust::Local, None, interval, received_ns).unwrap();
+    }
+    data::compact_all(&mut writer);
+    let mut after = [1, 1 + WEEK].map(|hours| chunks_after(&mut writer, hours, hours));
+    assert_eq!(after, [5; 2], "moved on by the first step");
+    after = [2 + WEEK, 2 + 2 * WEEK].map(|hours| chunks_after(&mut writer, hours, hours + 48));
+    assert_eq!(after, [5, 0], "not by the second one, which a week confirms");
 }
 
 /// It was known at the first commit, when the first devices had been let in.
