@@ -81,7 +81,10 @@ pub(super) struct Gather {
     pub(super) host: Option<HostInfo>,
     /// When its first fragment came, on the receiver's monotonic clock, ns.
     pub(super) first_mono_ns: u64,
+    /// Rows of tasks, CPUs, lines and control groups that were left out.
     pub(super) rows_over_limit: u64,
+    /// Rows of waits that were left out. They do not make the snapshot incomplete: no task is known by them.
+    pub(super) waits_over_limit: u64,
     /// Memory that its rows and texts are charged with, bytes; of these, texts that were not known.
     pub(super) bytes: usize,
     pub(super) text_bytes: usize,
@@ -116,7 +119,7 @@ impl Gather {
         self.ended_cgroups.clear();
         self.host = None;
         self.first_mono_ns = mono_ns;
-        self.rows_over_limit = 0;
+        (self.rows_over_limit, self.waits_over_limit) = (0, 0);
         (self.bytes, self.text_bytes) = (0, 0);
         let snapshot = &mut self.snapshot;
         snapshot.clear();
@@ -177,11 +180,12 @@ impl Gather {
         let mut left = space;
         self.add_rows(frame, &mut left, known);
         self.add_cgroups(frame, &mut left, known);
-        self.add_waits_for(frame, &mut left);
         let mut texts = Texts { frame, known, nameless, space: &mut left, over: 0 };
         self.add_processes(&mut texts);
         self.add_exits(&mut texts);
         self.rows_over_limit += texts.over;
+        // Last: waits get the space that tasks leave.
+        self.add_waits_for(frame, &mut left);
         self.bytes += space.bytes - left.bytes;
         self.text_bytes += space.text_bytes - left.text_bytes;
         Added::New
@@ -242,7 +246,7 @@ impl Gather {
         let free = WaitFor::MAX_ROWS.saturating_sub(waits_for.len());
         let fits = space.take(rows.len().min(free), size_of::<WaitFor>());
         waits_for.extend(rows.iter().take(fits));
-        self.rows_over_limit += (rows.len() - fits) as u64;
+        self.waits_over_limit += (rows.len() - fits) as u64;
     }
 
     fn add_processes(&mut self, texts: &mut Texts<'_>) {

@@ -284,7 +284,7 @@ impl V2Host {
     /// Gives out the oldest snapshot, whole or not.
     fn finish_oldest(&mut self, work: &mut Work<'_>) {
         let Some(mut gather) = self.pending.pop_front() else { return };
-        self.rows_over_limit += gather.rows_over_limit;
+        self.rows_over_limit += gather.rows_over_limit + gather.waits_over_limit;
         self.known.open_waits.exchange(&mut work.scratch.waits);
         self.count_gap(&gather);
         gather.tidy();

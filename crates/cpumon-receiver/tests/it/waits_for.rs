@@ -91,3 +91,32 @@ fn of_more_rows_than_an_interval_has_the_others_are_counted() {
     link.step(vec![row(5, 9)], false);
     assert_eq!(link.rows(), [row(5, 9)]);
 }
+
+/// They were taken for rows of tasks: the end of a thread whose datagrams were lost went unseen for as long as waits were too many.
+#[test]
+fn rows_beyond_the_limit_leave_a_snapshot_complete() {
+    let mut link = Link::new(false);
+    link.encoder = Encoder::new(EncoderOptions { full_snapshots: 1_000, ..EncoderOptions::default() });
+    let threads = |link: &Link| link.demux.snapshot(link.machine.host.host).unwrap().threads.len();
+    link.step(Vec::new(), false);
+    assert_eq!(threads(&link), 6);
+    link.machine.snapshot.threads.pop();
+    // Both datagrams that report its end are lost.
+    link.step(Vec::new(), true);
+    link.step(Vec::new(), true);
+    link.step((1..=700).map(|pid| row(pid, 9)).collect(), false);
+    assert_eq!((threads(&link), link.rows().len()), (5, WaitFor::MAX_ROWS));
+}
+
+/// Waits took the space of processes, which had no names and no times then.
+#[test]
+fn waits_get_the_space_that_tasks_leave() {
+    let mut link = Link::new(false);
+    link.encoder = Encoder::new(EncoderOptions { max_datagram: 65_000, ..EncoderOptions::default() });
+    link.demux =
+        Demux::new(DemuxOptions { plain: MemoryLimits::one_host(60_000), ..DemuxOptions::default() });
+    link.step((1..=512).map(|pid| row(pid, 9)).collect(), false);
+    let known = link.demux.snapshot(link.machine.host.host).unwrap();
+    assert_eq!((known.processes.len(), known.threads.len()), (3, 6));
+    assert!(link.demux.totals().rows_over_limit > 0, "of the waits");
+}
