@@ -3,6 +3,7 @@
 
 mod ring;
 mod rule;
+mod window_files;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,9 +20,10 @@ use cpumon_link::attachments::{self, TraceRequests, Why, part_of};
 use cpumon_model::{HostInfo, Interval, Probes, with_causes};
 use cpumon_trace::{Compression, WindowLimits, WriteError};
 pub use ring::FlightDisk;
-use ring::{DiskRing, DiskWork, windows_in};
+use ring::{DiskRing, DiskWork};
 use rule::Rules;
 pub use rule::{FlightRule, ParseFlightRuleError};
+use window_files::windows_in;
 
 use crate::error::{FlagsError, FlightError};
 use crate::platform::{HAS_BPF, hurry, on_window_signal};
@@ -332,6 +334,10 @@ impl<'s> FlightWindows<'s> {
 /// Deletes the oldest windows, so that one more fits.
 fn make_space(dir: &Path, files: u32) -> io::Result<()> {
     let windows = windows_in(dir)?;
+    if let Some(warning) = windows.warning(dir) {
+        log::warn!("flight recorder: {warning}");
+    }
+    let windows = windows.files;
     let most = usize::try_from(files).unwrap_or(usize::MAX).saturating_sub(1);
     let surplus = windows.len().saturating_sub(most);
     windows.into_iter().take(surplus).try_for_each(|(path, _)| attachments::remove(&path))

@@ -10,9 +10,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use cpumon_collect::now;
-use cpumon_link::attachments::{self, TraceRequests, Why, is_attachment, part_of};
+use cpumon_link::attachments::{self, TraceRequests, Why, part_of};
 use cpumon_trace::{TraceWindow, WindowCopy, WriteError, segments};
 
+use super::window_files::windows_in;
 use crate::error::FlightError;
 use crate::recording::stamp;
 
@@ -299,13 +300,22 @@ impl DiskRing {
         }
     }
 
-    /// The windows in the directory, the oldest first. One that cannot be listed is reported, and counts as empty.
+    /// The windows in the directory and their bytes, the oldest first. A directory that cannot be listed is reported and counts as empty;
+    /// entries that cannot be read are reported.
     fn windows(&mut self) -> Vec<(PathBuf, u64)> {
-        windows_in(&self.dir).unwrap_or_else(|error| {
-            let dir = self.dir.display();
-            self.warnings.warn(&format!("cannot list {dir}, whose traces do not count now: {error}"));
-            Vec::new()
-        })
+        match windows_in(&self.dir) {
+            Ok(windows) => {
+                if let Some(warning) = windows.warning(&self.dir) {
+                    self.warnings.warn(&warning);
+                }
+                windows.files
+            }
+            Err(error) => {
+                let dir = self.dir.display();
+                self.warnings.warn(&format!("cannot list {dir}, whose traces do not count now: {error}"));
+                Vec::new()
+            }
+        }
     }
 
     /// Writes the last segments, as one trace, to a file with this name, and notifies the thread that sends it.
@@ -439,23 +449,6 @@ impl Drop for DiskWork {
             let _ = thread.join();
         }
     }
-}
-
-/// The windows of a directory that wait for a receiver and their bytes, the oldest first.
-pub(super) fn windows_in(dir: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
-    let mut windows = Vec::new();
-    for entry in std::fs::read_dir(dir)? {
-        let entry = entry?;
-        let is_window = entry.file_name().to_str().is_some_and(is_attachment);
-        match is_window.then(|| entry.metadata()) {
-            Some(Ok(about)) => windows.push((entry.path(), about.len())),
-            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            // Another file, or a window that was sent and removed meanwhile.
-            _ => {}
-        }
-    }
-    windows.sort_unstable();
-    Ok(windows)
 }
 
 #[cfg(test)]

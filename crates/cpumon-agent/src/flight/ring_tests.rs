@@ -148,7 +148,7 @@ fn a_window_is_the_last_segments_as_one_trace() {
         assert!(bytes_in(dir.path()) <= DISK.bytes);
     }
     // They take half of the space at most, and the oldest go first.
-    let windows: u64 = windows_in(dir.path()).unwrap().iter().map(|(_, bytes)| bytes).sum();
+    let windows: u64 = windows_in(dir.path()).unwrap().files.iter().map(|(_, bytes)| bytes).sum();
     assert!(windows <= DISK.bytes / 2);
     assert!(!paths[0].exists() && paths[2].exists());
     // One that does not fit is refused, and costs nothing.
