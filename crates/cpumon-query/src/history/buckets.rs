@@ -219,6 +219,8 @@ pub(super) struct Breaks {
     all: Vec<Break>,
     first: Option<Neighbour>,
     last: Option<Neighbour>,
+    /// The first that names a boot, behind the last of the sums at the beginning that name none.
+    first_named: Option<[Neighbour; 2]>,
 }
 
 #[derive(Copy, Clone, Debug)]
@@ -241,51 +243,75 @@ struct Neighbour {
     end: Moment,
 }
 
+impl Neighbour {
+    /// A sum in which no process did anything names no boot.
+    fn is_unnamed(&self) -> bool {
+        self.is_sum && self.boot == BootId::default()
+    }
+
+    /// It with the boot of the one before, where it names none.
+    fn following(self, before: Option<Self>) -> Self {
+        let before = before.filter(|_| self.is_unnamed());
+        Self { boot: before.map_or(self.boot, |before| before.boot), ..self }
+    }
+
+    /// The break between this one and the next.
+    fn break_before(&self, next: &Self) -> Option<Break> {
+        let length_ns = next.end.mono_ns.saturating_sub(next.begin.mono_ns);
+        let is_hole = if self.is_sum {
+            // An interval is whole in the sum in which it ends, however long it is.
+            let length_ns = i64::try_from(length_ns).unwrap_or(i64::MAX);
+            next.begin.wall_ns.saturating_sub(length_ns) > self.end.wall_ns
+        } else {
+            // Less than half an interval is no missing one.
+            next.begin.mono_ns > self.end.mono_ns.saturating_add(length_ns / 2)
+        };
+        let boot = (!self.is_unnamed() && next.boot != self.boot).then_some(next.boot);
+        let end_ns = self.end.wall_ns;
+        // What is in no sum yet can be of the time of the last one.
+        let one = Break { end_ns, next_ns: next.end.wall_ns.max(end_ns), boot };
+        (boot.is_some() || next.is_restart || is_hole).then_some(one)
+    }
+}
+
 impl Breaks {
     /// Takes the next interval or sum. The boot of a sum is the newest of those it has rows of.
     pub(super) fn see(&mut self, span: &Segment<'_>) {
         let interval = span.interval;
-        let is_sum = span.max_busy_ppm.is_some();
-        // A sum in which no process did anything names no boot.
-        let same = self.last.filter(|_| is_sum && interval.boot == BootId::default());
         let next = Neighbour {
-            boot: same.map_or(interval.boot, |last| last.boot),
-            is_sum,
+            boot: interval.boot,
+            is_sum: span.max_busy_ppm.is_some(),
             is_restart: interval.flags.contains(Flags::RESTART),
             begin: interval.begin,
             end: interval.end,
         };
+        let next = next.following(self.last);
         self.first.get_or_insert(next);
-        self.check_before(next);
-        self.last = Some(next);
-    }
-
-    /// Takes what a later part of the range has.
-    pub(super) fn append(&mut self, later: Self) {
-        let Some(first) = later.first else { return };
-        self.check_before(first);
-        self.all.extend(later.all);
-        self.last = later.last;
-    }
-
-    fn check_before(&mut self, next: Neighbour) {
-        let Some(last) = self.last else { return };
-        let length_ns = next.end.mono_ns.saturating_sub(next.begin.mono_ns);
-        let is_hole = if last.is_sum {
-            // An interval is whole in the sum in which it ends, however long it is.
-            let length_ns = i64::try_from(length_ns).unwrap_or(i64::MAX);
-            next.begin.wall_ns.saturating_sub(length_ns) > last.end.wall_ns
-        } else {
-            // Less than half an interval is no missing one.
-            next.begin.mono_ns > last.end.mono_ns.saturating_add(length_ns / 2)
-        };
-        let is_known = !last.is_sum || last.boot != BootId::default();
-        let boot = (is_known && next.boot != last.boot).then_some(next.boot);
-        if boot.is_some() || next.is_restart || is_hole {
-            let end_ns = last.end.wall_ns;
-            // What is in no sum yet can be of the time of the last one.
-            self.all.push(Break { end_ns, next_ns: next.end.wall_ns.max(end_ns), boot });
+        if let Some(last) = self.last.replace(next) {
+            self.all.extend(last.break_before(&next));
+            if last.is_unnamed() && !next.is_unnamed() {
+                self.first_named = Some([last, next]);
+            }
         }
+    }
+
+    /// Takes what a later part of the range has. Sums at its beginning that name no boot are of the one before.
+    pub(super) fn append(&mut self, later: Self) {
+        let (Some(first), before) = (later.first, self.last) else { return };
+        let between = before.and_then(|before| before.break_before(&first.following(Some(before))));
+        self.all.extend(between);
+        self.all.extend(later.all);
+        if let Some([unnamed, named]) = later.first_named
+            && let Some(one) = unnamed.following(before).break_before(&named)
+        {
+            // Without the boot before it, the later part has a hole or a restart there at most.
+            let at = self.all.partition_point(|earlier| earlier.end_ns < one.end_ns);
+            match self.all.get_mut(at) {
+                Some(same) if same.end_ns == one.end_ns => *same = one,
+                _ => self.all.insert(at, one),
+            }
+        }
+        self.last = later.last.map(|last| last.following(before));
     }
 
     /// Until when a task was there that was seen last at this time and has no end, ns since the epoch.

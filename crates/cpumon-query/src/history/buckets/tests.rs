@@ -120,6 +120,40 @@ fn a_task_without_an_end_is_there_until_the_next_hole_restart_or_boot() {
     assert_eq!([drawn(&[0, 5]), drawn(&[0, 8])], ["#######...", "##########"]);
 }
 
+/// An idle hour at the beginning of a part was a boot of its own.
+#[test]
+fn breaks_of_sums_are_the_same_however_the_range_is_divided() {
+    // Sums and the boots that they name: 0 is none. The third one has a hole behind it.
+    let read = |parts: &[&[usize]]| {
+        let mut all = Breaks::default();
+        let mut hours = [0, 10, 20, 60, 70].into_iter();
+        for boots in parts {
+            let mut part = Breaks::default();
+            for boot in *boots {
+                let begin_ns = BOOT_NS + hours.next().unwrap();
+                let boot = BootId([u8::try_from(*boot).unwrap(); 16]);
+                let one = Interval { boot, ..interval(begin_ns, begin_ns + 10) };
+                part.see(&Segment { max_busy_ppm: Some(0), ..Segment::of(&one) });
+            }
+            all.append(part);
+        }
+        format!("{:?}", all.all)
+    };
+    for number in 0..3_usize.pow(5) {
+        let boots: [usize; 5] =
+            std::array::from_fn(|at| number / 3_usize.pow(u32::try_from(at).unwrap()) % 3);
+        let whole = read(&[&boots]);
+        for at in 0..=5 {
+            let (first, second) = boots.split_at(at);
+            assert_eq!(read(&[first, second]), whole, "{boots:?} divided at {at}");
+            let (middle, last) = second.split_at(second.len() / 2);
+            assert_eq!(read(&[first, middle, last]), whole, "{boots:?} in three, at {at}");
+        }
+    }
+    let idle = read(&[&[1, 1, 0], &[0, 1]]);
+    assert_eq!((idle.matches("boot: None").count(), idle.contains("Some")), (1, false), "only the hole");
+}
+
 #[test]
 fn a_task_without_a_start_time_is_there_where_it_has_rows() {
     let mut one = Presence::default();
