@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cpumon_model::{
     CGROUP_PATH_BYTES, CgroupInterval, CpuInterval, CpuTimes, DELAY_BUCKET_BYTES, DELAY_BUCKETS,
     DelayHistogram, DelayOf, Delays, Fields, Flags, HISTOGRAM_BYTES, HostStatus, Interval, IrqInterval,
-    ProcessInterval, ThreadInterval, WaitFor, bytes_of_info,
+    ProcessInterval, ThreadInterval, bytes_of_info,
 };
 use cpumon_store::{Gap, GapFinder, Query, Segment, What};
 
@@ -23,8 +23,6 @@ use crate::time::{PlotRange, TimeRange};
 const MAX_BYTES: usize = 512 << 20;
 /// Memory of a row in an index of keys, bytes.
 const KEY_BYTES: usize = 64;
-/// Waits by who ended them of a sum, which are added up when there are twice as many.
-const MAX_WAITS_FOR: usize = 4_096;
 
 /// Intervals of one host, in order of time, added up into one whose length is their measured time.
 #[derive(Debug, Default)]
@@ -76,9 +74,10 @@ fn place<'r, K: Hash + Eq, R: Clone>(
 }
 
 impl IntervalSum {
-    /// A sum of one interval.
+    /// A sum of one interval. It has no waits by who ended them: `why` adds those up itself.
     pub fn new(first: &Interval) -> Self {
         let empty = Interval {
+            fields: first.fields - Fields::WAITS_FOR,
             processes: Vec::new(),
             threads: Vec::new(),
             cgroups: Vec::new(),
@@ -89,7 +88,6 @@ impl IntervalSum {
         let mut merged = Self { total: empty, ..Self::default() };
         merged.add_cgroups(first);
         merged.add_delays(first);
-        merged.add_waits_for(first);
         merged.add_rows(first);
         merged
     }
@@ -122,7 +120,6 @@ impl IntervalSum {
         self.add_pressure(next);
         self.add_cgroups(next);
         self.add_delays(next);
-        self.add_waits_for(next);
         self.add_rows(next);
         if self.bytes > MAX_BYTES { Err(QueryError::SumTooLarge) } else { Ok(()) }
     }
@@ -178,17 +175,6 @@ impl IntervalSum {
         self.bytes += (self.delays.len() - known) * most;
     }
 
-    /// Waits of an interval without [`Fields::WAITS_FOR`] are not known: as with control groups the sum keeps its rows, and not the field.
-    fn add_waits_for(&mut self, next: &Interval) {
-        let rows = &mut self.total.waits_for;
-        let known = size_of_val(rows.as_slice());
-        rows.extend_from_slice(&next.waits_for);
-        if rows.len() > 2 * MAX_WAITS_FOR {
-            WaitFor::tidy(rows, MAX_WAITS_FOR);
-        }
-        self.bytes = (self.bytes + size_of_val(rows.as_slice())).saturating_sub(known);
-    }
-
     fn add_rows(&mut self, next: &Interval) {
         for row in &next.processes {
             if let Some(sum) = place(&mut self.processes, &mut self.total.processes, row.key, row) {
@@ -218,7 +204,6 @@ impl IntervalSum {
         let delays = self.delays.into_iter();
         self.total.delays =
             delays.map(|(of, histogram)| Delays { of, histogram: Arc::new(histogram) }).collect();
-        WaitFor::tidy(&mut self.total.waits_for, MAX_WAITS_FOR);
         self.total
     }
 }

@@ -1,4 +1,4 @@
-use cpumon_model::{CpuLimit, Pressure, ProcessKey, ThreadKey, Throttle, WaitKind, WaitedOn};
+use cpumon_model::{CpuLimit, Pressure, ProcessKey, ThreadKey, Throttle, WaitFor};
 
 use super::*;
 
@@ -86,37 +86,13 @@ fn a_sum_of_ever_new_rows_is_refused() {
     (0..1_000).for_each(|_| sum.add(&with_processes(1)).unwrap());
 }
 
-fn waits(pids: std::ops::Range<u32>) -> Interval {
-    let row = |pid| WaitFor {
-        waiter: ProcessKey { pid, start_ns: 1 },
-        kind: WaitKind::Throttled,
-        on: WaitedOn::Interrupt,
-        ns: 2_000_000,
-        count: 1,
-    };
-    Interval { fields: Fields::WAITS_FOR, waits_for: pids.map(row).collect(), ..Interval::default() }
-}
-
+/// A sum had those of its first interval, as if no other wait had ended.
 #[test]
-fn waits_add_up_by_who_waited_and_for_what() {
-    let mut sum = IntervalSum::new(&waits(1..3));
-    sum.add(&waits(2..4)).unwrap();
-    // Where they are not measured: the rows stay, and are not all.
-    sum.add(&Interval::default()).unwrap();
+fn a_sum_has_no_waits_by_who_ended_them_and_says_so() {
+    let fields = Fields::WAITS_FOR | Fields::SCHED;
+    let one = Interval { fields, waits_for: vec![WaitFor::default()], ..Interval::default() };
+    let mut sum = IntervalSum::new(&one);
+    sum.add(&one).unwrap();
     let total = sum.finish();
-    let rows: Vec<_> = total.waits_for.iter().map(|row| (row.waiter.pid, row.ns, row.count)).collect();
-    assert_eq!(rows, [(1, 2_000_000, 1), (2, 4_000_000, 2), (3, 2_000_000, 1)]);
-    assert!(!total.fields.contains(Fields::WAITS_FOR));
-}
-
-#[test]
-fn waits_of_ever_new_processes_take_a_limited_amount_of_memory() {
-    let mut sum = IntervalSum::new(&waits(0..1));
-    for pid in 0..100_000 {
-        sum.add(&waits(pid..pid + 2)).unwrap();
-        assert!(sum.bytes <= 2 * MAX_WAITS_FOR * size_of::<WaitFor>());
-    }
-    let total = sum.finish();
-    assert_eq!(total.waits_for.len(), MAX_WAITS_FOR);
-    assert!(total.waits_for.is_sorted_by_key(WaitFor::key) && total.fields == Fields::WAITS_FOR);
+    assert_eq!((total.waits_for, total.fields), (Vec::new(), Fields::SCHED));
 }
