@@ -60,7 +60,7 @@ pub struct WaitFor {
 impl WaitFor {
     /// The shortest wait that is followed, ns.
     pub const MIN_NS: u64 = 1_000_000;
-    /// Rows of an interval at most; shorter times beyond them are summed by process and kind ([`WaitedOn::Others`]), then left out.
+    /// Rows of an interval at most; what is beyond them is summed by process and kind ([`WaitedOn::Others`]), then left out ([`WaitFor::tidy`]).
     pub const MAX_ROWS: usize = 512;
 
     /// What makes two rows one.
@@ -74,20 +74,36 @@ impl WaitFor {
         self.count = self.count.saturating_add(more.count);
     }
 
-    /// Brings rows into ascending order of their keys, each key once, and at most `most` of them: of the rest those of one process and kind
-    /// become one row, and what is too much even so goes, the shortest first.
+    /// Whether it says who or what made the process wait. The others are mostly threads that rest: a timer, data from outside or something
+    /// that is not known ended these waits, and a minute of a machine has more of their time than of any other.
+    fn has_cause(&self) -> bool {
+        match self.kind {
+            WaitKind::Ready
+            | WaitKind::Throttled
+            | WaitKind::Blocked(WaitReason::DISK | WaitReason::PAGE_FAULT) => true,
+            WaitKind::Blocked(_) => matches!(self.on, WaitedOn::Process(_) | WaitedOn::Thread(_)),
+        }
+    }
+
+    /// Sorts rows: those with a cause first, of these the longest first.
+    fn rank(rows: &mut [Self]) {
+        rows.sort_unstable_by_key(|row| (!row.has_cause(), std::cmp::Reverse(row.ns), row.key()));
+    }
+
+    /// Brings rows into ascending order of their keys, each key once, and at most `most` of them: those with a cause before those that only
+    /// rested, the longest first. Of the rest those of one process and kind become one row, and what is too much even so goes.
     pub fn tidy(rows: &mut Vec<Self>, most: usize) {
         join(rows);
         if rows.len() <= most {
             return;
         }
-        rows.sort_unstable_by_key(|row| (std::cmp::Reverse(row.ns), row.key()));
+        Self::rank(rows);
         for row in rows.iter_mut().skip(most - most / 4) {
             row.on = WaitedOn::Others;
         }
         join(rows);
         if rows.len() > most {
-            rows.sort_unstable_by_key(|row| (std::cmp::Reverse(row.ns), row.key()));
+            Self::rank(rows);
             rows.truncate(most);
             rows.sort_unstable_by_key(Self::key);
         }
@@ -197,5 +213,21 @@ mod tests {
         WaitFor::tidy(&mut many, 10);
         let pids: Vec<u32> = many.iter().map(|row| row.waiter.pid).collect();
         assert_eq!(pids, (91..=100).collect::<Vec<_>>(), "the longest, ascending");
+    }
+
+    /// Of a machine with a hundred idle threads the rows of a minute were these alone.
+    #[test]
+    fn of_too_many_rows_waits_with_a_cause_come_before_long_rest() {
+        let rest = |pid| WaitFor {
+            kind: WaitKind::Blocked(WaitReason::syscall(35)),
+            ..row(pid, WaitedOn::Interrupt, 60_000_000_000)
+        };
+        let ready = WaitFor { kind: WaitKind::Ready, ..row(501, process(9), 2_000_000) };
+        let lock = WaitFor { kind: WaitKind::Blocked(WaitReason::syscall(202)), ..ready };
+        let disk = row(501, WaitedOn::Interrupt, 3_000_000);
+        let mut rows: Vec<WaitFor> = (1..=100).map(rest).chain([ready, lock, disk]).collect();
+        WaitFor::tidy(&mut rows, 8);
+        assert_eq!(rows.len(), 8);
+        assert!([ready, lock, disk].iter().all(|row| rows.contains(row)), "{rows:?}");
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cpumon_model::{
     CgroupInterval, CpuInterval, CpuLimit, CpuSched, CpuTimes, DelayOf, Delays, Fields, Interval,
-    IrqInterval, MAX_CGROUPS, Pressure, Probes, SourceHealth, Throttle,
+    IrqInterval, MAX_CGROUPS, Pressure, Probes, SourceHealth, Throttle, WaitFor,
 };
 
 use super::sched::{HistogramLimit, write_histogram};
@@ -131,7 +131,7 @@ fn encode_events(interval: &Interval, out: &mut Vec<u8>) {
         cgroups.write(out);
     }
     if let Some(waits_for) = waits_for {
-        waits_for.write(out);
+        waits_for.write(WaitFor::MAX_ROWS, out);
     }
 }
 
