@@ -77,7 +77,7 @@ pub(super) struct WhyPart {
     /// Measured time, ns.
     pub(super) length_ns: u64,
     pub(super) intervals: u64,
-    /// What all intervals have.
+    /// What all intervals that have a length have.
     pub(super) fields: Fields,
     pub(super) source: SourceKind,
     /// Whether sums of minutes or hours were read: they have no CPUs and no single short-lived processes.
@@ -129,7 +129,10 @@ impl WhyPart {
         let length_ns = interval.duration_ns();
         self.length_ns = self.length_ns.saturating_add(length_ns);
         self.intervals += 1;
-        self.fields &= interval.fields;
+        // An agent's first interval has no length, nothing to compare with, and so no field of a probe.
+        if length_ns > 0 {
+            self.fields &= interval.fields;
+        }
         self.source = interval.source;
         self.has_sums |= segment.max_busy_ppm.is_some();
         self.ledger += &interval.ledger;

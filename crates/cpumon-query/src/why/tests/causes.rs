@@ -1,6 +1,6 @@
 //! What an answer says of each case.
 
-use cpumon_model::{Fields, WaitKind, WaitReason, WaitedOn};
+use cpumon_model::{Fields, Interval, WaitKind, WaitReason, WaitedOn};
 
 use super::super::part::WhyPart;
 use super::super::subject;
@@ -323,6 +323,18 @@ fn a_machine_is_short_of_cpus_or_of_nothing() {
     assert_eq!(kinds(&why), ["saturated"]);
     says(&why, "indexer used 180 % of a CPU (before: 0 %) and began in this time.");
     assert_eq!((why.subject.by.as_deref(), &*why.subject.name), (None, "vm"));
+}
+
+/// A range in which an agent was started had neither waits nor limits.
+#[test]
+fn an_interval_without_length_takes_no_field_away() {
+    let one = Scene::new().with(1, "shop", 10, 1).interval(1);
+    let restart = Interval { begin: one.end, fields: Fields::RUN, ..one.clone() };
+    let mut part = WhyPart::new(TimeRange { since_ns: 0, until_ns: 1 });
+    for interval in [&restart, &one] {
+        part.add(&cpumon_store::Segment::of(interval));
+    }
+    assert_eq!((part.fields, part.length_ns), (one.fields, one.duration_ns()));
 }
 
 #[test]
