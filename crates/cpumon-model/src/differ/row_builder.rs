@@ -193,6 +193,7 @@ fn difference(now: &Counters, then: &Counters) -> (Delta, Flags) {
 /// earlier value to compare with.
 pub(super) fn common_fields(prev: &Snapshot, cur: &Snapshot) -> Fields {
     let by_probe = Fields::SCHED | Fields::WAITS | Fields::IRQ | Fields::HISTOGRAMS | Fields::CGROUPS;
+    let by_probe = by_probe | Fields::WAITS_FOR;
     // Only what a probe measures can begin in the middle; the kernel counts all else from a task's start.
     cur.fields - (by_probe - prev.fields)
 }
