@@ -45,5 +45,5 @@ fn read_chunk(bytes: &[u8]) -> Result<(), Malformed> {
 fn read_row(cpus: &[u8], sched: &[u8]) -> Result<(), Malformed> {
     let mut interval = Interval::default();
     host::decode(cpus, &mut interval)?;
-    host::decode_events(&mut VarintCursor::new(sched), &mut interval)
+    host::decode_events(&mut VarintCursor::new(sched), &mut interval, true)
 }

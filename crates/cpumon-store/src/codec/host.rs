@@ -59,7 +59,14 @@ fn encode_modes(cpus: &[CpuInterval], out: &mut Vec<u8>) {
 pub(crate) fn decode(bytes: &[u8], interval: &mut Interval) -> Result<(), Malformed> {
     let mut cursor = VarintCursor::new(bytes);
     decode_modes(&mut cursor, &mut interval.cpus)?;
-    decode_events(&mut cursor, interval)
+    decode_events(&mut cursor, interval, true)
+}
+
+/// [`decode`] without the waits, of which an interval has hundreds: for those who do not ask for scheduler events.
+pub(crate) fn decode_without_waits(bytes: &[u8], interval: &mut Interval) -> Result<(), Malformed> {
+    let mut cursor = VarintCursor::new(bytes);
+    decode_modes(&mut cursor, &mut interval.cpus)?;
+    decode_events(&mut cursor, interval, false)
 }
 
 fn decode_modes(cursor: &mut VarintCursor<'_>, into: &mut Vec<CpuInterval>) -> Result<(), Malformed> {
@@ -158,7 +165,11 @@ fn encode_delays(interval: &Interval, out: &mut Vec<u8>) {
 }
 
 /// Reads what follows the modes of the CPUs that `interval` has already; nothing is not known.
-pub(super) fn decode_events(cursor: &mut VarintCursor<'_>, interval: &mut Interval) -> Result<(), Malformed> {
+pub(super) fn decode_events(
+    cursor: &mut VarintCursor<'_>,
+    interval: &mut Interval,
+    with_waits: bool,
+) -> Result<(), Malformed> {
     let names = std::mem::take(&mut interval.irqs);
     // Those of processes and threads stay: they were filled in before the CPUs.
     Cgroups::default().give(interval);
@@ -205,7 +216,7 @@ pub(super) fn decode_events(cursor: &mut VarintCursor<'_>, interval: &mut Interv
         Cgroups::read(cursor, MAX_INTERVAL_GROUP_BYTES)?.give(interval);
     }
     // Before schema version 20 nothing followed.
-    if cursor.remaining() > 0 {
+    if with_waits && cursor.remaining() > 0 {
         WaitsFor::read(cursor)?.give(interval);
     }
     Ok(())

@@ -340,7 +340,11 @@ impl IntervalCursor {
         if is_inside {
             let key = HostKey { host: query.host, boot: self.names.boot(connection, boot)? };
             build::fill(connection, &mut self.names, query, key, row, rows, &mut self.stored)?;
-            host::decode(cpu_bytes, &mut self.stored.interval)?;
+            if query.sched {
+                host::decode(cpu_bytes, &mut self.stored.interval)?;
+            } else {
+                host::decode_without_waits(cpu_bytes, &mut self.stored.interval)?;
+            }
             if with_resting {
                 self.resting.add_to(connection, &mut self.names, query, &mut self.stored.interval)?;
             }

@@ -25,7 +25,11 @@ fn waits_come_back_fresh_compacted_and_salvaged() {
     let expected: Vec<Interval> = day.iter().map(data::active).collect();
     assert_eq!(expected[20].waits_for.len(), 12);
     let assert_read = |path: &Path| {
-        assert_eq!(read_all(&Reader::open(path).unwrap(), &Query::new(info.host)), expected);
+        let reader = Reader::open(path).unwrap();
+        assert_eq!(read_all(&reader, &Query::new(info.host)), expected);
+        let without = read_all(&reader, &Query::new(info.host).without_sched());
+        let has_waits = |one: &Interval| one.fields.contains(Fields::WAITS_FOR) || !one.waits_for.is_empty();
+        assert!(!without.iter().any(has_waits), "they are not read where scheduler events are not");
     };
     assert_read(&path);
     data::compact_all(&mut writer);

@@ -87,7 +87,7 @@ mod events {
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             let mut back = Interval { cpus: vec![CpuInterval::default()], ..Interval::default() };
-            let _ = decode_events(&mut VarintCursor::new(&bytes), &mut back);
+            let _ = decode_events(&mut VarintCursor::new(&bytes), &mut back, true);
             prop_assert!(back.irqs.len() <= bytes.len());
         }
     }
