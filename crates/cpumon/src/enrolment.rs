@@ -10,9 +10,11 @@ use cpumon_agent::{EnrollArgs, search_notes};
 use cpumon_link::local_ips;
 use cpumon_link::tls::{DEFAULT_TLS_PORT, fingerprint};
 use cpumon_model::{HostId, Trust, escape};
-use cpumon_receiver::enrolment::{Authority, BoundHost, Decision, EnrolledHost, EnrolmentError, TokenScope};
+use cpumon_receiver::enrolment::{
+    Authority, BoundHost, DEVICE_VALID_FOR, Decision, EnrolledHost, EnrolmentError, TokenScope,
+};
 
-use cpumon_store::{HostRecord, Reader};
+use cpumon_store::{EARLIEST_NS, HostRecord, Reader};
 
 use crate::cli::{
     AcceptArgs, DiscoverCommandArgs, EnrolledArgs, OutputFormat, RejectArgs, RevokeArgs, StateArgs, TokenArgs,
@@ -70,7 +72,7 @@ fn scope_of(authority: &Authority, args: &TokenArgs) -> anyhow::Result<TokenScop
         bail!(
             "{} was revoked {}; add --again to let it in again",
             escape(&known.name),
-            moment(known.revoked_s)
+            past(known.revoked_s)
         );
     }
     let id = known.map(|known| known.host).or_else(|| wanted.parse::<HostId>().ok().map(|id| id.0));
@@ -169,8 +171,8 @@ pub fn enrolled(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outc
             escape(&host.name).to_string(),
             HostId(host.host).to_string(),
             state_of(host),
-            moment(host.enrolled_s),
-            moment(host.expires_s),
+            past(host.enrolled_s),
+            certificate_until(host.expires_s),
         ]
     });
     write_texts(["host", "id", "state", "enrolled", "certificate_until"], rows, args.format.get(), out)?;
@@ -248,7 +250,24 @@ fn state_of(host: &EnrolledHost) -> String {
     match host.revoked_s {
         0 if host.keys.len() > 1 => "enrolled, new key not used yet".to_owned(),
         0 => "enrolled".to_owned(),
-        revoked_s => format!("revoked {}", moment(revoked_s)),
+        revoked_s => format!("revoked {}", past(revoked_s)),
+    }
+}
+
+/// No clock that is right shows an earlier time, s since the epoch. A receiver whose clock was never set takes this one for its first.
+const EARLIEST_S: u64 = EARLIEST_NS.unsigned_abs() / 1_000_000_000;
+
+/// When something was done.
+fn past(seconds: u64) -> String {
+    if seconds <= EARLIEST_S { "before the clock was set".to_owned() } else { moment(seconds) }
+}
+
+/// The end of a certificate. One that was made before the clock was set is good for longer than its entry says.
+fn certificate_until(expires_s: u64) -> String {
+    if expires_s <= EARLIEST_S + DEVICE_VALID_FOR.as_secs() {
+        "renewed once the clock is set".to_owned()
+    } else {
+        moment(expires_s)
     }
 }
 
@@ -296,6 +315,21 @@ mod tests {
         assert_eq!(String::from_utf8(listed).unwrap().lines().count(), 1, "only the title");
         let unknown = RevokeArgs { host: "unknown".to_owned(), place };
         assert!(revoke(&unknown, &mut Vec::new()).unwrap_err().to_string().contains("unknown"));
+    }
+
+    /// It was enrolled on 1 January 2025, and its certificate seemed to have ended.
+    #[test]
+    fn a_host_that_was_enrolled_before_the_clock_was_set_has_no_times() {
+        let host = |enrolled_s: u64| {
+            let expires_s = enrolled_s + DEVICE_VALID_FOR.as_secs();
+            [past(enrolled_s), certificate_until(expires_s)]
+        };
+        for enrolled_s in [1, EARLIEST_S] {
+            assert_eq!(host(enrolled_s), ["before the clock was set", "renewed once the clock is set"]);
+        }
+        assert!(host(EARLIEST_S + 86_400).iter().all(|time| time.starts_with("202")));
+        let revoked = EnrolledHost { revoked_s: 60, ..EnrolledHost::default() };
+        assert_eq!(state_of(&revoked), "revoked before the clock was set");
     }
 
     /// All of them failed, whatever host they were asked about.
