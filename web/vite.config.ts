@@ -71,11 +71,12 @@ function colors(): Plugin {
   };
 }
 
-/** What each view needs, in one file: together it compresses better than as a file for each set of views that share a module. */
+/** What each view needs, in one file: together it compresses better than as a file for each set of views that share a module. A group
+ * takes what its modules import, too: what dialogs and views share must be here, or each view loads all dialogs. */
 const BASE = [
   /node_modules\/(svelte|esm-env|clsx)\/|vite\/preload/,
   /\/src\/(feed\/|parts\/(StateNotice|AmbiguousHost|Choice|DataTable|Lazy|Search)\b)/,
-  /\/src\/lib\/(api|charts|clipboard|colors|display|format|keys|latest-answer|modes|receiver\.svelte|route|session|table)\b/,
+  /\/src\/lib\/(api|charts|clipboard|colors|display|format|keys|latest-answer|modes|receiver\.svelte|route|session|span|table|why)\b/,
 ];
 /** Dialogs, and what views of the past share: each is too small for a file of its own. */
 const DIALOGS = /\/src\/(parts\/(\w*Dialog|Command|FirstStart|Help)\.svelte|lib\/(found|receiver-address)\.ts)/;

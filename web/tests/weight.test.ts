@@ -41,6 +41,12 @@ it.each(VIEWS)('%s opens with at most 136 kB', (view) => {
   expect(gzip).toBeLessThanOrEqual(136_000);
 });
 
+// A module that a dialog and every view share belongs to the base: otherwise each view waits for all dialogs.
+it('begins without dialogs and charts', () => {
+  const first = named(/^index-.*\.js$/).flatMap((file) => [...withImports(file)]);
+  expect(first.map((file) => basename(file).split('-')[0]).sort()).toEqual(['base', 'index']);
+});
+
 it('has at most 20 kB more for the view of a trace', () => {
   const gzip = weigh(files.filter(isOfTrace));
   console.log(`trace: ${gzip} bytes gzip`);
