@@ -101,7 +101,9 @@ interface Node {
   total: Float64Array;
 }
 
-const [PID, WAIT_SHARE_AT] = [NUMBER_AT.get('pid')!, NUMBER_AT.get(WAIT_SHARE)!];
+// The page has constants and types from here, the worker the rest: what is marked as pure is not in the page.
+const PID = /* @__PURE__ */ NUMBER_AT.get('pid')!;
+const WAIT_SHARE_AT = /* @__PURE__ */ NUMBER_AT.get(WAIT_SHARE)!;
 /** The text of each text column. */
 const TEXT_OF: Record<string, (task: Task, process: Process | null) => string> = {
   name: (task) => task.name,
@@ -115,7 +117,7 @@ const TEXT_OF: Record<string, (task: Task, process: Process | null) => string> =
   scheduling: (task) => task.scheduling,
 };
 /** In the order in which a view carries them. */
-const TEXT_READERS = TEXT_IDS.map((id) => TEXT_OF[id] ?? (() => ''));
+const TEXT_READERS = /* @__PURE__ */ TEXT_IDS.map((id) => TEXT_OF[id] ?? (() => ''));
 const MOST_DEPTH = 200;
 
 export class ViewMaker {
