@@ -1,5 +1,5 @@
 // The grid's columns: titles, units, help and widths from the table that terminal and documents share (columns.generated.ts), counters
-// from here. Worker, grid, settings and help read this one list.
+// from here. Worker, grid, settings and help read this one list; the worker's build leaves out titles, help and widths (vite.config.ts).
 import { TASK_COLUMNS, type ScreenColumn } from './columns.generated';
 
 /** Raw counters of a task, in the order in which they are kept. */
