@@ -96,11 +96,13 @@ const BASE = [
   /\/src\/lib\/(api|charts|clipboard|colors|display|format|keys|latest-answer|modes|receiver\.svelte|route|session|span|table|why)\b/,
 ];
 /** Dialogs, and what views of the past share: each is too small for a file of its own. */
-const DIALOGS = /\/src\/(parts\/(\w*Dialog|Command|FirstStart|Help)\.svelte|lib\/(found|receiver-address)\.ts)/;
+const DIALOGS = /\/src\/(parts\/(\w*Dialog|FirstStart|Help)\.svelte|lib\/(found|receiver-address)\.ts)/;
 const PAST = [
   /\/src\/parts\/(RangeBar|MeanOrPeak|NoAnswer|hatch)\b/,
   /\/src\/lib\/(chart-plot|moments|range|report|round-ticks|shares)\b/,
 ];
+/** *Export* shares it with dialogs, and would load all of them with it. */
+const COMMAND = /\/src\/parts\/Command\.svelte/;
 
 const receiver = process.env['CPUMON_URL'] ?? 'http://127.0.0.1:3080';
 
@@ -119,6 +121,7 @@ export default defineConfig({
           groups: [
             { name: 'base', test: (id) => BASE.some((one) => one.test(id)) },
             { name: 'past', test: (id) => PAST.some((one) => one.test(id)) },
+            { name: 'command', test: COMMAND },
             { name: 'dialogs', test: DIALOGS },
           ],
         },

@@ -43,8 +43,12 @@ it.each(VIEWS)('%s opens with at most 136 kB', (view) => {
 
 // A module that a dialog and every view share belongs to the base: otherwise each view waits for all dialogs.
 it('begins without dialogs and charts', () => {
-  const first = named(/^index-.*\.js$/).flatMap((file) => [...withImports(file)]);
-  expect(first.map((file) => basename(file).split('-')[0]).sort()).toEqual(['base', 'index']);
+  const loaded = (view: string): string[] =>
+    named(new RegExp(`^${view}-.*\\.js$`))
+      .flatMap((file) => [...withImports(file)])
+      .map((file) => basename(file).split('-')[0]!);
+  expect(loaded('index').sort()).toEqual(['base', 'index']);
+  for (const view of VIEWS) expect(loaded(view), view).not.toContain('dialogs');
 });
 
 it('has at most 20 kB more for the view of a trace', () => {
