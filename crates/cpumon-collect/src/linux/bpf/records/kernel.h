@@ -163,6 +163,7 @@ struct task_struct {
 	struct nsproxy *nsproxy;
 	struct signal_struct *signal;
 	struct css_set *cgroups;
+	struct files_struct *files;
 };
 
 // Before Linux 5.14 the state had another name and type, before 5.16 most machines kept the CPU in the task itself.
@@ -173,11 +174,13 @@ struct task_struct___older {
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
+	unsigned long di;
 	long orig_ax;
 };
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
 	__u64 pstate;
+	__u64 orig_x0;
 	int syscallno;
 };
 #else
@@ -210,8 +213,22 @@ struct path {
 	struct dentry *dentry;
 };
 
+struct inode {
+	unsigned short i_mode;
+};
+
 struct file {
 	struct path f_path;
+	struct inode *f_inode;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
 };
 
 struct linux_binprm {

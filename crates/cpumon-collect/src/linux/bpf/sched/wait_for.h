@@ -128,25 +128,63 @@ static __always_inline __u32 preempt_count(struct task_struct *current)
 #endif
 }
 
-// A soft interrupt that runs at the end of a system call which sends is the sender's work: a socket of this machine.
+#define S_IFMT 0170000
+#define S_IFSOCK 0140000
+
+// Whether the descriptor in the first argument of the task's system call is a socket.
+static __always_inline bool is_on_socket(struct task_struct *task)
+{
+#if defined(__TARGET_ARCH_x86)
+	__u32 number = regs_of(task)->di;
+#elif defined(__TARGET_ARCH_arm64)
+	__u32 number = regs_of(task)->orig_x0;
+#else
+	__u32 number = 0;
+#endif
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file **files = BPF_CORE_READ(table, fd), *file = NULL;
+
+	if (number >= BPF_CORE_READ(table, max_fds) || bpf_probe_read_kernel(&file, sizeof(file), files + number))
+		return false;
+	return (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) == S_IFSOCK;
+}
+
+// A soft interrupt that runs at the end of a system call which sends is the sender's work: a socket of this machine. Who takes from one sends
+// too: that it has space again.
 static __always_inline bool is_sending(struct task_struct *current)
 {
 	switch (current->pid ? syscall_of(current) : -1) {
 #if defined(__TARGET_ARCH_x86)
+	case 0: // read
 	case 1: // write
+	case 19: // readv
 	case 20: // writev
 	case 40: // sendfile
-	case 42: // connect
-	case 44: // sendto
-	case 46: // sendmsg
-	case 307: // sendmmsg
 #elif defined(__TARGET_ARCH_arm64)
+	case 63:
 	case 64:
+	case 65:
 	case 66:
 	case 71:
+#endif
+		return is_on_socket(current);
+#if defined(__TARGET_ARCH_x86)
+	case 3: // close
+	case 42: // connect
+	case 44: // sendto
+	case 45: // recvfrom
+	case 46: // sendmsg
+	case 47: // recvmsg
+	case 48: // shutdown
+	case 307: // sendmmsg
+#elif defined(__TARGET_ARCH_arm64)
+	case 57:
 	case 203:
 	case 206:
+	case 207:
 	case 211:
+	case 212:
+	case 210:
 	case 269:
 #endif
 		return true;
@@ -205,25 +243,29 @@ static __always_inline void note_slice(__u32 number, __u32 pid, __u64 now)
 	last->end_ns = now;
 }
 
-// Global, as those below, so that the verifier checks it once and not for each call.
-__noinline int add_wait_for(struct wait_for_key *key, __u64 ns)
+// Global, as those below, so that the verifier checks it once and not for each call. `count`: 1 for the part of a wait that ended it.
+__noinline int add_wait_for(struct wait_for_key *key, __u64 ns, __u32 count)
 {
 	__u64 number, hash;
 
-	if (!key || !ns)
+	if (!(probes & PROBE_WAITS_FOR) || !key || !ns)
 		return 0;
 	number = (__u64)key->pid << 42 | (__u64)(key->on_id & 0x3fffff) << 20 | key->reason << 4 | key->kind << 2 | key->on;
 	hash = number * 0x9e3779b97f4a7c15 >> (64 - WAIT_FOR_BITS);
 	for (__u32 again = 0; again < WAIT_FOR_TRIES; again++) {
 		__u32 slot = ((hash + again) & ((1 << WAIT_FOR_BITS) - 1)) | (wait_for_page.table & 1) << WAIT_FOR_BITS;
-		struct wait_for *sum = bpf_map_lookup_elem(&waits_for, &slot);
+		volatile struct wait_for *sum = bpf_map_lookup_elem(&waits_for, &slot);
 
 		if (!sum)
 			return 0;
-		if (sum->key != number && __sync_val_compare_and_swap(&sum->key, 0, number) != 0 && sum->key != number)
+		// No compare and exchange: Linux has it since 5.12, on arm64 since 5.18. Of two CPUs that take a free slot in the same
+		// nanoseconds the later names it.
+		if (!sum->key)
+			sum->key = number;
+		if (sum->key != number)
 			continue;
 		__sync_fetch_and_add(&sum->ns, ns);
-		__sync_fetch_and_add(&sum->count, 1);
+		__sync_fetch_and_add(&sum->count, count);
 		return 0;
 	}
 	__sync_fetch_and_add(&wait_for_page.lost_ns, ns);
@@ -273,7 +315,7 @@ static __always_inline __u64 blame_holder(struct wait_for_key *key, const struct
 			by_pid = holder->by_pid;
 			by_tid = holder->by_tid;
 		}
-		add_wait_for(key, passed - from);
+		add_wait_for(key, passed - from, 0);
 	}
 	if (mine) {
 		mine->tid = tid;
@@ -285,13 +327,15 @@ static __always_inline __u64 blame_holder(struct wait_for_key *key, const struct
 	return passed;
 }
 
-// The thread was blocked from `from` to `to`.
+// The thread was blocked from `from` to `to`. A thread of the kernel that waits has nothing to do: nothing is due to who gives it work.
 __noinline int blame_waker(__u64 ids, __u64 from, __u64 to, __u32 reason)
 {
 	struct wait_for_key key = { .pid = ids >> 32, .reason = reason, .kind = FOR_REASON };
 	struct waker waker = {}, *noted;
 	__u32 tid = ids, slot = tid & (WAKER_SLOTS - 1);
 
+	if (!(probes & PROBE_WAITS_FOR) || reason == WAIT_KERNEL_THREAD)
+		return 0;
 	noted = bpf_map_lookup_elem(&wakers, &slot);
 	if (noted)
 		waker = *noted;
@@ -300,7 +344,7 @@ __noinline int blame_waker(__u64 ids, __u64 from, __u64 to, __u32 reason)
 			from = blame_holder(&key, &waker, tid, from, to);
 		set_on(&key, waker.on, waker.by_pid, waker.by_tid);
 	}
-	add_wait_for(&key, since(to, from));
+	add_wait_for(&key, since(to, from), 1);
 	return 0;
 }
 
@@ -311,6 +355,8 @@ __noinline int blame_runners(__u32 pid, __u64 from, __u64 to, __u32 number, bool
 	struct wait_for_key key = { .pid = pid, .kind = FOR_CPU };
 	__u64 end = to;
 
+	if (!(probes & PROBE_WAITS_FOR))
+		return 0;
 	if (is_throttled) {
 		key.kind = FOR_LIMIT;
 		slices = NULL;
@@ -325,12 +371,12 @@ __noinline int blame_runners(__u32 pid, __u64 from, __u64 to, __u32 number, bool
 			key.on = ON_PROCESS;
 			key.on_id = slice->pid;
 		}
-		add_wait_for(&key, since(end, begin));
+		add_wait_for(&key, since(end, begin), end == to);
 		end = lesser(end, begin);
 	}
 	key.on = ON_OTHERS;
 	key.on_id = 0;
-	add_wait_for(&key, since(end, from));
+	add_wait_for(&key, since(end, from), end == to);
 	return 0;
 }
 
