@@ -215,7 +215,7 @@ impl BpfSource {
             records: PassRecords::default(),
             events: Vec::with_capacity(ring::INITIAL_EVENTS),
             malformed: 0,
-            cost: ProbeCost::open(&programs),
+            cost: ProbeCost::open(&programs)?,
             programs,
         };
         source.adopt()?;
@@ -228,12 +228,15 @@ impl BpfSource {
     /// Passes by every thread before the first snapshot, so that each has its storage: the kernel makes them out of a small
     /// reserve, and fills that up only now and then.
     fn adopt(&mut self) -> Result<(), CollectError> {
-        if self.watch.is_none() {
-            return Ok(());
-        }
-        for _ in 0..ADOPTING_PASSES {
+        // Without times it is not seen which thread has none; a second pass finds those for which there was no memory.
+        let passes = match (&self.watch, &self.waits) {
+            (Some(_), _) => ADOPTING_PASSES,
+            (None, Some(_)) => 2,
+            (None, None) => 0,
+        };
+        for _ in 0..passes {
             self.read_alone()?;
-            if self.records.iter().all(|task| task.times.is_whole()) {
+            if self.watch.is_some() && self.records.iter().all(|task| task.times.is_whole()) {
                 break;
             }
             // Gives the kernel time to fill that reserve.

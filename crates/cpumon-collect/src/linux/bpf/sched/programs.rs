@@ -13,7 +13,8 @@ use libbpf_rs::{Link, Object, OpenObject};
 #[cfg(test)]
 pub(crate) use self::refusal::{refuse_loading, watch_wakeups};
 use super::super::load::{self, Embedded};
-use super::super::records::{InterpreterEntry, bytes_of};
+use super::super::records::{CpuEntry, InterpreterEntry, bytes_of};
+use super::MappedArray;
 use crate::{CollectError, script};
 
 static OBJECT: &Embedded<[u8]> = &Embedded(*include_bytes!(concat!(env!("OUT_DIR"), "/sched.bpf.o")));
@@ -93,7 +94,10 @@ impl Programs {
         let setup = Setup { probes, ..setup };
         #[cfg(test)]
         refusal::check(probes)?;
-        let object = load::with_switch(|on_switch| load_with(setup, on_switch))?;
+        let running = running(probes);
+        let btf = running.contains(Probes::SCHED).then(Btf::from_vmlinux).transpose();
+        let btf = btf.map_err(|error| load::refused(PROBE, "read the kernel's types for", &error))?;
+        let object = load::with_switch(|on_switch| load_with(setup, running, btf.as_ref(), on_switch))?;
         let mut links = Vec::new();
         let mut iterator = None;
         for program in object.progs_mut().filter(|program| program.autoload()) {
@@ -104,8 +108,8 @@ impl Programs {
                 links.push(link);
             }
         }
-        let needs_count = probes.contains(Probes::WAKERS);
-        let preempt_count_at = if needs_count { preempt_count_at().unwrap_or(0) } else { 0 };
+        let counted = btf.as_ref().filter(|_| probes.contains(Probes::WAKERS));
+        let preempt_count_at = counted.and_then(preempt_count_at).unwrap_or(0);
         Ok(Self { object, probes, preempt_count_at, iterator, links })
     }
 
@@ -141,29 +145,31 @@ fn running(probes: Probes) -> Probes {
     if probes.contains(Probes::WAKERS) { probes | needed } else { probes }
 }
 
-fn load_with(setup: Setup, on_switch: &str) -> Result<Object, CollectError> {
-    let probes = setup.probes;
+/// `probes`: those that run, more than those of `setup` where one needs another. `btf`: the kernel's types, where switches are watched.
+fn load_with(
+    setup: Setup,
+    probes: Probes,
+    btf: Option<&Btf<'_>>,
+    on_switch: &str,
+) -> Result<Object, CollectError> {
     let mut object = load::open(PROBE, &OBJECT.0)?;
     let refused = |step| move |error: libbpf_rs::Error| load::refused(PROBE, step, &error);
-    let (is_only_waits, probes) = (!probes.contains(Probes::SCHED), running(probes));
     let (mut vectors, mut constant, mut leaves_late) = (Vec::new(), u32::from(probes.bits()), false);
-    if is_only_waits {
+    if !setup.probes.contains(Probes::SCHED) {
         constant |= ONLY_WAITS;
     }
     if setup.script_names {
         constant |= NAMES_SCRIPTS;
     }
-    if probes.contains(Probes::SCHED) {
-        let btf = Btf::from_vmlinux()
-            .map_err(|error| load::refused(PROBE, "read the kernel's types for", &error))?;
+    if let Some(btf) = btf {
         if probes.contains(Probes::IRQ) {
-            vectors = vectors_in(&btf);
+            vectors = vectors_in(btf);
         }
-        leaves_late = has_member(&btf, "sched_entity", "sched_delayed");
-        if !has_reachable_queues(&btf) {
+        leaves_late = has_member(btf, "sched_entity", "sched_delayed");
+        if !has_reachable_queues(btf) {
             constant |= OWN_WAKEUPS;
         }
-        constant |= casts_of(&btf);
+        constant |= casts_of(btf);
     }
     for mut program in object.progs_mut() {
         let Some(name) = program.name().to_str() else { continue };
@@ -237,8 +243,7 @@ pub(crate) fn has_member(btf: &Btf<'_>, kind: &str, field: &str) -> bool {
 }
 
 /// How far the variable that counts what interrupts a CPU lies from its run queue, on x86.
-fn preempt_count_at() -> Option<i64> {
-    let btf = Btf::from_vmlinux().ok()?;
+fn preempt_count_at(btf: &Btf<'_>) -> Option<i64> {
     let section: DataSec<'_> = btf.type_by_name(".data..percpu")?;
     let at = |wanted: &str| {
         let mut variables = section.iter().map(|of| (btf.type_by_id::<Var<'_>>(of.ty), of.offset));
@@ -364,22 +369,30 @@ const IRQ_NS: u64 = 600;
 pub(crate) struct ProbeCost {
     /// Files in /proc/self/fdinfo that report the run time of each program.
     infos: Vec<PathBuf>,
+    /// Where snapshots have no switches, though they are watched.
+    switches: Option<MappedArray<CpuEntry>>,
     estimated_ns: u64,
 }
 
 impl ProbeCost {
-    pub(crate) fn open(programs: &Programs) -> Self {
+    pub(crate) fn open(programs: &Programs) -> Result<Self, CollectError> {
+        let probes = programs.probes;
+        let is_unseen = !probes.contains(Probes::SCHED) && running(probes).contains(Probes::SCHED);
+        let switches = is_unseen.then(|| MappedArray::map(programs, "cpus", false)).transpose()?;
         let of_program = |program: libbpf_rs::ProgramMut<'_>| {
             PathBuf::from(format!("/proc/self/fdinfo/{}", program.as_fd().as_raw_fd()))
         };
         // A program that was not loaded has no descriptor.
         let loaded = programs.object.progs_mut().filter(|program| program.autoload());
-        Self { infos: loaded.map(of_program).collect(), estimated_ns: 0 }
+        Ok(Self { infos: loaded.map(of_program).collect(), switches, estimated_ns: 0 })
     }
 
     /// Estimates the cost from the events that `snapshot` has counted.
     pub(crate) fn count(&mut self, snapshot: &Snapshot) {
-        let switches: u64 = snapshot.cpus.iter().map(|cpu| cpu.sched.switches).sum();
+        let switches: u64 = match &self.switches {
+            Some(cpus) => (0..cpus.len()).filter_map(|at| cpus.read(at)).map(|cpu| cpu.now.switches).sum(),
+            None => snapshot.cpus.iter().map(|cpu| cpu.sched.switches).sum(),
+        };
         let interrupts: u64 = snapshot.irqs.iter().map(|irq| irq.count).sum();
         self.estimated_ns =
             switches.saturating_mul(SWITCH_NS).saturating_add(interrupts.saturating_mul(IRQ_NS));

@@ -180,6 +180,9 @@ static __noinline int send_task(struct bpf_iter__task *ctx, struct task_struct *
 		} else if (thread) {
 			out.sent.kind = SENT_TORN;
 		}
+	} else if (probes & PROBE_SCHED && control.send_all && !bpf_task_storage_get(&threads, task, 0, 0)) {
+		// Here memory is at hand, at its next switch it may not be.
+		adopt(task, bpf_ktime_get_ns());
 	}
 	if (out.sent.kind != SENT_TIMES)
 		__builtin_memset(&out.task.times, 0, sizeof(out.task.times));

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use cpumon_model::{ExitSample, ProcessKey, Snapshot, ThreadKey, WaitFor, WaitKind, WaitedOn, empty_list};
+use cpumon_model::{ProcessKey, Snapshot, ThreadKey, ThreadSample, WaitFor, WaitKind, WaitedOn, empty_list};
 
 use super::super::records::{WaitForEntry, WaitForPage};
 use super::programs::WAIT_FOR_SLOTS;
@@ -105,15 +105,21 @@ fn row(entry: &WaitForEntry, of: &Snapshot) -> Option<WaitFor> {
 fn process(of: &Snapshot, pid: u32) -> Option<ProcessKey> {
     let after = of.processes.partition_point(|row| row.key.pid <= pid);
     let listed = of.processes.get(..after).and_then(<[_]>::last).map(|row| row.key);
-    let ended = |exit: &ExitSample| (exit.thread.process.pid == pid).then_some(exit.thread.process);
-    listed.filter(|key| key.pid == pid).or_else(|| of.exits.iter().rev().find_map(ended))
+    // Of one that has ended the first thread has, too.
+    listed.filter(|key| key.pid == pid).or_else(|| Some(newest_exit(of, pid)?.process))
 }
 
 fn thread(of: &Snapshot, tid: u32) -> Option<ThreadKey> {
     let after = of.threads.partition_point(|row| row.key.tid <= tid);
     let listed = of.threads.get(..after).and_then(<[_]>::last).map(|row| row.key);
-    let ended = |exit: &ExitSample| (exit.thread.key.tid == tid).then_some(exit.thread.key);
-    listed.filter(|key| key.tid == tid).or_else(|| of.exits.iter().rev().find_map(ended))
+    listed.filter(|key| key.tid == tid).or_else(|| Some(newest_exit(of, tid)?.key))
+}
+
+/// The newest thread with this id that ended; exits are in ascending order of their keys.
+fn newest_exit(of: &Snapshot, tid: u32) -> Option<&ThreadSample> {
+    let after = of.exits.partition_point(|exit| exit.thread.key.tid <= tid);
+    let last = of.exits.get(..after).and_then(<[_]>::last)?;
+    (last.thread.key.tid == tid).then_some(&last.thread)
 }
 
 #[cfg(test)]
