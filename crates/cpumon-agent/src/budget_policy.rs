@@ -15,7 +15,8 @@ use std::time::Duration;
 use cpumon_model::Probes;
 
 /// In the order in which they are switched off. The remaining probes are needed for every snapshot.
-const STEPS: [Probes; 5] = [Probes::HISTOGRAMS, Probes::WAKERS, Probes::WAITS, Probes::IRQ, Probes::SCHED];
+pub(crate) const STEPS: [Probes; 5] =
+    [Probes::HISTOGRAMS, Probes::WAKERS, Probes::WAITS, Probes::IRQ, Probes::SCHED];
 
 /// Time above the limit before a step down, so that a single busy moment changes nothing.
 const PATIENCE: Duration = Duration::from_secs(2);

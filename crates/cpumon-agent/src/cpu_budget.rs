@@ -100,6 +100,7 @@ impl CpuBudget {
 fn name_of(step: Probes) -> &'static str {
     match step {
         Probes::HISTOGRAMS => "run-delay histograms are",
+        Probes::WAKERS => "who made threads wait is",
         Probes::WAITS => "wait reasons are",
         Probes::IRQ => "interrupts are",
         Probes::SCHED => "switches are",
@@ -116,6 +117,7 @@ mod tests {
 
     use super::*;
     use crate::Sampler;
+    use crate::budget_policy::STEPS;
 
     /// Costs a tenth of a CPU for each probe beyond exits; each snapshot advances its clock by a second.
     struct Costly {
@@ -219,6 +221,13 @@ mod tests {
         cpu_budget.policy.update(Duration::from_secs(3), Duration::from_secs(6));
         let seen = steps(&mut sampler, 20);
         assert_eq!(seen.last(), Some(&(Probes::EXITS | Probes::SCHED | Probes::IRQ, false)));
+    }
+
+    #[test]
+    fn each_step_has_a_name() {
+        for step in STEPS {
+            assert_ne!(name_of(step), name_of(Probes::all()), "{step:?}");
+        }
     }
 
     #[test]

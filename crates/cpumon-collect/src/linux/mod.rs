@@ -32,7 +32,10 @@ const LOST: &str = "not measured: short-lived processes, wait reasons, interrupt
 /// Errors: a forced source that cannot run ([`CollectError::BpfUnavailable`]), or a /proc that cannot be read.
 pub fn open(options: &SourceOptions) -> Result<Opened, CollectError> {
     match options.choice {
-        SourceChoice::Bpf => open_bpf(options, "bpf: asked for"),
+        SourceChoice::Bpf => open_bpf(options, "bpf: asked for").or_else(|refused| {
+            // These were not asked for, so that they must not cost the rest.
+            if options.probes == USUAL_PROBES.1 { open_less(options, refused) } else { Err(refused) }
+        }),
         SourceChoice::Procfs => open_procfs(options, "procfs: asked for", &[]),
         // `nt` and `toolhelp` have no name here, so they cannot be asked for.
         SourceChoice::Auto | SourceChoice::Nt | SourceChoice::Toolhelp => open_bpf(options, "bpf: permitted")
@@ -229,6 +232,18 @@ mod tests {
         );
         let forced = SourceOptions { choice: SourceChoice::Bpf, ..SourceOptions::default() };
         assert!(open(&forced).is_err(), "a request for BPF fails with an error");
+    }
+
+    #[test]
+    fn usual_probes_do_not_cost_the_source() {
+        let forced = |probes| SourceOptions { choice: SourceChoice::Bpf, probes, ..SourceOptions::default() };
+        if let Err(error) = open(&forced(Probes::EXITS)) {
+            return skip::skip(format!("needs root for BPF: {error}"));
+        }
+        let _refusing = bpf::refuse_loading(Probes::WAKERS);
+        let opened = open(&forced(USUAL_PROBES.1)).unwrap();
+        assert_eq!((opened.kind, opened.probes), (SourceKind::Bpf, Probes::EXITS), "{}", opened.reason);
+        assert!(open(&forced(Probes::WAKERS | Probes::SCHED)).is_err(), "what was asked for must be there");
     }
 
     /// A thread that naps on a CPU that another one keeps busy, and then waits for its end.
