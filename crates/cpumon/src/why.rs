@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use cpumon_model::{Trust, escape};
+use cpumon_model::Trust;
 use cpumon_query::time::now_ns;
-use cpumon_query::why::{Why, WhyQuery, WhySubject};
+use cpumon_query::why::{Why, WhyQuery, WhySubject, WhyTarget, shell_word};
 use cpumon_query::{GroupBy, QueryError};
 use textwrap::Options;
 
@@ -98,10 +98,38 @@ fn record(length: Duration, why: &Why) -> anyhow::Result<()> {
         bail!("trace record is no command");
     };
     trace::record(&args)?;
-    let next = match why.subject.by.as_deref() {
-        Some("name" | "process") => format!("path {file} --process {}", escape(&why.subject.name)),
-        _ => format!("report {file} --by program"),
-    };
-    say(&format!("cpumon trace {next}"));
+    say(&reader_of(&file, &why.subject));
     Ok(())
+}
+
+/// The command that reads a trace of the subject. A name comes from elsewhere: where it is no plain word, the pid names the process.
+fn reader_of(file: &str, target: &WhyTarget) -> String {
+    let is_program = matches!(target.by.as_deref(), Some("name" | "process"));
+    let name = shell_word(&target.name).map(str::to_owned);
+    match name.or_else(|| target.pid.map(|pid| pid.to_string())).filter(|_| is_program) {
+        Some(process) => format!("cpumon trace path {file} --process {process}"),
+        None => format!("cpumon trace report {file} --by program"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_a_process_is_no_shell_command() {
+        let target = |name: &str, pid: Option<u32>| {
+            let by = Some("name".to_owned());
+            WhyTarget { by, name: name.into(), pid, ..WhyTarget::default() }
+        };
+        let path = |process: &str| format!("cpumon trace path a.trace --process {process}");
+        assert_eq!(reader_of("a.trace", &target("shop", Some(7))), path("shop"));
+        assert_eq!(reader_of("a.trace", &target("x;rm -rf ~", Some(7))), path("7"));
+        for name in ["$(reboot)", "a b", "-rf", "`id`", "a\nb"] {
+            let command = reader_of("a.trace", &target(name, None));
+            assert_eq!(command, "cpumon trace report a.trace --by program", "{name}");
+        }
+        let machine = WhyTarget { name: "vm".into(), ..WhyTarget::default() };
+        assert_eq!(reader_of("a.trace", &machine), "cpumon trace report a.trace --by program");
+    }
 }

@@ -9,10 +9,13 @@ use super::answer::{
 };
 use super::facts::{Facts, program_of};
 use super::part::{ThreadSums, WhyPart};
+use super::query::MAX_NS;
 use super::states::{StateTimes, SubjectWait, WaitClass};
 use super::words::{length, percent, rate, shell_word};
 use crate::fields::name_text;
+use crate::time::TimeRange;
 
+const SECOND_NS: i64 = 1_000_000_000;
 /// Waits of a split at most, the longest ones.
 const MAX_WAITS: usize = 6;
 /// Sentences of the first cause at most, its own included.
@@ -79,8 +82,31 @@ fn sleeps(facts: &Facts<'_>, wait: &SubjectWait) -> String {
 }
 
 /// What to do where nothing delays the subject.
-pub(super) const HEALTHY_ACTION: &str =
-    "Nothing here. If it feels slow from outside, ask those that wait for it: cpumon why CALLER.";
+pub(super) fn healthy_action(facts: &Facts<'_>) -> String {
+    format!(
+        "Nothing here. If it feels slow from outside, ask those that wait for it: cpumon why CALLER{}",
+        facts.same_question
+    )
+}
+
+/// The option by which a command asks about this host: its name, or its id where a shell would not take the name as a word. Empty for this
+/// machine, which is asked about without it.
+fn of_host(host: &HostStatus) -> String {
+    match (host.trust, shell_word(&host.info.hostname)) {
+        (Trust::Local, _) => String::new(),
+        (_, Some(name)) => format!(" --host {name}"),
+        (_, None) => format!(" --host {}", host.info.host),
+    }
+}
+
+/// The options by which a command asks about the same host and time, to the second.
+pub(super) fn same_question(host: &HostStatus, range: TimeRange) -> String {
+    let until_ns =
+        range.until_ns.saturating_add(SECOND_NS - 1).div_euclid(SECOND_NS).saturating_mul(SECOND_NS);
+    // Whole minutes of sums can be more than may be asked for.
+    let since_ns = range.since_ns.max(until_ns.saturating_sub(MAX_NS));
+    format!("{} --since {} --until {}", of_host(host), moment(since_ns), moment(until_ns))
+}
 
 /// A wait as a split names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -235,22 +261,21 @@ pub(super) fn more(
     causes: &[Cause],
 ) -> Vec<String> {
     let is_local = host.trust == Trust::Local;
-    let named = shell_word(&host.info.hostname).map(|name| format!(" --host {name}"));
-    let of_host = if is_local { String::new() } else { named.unwrap_or_default() };
+    let of_host = of_host(host);
     let range = facts.now.range;
     let at = range.since_ns.midpoint(range.until_ns);
     let mut all = Vec::new();
     let is_other = |one: &&Culprit| one.tid.is_none() && one.name != target.name;
     let mut culprits = causes.iter().flat_map(|one| &one.culprits).filter(is_other);
     let next = culprits.find_map(|one| shell_word(&one.name));
-    all.extend(next.map(|name| format!("cpumon why {name}{of_host} --at {}", moment(at))));
+    all.extend(next.map(|name| format!("cpumon why {name}{}", facts.same_question)));
     all.push(format!("cpumon top --at {}{of_host}", moment(at)));
     if is_local {
         all.push("cpumon trace record --for 5s -o why.trace".to_owned());
         let is_program = matches!(target.by.as_deref(), Some("name" | "process"));
         let name = shell_word(&target.name).filter(|_| is_program);
         all.extend(name.map(|name| format!("cpumon trace path why.trace --process {name}")));
-    } else if !of_host.is_empty() {
+    } else {
         all.push(format!("cpumon trace take{of_host}"));
     }
     all

@@ -9,7 +9,7 @@ use super::draft::{MIN_SHARE, culprits, draft, matters, used, was_ready};
 use super::facts::{Facts, KeyTime, ProgramTime, by_program, interrupts_pct, scaled};
 use super::part::SeenThread;
 use super::states::at_least_zero;
-use super::words::{named, named_all, percent, pids, shell_word};
+use super::words::{cgroup_word, named, named_all, percent, pids, shell_word};
 use crate::fields::{decimal, name_text};
 
 /// Intervals from which on a single CPU is no chance.
@@ -157,7 +157,7 @@ fn saturated(facts: &Facts<'_>, front: &[ProgramTime], ns: u64) -> Cause {
     let (action, command) = if by_itself {
         ("Give it fewer threads, or the machine more CPUs.".to_owned(), None)
     } else if others.is_empty() {
-        ("Find who runs on the CPUs.".to_owned(), Some("cpumon report --since 5m".to_owned()))
+        ("Find who runs on the CPUs.".to_owned(), Some(format!("cpumon report{}", facts.same_question)))
     } else {
         let action = format!("Stop {} or move it, or let it go last.", named_all(&others, 2));
         (action, Some(format!("renice 10 -p {}", pids(&others))))
@@ -239,7 +239,7 @@ pub(super) fn quota(facts: &Facts<'_>) -> Option<Cause> {
     let all = culprits(facts, &by_program(facts.now, times));
     let unit = quota.group.rsplit('/').next().filter(|unit| is_unit(unit));
     let more = decimal(quota.cpus * 200.0, 0);
-    let command = match (unit.and_then(shell_word), shell_word(&quota.group)) {
+    let command = match (unit.and_then(shell_word), cgroup_word(&quota.group)) {
         (Some(unit), _) => Some(format!("systemctl set-property --runtime {unit} CPUQuota={more}%")),
         (None, Some(path)) => Some(format!("echo max > /sys/fs/cgroup{path}/cpu.max")),
         (None, None) => None,

@@ -79,6 +79,8 @@ pub(super) struct Facts<'p> {
     pub(super) times_before: Option<StateTimes>,
     pub(super) runs: HashMap<Box<str>, ProgramRun>,
     pub(super) runs_before: HashMap<Box<str>, ProgramRun>,
+    /// Options by which a command asks about the same host and time, with a space in front; empty: not known.
+    pub(super) same_question: String,
 }
 
 /// The program of a process; `None`: its name is not known.
@@ -170,6 +172,7 @@ impl<'p> Facts<'p> {
             times_before: before.map(times),
             runs: runs(now),
             runs_before: before.map(runs).unwrap_or_default(),
+            same_question: String::new(),
         };
         facts.estimate_disk();
         facts

@@ -32,9 +32,11 @@ pub use answer::{
 };
 pub use query::{WhyQuery, WhySubject};
 pub use text::WhyBlock;
+pub use words::shell_word;
 
 use self::facts::{Facts, ProgramTime, busy_peers};
 use self::part::{SeenProcess, ThreadSums, WhyPart};
+use self::query::MAX_NS;
 use self::states::{StateTimes, SubjectRows, WaitClass, at_least_zero};
 use self::subject::FoundSubject;
 use crate::QueryError;
@@ -51,8 +53,6 @@ const USUAL_NS: i64 = 300 * SECOND_NS;
 const AROUND_NS: i64 = 30 * SECOND_NS;
 /// Up to this, intervals are read: only they have CPUs, threads and single short-lived processes.
 const INTERVALS_NS: i64 = 7200 * SECOND_NS;
-/// The longest time that is explained.
-const MAX_NS: i64 = 86_400 * SECOND_NS;
 /// Parts of the time that is asked for, and of the time before.
 const PARTS: i64 = 20;
 /// Processes of the subject whose threads are read at most.
@@ -98,11 +98,13 @@ pub(crate) fn why(history: &History, host: &HostStatus, query: &WhyQuery) -> Res
     }
     let facts = Facts::new(&target, &rows, &now, before.as_ref(), &threads);
     let slow_since_ns = slow_from.and_then(|at| parts.get(at)).map(|part| part.range.since_ns);
-    Ok(answer_of(host, &facts, slow_since_ns))
+    Ok(answer_of(host, facts, slow_since_ns))
 }
 
 /// The answer of the facts.
-fn answer_of(host: &HostStatus, facts: &Facts<'_>, slow_since_ns: Option<i64>) -> Why {
+fn answer_of(host: &HostStatus, mut facts: Facts<'_>, slow_since_ns: Option<i64>) -> Why {
+    facts.same_question = compose::same_question(host, facts.now.range);
+    let facts = &facts;
     let causes = rules::causes(facts);
     let behind = facts.in_front().into_iter().next().map(|first| first.name);
     let is_machine = facts.rows.is_machine();
@@ -121,9 +123,7 @@ fn answer_of(host: &HostStatus, facts: &Facts<'_>, slow_since_ns: Option<i64>) -
         until_ns: Nanos(range.until_ns),
         slow_since_ns: slow_since_ns.filter(|_| !causes.is_empty()).map(Nanos),
         summary: compose::summary(facts, &causes),
-        action: causes
-            .first()
-            .map_or_else(|| compose::HEALTHY_ACTION.to_owned(), |first| first.action.clone()),
+        action: causes.first().map_or_else(|| compose::healthy_action(facts), |first| first.action.clone()),
         time,
         before,
         sure: compose::sureness(facts, &causes),

@@ -2,6 +2,9 @@
 
 use crate::GroupBy;
 
+/// The longest time that is explained, ns.
+pub(super) const MAX_NS: i64 = 86_400_000_000_000;
+
 /// What is slow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum WhySubject {

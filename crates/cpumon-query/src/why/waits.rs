@@ -121,7 +121,7 @@ pub(super) fn peer(facts: &Facts<'_>, class: WaitClass) -> Option<Cause> {
     chain.follow(facts, first);
     all.extend(chain.culprits);
     let own = name_text(&facts.target.name);
-    let why = shell_word(&first.name).map(|name| format!("cpumon why {name}"));
+    let why = shell_word(&first.name).map(|name| format!("cpumon why {name}{}", facts.same_question));
     let usual = || {
         let name = name_text(&first.name);
         format!("Make what {name} does for it cheaper, or ask it less. Starting {own} again does not help.")

@@ -65,9 +65,16 @@ pub(super) fn pids(culprits: &[Culprit]) -> String {
 }
 
 /// A text that a shell takes as one word, as it is; `None` of any other: a name from elsewhere must not become a command.
-pub(super) fn shell_word(text: &str) -> Option<&str> {
+pub fn shell_word(text: &str) -> Option<&str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@+".contains(c);
     (!text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain)).then_some(text)
+}
+
+/// The path of a control group as a part of a path below its file system; `None` if it leads out of that, or is no word for a shell.
+/// Agents in a cgroup namespace of their own see groups beside it as `/../OTHER`.
+pub(super) fn cgroup_word(path: &str) -> Option<&str> {
+    let is_below = path.starts_with('/') && path.split('/').all(|part| part != "..");
+    shell_word(path).filter(|_| is_below)
 }
 
 #[cfg(test)]
@@ -92,5 +99,15 @@ mod tests {
             assert_eq!(shell_word(text), None, "{text}");
         }
         assert_eq!(shell_word("/system.slice/a-b@1.service"), Some("/system.slice/a-b@1.service"));
+    }
+
+    #[test]
+    fn a_control_group_never_becomes_a_path_outside_its_file_system() {
+        assert_eq!(cgroup_word("/docker/ab..cd"), Some("/docker/ab..cd"));
+        for path in
+            ["/../../etc", "/a/..", "/a/../../../etc", "..", "x/../..", "-x", "", "/a b", "/$(reboot)"]
+        {
+            assert_eq!(cgroup_word(path), None, "{path}");
+        }
     }
 }

@@ -12,12 +12,12 @@ use crate::{GroupBy, QueryError};
 
 const READY: WaitKind = WaitKind::Ready;
 
-fn kinds(why: &Why) -> Vec<&'static str> {
+pub(super) fn kinds(why: &Why) -> Vec<&'static str> {
     why.causes.iter().map(|cause| cause.cause.name()).collect()
 }
 
 #[track_caller]
-fn says(why: &Why, text: &str) {
+pub(super) fn says(why: &Why, text: &str) {
     assert!(why.summary.iter().any(|line| line.contains(text)), "{text:?} is not in {:#?}", why.summary);
 }
 
@@ -35,7 +35,10 @@ fn it_waits_for_a_busy_program() {
     says(&why, "db ran 53 % and was ready 45 % of the time, behind cc1plus (pid 3).");
     let names: Vec<&str> = why.causes[0].culprits.iter().map(|one| &*one.name).collect();
     assert_eq!((names, why.sure.level), (vec!["db", "cc1plus"], SureLevel::High));
-    assert_eq!(why.causes[0].command.as_deref(), Some("cpumon why db"));
+    assert_eq!(
+        why.causes[0].command.as_deref(),
+        Some("cpumon why db --since 2027-01-15T08:00:10Z --until 2027-01-15T08:00:20Z")
+    );
 }
 
 /// `db` does nothing: who waits for it waits for work, as a server for its clients.

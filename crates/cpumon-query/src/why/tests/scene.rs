@@ -290,7 +290,7 @@ pub(super) fn why_after(before: &Scene, now: &Scene, subject: &WhySubject) -> Wh
         threads.add(interval);
     }
     let [before, now] = &parts;
-    answer_of(&host(), &Facts::new(&target, &rows, now, Some(before), &threads), None)
+    answer_of(&host(), Facts::new(&target, &rows, now, Some(before), &threads), None)
 }
 
 /// The answer for program `shop`, which was the same before.
