@@ -45,12 +45,12 @@ fn healthy(facts: &Facts<'_>) -> Vec<String> {
         ];
     }
     let (ran, ready) = (percent(times.share(times.ran_ns())), percent(times.share(times.ready_ns())));
-    let asleep_ns = times.of_class(WaitClass::Asleep);
-    let longest = facts.longest_of(WaitClass::Asleep).filter(|_| times.share(asleep_ns) >= MIN_STATE);
+    let asleep = times.share_of(WaitClass::Asleep, times.of_class(WaitClass::Asleep));
+    let longest = facts.longest_of(WaitClass::Asleep).filter(|_| asleep >= MIN_STATE);
     let first = longest.map_or_else(
         || format!("Nothing delays it: it ran {ran} of the time and was ready {ready}."),
         |wait| {
-            let share = percent(times.share(asleep_ns));
+            let share = percent(asleep);
             let how = sleeps(facts, &wait);
             format!(
                 "Nothing delays it: {share} of the time it slept by its own timer or for work ({how}), {ran} it ran, {ready} it was ready."
@@ -61,11 +61,11 @@ fn healthy(facts: &Facts<'_>) -> Vec<String> {
         first,
         "No limit, no lock, no disk, no other process and no priority took a tenth of its time.".to_owned(),
     ];
-    let network_ns = times.of_class(WaitClass::Network);
-    if times.share(network_ns) >= 0.1 {
+    let network = times.share_of(WaitClass::Network, times.of_class(WaitClass::Network));
+    if network >= 0.1 {
         all.push(format!(
             "{} of the time it waited for data from the network or a device: a slow answer, or no request.",
-            percent(times.share(network_ns))
+            percent(network)
         ));
     }
     all
@@ -116,6 +116,14 @@ struct WaitKey {
     on: Option<Box<str>>,
 }
 
+/// Waits that a split names as one.
+#[derive(Copy, Clone, Debug, Default)]
+struct WaitSum {
+    ns: u64,
+    count: u64,
+    share: f64,
+}
+
 /// Where the time went. `behind`: the program behind which it was ready most.
 pub(super) fn split(
     times: &StateTimes,
@@ -134,24 +142,26 @@ pub(super) fn split(
         TimeShare { on: behind, ..state(TimeState::Ready, times.ready_ns()) },
         state(TimeState::Throttled, times.throttled_ns),
     ];
-    let mut waits: BTreeMap<WaitKey, (u64, u64)> = BTreeMap::new();
+    let mut waits: BTreeMap<WaitKey, WaitSum> = BTreeMap::new();
     for wait in &times.waits {
         let key = WaitKey {
             is_asleep: !wait.class.is_delay(),
             wait: wait.reason.words_and_name().into_owned(),
             on: on(wait, part, threads),
         };
-        let (ns, count) = waits.entry(key).or_default();
-        *ns = ns.saturating_add(wait.ns);
-        *count = count.saturating_add(wait.count);
+        let sum = waits.entry(key).or_default();
+        sum.ns = sum.ns.saturating_add(wait.ns);
+        sum.count = sum.count.saturating_add(wait.count);
+        sum.share += times.share_of(wait.class, wait.ns);
     }
-    let mut waits: Vec<(WaitKey, (u64, u64))> = waits.into_iter().collect();
-    waits.sort_by_key(|(key, (ns, _))| (key.is_asleep, std::cmp::Reverse(*ns)));
-    let shown = waits.into_iter().map(|(key, (ns, count))| TimeShare {
+    let mut waits: Vec<(WaitKey, WaitSum)> = waits.into_iter().collect();
+    waits.sort_by_key(|(key, sum)| (key.is_asleep, std::cmp::Reverse(sum.ns)));
+    let shown = waits.into_iter().map(|(key, sum)| TimeShare {
         wait: Some(key.wait),
         on: key.on,
-        count: (count > 0).then_some(count),
-        ..state(if key.is_asleep { TimeState::Asleep } else { TimeState::Blocked }, ns)
+        count: (sum.count > 0).then_some(sum.count),
+        share: sum.share,
+        ..state(if key.is_asleep { TimeState::Asleep } else { TimeState::Blocked }, sum.ns)
     });
     states.extend(shown.filter(|one| one.share >= MIN_STATE).take(MAX_WAITS));
     states.push(state(TimeState::Rest, times.rest_ns()));
@@ -159,7 +169,7 @@ pub(super) fn split(
     for one in &mut states {
         (one.label, one.note) = (label(one, is_machine), note(one));
     }
-    TimeSplit { range: part.range, measured_ns: part.length_ns, total_ns: times.total_ns, states }
+    TimeSplit { range: part.range, measured_ns: part.length_ns, total_ns: times.base_ns(), states }
 }
 
 fn label(state: &TimeShare, is_machine: bool) -> String {

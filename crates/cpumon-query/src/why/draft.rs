@@ -5,7 +5,7 @@ use super::facts::{Facts, ProgramTime};
 use super::words::percent;
 use crate::fields::{decimal, name_text};
 
-/// A cause explains at least this share of the wanted time, and of all time.
+/// A cause explains at least this share of the time that shares are of ([`StateTimes::base_ns`](super::states::StateTimes::base_ns)).
 pub(super) const MIN_SHARE: f64 = 0.1;
 /// Culprits of a cause at most.
 const MAX_CULPRITS: usize = 5;
@@ -14,7 +14,7 @@ const MIN_CULPRIT: f64 = 0.05;
 
 /// Whether a time is long enough for a cause.
 pub(super) fn matters(facts: &Facts<'_>, ns: u64) -> bool {
-    facts.of_wanted(ns) >= MIN_SHARE && facts.times.share(ns) >= MIN_SHARE
+    facts.times.share(ns) >= MIN_SHARE
 }
 
 /// A cause that explains this time, without its details.

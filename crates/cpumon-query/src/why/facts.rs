@@ -147,7 +147,8 @@ pub(super) fn busy_peers(part: &WhyPart, rows: &SubjectRows) -> HashSet<ProcessK
     let is_busy = |one: &KeyTime| {
         let own = SubjectRows { keys: Some(HashSet::from([one.key])), ..SubjectRows::default() };
         let times = StateTimes::of(part, &own, &is_idle);
-        times.wanted_ns() as f64 >= one.ns as f64 * IDLE_PEER
+        let wanted_ns = times.wanted_ns().saturating_add(times.of_class(WaitClass::Unknown));
+        wanted_ns as f64 >= one.ns as f64 * IDLE_PEER
     };
     longest.into_iter().filter(is_busy).map(|one| one.key).collect()
 }
@@ -404,7 +405,7 @@ impl<'p> Facts<'p> {
         };
         let known_ns =
             self.times.of_class(WaitClass::Disk).saturating_add(self.times.of_class(WaitClass::Faults));
-        let ns = in_disk_ns.saturating_sub(known_ns).min(self.times.rest_ns());
+        let ns = in_disk_ns.saturating_sub(known_ns).min(self.times.left_ns());
         if ns > 0 {
             self.times.waits.push(SubjectWait { class, reason, on: WaitedOn::Others, ns, count: 0 });
         }

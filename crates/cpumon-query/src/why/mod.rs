@@ -252,7 +252,7 @@ fn delayed_shares(parts: &[WhyPart], rows: &SubjectRows) -> Vec<Option<f64>> {
     let share = |part: &WhyPart| {
         let times = StateTimes::of(part, rows, &|key| !busy.contains(&key));
         let is_there = part.length_ns > 0 && times.wanted_ns() > 1;
-        is_there.then(|| times.share(times.delayed_ns()))
+        is_there.then(|| times.delayed_share())
     };
     parts.iter().map(share).collect()
 }

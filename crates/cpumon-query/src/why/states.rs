@@ -77,6 +77,11 @@ impl WaitClass {
     pub(super) fn is_delay(self) -> bool {
         !matches!(self, Self::Network | Self::Asleep)
     }
+
+    /// Whether it is a delay with a known cause.
+    pub(super) fn is_wanted(self) -> bool {
+        self.is_delay() && self != Self::Unknown
+    }
 }
 
 /// Waits of a subject for one reason on one other.
@@ -94,8 +99,8 @@ pub(super) struct SubjectWait {
 #[derive(Clone, Debug, Default)]
 pub(super) struct StateTimes {
     pub(super) delta: Delta,
-    /// Time of all states: at least that of the intervals in which its processes did something.
-    pub(super) total_ns: u64,
+    /// Length of the span; of a machine the capacity of its CPUs in it.
+    pub(super) length_ns: u64,
     pub(super) throttled_ns: u64,
     pub(super) waits: Vec<SubjectWait>,
 }
@@ -103,33 +108,32 @@ pub(super) struct StateTimes {
 impl StateTimes {
     /// `is_idle`: whether a process is one that does nearly nothing for those who wait for it.
     pub(super) fn of(part: &WhyPart, rows: &SubjectRows, is_idle: &dyn Fn(ProcessKey) -> bool) -> Self {
-        let (mut delta, mut waits, mut length_ns) = (Delta::default(), Waits::default(), 0_u64);
+        let (mut delta, mut waits, mut active_ns) = (Delta::default(), Waits::default(), 0_u64);
         let mut own: Vec<_> = part.processes.iter().filter(|(key, _)| rows.has(**key)).collect();
         // A table of reasons that is full depends on the order.
         own.sort_unstable_by_key(|(key, _)| **key);
         for (_, seen) in own {
             delta += &seen.delta;
             waits += &seen.waits;
-            length_ns = length_ns.saturating_add(seen.length_ns);
+            active_ns = active_ns.saturating_add(seen.length_ns);
         }
         for (_, runs) in part.short.iter().filter(|(key, _)| rows.has_short(key)) {
             delta += &runs.delta;
-            length_ns = length_ns.saturating_add(runs.length_ns);
+            active_ns = active_ns.saturating_add(runs.length_ns);
         }
-        if rows.is_machine() {
-            length_ns = at_least_zero(part.ledger.capacity_ns);
-        }
+        let capacity_ns = at_least_zero(part.ledger.capacity_ns);
+        let length_ns = if rows.is_machine() { capacity_ns } else { part.length_ns };
         let throttled_ns = throttled(part, rows, at_least_zero(delta.run_delay_ns));
         let waits = waits_of(part, rows, &waits, is_idle);
-        let mut times = Self { delta, total_ns: length_ns, throttled_ns, waits };
-        times.let_idle_threads_sleep();
-        times.total_ns = times.total_ns.max(times.known_ns()).max(1);
+        let mut times = Self { delta, length_ns, throttled_ns, waits };
+        times.let_idle_threads_sleep(active_ns);
         times
     }
 
-    fn let_idle_threads_sleep(&mut self) {
+    /// `active_ns`: length of the intervals in which its processes did something, summed over processes.
+    fn let_idle_threads_sleep(&mut self, active_ns: u64) {
         let busy_ns = self.ran_ns().saturating_add(self.ready_ns());
-        if busy_ns as f64 >= self.total_ns as f64 * IDLE_SHARE {
+        if busy_ns as f64 >= active_ns as f64 * IDLE_SHARE {
             return;
         }
         for wait in self.waits.iter_mut().filter(|wait| wait.class == WaitClass::Lock) {
@@ -155,9 +159,9 @@ impl StateTimes {
         self.sum(|wait| wait.class == class)
     }
 
-    /// Ready, throttled and blocked on others.
-    pub(super) fn delayed_ns(&self) -> u64 {
-        let blocked_ns = self.sum(|wait| wait.class.is_delay());
+    /// Ready, throttled and blocked on others, with a known cause.
+    fn delayed_ns(&self) -> u64 {
+        let blocked_ns = self.sum(|wait| wait.class.is_wanted());
         self.ready_ns().saturating_add(self.throttled_ns).saturating_add(blocked_ns)
     }
 
@@ -166,23 +170,45 @@ impl StateTimes {
         self.ran_ns().saturating_add(self.delayed_ns()).max(1)
     }
 
-    /// Waits that are no delay.
-    pub(super) fn asleep_ns(&self) -> u64 {
-        self.sum(|wait| !wait.class.is_delay())
+    /// The time that shares are of: the length of the span, at least the wanted time, which is that of several threads. Threads that sleep
+    /// add nothing to it: a pool of them must not make the wait of one thread small.
+    pub(super) fn base_ns(&self) -> u64 {
+        self.length_ns.max(self.wanted_ns())
     }
 
-    fn known_ns(&self) -> u64 {
-        self.ran_ns().saturating_add(self.delayed_ns()).saturating_add(self.asleep_ns())
+    /// Waits that are no delay, and those whose cause is not known: each of many idle threads has some all the time.
+    fn unwanted_ns(&self) -> u64 {
+        self.sum(|wait| !wait.class.is_wanted())
+    }
+
+    /// What the wanted time leaves of the base.
+    pub(super) fn left_ns(&self) -> u64 {
+        self.base_ns().saturating_sub(self.wanted_ns())
     }
 
     /// Off the CPUs, and not known why.
     pub(super) fn rest_ns(&self) -> u64 {
-        self.total_ns.saturating_sub(self.known_ns())
+        self.left_ns().saturating_sub(self.unwanted_ns())
     }
 
-    /// Share of all states.
+    /// Share of a wanted time, 0 to 1.
     pub(super) fn share(&self, ns: u64) -> f64 {
-        ns as f64 / self.total_ns.max(1) as f64
+        (ns as f64 / self.base_ns() as f64).min(1.0)
+    }
+
+    /// Share of waits of a class, 0 to 1. Waits that are not wanted share what the wanted time leaves, where they are longer than that.
+    pub(super) fn share_of(&self, class: WaitClass, ns: u64) -> f64 {
+        let (left_ns, unwanted_ns) = (self.left_ns(), self.unwanted_ns());
+        if class.is_wanted() || unwanted_ns <= left_ns {
+            return self.share(ns);
+        }
+        ns as f64 / unwanted_ns as f64 * self.share(left_ns)
+    }
+
+    /// Share of the delays, those whose cause is not known included.
+    pub(super) fn delayed_share(&self) -> f64 {
+        let unknown_ns = self.of_class(WaitClass::Unknown);
+        self.share(self.delayed_ns()) + self.share_of(WaitClass::Unknown, unknown_ns)
     }
 
     /// Number of waits of a class, as far as they were counted, and their time.

@@ -276,14 +276,14 @@ pub(super) fn unknown(facts: &Facts<'_>, has_causes: bool) -> Option<Cause> {
     let times = &facts.times;
     let (blocked_ns, rest_ns) = (times.of_class(WaitClass::Unknown), times.rest_ns());
     let switches = at_least_zero(times.delta.voluntary_switches);
-    let rest = times.share(rest_ns);
+    let (blocked, rest) = (times.share_of(WaitClass::Unknown, blocked_ns), times.share(rest_ns));
     let knows_waits = facts.has(Fields::WAITS_FOR) || facts.has(Fields::WAITS);
     let (ns, reason) = if !facts.has(Fields::RUN_DELAY) && times.share(times.ran_ns()) < 1.0 - MIN_SHARE {
         (rest_ns, "how long it waited for a CPU was not measured".to_owned())
     } else if facts.rows.is_machine() {
         return None;
-    } else if let Some(wait) = facts.longest_of(WaitClass::Unknown).filter(|_| matters(facts, blocked_ns)) {
-        let (share, what) = (percent(times.share(blocked_ns)), wait.reason.words_and_name());
+    } else if let Some(wait) = facts.longest_of(WaitClass::Unknown).filter(|_| blocked >= MIN_SHARE) {
+        let (share, what) = (percent(blocked), wait.reason.words_and_name());
         (blocked_ns, format!("it waited {share} of the time in {what}, and on whom was not measured"))
     } else if !has_causes && !knows_waits && rest >= MAX_REST {
         let share = percent(rest);
@@ -300,7 +300,7 @@ pub(super) fn unknown(facts: &Facts<'_>, has_causes: bool) -> Option<Cause> {
         return None;
     };
     Some(Cause {
-        share: times.share(ns),
+        share: times.share_of(WaitClass::Unknown, ns),
         action: "Record a trace while it is slow: it has every wait and who ended it.".to_owned(),
         command: Some("cpumon trace record --for 5s -o why.trace".to_owned()),
         sure: SureLevel::Low,

@@ -3,4 +3,5 @@
 mod causes;
 mod commands;
 mod scene;
+mod shares;
 mod stored;

@@ -1,0 +1,52 @@
+//! What shares are of: threads that sleep, and time in which the subject was not there, make no cause small.
+
+use cpumon_model::{WaitKind, WaitReason, WaitedOn};
+
+use super::super::{TimeState, Why};
+use super::causes::{kinds, says};
+use super::scene::{Scene, syscall, thread_key, why_shop};
+
+fn share(why: &Why, state: TimeState) -> f64 {
+    why.time.states.iter().filter(|one| one.state == state).map(|one| one.share).sum()
+}
+
+/// 50 threads wait for work while one waits for a disk.
+#[test]
+fn a_pool_of_sleeping_threads_does_not_hide_the_wait_of_one() {
+    let disk = WaitKind::Blocked(WaitReason::DISK);
+    let scene = Scene { idle: [900; 2], ..Scene::new() }
+        .with(1, "shop", 88, 30)
+        .waits(1, disk, WaitedOn::Interrupt, 800)
+        .waits(1, syscall("epoll_wait"), WaitedOn::Interrupt, 50_000);
+    let why = why_shop(&scene);
+    assert_eq!(kinds(&why), ["disk"]);
+    says(&why, "It waited 80 % of the time for a disk");
+    let (ran, blocked, asleep) =
+        (share(&why, TimeState::Ran), share(&why, TimeState::Blocked), share(&why, TimeState::Asleep));
+    assert!((0.087..0.089).contains(&ran) && (0.79..0.81).contains(&blocked), "{:#?}", why.time);
+    assert!((0.081..0.083).contains(&asleep), "they have what the others leave: {:#?}", why.time);
+    assert!((0.87..0.88).contains(&why.causes[0].share), "{}", why.causes[0].share);
+    // They wait in calls that do not say what for.
+    let scene = scene.waits(1, syscall("read"), WaitedOn::Others, 50_000);
+    assert_eq!(kinds(&why_shop(&scene))[0], "disk");
+    // Nothing else happens: they are idle.
+    let idle =
+        Scene::new().with(1, "shop", 8, 3).waits(1, syscall("epoll_wait"), WaitedOn::Interrupt, 50_000);
+    let why = why_shop(&idle);
+    assert!(why.causes.is_empty(), "{:#?}", why.causes);
+    says(&why, "Nothing delays it: 99 % of the time it slept");
+}
+
+/// The wanted time of several threads is more than the span: shares are of it.
+#[test]
+fn waits_of_many_threads_are_at_most_all_the_time() {
+    let scene = Scene { idle: [900; 2], ..Scene::new() }
+        .with(1, "shop", 100, 100)
+        .waits(1, WaitKind::Blocked(WaitReason::DISK), WaitedOn::Interrupt, 6_800)
+        .waits(1, syscall("futex"), WaitedOn::Thread(thread_key(1)), 1_000);
+    let why = why_shop(&scene);
+    assert_eq!(kinds(&why), ["disk", "lock"]);
+    says(&why, "It waited 85 % of the time for a disk");
+    let sum: f64 = why.time.states.iter().map(|one| one.share).sum();
+    assert!((0.999..1.001).contains(&sum), "{:#?}", why.time);
+}
