@@ -1,21 +1,18 @@
-//! Causes on the CPUs: others in front, a CPU limit, priorities, a single CPU, one busy thread, steal, interrupts.
+//! Causes on the CPUs: others in front, a CPU limit, priorities, one busy thread, steal, interrupts.
 
 use std::collections::HashSet;
 
 use cpumon_model::{Fields, ProcessKey, is_unit};
 
+use super::affinity::{FREE_CPUS, SingleCpu};
 use super::answer::{Cause, CauseKind, Culprit, SureLevel};
-use super::draft::{MIN_SHARE, culprits, draft, matters, used, was_ready};
+use super::draft::{MIN_SHARE, behind, culprits, draft, matters, sum, used, was_ready};
 use super::facts::{Facts, KeyTime, ProgramTime, by_program, interrupts_pct, scaled};
 use super::part::SeenThread;
 use super::states::at_least_zero;
 use super::words::{cgroup_word, named, named_all, percent, pids, shell_word};
 use crate::fields::{decimal, name_text};
 
-/// Intervals from which on a single CPU is no chance.
-const MIN_INTERVALS: u64 = 5;
-/// Share of idle time from which on other CPUs would have been free.
-const FREE_CPUS: f64 = 0.15;
 /// Share of the time from which on a thread has a whole CPU.
 const WHOLE_CPU: f64 = 0.8;
 /// Share of the capacity from which on steal and interrupts are causes.
@@ -39,10 +36,6 @@ pub(super) fn ready(facts: &Facts<'_>) -> Vec<Cause> {
     let mut all: Vec<Cause> =
         matters(facts, urgent_ns).then(|| real_time(facts, &urgent)).into_iter().collect();
     let left_ns = ready_ns.saturating_sub(if all.is_empty() { 0 } else { urgent_ns });
-    if let Some(cause) = affinity(facts, &normal, left_ns) {
-        all.push(cause);
-        return all;
-    }
     let is_nicer = |one: &ProgramTime| {
         let front = thread_of(facts, one);
         !facts.rows.is_machine() && front.is_some_and(|front| !front.is_urgent() && front.nice < own.nice)
@@ -52,12 +45,14 @@ pub(super) fn ready(facts: &Facts<'_>) -> Vec<Cause> {
     let has_nicer = matters(facts, nicer_ns);
     all.extend(has_nicer.then(|| nice(facts, &own, &nicer)));
     let left_ns = left_ns.saturating_sub(if has_nicer { nicer_ns } else { 0 });
+    // Who has less weight waits on any CPU: only for the rest it matters on which ones it may run.
+    let single = SingleCpu::of(facts);
+    let single_ns = single.as_ref().map_or(0, |single| scaled(left_ns, single.share));
+    let affinity = single.and_then(|single| single.cause(facts, &equal, single_ns));
+    let left_ns = left_ns.saturating_sub(if affinity.is_some() { single_ns } else { 0 });
+    all.extend(affinity);
     all.extend(matters(facts, left_ns).then(|| saturated(facts, &equal, left_ns)));
     all
-}
-
-fn sum(programs: &[ProgramTime]) -> u64 {
-    programs.iter().fold(0, |sum, one| sum.saturating_add(one.ns))
 }
 
 /// The thread of the subject that waited longest for a CPU; of a machine one with the usual priority.
@@ -85,10 +80,6 @@ fn sure_of(programs: &[ProgramTime]) -> SureLevel {
     }
 }
 
-fn behind(all: &[Culprit]) -> String {
-    if all.is_empty() { String::new() } else { format!(" behind {}", named_all(all, 2)) }
-}
-
 fn real_time(facts: &Facts<'_>, urgent: &[ProgramTime]) -> Cause {
     let (ns, all) = (sum(urgent), culprits(facts, urgent));
     let scheduling = all.first().and_then(|one| one.scheduling.clone()).unwrap_or_default();
@@ -96,7 +87,7 @@ fn real_time(facts: &Facts<'_>, urgent: &[ProgramTime]) -> Cause {
     let text = format!("{}{}, which has {priority}.", was_ready(facts, ns), behind(&all));
     let mut evidence: Vec<String> = all.iter().take(2).map(used).collect();
     evidence.push("While it runs on a CPU, no normal program runs there.".to_owned());
-    evidence.extend(only_cpu(facts).map(OnlyCpu::sentence));
+    evidence.extend(SingleCpu::of(facts).map(|single| single.sentence));
     let command = all.first().and_then(|one| one.pid).map(|pid| format!("chrt --other --pid 0 {pid}"));
     Cause {
         evidence,
@@ -164,61 +155,6 @@ fn saturated(facts: &Facts<'_>, front: &[ProgramTime], ns: u64) -> Cause {
     };
     let text = format!("{}{whom}.", was_ready(facts, ns));
     Cause { evidence, action, command, sure, culprits: all, ..draft(facts, CauseKind::Saturated, ns, text) }
-}
-
-/// The only CPU on which the subject ran.
-#[derive(Copy, Clone, Debug)]
-struct OnlyCpu {
-    cpu: u16,
-    intervals: u64,
-}
-
-impl OnlyCpu {
-    fn sentence(self) -> String {
-        format!("It ran on CPU {} only, in {} of {} intervals.", self.cpu, self.intervals, self.intervals)
-    }
-}
-
-fn only_cpu(facts: &Facts<'_>) -> Option<OnlyCpu> {
-    if facts.rows.is_machine() {
-        return None;
-    }
-    let cpus = facts.cpus_of(|key| facts.rows.has(key));
-    let cpu = cpus.first().copied().filter(|_| cpus.len() == 1)?;
-    let threads = facts.threads_of(|key| facts.rows.has(key));
-    let intervals = threads.iter().map(|row| row.seen.intervals).max()?;
-    (intervals >= MIN_INTERVALS).then_some(OnlyCpu { cpu, intervals })
-}
-
-fn affinity(facts: &Facts<'_>, front: &[ProgramTime], ns: u64) -> Option<Cause> {
-    let only = only_cpu(facts).filter(|_| matters(facts, ns))?;
-    let idle = facts.idle_share_without(only.cpu)?;
-    let is_there = |one: &&ProgramTime| {
-        let keys: HashSet<ProcessKey> = one.keys.iter().map(|one| one.key).collect();
-        let cpus = facts.cpus_of(|key| keys.contains(&key));
-        cpus.len() == 1 && cpus.contains(&only.cpu)
-    };
-    // Others that are on the same CPU alone share an affinity with it; what runs everywhere would have moved.
-    let there: Vec<ProgramTime> = front.iter().filter(is_there).cloned().collect();
-    let is_shared = sum(&there) > 0 && sum(&there).saturating_mul(2) >= sum(front);
-    if idle < FREE_CPUS && !is_shared {
-        return None;
-    }
-    let all = culprits(facts, if is_shared { &there } else { front });
-    let text = format!("{}{}: it ran on CPU {} only.", was_ready(facts, ns), behind(&all), only.cpu);
-    let mut evidence = vec![only.sentence()];
-    evidence.push(format!("The other CPUs were idle {} of the time.", percent(idle)));
-    evidence.extend(all.iter().take(2).map(used));
-    let own = facts.threads_of(|key| facts.rows.has(key)).first().map(|row| row.seen.process.pid);
-    let last = facts.now.cpus.keys().next_back().copied().unwrap_or_default();
-    Some(Cause {
-        evidence,
-        action: "Let it use all CPUs (its affinity was not measured).".to_owned(),
-        command: own.map(|pid| format!("taskset --all-tasks --cpu-list --pid 0-{last} {pid}")),
-        sure: if idle >= FREE_CPUS { SureLevel::High } else { SureLevel::Medium },
-        culprits: all,
-        ..draft(facts, CauseKind::Affinity, ns, text)
-    })
 }
 
 /// The CPU limit of its control group.

@@ -2,7 +2,7 @@
 
 use super::answer::{Cause, CauseKind, Culprit, SureLevel};
 use super::facts::{Facts, ProgramTime};
-use super::words::percent;
+use super::words::{named_all, percent};
 use crate::fields::{decimal, name_text};
 
 /// A cause explains at least this share of the time that shares are of ([`StateTimes::base_ns`](super::states::StateTimes::base_ns)).
@@ -51,9 +51,19 @@ pub(super) fn waited(facts: &Facts<'_>, ns: u64) -> String {
     }
 }
 
+/// The time of these programs together.
+pub(super) fn sum(programs: &[ProgramTime]) -> u64 {
+    programs.iter().fold(0, |sum, one| sum.saturating_add(one.ns))
+}
+
+/// ` behind audiod (pid 23227)`; empty without culprits.
+pub(super) fn behind(all: &[Culprit]) -> String {
+    if all.is_empty() { String::new() } else { format!(" behind {}", named_all(all, 2)) }
+}
+
 /// The culprits among these programs.
 pub(super) fn culprits(facts: &Facts<'_>, programs: &[ProgramTime]) -> Vec<Culprit> {
-    let all_ns = programs.iter().fold(0_u64, |sum, one| sum.saturating_add(one.ns));
+    let all_ns = sum(programs);
     let is_culprit = |one: &&ProgramTime| one.ns > 0 && one.ns as f64 >= all_ns as f64 * MIN_CULPRIT;
     programs.iter().filter(is_culprit).take(MAX_CULPRITS).map(|one| facts.culprit(one)).collect()
 }

@@ -5,6 +5,7 @@
 //! from there on is explained, and the time before it is the comparison. `facts` then says what was measured, `rules` what it means; both
 //! read nothing. Only threads of processes that matter are read.
 
+mod affinity;
 mod answer;
 mod change;
 mod compose;

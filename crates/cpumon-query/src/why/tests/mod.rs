@@ -2,6 +2,7 @@
 
 mod causes;
 mod commands;
+mod cpus;
 mod scene;
 mod shares;
 mod stored;

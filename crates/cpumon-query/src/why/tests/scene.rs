@@ -66,6 +66,7 @@ pub(super) struct Program {
     pub(super) switches: i64,
     pub(super) faults: i64,
     pub(super) began: bool,
+    pub(super) is_kernel: bool,
 }
 
 /// A second of a machine.
@@ -115,6 +116,7 @@ impl Scene {
             switches: 50,
             faults: 0,
             began: false,
+            is_kernel: false,
         });
         self
     }
@@ -210,6 +212,7 @@ impl Program {
         let info = ProcessInfo {
             name: self.name.into(),
             cgroup: self.cgroup.into(),
+            is_kernel: self.is_kernel,
             uid: 1000,
             user: "ann".into(),
             ..ProcessInfo::default()
