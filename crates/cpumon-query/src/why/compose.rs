@@ -20,6 +20,8 @@ const SECOND_NS: i64 = 1_000_000_000;
 const MAX_WAITS: usize = 6;
 /// Sentences of the first cause at most, its own included.
 const MAX_SENTENCES: usize = 4;
+/// Share of the measured time above which the subject was there for the whole of it.
+const MIN_WHOLE: f64 = 0.95;
 /// Share below which a state is left out.
 const MIN_STATE: f64 = 0.005;
 
@@ -225,6 +227,9 @@ pub(super) fn sureness(facts: &Facts<'_>, causes: &[Cause]) -> Sureness {
     let unit = if now.has_sums { "sums" } else { "intervals" };
     let mut rests_on =
         vec![format!("{} {unit} of {} each", now.intervals, length(now.length_ns / now.intervals.max(1)))];
+    if facts.times.present_ns as f64 <= now.length_ns as f64 * MIN_WHOLE {
+        rests_on.push(format!("the {} in which it was there", length(facts.times.present_ns)));
+    }
     if knows_who {
         rests_on.push("waits of 1 ms and more, by who ended them".to_owned());
     } else if causes.iter().any(|one| one.culprits.iter().any(|culprit| culprit.is_estimated)) {

@@ -207,7 +207,9 @@ pub(super) fn one_thread(facts: &Facts<'_>) -> Option<Cause> {
     let ran_ns = at_least_zero(first.seen.delta.run_ns);
     let others_ns =
         others.iter().map(|row| at_least_zero(row.seen.delta.run_ns)).fold(0, u64::saturating_add);
-    let share = ran_ns as f64 / facts.now.length_ns.max(1) as f64;
+    let process = facts.now.processes.get(&first.seen.process);
+    let present_ns = process.map_or(facts.now.length_ns, |seen| facts.now.present_ns([seen]));
+    let share = ran_ns as f64 / present_ns.max(1) as f64;
     if share < WHOLE_CPU || others_ns as f64 > ran_ns as f64 * (1.0 - WHOLE_CPU) {
         return None;
     }

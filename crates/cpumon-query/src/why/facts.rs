@@ -183,9 +183,9 @@ impl<'p> Facts<'p> {
         self.now.fields.contains(fields)
     }
 
-    /// Seconds that were measured.
+    /// Measured seconds in which the subject was there.
     pub(super) fn seconds(&self) -> f64 {
-        self.now.length_ns.max(1) as f64 / 1e9
+        self.times.present_ns.max(1) as f64 / 1e9
     }
 
     /// Share of the wanted time.
@@ -304,7 +304,7 @@ impl<'p> Facts<'p> {
             run.map_or(0.0, |run| run.run_ns as f64 * 100.0 / length_ns.max(1) as f64)
         };
         let keys: HashSet<ProcessKey> = program.keys.iter().map(|one| one.key).collect();
-        let began = |one: &KeyTime| self.now.processes.get(&one.key).is_some_and(|seen| seen.began);
+        let began = |one: &KeyTime| self.now.processes.get(&one.key).is_some_and(SeenProcess::began);
         let threads = self.threads_of(|key| keys.contains(&key));
         Culprit {
             name: program.name.clone(),
@@ -379,7 +379,7 @@ impl<'p> Facts<'p> {
         for (key, runs) in self.now.short.iter().filter(|(key, _)| is_child(key.parent_pid)) {
             add(key.parent_pid, runs.count, &runs.delta);
         }
-        for seen in self.now.processes.values().filter(|seen| seen.began && is_child(seen.parent_pid)) {
+        for seen in self.now.processes.values().filter(|seen| seen.began() && is_child(seen.parent_pid)) {
             add(seen.parent_pid, 1, &seen.delta);
         }
         facts

@@ -29,8 +29,10 @@ pub(super) struct SeenProcess {
     pub(super) waits: Waits,
     /// Length of the intervals in which it did something, ns.
     pub(super) length_ns: u64,
-    /// Whether it began in the part.
-    pub(super) began: bool,
+    /// Begin of the interval in which it began, ns since the UNIX epoch; `None`: before the part.
+    pub(super) since_ns: Option<i64>,
+    /// End of the interval in which it ended, ns since the UNIX epoch; `None`: not in the part.
+    pub(super) until_ns: Option<i64>,
 }
 
 impl SeenProcess {
@@ -40,7 +42,13 @@ impl SeenProcess {
         self.delta += &later.delta;
         self.waits += &later.waits;
         self.length_ns = self.length_ns.saturating_add(later.length_ns);
-        self.began |= later.began;
+        self.since_ns = self.since_ns.or(later.since_ns);
+        self.until_ns = later.until_ns;
+    }
+
+    /// Whether it began in the part.
+    pub(super) fn began(&self) -> bool {
+        self.since_ns.is_some()
     }
 }
 
@@ -58,7 +66,10 @@ pub(super) struct ShortRuns {
     /// Number of processes; 0: only their sum is stored.
     pub(super) count: u64,
     pub(super) delta: Delta,
+    /// Length of the intervals that have one, ns.
     pub(super) length_ns: u64,
+    /// End of the last of these, ns since the UNIX epoch.
+    pub(super) last_ns: i64,
 }
 
 impl ShortRuns {
@@ -66,7 +77,11 @@ impl ShortRuns {
         self.info = Arc::clone(&later.info);
         self.count = self.count.saturating_add(later.count);
         self.delta += &later.delta;
-        self.length_ns = self.length_ns.saturating_add(later.length_ns);
+        // An interval has many of them.
+        if self.last_ns != later.last_ns {
+            self.length_ns = self.length_ns.saturating_add(later.length_ns);
+            self.last_ns = later.last_ns;
+        }
     }
 }
 
@@ -141,8 +156,25 @@ impl WhyPart {
             add_each(&mut self.softirq_ns, &cpu.sched.softirq_ns);
         }
         interval.cgroups.iter().for_each(|row| self.add_cgroup(row));
-        interval.processes.iter().for_each(|row| self.add_process(row, length_ns));
+        interval.processes.iter().for_each(|row| self.add_process(row, interval));
         self.add_waits(&interval.waits_for);
+    }
+
+    /// Measured time in which any of these processes of the part was there, ns.
+    pub(super) fn present_ns<'s>(&self, seen: impl IntoIterator<Item = &'s SeenProcess>) -> u64 {
+        let life = |seen: &SeenProcess| TimeRange {
+            since_ns: seen.since_ns.unwrap_or(self.range.since_ns),
+            until_ns: seen.until_ns.unwrap_or(self.range.until_ns),
+        };
+        let mut lives: Vec<TimeRange> = seen.into_iter().map(life).collect();
+        lives.sort_unstable_by_key(|life| life.since_ns);
+        let (mut sum_ns, mut end_ns) = (0_u64, i64::MIN);
+        for life in lives {
+            let new = TimeRange { since_ns: life.since_ns.max(end_ns), ..life };
+            sum_ns = sum_ns.saturating_add(new.length_ns().max(0).unsigned_abs());
+            end_ns = end_ns.max(life.until_ns);
+        }
+        sum_ns.min(self.length_ns)
     }
 
     fn append(&mut self, later: &Self) {
@@ -184,16 +216,17 @@ impl WhyPart {
         }
     }
 
-    fn add_process(&mut self, row: &ProcessInterval, length_ns: u64) {
+    fn add_process(&mut self, row: &ProcessInterval, interval: &Interval) {
         if row.delta.is_zero() {
             return;
         }
-        let info = Arc::clone(&row.info);
+        let (info, length_ns, last_ns) =
+            (Arc::clone(&row.info), interval.duration_ns(), interval.end.wall_ns);
         // Sums, and threads that a full buffer of the kernel did not name, have a row without a pid.
         if row.life == Life::BornEnded || row.key.pid == 0 {
             let key = ShortKey { name: info.name.clone(), parent_pid: row.parent_pid };
             let count = u64::from(row.life == Life::BornEnded);
-            self.see_short(&key, &ShortRuns { info, count, delta: row.delta, length_ns });
+            self.see_short(&key, &ShortRuns { info, count, delta: row.delta, length_ns, last_ns });
             return;
         }
         let seen = SeenProcess {
@@ -202,7 +235,8 @@ impl WhyPart {
             delta: row.delta,
             waits: row.sched.waits,
             length_ns,
-            began: row.life.is_born(),
+            since_ns: row.life.is_born().then_some(interval.begin.wall_ns),
+            until_ns: row.life.has_ended().then_some(last_ns),
         };
         self.see_process(row.key, &seen);
     }

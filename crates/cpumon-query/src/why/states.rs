@@ -99,7 +99,9 @@ pub(super) struct SubjectWait {
 #[derive(Clone, Debug, Default)]
 pub(super) struct StateTimes {
     pub(super) delta: Delta,
-    /// Length of the span; of a machine the capacity of its CPUs in it.
+    /// Measured time in which the subject was there, ns: rates are by it.
+    pub(super) present_ns: u64,
+    /// The same; of a machine the capacity of its CPUs.
     pub(super) length_ns: u64,
     pub(super) throttled_ns: u64,
     pub(super) waits: Vec<SubjectWait>,
@@ -112,6 +114,7 @@ impl StateTimes {
         let mut own: Vec<_> = part.processes.iter().filter(|(key, _)| rows.has(**key)).collect();
         // A table of reasons that is full depends on the order.
         own.sort_unstable_by_key(|(key, _)| **key);
+        let mut present_ns = part.present_ns(own.iter().map(|(_, seen)| *seen));
         for (_, seen) in own {
             delta += &seen.delta;
             waits += &seen.waits;
@@ -120,12 +123,15 @@ impl StateTimes {
         for (_, runs) in part.short.iter().filter(|(key, _)| rows.has_short(key)) {
             delta += &runs.delta;
             active_ns = active_ns.saturating_add(runs.length_ns);
+            present_ns = present_ns.saturating_add(runs.length_ns).min(part.length_ns);
         }
-        let capacity_ns = at_least_zero(part.ledger.capacity_ns);
-        let length_ns = if rows.is_machine() { capacity_ns } else { part.length_ns };
+        let mut length_ns = present_ns;
+        if rows.is_machine() {
+            (present_ns, length_ns) = (part.length_ns, at_least_zero(part.ledger.capacity_ns));
+        }
         let throttled_ns = throttled(part, rows, at_least_zero(delta.run_delay_ns));
         let waits = waits_of(part, rows, &waits, is_idle);
-        let mut times = Self { delta, length_ns, throttled_ns, waits };
+        let mut times = Self { delta, present_ns, length_ns, throttled_ns, waits };
         times.let_idle_threads_sleep(active_ns);
         times
     }
@@ -170,8 +176,8 @@ impl StateTimes {
         self.ran_ns().saturating_add(self.delayed_ns()).max(1)
     }
 
-    /// The time that shares are of: the length of the span, at least the wanted time, which is that of several threads. Threads that sleep
-    /// add nothing to it: a pool of them must not make the wait of one thread small.
+    /// The time that shares are of: that in which the subject was there, at least the wanted time, which is that of several threads.
+    /// Threads that sleep add nothing to it: a pool of them must not make the wait of one thread small.
     pub(super) fn base_ns(&self) -> u64 {
         self.length_ns.max(self.wanted_ns())
     }

@@ -67,6 +67,8 @@ pub(super) struct Program {
     pub(super) faults: i64,
     pub(super) began: bool,
     pub(super) is_kernel: bool,
+    /// The second of ten in which it ends.
+    pub(super) last: i64,
 }
 
 /// A second of a machine.
@@ -117,6 +119,7 @@ impl Scene {
             faults: 0,
             began: false,
             is_kernel: false,
+            last: SECONDS,
         });
         self
     }
@@ -140,7 +143,8 @@ impl Scene {
     }
 
     fn processes(&self, second: i64) -> Vec<ProcessInterval> {
-        let mut all: Vec<ProcessInterval> = self.programs.iter().map(|program| program.row(second)).collect();
+        let there = self.programs.iter().filter(|program| program.is_there(second));
+        let mut all: Vec<ProcessInterval> = there.map(|program| program.row(second)).collect();
         if let Some((name, parent_pid, count, run_us)) = self.short {
             let info = Arc::new(ProcessInfo { name: name.into(), ..ProcessInfo::default() });
             all.extend((0..count).map(|nth| ProcessInterval {
@@ -193,7 +197,10 @@ impl Scene {
                 ..Ledger::default()
             },
             cgroups: self.limit.iter().cloned().collect(),
-            threads: self.programs.iter().flat_map(|program| program.thread_rows(second)).collect(),
+            threads: {
+                let there = self.programs.iter().filter(|program| program.is_there(second));
+                there.flat_map(|program| program.thread_rows(second)).collect()
+            },
             waits_for,
             processes,
             ..Interval::default()
@@ -206,6 +213,10 @@ impl Scene {
 }
 
 impl Program {
+    fn is_there(&self, second: i64) -> bool {
+        nth(second) <= self.last
+    }
+
     fn row(&self, second: i64) -> ProcessInterval {
         let mut delta = Delta::default();
         self.thread_rows(second).iter().for_each(|row| delta += &row.delta);
@@ -221,7 +232,12 @@ impl Program {
             key: key(self.pid),
             parent_pid: 1_000,
             info: Arc::new(info),
-            life: if self.began && second % SECONDS == 1 { Life::Born } else { Life::Alive },
+            life: match (self.began && nth(second) == 1, nth(second) == self.last && self.last < SECONDS) {
+                (true, true) => Life::BornEnded,
+                (true, false) => Life::Born,
+                (false, true) => Life::Ended,
+                (false, false) => Life::Alive,
+            },
             delta: Delta {
                 system_ns: self.system * MS,
                 voluntary_switches: self.switches,
@@ -251,6 +267,11 @@ impl Program {
         };
         self.threads.iter().map(row).collect()
     }
+}
+
+/// The number of a second in its scene, from 1.
+fn nth(second: i64) -> i64 {
+    (second - 1) % SECONDS + 1
 }
 
 /// A limit of 0.2 CPUs of a group that is used up in every period.

@@ -50,3 +50,33 @@ fn waits_of_many_threads_are_at_most_all_the_time() {
     let sum: f64 = why.time.states.iter().map(|one| one.share).sum();
     assert!((0.999..1.001).contains(&sum), "{:#?}", why.time);
 }
+
+/// It was there for three of ten seconds.
+#[test]
+fn rates_are_by_the_time_in_which_it_was_there() {
+    let ended = |scene: Scene| scene.but(|program| program.last = 3);
+    let scene = ended(Scene { idle: [30, 900], ..Scene::new() }.with(1, "shop", 930, 50));
+    let why = why_shop(&scene);
+    assert_eq!(kinds(&why), ["one-thread"]);
+    says(&why, "thread shop (1) used a whole CPU, 93 % of the time");
+    assert!(why.sure.rests_on.contains(&"the 3.0 s in which it was there".to_owned()), "{:?}", why.sure);
+    // 60 waits in 3 seconds; 210 page faults in each of these.
+    let fault = WaitKind::Blocked(WaitReason::PAGE_FAULT);
+    let mut scene = ended(Scene { idle: [900; 2], ..Scene::new() }.with(1, "shop", 88, 30));
+    scene = scene.but(|program| program.faults = 210).waits(1, fault, WaitedOn::Interrupt, 150);
+    let why = why_shop(&scene);
+    assert_eq!(kinds(&why), ["faults"]);
+    says(&why, "It waited 50 % of the time for pages from a disk: 210 major page faults a second.");
+    // Another process of it goes on: together they were there all the time.
+    let why = why_shop(&scene.with(2, "shop", 10, 5));
+    says(&why, "It waited 15 % of the time for pages from a disk: 63 major page faults a second.");
+}
+
+#[test]
+fn many_starts_by_one_that_ended_are_a_cause() {
+    let parent = Scene::new().with(1, "shop", 10, 5).but(|program| program.last = 5);
+    let scene = Scene { short: Some(("true", 1, 15, 9_000)), ..parent };
+    let why = why_shop(&scene);
+    assert_eq!(kinds(&why), ["starts"], "15 a second over all of the time, and it was there for half of it");
+    says(&why, "It starts 30 processes a second");
+}
