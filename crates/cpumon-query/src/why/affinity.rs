@@ -6,12 +6,10 @@ use cpumon_model::ProcessKey;
 
 use super::answer::{Cause, CauseKind, SureLevel};
 use super::draft::{behind, culprits, draft, matters, sum, used, was_ready};
-use super::facts::{Facts, KeyTime, ProgramTime};
+use super::facts::{Facts, KeyTime, MIN_INTERVALS, ProgramTime};
 use super::states::at_least_zero;
 use super::words::percent;
 
-/// Intervals from which on a single CPU is no chance.
-const MIN_INTERVALS: u64 = 5;
 /// Share of the time that the subject was ready from which on these processes are what matters of it.
 const MIN_READY: f64 = 0.5;
 /// Share of idle time from which on other CPUs would have been free.
@@ -126,8 +124,7 @@ impl SingleCpu {
     fn beside(&self, facts: &Facts<'_>, program: &ProgramTime) -> Option<ProgramTime> {
         let is_beside = |key: ProcessKey| {
             let only = self.by_process.get(&key).and_then(ProcessCpus::only);
-            let is_kernel = facts.now.processes.get(&key).is_some_and(|seen| seen.info.is_kernel);
-            !is_kernel && only.is_some_and(|cpu| self.cpus.contains(&cpu))
+            only.is_some_and(|cpu| self.cpus.contains(&cpu)) && !facts.is_of_kernel(key.pid)
         };
         let keys: Vec<KeyTime> = program.keys.iter().copied().filter(|one| is_beside(one.key)).collect();
         let ns = keys.iter().fold(0_u64, |sum, one| sum.saturating_add(one.ns));

@@ -280,7 +280,8 @@ pub(super) fn more(
     let range = facts.now.range;
     let at = range.since_ns.midpoint(range.until_ns);
     let mut all = Vec::new();
-    let is_other = |one: &&Culprit| one.tid.is_none() && one.name != target.name;
+    let is_able = |one: &Culprit| one.pid.is_none_or(|pid| !facts.is_of_kernel(pid));
+    let is_other = |one: &&Culprit| one.tid.is_none() && one.name != target.name && is_able(one);
     let mut culprits = causes.iter().flat_map(|one| &one.culprits).filter(is_other);
     let next = culprits.find_map(|one| shell_word(&one.name));
     all.extend(next.map(|name| format!("cpumon why {name}{}", facts.same_question)));

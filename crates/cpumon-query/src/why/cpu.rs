@@ -2,12 +2,14 @@
 
 use std::collections::HashSet;
 
-use cpumon_model::{Fields, ProcessKey, is_unit};
+use cpumon_model::{CpuTimes, Fields, ProcessKey, is_unit};
 
 use super::affinity::{FREE_CPUS, SingleCpu};
 use super::answer::{Cause, CauseKind, Culprit, SureLevel};
-use super::draft::{MIN_SHARE, behind, culprits, draft, matters, sum, used, was_ready};
-use super::facts::{Facts, KeyTime, ProgramTime, by_program, interrupts_pct, scaled};
+use super::draft::{
+    MIN_SHARE, behind, culprits, draft, find_user_of, matters, stoppable, sum, used, was_ready,
+};
+use super::facts::{Facts, KeyTime, ProgramTime, by_program, interrupts_pct, scaled, share_of};
 use super::part::SeenThread;
 use super::states::at_least_zero;
 use super::words::{cgroup_word, named, named_all, percent, pids, shell_word};
@@ -20,6 +22,9 @@ const MIN_CAPACITY: f64 = 0.05;
 /// By how much time in interrupts grew at least, percent of one CPU.
 const MIN_GROWTH_PCT: f64 = 5.0;
 
+/// Threads of the kernel that do the work of interrupts, by how their names begin.
+const INTERRUPT_THREADS: [&str; 2] = ["ksoftirqd/", "irq/"];
+
 /// Why it waited for a CPU, each part of that time under one cause.
 pub(super) fn ready(facts: &Facts<'_>) -> Vec<Cause> {
     let ready_ns = facts.times.ready_ns();
@@ -27,18 +32,29 @@ pub(super) fn ready(facts: &Facts<'_>) -> Vec<Cause> {
         return Vec::new();
     }
     let own = own_thread(facts);
+    let is_of_kernel = |one: &ProgramTime| one.keys.iter().all(|one| facts.is_of_kernel(one.key.pid));
+    let is_serving = |one: &ProgramTime| {
+        INTERRUPT_THREADS.iter().any(|begin| one.name.starts_with(begin)) && is_of_kernel(one)
+    };
+    let (serving, others): (Vec<_>, Vec<_>) = facts.in_front().into_iter().partition(is_serving);
+    let serving_ns = sum(&serving);
+    let has_serving = matters(facts, serving_ns);
+    let mut all: Vec<Cause> = has_serving.then(|| serving_interrupts(facts, &serving)).into_iter().collect();
+    let left_ns = ready_ns.saturating_sub(if has_serving { serving_ns } else { 0 });
+    // The priority of threads of the kernel is right.
     let goes_first = |one: &ProgramTime| {
         let front = thread_of(facts, one);
-        !own.is_urgent() && front.is_some_and(SeenThread::is_urgent)
+        !own.is_urgent() && front.is_some_and(SeenThread::is_urgent) && !is_of_kernel(one)
     };
-    let (urgent, normal): (Vec<_>, Vec<_>) = facts.in_front().into_iter().partition(goes_first);
+    let (urgent, normal): (Vec<_>, Vec<_>) = others.into_iter().partition(goes_first);
     let urgent_ns = sum(&urgent);
-    let mut all: Vec<Cause> =
-        matters(facts, urgent_ns).then(|| real_time(facts, &urgent)).into_iter().collect();
-    let left_ns = ready_ns.saturating_sub(if all.is_empty() { 0 } else { urgent_ns });
+    let has_urgent = matters(facts, urgent_ns);
+    all.extend(has_urgent.then(|| real_time(facts, &urgent)));
+    let left_ns = left_ns.saturating_sub(if has_urgent { urgent_ns } else { 0 });
     let is_nicer = |one: &ProgramTime| {
         let front = thread_of(facts, one);
-        !facts.rows.is_machine() && front.is_some_and(|front| !front.is_urgent() && front.nice < own.nice)
+        let is_before = front.is_some_and(|front| !front.is_urgent() && front.nice < own.nice);
+        is_before && !facts.rows.is_machine() && (own.nice > 0 || !is_of_kernel(one))
     };
     let (nicer, equal): (Vec<_>, Vec<_>) = normal.into_iter().partition(is_nicer);
     let nicer_ns = sum(&nicer);
@@ -132,23 +148,26 @@ fn saturated(facts: &Facts<'_>, front: &[ProgramTime], ns: u64) -> Cause {
     let whom = if by_itself { " behind its own threads".to_owned() } else { behind(&all) };
     let mut evidence: Vec<String> = all.iter().take(3).map(used).collect();
     let mut sure = sure_of(front);
+    let cpus = facts.only_cpu().map_or_else(|| "The CPUs were".to_owned(), |cpu| format!("CPU {cpu} was"));
     match facts.idle_share() {
         Some(idle) if idle > 2.0 * FREE_CPUS && !facts.rows.is_machine() => {
             evidence.push(format!(
-                "The CPUs were idle {} of the time: it waits in short bursts, or may use only some of them.",
+                "{cpus} idle {} of the time: it waits in short bursts, or may use only some CPUs.",
                 percent(idle)
             ));
             sure = sure.min(SureLevel::Medium);
         }
-        Some(idle) => evidence.insert(0, format!("The CPUs were busy {} of the time.", percent(1.0 - idle))),
+        Some(idle) => evidence.insert(0, format!("{cpus} busy {} of the time.", percent(1.0 - idle))),
         None => {}
     }
     let others: Vec<ProgramTime> = front.iter().filter(|one| !is_own(one)).cloned().collect();
-    let others = culprits(facts, &others);
+    let others = stoppable(facts, &culprits(facts, &others));
     let (action, command) = if by_itself {
         ("Give it fewer threads, or the machine more CPUs.".to_owned(), None)
     } else if others.is_empty() {
-        ("Find who runs on the CPUs.".to_owned(), Some(format!("cpumon report{}", facts.same_question)))
+        let kernel = all.first().map(|_| find_user_of(&named_all(&all, 1)));
+        let action = kernel.unwrap_or_else(|| "Find who runs on the CPUs.".to_owned());
+        (action, Some(format!("cpumon report{}", facts.same_question)))
     } else {
         let action = format!("Stop {} or move it, or let it go last.", named_all(&others, 2));
         (action, Some(format!("renice 10 -p {}", pids(&others))))
@@ -245,6 +264,7 @@ pub(super) fn one_thread(facts: &Facts<'_>) -> Option<Cause> {
 /// What the hypervisor took.
 pub(super) fn steal(facts: &Facts<'_>) -> Option<Cause> {
     let share = facts.of_capacity(facts.now.ledger.steal_ns);
+    let share = facts.only_times().map_or(share, |times| share_of(times, times.steal_ns));
     if share < MIN_CAPACITY {
         return None;
     }
@@ -261,6 +281,8 @@ pub(super) fn interrupts(facts: &Facts<'_>) -> Option<Cause> {
     let ledger = &facts.now.ledger;
     let cpus = ledger.capacity_ns as f64 / facts.now.length_ns.max(1) as f64;
     let share = if cpus > 0.0 { pct / 100.0 / cpus } else { 0.0 };
+    let of_only = |times: &CpuTimes| share_of(times, times.irq_ns.saturating_add(times.softirq_ns));
+    let share = facts.only_times().map_or(share, of_only);
     if share < MIN_CAPACITY || before.is_some_and(|before| pct - before < MIN_GROWTH_PCT) {
         return None;
     }
@@ -272,10 +294,8 @@ pub(super) fn interrupts(facts: &Facts<'_>) -> Option<Cause> {
         }
         None => format!("{what} took {} % of a CPU.", decimal(pct, 0)),
     };
-    // Who makes them runs in the kernel: it sends, receives or starts requests.
-    let programs = facts.grown(|run| run.system_ns);
-    let all: Vec<Culprit> = culprits(facts, &programs).into_iter().take(2).collect();
-    let who = if all.is_empty() { "what sends or receives".to_owned() } else { named_all(&all, 2) };
+    let all = makers(facts);
+    let who = makers_in_words(&all);
     Some(Cause {
         evidence: all.iter().map(used).collect(),
         action: format!("Stop or limit {who}."),
@@ -283,4 +303,27 @@ pub(super) fn interrupts(facts: &Facts<'_>) -> Option<Cause> {
         culprits: all,
         ..draft(facts, CauseKind::Interrupts, scaled(facts.times.wanted_ns(), share.min(1.0)), text)
     })
+}
+
+/// Who makes interrupts runs in the kernel: it sends, receives or starts requests.
+fn makers(facts: &Facts<'_>) -> Vec<Culprit> {
+    let programs = facts.grown(|run| run.system_ns);
+    stoppable(facts, &culprits(facts, &programs)).into_iter().take(2).collect()
+}
+
+fn makers_in_words(all: &[Culprit]) -> String {
+    if all.is_empty() { "what sends or receives".to_owned() } else { named_all(all, 2) }
+}
+
+/// Threads of the kernel that do the work of interrupts, and who makes these.
+fn serving_interrupts(facts: &Facts<'_>, serving: &[ProgramTime]) -> Cause {
+    let (ns, threads, all) = (sum(serving), culprits(facts, serving), makers(facts));
+    let text = format!("{}{}: the work of interrupts.", was_ready(facts, ns), behind(&threads));
+    Cause {
+        evidence: threads.iter().take(1).chain(&all).map(used).collect(),
+        action: format!("Stop or limit {}.", makers_in_words(&all)),
+        sure: sure_of(serving).min(SureLevel::Medium),
+        culprits: if all.is_empty() { threads } else { all },
+        ..draft(facts, CauseKind::Interrupts, ns, text)
+    }
 }

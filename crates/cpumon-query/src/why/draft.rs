@@ -68,6 +68,17 @@ pub(super) fn culprits(facts: &Facts<'_>, programs: &[ProgramTime]) -> Vec<Culpr
     programs.iter().filter(is_culprit).take(MAX_CULPRITS).map(|one| facts.culprit(one)).collect()
 }
 
+/// Those that can be stopped or scheduled in another way: threads of the kernel cannot, they work for others.
+pub(super) fn stoppable(facts: &Facts<'_>, all: &[Culprit]) -> Vec<Culprit> {
+    let can_stop = |one: &&Culprit| one.pid.is_none_or(|pid| !facts.is_of_kernel(pid));
+    all.iter().filter(can_stop).cloned().collect()
+}
+
+/// What to do about threads of the kernel.
+pub(super) fn find_user_of(name: &str) -> String {
+    format!("Find which program gives {name} its work: a thread of the kernel works for others.")
+}
+
 /// `indexer used 180 % of a CPU (before: 0 %) and began in this time.`
 pub(super) fn used(culprit: &Culprit) -> String {
     let before = culprit

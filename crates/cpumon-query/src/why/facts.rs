@@ -21,6 +21,8 @@ const USED_SHARE: f64 = 0.05;
 const MIN_FAULTS: f64 = 10.0;
 /// Processes at most whose own time is examined, because the subject waited for them.
 const MAX_PEERS: usize = 64;
+/// Intervals from which on a single CPU is no chance.
+pub(super) const MIN_INTERVALS: u64 = 5;
 /// Share of idle CPUs above which who ran says nothing of who was in front.
 const IDLE_CPUS: f64 = 0.25;
 
@@ -199,8 +201,24 @@ impl<'p> Facts<'p> {
         if capacity_ns > 0 { at_least_zero(ns) as f64 / capacity_ns as f64 } else { 0.0 }
     }
 
-    /// Share of the time in which the CPUs were idle; `None`: not known.
+    /// The only CPU on which threads of the subject ran, if that is no chance.
+    pub(super) fn only_cpu(&self) -> Option<u16> {
+        let threads = self.threads_of(|key| !self.rows.is_machine() && self.rows.has(key));
+        let intervals = threads.iter().map(|row| row.seen.intervals).max()?;
+        let cpus: BTreeSet<u16> = threads.iter().flat_map(|row| row.seen.cpus.keys().copied()).collect();
+        cpus.first().copied().filter(|_| cpus.len() == 1 && intervals >= MIN_INTERVALS)
+    }
+
+    /// Its times: what counts for the subject then.
+    pub(super) fn only_times(&self) -> Option<&CpuTimes> {
+        self.now.cpus.get(&u32::from(self.only_cpu()?)).filter(|times| times.total_ns() > 0)
+    }
+
+    /// Share of the time in which the CPUs, or the only one of the subject, were idle; `None`: not known.
     pub(super) fn idle_share(&self) -> Option<f64> {
+        if let Some(times) = self.only_times() {
+            return Some(share_of(times, times.idle_ns.saturating_add(times.iowait_ns)));
+        }
         (self.now.ledger.capacity_ns > 0).then(|| self.of_capacity(self.now.ledger.idle_ns))
     }
 
@@ -209,8 +227,12 @@ impl<'p> Facts<'p> {
         let others = self.now.cpus.iter().filter(|(number, _)| **number != u32::from(cpu));
         let mut sum = CpuTimes::default();
         others.for_each(|(_, times)| sum += times);
-        let total_ns = sum.total_ns();
-        (total_ns > 0).then(|| sum.idle_ns.saturating_add(sum.iowait_ns) as f64 / total_ns as f64)
+        (sum.total_ns() > 0).then(|| share_of(&sum, sum.idle_ns.saturating_add(sum.iowait_ns)))
+    }
+
+    /// Whether a process of this pid works for the kernel only.
+    pub(super) fn is_of_kernel(&self, pid: u32) -> bool {
+        self.now.processes.iter().any(|(key, seen)| key.pid == pid && seen.info.is_kernel)
     }
 
     /// Threads of these processes that did something, the one that ran most first.
@@ -426,6 +448,11 @@ impl<'p> Facts<'p> {
         let grown = self.now.softirq_ns.iter().zip(before).map(|(now, before)| now.saturating_sub(before));
         SOFTIRQ_KINDS.iter().copied().zip(grown).max_by_key(|(_, ns)| *ns).map(|(kind, _)| kind)
     }
+}
+
+/// Share of the time of one CPU or several.
+pub(super) fn share_of(times: &CpuTimes, ns: u64) -> f64 {
+    ns as f64 / times.total_ns().max(1) as f64
 }
 
 /// Time in interrupts, in percent of one CPU.

@@ -1,6 +1,6 @@
 //! The causes of a subject, ranked by the share of the wanted time that each explains. Pure: facts in, causes out.
 
-use super::answer::Cause;
+use super::answer::{Cause, CauseKind};
 use super::facts::Facts;
 use super::states::WaitClass;
 use super::{cpu, waits};
@@ -11,6 +11,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     // Who starts few processes waits for what they do.
     let child = if starts.is_none() { waits::peer(facts, WaitClass::Child) } else { None };
     let mut all = cpu::ready(facts);
+    let has_interrupts = all.iter().any(|one| one.cause == CauseKind::Interrupts);
     all.extend(
         [
             cpu::quota(facts),
@@ -21,7 +22,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
             waits::disk(facts),
             waits::faults(facts),
             cpu::steal(facts),
-            cpu::interrupts(facts),
+            if has_interrupts { None } else { cpu::interrupts(facts) },
             cpu::one_thread(facts),
         ]
         .into_iter()

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use cpumon_model::{Fields, ProcessKey, ThreadKey, WaitKind, WaitedOn};
 
 use super::answer::{Cause, CauseKind, Culprit, SureLevel};
-use super::draft::{MIN_SHARE, culprits, draft, matters, waited};
+use super::draft::{MIN_SHARE, culprits, draft, find_user_of, matters, stoppable, waited};
 use super::facts::{Facts, KeyTime, ProgramTime, by_program};
 use super::states::{SubjectRows, WaitClass, at_least_zero};
 use super::words::{and, length, named, named_all, percent, pids, rate, shell_word};
@@ -121,9 +121,14 @@ pub(super) fn peer(facts: &Facts<'_>, class: WaitClass) -> Option<Cause> {
     chain.follow(facts, first);
     all.extend(chain.culprits);
     let own = name_text(&facts.target.name);
-    let why = shell_word(&first.name).map(|name| format!("cpumon why {name}{}", facts.same_question));
+    let is_of_kernel = first.keys.iter().all(|one| facts.is_of_kernel(one.key.pid));
+    let why = shell_word(&first.name).filter(|_| !is_of_kernel);
+    let why = why.map(|name| format!("cpumon why {name}{}", facts.same_question));
     let usual = || {
         let name = name_text(&first.name);
+        if is_of_kernel {
+            return find_user_of(&name);
+        }
         format!("Make what {name} does for it cheaper, or ask it less. Starting {own} again does not help.")
     };
     Some(Cause {
@@ -174,10 +179,11 @@ impl Chain {
         let behind =
             if front.is_empty() { String::new() } else { format!(", behind {}", named_all(&front, 2)) };
         self.sentences.push(format!("{name} {} of the time{behind}.", and(&words)));
-        if !front.is_empty() && peer.times.ready_ns() > peer.times.ran_ns() {
+        let able = stoppable(&peer, &front);
+        if !able.is_empty() && peer.times.ready_ns() > peer.times.ran_ns() {
             self.action =
-                Some(format!("Let {name} have a CPU: stop {} or let it go last.", named_all(&front, 2)));
-            self.command = Some(format!("renice 10 -p {}", pids(&front)));
+                Some(format!("Let {name} have a CPU: stop {} or let it go last.", named_all(&able, 2)));
+            self.command = Some(format!("renice 10 -p {}", pids(&able)));
         }
         self.culprits.extend(front.into_iter().take(1));
         if let Some(next) = peer.waited_for(WaitClass::Peer).first() {

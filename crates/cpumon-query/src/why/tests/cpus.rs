@@ -2,9 +2,9 @@
 
 use cpumon_model::WaitKind;
 
-use super::super::SureLevel;
+use super::super::{SureLevel, Why, WhySubject};
 use super::causes::{kinds, says};
-use super::scene::{Made, Scene, on, why_shop};
+use super::scene::{Made, Scene, on, syscall, why_after, why_shop};
 
 const READY: WaitKind = WaitKind::Ready;
 
@@ -72,4 +72,101 @@ fn threads_of_the_kernel_that_serve_a_cpu_share_no_affinity() {
         .but(|program| program.is_kernel = true)
         .waits(1, READY, on(11), 640);
     assert_eq!(kinds(&why_shop(&scene)), ["saturated"]);
+}
+
+/// Adds a thread of the kernel.
+fn with_kernel(scene: Scene, pid: u32, name: &'static str, run: i64) -> Scene {
+    scene.with(pid, name, run, 5).but(|program| program.is_kernel = true)
+}
+
+/// No action changes or stops it, and no command is of it.
+#[track_caller]
+fn leaves_alone(why: &Why, name: &str, pid: &str) {
+    for cause in &why.causes {
+        assert!(!cause.action.starts_with("Stop") || !cause.action.contains(name), "{cause:?}");
+        assert!(!cause.action.starts_with("Take") && !cause.action.starts_with("Give"), "{cause:?}");
+        let command = cause.command.as_deref().unwrap_or_default();
+        assert!(!command.contains(name) && !command.ends_with(&format!(" {pid}")), "{cause:?}");
+    }
+    assert!(why.more.iter().all(|command| !command.contains(name)), "{:?}", why.more);
+}
+
+#[test]
+fn threads_of_the_kernel_are_neither_stopped_nor_given_another_priority() {
+    // By nice value, by real-time priority, and by neither.
+    for (nice, priority) in [(0, 20), (-20, 0), (0, -100)] {
+        let scene = with_kernel(Scene::busy().with(1, "shop", 300, 650), 11, "kworker/0:1", 690)
+            .whose_thread(|thread| (thread.nice, thread.priority) = (nice, priority))
+            .waits(1, READY, on(11), 640);
+        let why = why_shop(&scene);
+        assert_eq!(kinds(&why), ["saturated"], "nice {nice}, priority {priority}");
+        says(&why, "behind kworker/0:1 (pid 11).");
+        assert!(why.action.starts_with("Find which program gives kworker/0:1 (pid 11) its work"), "{why:?}");
+        leaves_alone(&why, "kworker", "11");
+    }
+    // What has a nice value itself is given the usual one.
+    let scene = with_kernel(Scene::busy().with(1, "shop", 9, 900), 11, "kworker/0:1", 900);
+    let mut scene = scene.waits(1, READY, on(11), 890);
+    (scene.programs[0].threads[0].nice, scene.programs[0].threads[0].priority) = (10, 30);
+    let why = why_shop(&scene);
+    assert_eq!((kinds(&why), why.causes[0].command.as_deref()), (vec!["priority"], Some("renice 0 -p 1")));
+    // One that it waits for, itself or at the end of a chain.
+    let scene = with_kernel(Scene::busy().with(1, "shop", 15, 5), 11, "kworker/0:1", 900);
+    let why = why_shop(&scene.waits(1, syscall("read"), on(11), 940));
+    assert_eq!((kinds(&why), &why.causes[0].command), (vec!["peer"], &None));
+    leaves_alone(&why, "kworker", "11");
+    let chain = Scene::busy().with(1, "shop", 15, 5).with(2, "db", 150, 800);
+    let chain = with_kernel(chain, 11, "kworker/0:1", 1_800).waits(1, syscall("read"), on(2), 940);
+    let why = why_shop(&chain.waits(2, READY, on(11), 800));
+    says(&why, "db ran 15 % and was ready 80 % of the time, behind kworker/0:1 (pid 11).");
+    leaves_alone(&why, "kworker", "11");
+}
+
+#[test]
+fn threads_of_the_kernel_that_work_for_interrupts_mean_interrupts() {
+    let before = Scene::busy().with(1, "shop", 900, 50);
+    for (name, priority) in [("ksoftirqd/0", 20), ("irq/24-nvme0q1", -51)] {
+        let now = with_kernel(Scene::busy().with(1, "shop", 300, 650), 13, name, 690)
+            .but(|program| program.system = 690)
+            .whose_thread(|thread| thread.priority = priority)
+            .waits(1, READY, on(13), 640)
+            .with(20, "probe", 300, 10)
+            .but(|program| program.system = 290);
+        let why = why_after(&before, &now, &WhySubject::Named("shop".into()));
+        assert_eq!(kinds(&why), ["interrupts"], "{name}");
+        says(&why, &format!("behind {name} (pid 13): the work of interrupts."));
+        assert_eq!(why.action, "Stop or limit probe (pid 20).");
+        leaves_alone(&why, name, "13");
+    }
+    // A program of that name is one like others.
+    let scene =
+        Scene::busy().with(1, "shop", 300, 650).with(13, "irq/fake", 690, 5).waits(1, READY, on(13), 640);
+    assert_eq!(kinds(&why_shop(&scene)), ["saturated"]);
+}
+
+#[test]
+fn what_is_bound_to_a_cpu_meets_the_interrupts_and_the_steal_of_that_cpu() {
+    let quiet = Scene::busy().with(1, "shop", 500, 20);
+    let there = |cpu: u16| {
+        let scene = Scene { idle: [0, 600], softirq: 400, steal: 200, ..Scene::new() };
+        let scene = Scene { cpu_softirq: [400, 0], cpu_steal: [200, 0], ..scene };
+        let scene = scene.with(1, "shop", 500, 20).whose_thread(|thread| thread.cpu = Some(cpu));
+        why_after(&quiet, &scene, &WhySubject::Named("shop".into()))
+    };
+    let share = |kind: &str| {
+        let why = there(0);
+        why.causes.iter().find(|one| one.cause.name() == kind).map(|one| one.share)
+    };
+    assert!(share("interrupts").is_some_and(|share| (0.39..0.41).contains(&share)), "{:?}", there(0).causes);
+    assert!(share("steal").is_some_and(|share| (0.19..0.21).contains(&share)), "{:?}", there(0).causes);
+    assert!(there(1).causes.is_empty(), "its CPU has none: {:?}", there(1).causes);
+    // Other CPUs are free, its own is not.
+    let scene = Scene { idle: [0, 100], ..Scene::new() }
+        .with(1, "shop", 300, 650)
+        .whose_thread(on_first)
+        .with(11, "indexer", 900, 5)
+        .waits(1, READY, on(11), 640);
+    let why = why_shop(&scene);
+    assert_eq!(kinds(&why), ["saturated"]);
+    says(&why, "CPU 0 was busy 100 % of the time.");
 }

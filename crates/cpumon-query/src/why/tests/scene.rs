@@ -83,6 +83,9 @@ pub(super) struct Scene {
     pub(super) idle: [i64; 2],
     pub(super) softirq: i64,
     pub(super) steal: i64,
+    /// Of each CPU the time in soft interrupts, and what the hypervisor took.
+    pub(super) cpu_softirq: [i64; 2],
+    pub(super) cpu_steal: [i64; 2],
     pub(super) limit: Option<CgroupInterval>,
 }
 
@@ -97,6 +100,8 @@ impl Scene {
             idle: [1000; 2],
             softirq: 0,
             steal: 0,
+            cpu_softirq: [0; 2],
+            cpu_steal: [0; 2],
             limit: None,
         }
     }
@@ -170,9 +175,15 @@ impl Scene {
         let processes = self.processes(second);
         let run_ns: i64 = processes.iter().map(|row| row.delta.run_ns).sum();
         let ns = |ms: i64| (ms * MS).unsigned_abs();
-        let cpu = |(number, idle): (u32, &i64)| CpuInterval {
-            cpu: number,
-            times: CpuTimes { idle_ns: ns(*idle), user_ns: ns(1000 - *idle), ..CpuTimes::default() },
+        let cpu = |(at, idle): (usize, &i64)| CpuInterval {
+            cpu: u32::try_from(at).unwrap(),
+            times: CpuTimes {
+                idle_ns: ns(*idle),
+                softirq_ns: ns(self.cpu_softirq[at]),
+                steal_ns: ns(self.cpu_steal[at]),
+                user_ns: ns(1000 - *idle - self.cpu_softirq[at] - self.cpu_steal[at]),
+                ..CpuTimes::default()
+            },
             sched: CpuSched {
                 softirq_ns: [0, 0, 0, ns(self.softirq) / 2, 0, 0, 0, 0, 0, 0],
                 ..CpuSched::default()
@@ -187,7 +198,7 @@ impl Scene {
             fields: self.fields,
             begin: moment(second - 1),
             end: moment(second),
-            cpus: (0..).zip(&self.idle).map(cpu).collect(),
+            cpus: self.idle.iter().enumerate().map(cpu).collect(),
             ledger: Ledger {
                 capacity_ns: 2 * SECOND_NS,
                 threads_ns: run_ns,
