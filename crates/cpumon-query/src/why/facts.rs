@@ -19,6 +19,10 @@ const IDLE_PEER: f64 = 0.3;
 const USED_SHARE: f64 = 0.05;
 /// Major page faults a second from which on a wait for a disk is one for memory.
 const MIN_FAULTS: f64 = 10.0;
+/// Intervals at whose end a thread waited for a disk from which on that is no chance.
+const MIN_SAMPLES: u64 = 3;
+/// Started processes a second from which on they are a cause.
+pub(super) const MIN_STARTS: f64 = 20.0;
 /// Processes at most whose own time is examined, because the subject waited for them.
 const MAX_PEERS: usize = 64;
 /// Intervals from which on a single CPU is no chance.
@@ -410,24 +414,33 @@ impl<'p> Facts<'p> {
     /// Adds the time that threads of the subject waited for a disk by their state at the ends of intervals, where single waits are too
     /// short to be followed.
     fn estimate_disk(&mut self) {
-        if self.has(Fields::WAITS) || self.rows.is_machine() {
+        // Who starts a process waits in the same state until that runs.
+        let starts_many = || self.starts().count as f64 / self.seconds() >= MIN_STARTS;
+        if self.has(Fields::WAITS) || self.rows.is_machine() || starts_many() {
             return;
         }
         let of_thread = |row: &SeenThreadRow<'_>| {
             let share = row.seen.in_disk as f64 / row.seen.intervals.max(1) as f64;
             scaled(row.seen.length_ns, share)
         };
-        let threads = || self.threads_of(|key| self.rows.has(key));
-        let in_disk_ns = threads().iter().map(of_thread).fold(0, u64::saturating_add);
-        let is_of_faults = self.faults_per_s().is_some_and(|faults| faults >= MIN_FAULTS);
-        let (class, reason) = if is_of_faults {
-            (WaitClass::Faults, WaitReason::PAGE_FAULT)
-        } else {
-            (WaitClass::Disk, WaitReason::DISK)
+        let threads = self.threads_of(|key| self.rows.has(key));
+        if threads.iter().map(|row| row.seen.in_disk).sum::<u64>() < MIN_SAMPLES {
+            return;
+        }
+        let in_disk_ns = threads.iter().map(of_thread).fold(0, u64::saturating_add);
+        let is_of_faults = self.faults_per_s() >= Some(MIN_FAULTS) && self.times.is_of_faults(0);
+        let class = if is_of_faults { WaitClass::Faults } else { WaitClass::Disk };
+        let reason = if is_of_faults { WaitReason::PAGE_FAULT } else { WaitReason::DISK };
+        let is_in_disk = |wait: &&SubjectWait| {
+            matches!(wait.class, WaitClass::Disk | WaitClass::Faults) || wait.reason == WaitReason::DISK
         };
-        let known_ns =
-            self.times.of_class(WaitClass::Disk).saturating_add(self.times.of_class(WaitClass::Faults));
-        let ns = in_disk_ns.saturating_sub(known_ns).min(self.times.left_ns());
+        let known = self.times.waits.iter().filter(is_in_disk).map(|wait| wait.ns);
+        let known_ns = known.fold(0, u64::saturating_add);
+        let switches = at_least_zero(self.times.delta.voluntary_switches);
+        // Longer waits are followed.
+        let is_bounded = self.has(Fields::WAITS_FOR | Fields::SWITCHES);
+        let most_ns = if is_bounded { switches.saturating_mul(WaitFor::MIN_NS) } else { u64::MAX };
+        let ns = in_disk_ns.saturating_sub(known_ns).min(self.times.left_ns()).min(most_ns);
         if ns > 0 {
             self.times.waits.push(SubjectWait { class, reason, on: WaitedOn::Others, ns, count: 0 });
         }

@@ -56,6 +56,8 @@ impl WaitClass {
     pub(super) fn of(reason: WaitReason, on: WaitedOn) -> Self {
         let is_on_process = matches!(on, WaitedOn::Process(_));
         match &*reason.words() {
+            // A thread does not end what a disk does: it was a lock of the kernel, such as that of the memory map.
+            "disk" | "page fault" if matches!(on, WaitedOn::Thread(_)) => Self::Lock,
             "disk" | "flush to disk" => Self::Disk,
             "page fault" => Self::Faults,
             "child process" => Self::Child,
@@ -133,7 +135,33 @@ impl StateTimes {
         let waits = waits_of(part, rows, &waits, is_idle);
         let mut times = Self { delta, present_ns, length_ns, throttled_ns, waits };
         times.let_idle_threads_sleep(active_ns);
+        if part.fields.contains(Fields::FAULTS) {
+            times.decide_faults();
+        }
         times
+    }
+
+    /// The kernel reads the page of a page fault as anything else from a disk: how many major page faults there were decides. A wait in a
+    /// page fault that needed no disk is for memory or for a lock of the kernel.
+    fn decide_faults(&mut self) {
+        let in_faults = self.counted(WaitClass::Faults).count;
+        let both = self.counted(WaitClass::Disk).count.saturating_add(in_faults);
+        let (is_disk_for_pages, has_pages) = (self.is_of_faults(both), self.is_of_faults(in_faults));
+        for wait in &mut self.waits {
+            wait.class = match wait.class {
+                WaitClass::Disk if wait.reason == WaitReason::DISK && is_disk_for_pages => WaitClass::Faults,
+                WaitClass::Faults if !has_pages => WaitClass::Unknown,
+                class => class,
+            };
+        }
+    }
+
+    /// Whether at least every second of these waits can be one of a major page fault. `waits`: 0 where they are not counted; then each
+    /// switch may be one.
+    pub(super) fn is_of_faults(&self, waits: u64) -> bool {
+        let faults = at_least_zero(self.delta.major_faults);
+        let waits = if waits > 0 { waits } else { at_least_zero(self.delta.voluntary_switches) };
+        faults > 0 && faults.saturating_mul(2) >= waits
     }
 
     /// `active_ns`: length of the intervals in which its processes did something, summed over processes.

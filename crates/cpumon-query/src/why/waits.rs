@@ -6,13 +6,11 @@ use cpumon_model::{Fields, ProcessKey, ThreadKey, WaitKind, WaitedOn};
 
 use super::answer::{Cause, CauseKind, Culprit, SureLevel};
 use super::draft::{MIN_SHARE, culprits, draft, find_user_of, matters, stoppable, waited};
-use super::facts::{Facts, KeyTime, ProgramTime, by_program};
+use super::facts::{Facts, KeyTime, MIN_STARTS, ProgramTime, by_program};
 use super::states::{SubjectRows, WaitClass, at_least_zero};
 use super::words::{and, length, named, named_all, percent, pids, rate, shell_word};
 use crate::fields::{decimal, name_text};
 
-/// Started processes a second from which on they are a cause.
-const MIN_STARTS: f64 = 20.0;
 /// The most that a short process runs on average, ns.
 const SHORT_RUN_NS: u64 = 20_000_000;
 /// Processes that a chain of waits names at most.

@@ -3,6 +3,7 @@
 mod causes;
 mod commands;
 mod cpus;
+mod disk;
 mod scene;
 mod shares;
 mod stored;

@@ -41,7 +41,7 @@ fn a_pool_of_sleeping_threads_does_not_hide_the_wait_of_one() {
 #[test]
 fn waits_of_many_threads_are_at_most_all_the_time() {
     let scene = Scene { idle: [900; 2], ..Scene::new() }
-        .with(1, "shop", 100, 100)
+        .with(1, "shop", 150, 50)
         .waits(1, WaitKind::Blocked(WaitReason::DISK), WaitedOn::Interrupt, 6_800)
         .waits(1, syscall("futex"), WaitedOn::Thread(thread_key(1)), 1_000);
     let why = why_shop(&scene);
