@@ -9,22 +9,17 @@ use cpumon_model::{
 
 use super::answer::{Culprit, WhyTarget};
 use super::part::{SeenProcess, SeenThread, ThreadSums, WhyPart};
+use super::peers::busy_peers;
 use super::states::{StateTimes, SubjectRows, SubjectWait, WaitClass, at_least_zero};
 
 /// Pids of a culprit at most.
 const MAX_PIDS: usize = 8;
-/// Share of the waiting time below which a process does nearly nothing for those who wait for it.
-const IDLE_PEER: f64 = 0.3;
-/// Share of the time from which on a process counts as one that does something.
-const USED_SHARE: f64 = 0.05;
 /// Major page faults a second from which on a wait for a disk is one for memory.
 const MIN_FAULTS: f64 = 10.0;
 /// Intervals at whose end a thread waited for a disk from which on that is no chance.
 const MIN_SAMPLES: u64 = 3;
 /// Started processes a second from which on they are a cause.
 pub(super) const MIN_STARTS: f64 = 20.0;
-/// Processes at most whose own time is examined, because the subject waited for them.
-const MAX_PEERS: usize = 64;
 /// Intervals from which on a single CPU is no chance.
 pub(super) const MIN_INTERVALS: u64 = 5;
 /// Share of idle CPUs above which who ran says nothing of who was in front.
@@ -125,40 +120,6 @@ fn runs(part: &WhyPart) -> HashMap<Box<str>, ProgramRun> {
     all
 }
 
-/// The processes that do nearly nothing while others wait for them: who waits for one waits for work. Only those that were waited for
-/// longest are examined; the others count as such.
-pub(super) fn busy_peers(part: &WhyPart, rows: &SubjectRows) -> HashSet<ProcessKey> {
-    if rows.is_machine() {
-        return HashSet::new();
-    }
-    let mut waited: HashMap<ProcessKey, u64> = HashMap::new();
-    for row in part.waits.iter().filter(|row| rows.has(row.waiter)) {
-        if let (WaitKind::Blocked(reason), WaitedOn::Process(key)) = (row.kind, row.on)
-            && WaitClass::of(reason, row.on) == WaitClass::Peer
-        {
-            let sum = waited.entry(key).or_default();
-            *sum = sum.saturating_add(row.ns);
-        }
-    }
-    let mut longest: Vec<KeyTime> = waited.into_iter().map(|(key, ns)| KeyTime { key, ns }).collect();
-    longest.sort_by_key(|one| (std::cmp::Reverse(one.ns), one.key));
-    longest.truncate(MAX_PEERS);
-    // One that waits for those who wait for it, or for others that do nothing, waits for work itself.
-    let is_idle = |key: ProcessKey| {
-        let used_ns =
-            |seen: &SeenProcess| at_least_zero(seen.delta.run_ns.saturating_add(seen.delta.run_delay_ns));
-        let is_used = |seen: &SeenProcess| used_ns(seen) as f64 >= part.length_ns as f64 * USED_SHARE;
-        rows.has(key) || part.processes.get(&key).is_none_or(|seen| !is_used(seen))
-    };
-    let is_busy = |one: &KeyTime| {
-        let own = SubjectRows { keys: Some(HashSet::from([one.key])), ..SubjectRows::default() };
-        let times = StateTimes::of(part, &own, &is_idle);
-        let wanted_ns = times.wanted_ns().saturating_add(times.of_class(WaitClass::Unknown));
-        wanted_ns as f64 >= one.ns as f64 * IDLE_PEER
-    };
-    longest.into_iter().filter(is_busy).map(|one| one.key).collect()
-}
-
 impl<'p> Facts<'p> {
     pub(super) fn new(
         target: &'p WhyTarget,
@@ -168,15 +129,17 @@ impl<'p> Facts<'p> {
         threads: &'p ThreadSums,
     ) -> Self {
         let busy = busy_peers(now, rows);
-        let times = |part: &WhyPart| StateTimes::of(part, rows, &|key| !busy.contains(&key));
+        // Children of the time before are others.
+        let mut busy_before = before.map(|part| busy_peers(part, rows)).unwrap_or_default();
+        busy_before.extend(&busy);
         let mut facts = Self {
             target,
             rows,
             now,
             before,
             threads,
-            times: times(now),
-            times_before: before.map(times),
+            times: StateTimes::of(now, rows, &|key| !busy.contains(&key)),
+            times_before: before.map(|part| StateTimes::of(part, rows, &|key| !busy_before.contains(&key))),
             runs: runs(now),
             runs_before: before.map(runs).unwrap_or_default(),
             same_question: String::new(),

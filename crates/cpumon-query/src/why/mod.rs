@@ -13,6 +13,7 @@ mod cpu;
 mod draft;
 mod facts;
 mod part;
+mod peers;
 mod query;
 mod rules;
 mod states;
@@ -35,8 +36,9 @@ pub use query::{WhyQuery, WhySubject};
 pub use text::WhyBlock;
 pub use words::shell_word;
 
-use self::facts::{Facts, ProgramTime, busy_peers};
+use self::facts::{Facts, ProgramTime};
 use self::part::{SeenProcess, ThreadSums, WhyPart};
+use self::peers::busy_peers;
 use self::query::MAX_NS;
 use self::states::{StateTimes, SubjectRows, WaitClass, at_least_zero};
 use self::subject::FoundSubject;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use cpumon_model::{
     CgroupInterval, Comm, CpuTimes, Delta, Fields, Interval, Ledger, Life, ProcessInfo, ProcessInterval,
-    ProcessKey, SOFTIRQ_KINDS, SourceKind, TaskState, ThreadInterval, ThreadKey, WaitFor, Waits,
+    ProcessKey, SOFTIRQ_KINDS, SourceKind, TaskState, ThreadInterval, ThreadKey, WaitFor, WaitKind, WaitedOn,
+    Waits,
 };
 use cpumon_store::Segment;
 use foldhash::fast::RandomState;
@@ -17,7 +18,7 @@ use crate::time::TimeRange;
 const MAX_PROCESSES: usize = 20_000;
 /// Threads at most.
 const MAX_THREADS: usize = 20_000;
-/// Rows of waits of a part at most.
+/// Rows of waits, and short-lived children, of a part at most.
 const MAX_WAITS: usize = 8_192;
 
 /// A process of a part.
@@ -85,6 +86,13 @@ impl ShortRuns {
     }
 }
 
+/// A process that began and ended within one interval and ended a wait of its parent.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct ShortChild {
+    parent_pid: u32,
+    pub(super) delta: Delta,
+}
+
 /// What is known of a part of a range.
 #[derive(Clone, Debug)]
 pub(super) struct WhyPart {
@@ -105,6 +113,8 @@ pub(super) struct WhyPart {
     pub(super) cgroups: BTreeMap<Arc<str>, CgroupInterval>,
     pub(super) processes: HashMap<ProcessKey, SeenProcess, RandomState>,
     pub(super) short: HashMap<ShortKey, ShortRuns, RandomState>,
+    /// Short-lived children for which their parents waited.
+    pub(super) children: HashMap<ProcessKey, ShortChild, RandomState>,
     /// Waits by who ended them.
     pub(super) waits: Vec<WaitFor>,
 }
@@ -125,6 +135,7 @@ impl WhyPart {
             cgroups: BTreeMap::new(),
             processes: HashMap::default(),
             short: HashMap::default(),
+            children: HashMap::default(),
             waits: Vec::new(),
         }
     }
@@ -157,6 +168,7 @@ impl WhyPart {
         }
         interval.cgroups.iter().for_each(|row| self.add_cgroup(row));
         interval.processes.iter().for_each(|row| self.add_process(row, interval));
+        self.add_children(interval);
         self.add_waits(&interval.waits_for);
     }
 
@@ -193,6 +205,7 @@ impl WhyPart {
         later.cgroups.values().for_each(|row| self.add_cgroup(row));
         later.processes.iter().for_each(|(key, seen)| self.see_process(*key, seen));
         later.short.iter().for_each(|(key, runs)| self.see_short(key, runs));
+        later.children.iter().for_each(|(key, child)| self.see_child(*key, *child));
         self.add_waits(&later.waits);
     }
 
@@ -206,6 +219,31 @@ impl WhyPart {
         if self.waits.len() > 2 * MAX_WAITS {
             self.end();
         }
+    }
+
+    fn add_children(&mut self, interval: &Interval) {
+        for row in interval.waits_for.iter().filter(|row| matches!(row.kind, WaitKind::Blocked(_))) {
+            let WaitedOn::Process(key) = row.on else { continue };
+            let is_child = |child: &&ProcessInterval| {
+                child.life == Life::BornEnded && child.parent_pid == row.waiter.pid
+            };
+            if let Some(child) = interval.process(key).filter(is_child) {
+                self.see_child(key, ShortChild { parent_pid: child.parent_pid, delta: child.delta });
+            }
+        }
+    }
+
+    fn see_child(&mut self, key: ProcessKey, child: ShortChild) {
+        if self.children.len() < MAX_WAITS {
+            self.children.insert(key, child);
+        }
+    }
+
+    /// Whether a process began in the part as a child of `parent`.
+    pub(super) fn is_new_child(&self, parent: ProcessKey, key: ProcessKey) -> bool {
+        let by_row = self.processes.get(&key).filter(|seen| seen.began()).map(|seen| seen.parent_pid);
+        let pid = by_row.or_else(|| self.children.get(&key).map(|child| child.parent_pid));
+        pid == Some(parent.pid)
     }
 
     fn add_cgroup(&mut self, row: &CgroupInterval) {

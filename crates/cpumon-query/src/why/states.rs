@@ -63,10 +63,10 @@ impl WaitClass {
             "child process" => Self::Child,
             "sleep" | "signal" | "work to do" | "exit" | "stopped" | "debugger" | "suspended" => Self::Asleep,
             // One that ends by an interrupt timed out.
-            "lock" | "semaphore" | "file lock" if on == WaitedOn::Interrupt => Self::Asleep,
-            "lock" | "semaphore" | "file lock" if is_on_process => Self::Peer,
-            "lock" | "semaphore" | "file lock" => Self::Lock,
-            "I/O events" | "new connection" | "async I/O" if !is_on_process => Self::Asleep,
+            _ if is_lock(reason) && on == WaitedOn::Interrupt => Self::Asleep,
+            _ if is_lock(reason) && is_on_process => Self::Peer,
+            _ if is_lock(reason) => Self::Lock,
+            _ if is_input(reason) && !is_on_process => Self::Asleep,
             _ => match on {
                 WaitedOn::Process(_) => Self::Peer,
                 WaitedOn::Thread(_) => Self::Lock,
@@ -74,6 +74,25 @@ impl WaitClass {
                 WaitedOn::Others => Self::Unknown,
             },
         }
+    }
+
+    /// The class of a wait of a subject in a part. Its own processes are no others: their time is in its time already. A wait that a new
+    /// child ended is one for a child, in whatever way it reports.
+    pub(super) fn of_row(part: &WhyPart, rows: &SubjectRows, row: &WaitFor) -> Option<Self> {
+        let WaitKind::Blocked(reason) = row.kind else { return None };
+        let class = Self::of(reason, row.on);
+        let WaitedOn::Process(key) = row.on else { return Some(class) };
+        Some(match class {
+            Self::Peer | Self::Child if !rows.is_machine() && rows.has(key) => {
+                if is_lock(reason) {
+                    Self::Lock
+                } else {
+                    Self::Asleep
+                }
+            }
+            Self::Peer if part.is_new_child(row.waiter, key) => Self::Child,
+            class => class,
+        })
     }
 
     pub(super) fn is_delay(self) -> bool {
@@ -84,6 +103,16 @@ impl WaitClass {
     pub(super) fn is_wanted(self) -> bool {
         self.is_delay() && self != Self::Unknown
     }
+}
+
+/// Whether a wait is for a lock.
+pub(super) fn is_lock(reason: WaitReason) -> bool {
+    matches!(&*reason.words(), "lock" | "semaphore" | "file lock")
+}
+
+/// Whether a wait is for whatever comes first: events, connections.
+pub(super) fn is_input(reason: WaitReason) -> bool {
+    matches!(&*reason.words(), "I/O events" | "new connection" | "async I/O")
 }
 
 /// Waits of a subject for one reason on one other.
@@ -297,12 +326,10 @@ fn waits_of(
     by_reason: &Waits,
     is_idle: &dyn Fn(ProcessKey) -> bool,
 ) -> Vec<SubjectWait> {
-    let blocked = part.waits.iter().filter(|row| rows.has(row.waiter)).filter_map(|row| match row.kind {
-        WaitKind::Blocked(reason) => {
-            let (on, ns, count) = (row.on, row.ns, row.count);
-            Some(SubjectWait { class: WaitClass::of(reason, on), reason, on, ns, count })
-        }
-        WaitKind::Ready | WaitKind::Throttled => None,
+    let blocked = part.waits.iter().filter(|row| rows.has(row.waiter)).filter_map(|row| {
+        let WaitKind::Blocked(reason) = row.kind else { return None };
+        let class = WaitClass::of_row(part, rows, row)?;
+        Some(SubjectWait { class, reason, on: row.on, ns: row.ns, count: row.count })
     });
     let mut all: Vec<SubjectWait> = blocked.collect();
     let has_who = part.fields.contains(Fields::WAITS_FOR);
@@ -321,7 +348,7 @@ fn waits_of(
         let ns = ns.saturating_sub(known.fold(0, u64::saturating_add));
         all.push(SubjectWait { class, reason, on, ns, count: 0 });
     }
-    for wait in all.iter_mut().filter(|wait| wait.class == WaitClass::Peer) {
+    for wait in all.iter_mut().filter(|wait| matches!(wait.class, WaitClass::Peer | WaitClass::Child)) {
         if matches!(wait.on, WaitedOn::Process(key) if is_idle(key)) {
             wait.class = WaitClass::Asleep;
         }

@@ -7,7 +7,7 @@ use cpumon_model::{Fields, ProcessKey, ThreadKey, WaitKind, WaitedOn};
 use super::answer::{Cause, CauseKind, Culprit, SureLevel};
 use super::draft::{MIN_SHARE, culprits, draft, find_user_of, matters, stoppable, waited};
 use super::facts::{Facts, KeyTime, MIN_STARTS, ProgramTime, by_program};
-use super::states::{SubjectRows, WaitClass, at_least_zero};
+use super::states::{SubjectRows, WaitClass, at_least_zero, is_lock};
 use super::words::{and, length, named, named_all, percent, pids, rate, shell_word};
 use crate::fields::{decimal, name_text};
 
@@ -27,8 +27,7 @@ pub(super) fn lock(facts: &Facts<'_>) -> Option<Cause> {
     let holder = holder(facts);
     let what = wait.reason.words_and_name();
     // Threads of a program also wait for each other at pipes and other things that are no locks.
-    let is_lock = matches!(&*wait.reason.words(), "lock" | "file lock" | "semaphore");
-    let of = if is_lock { "a" } else { "another thread of it, in" };
+    let of = if is_lock(wait.reason) { "a" } else { "another thread of it, in" };
     let mut text = format!("{} for {of} {what}", waited(facts, ns));
     let mut evidence = Vec::new();
     let mut action = "Hold the lock for a shorter time, or divide what it protects.".to_owned();
@@ -109,10 +108,15 @@ pub(super) fn peer(facts: &Facts<'_>, class: WaitClass) -> Option<Cause> {
     let ns = facts.times.of_class(class);
     let wait = facts.longest_of(class).filter(|_| matters(facts, ns))?;
     let programs = facts.waited_for(class);
-    let first = programs.first()?;
-    let mut all = culprits(facts, &programs);
-    let child = if class == WaitClass::Child { "its child " } else { "" };
+    let is_child = class == WaitClass::Child;
     let what = wait.reason.words_and_name();
+    let Some(first) = programs.first() else {
+        let who = if is_child { "a child" } else { "another process" };
+        let text = format!("{} for {who} whose name is not known, in {what}.", waited(facts, ns));
+        return Some(Cause { sure: SureLevel::Medium, ..traced(draft(facts, CauseKind::Peer, ns, text)) });
+    };
+    let mut all = culprits(facts, &programs);
+    let child = if is_child { "its child " } else { "" };
     let text = format!("{} for {child}{}, in {what}.", waited(facts, ns), named_all(&all, 2));
     let seen = facts.rows.keys.clone().unwrap_or_default();
     let mut chain = Chain { seen, ..Chain::default() };
@@ -165,6 +169,7 @@ impl Chain {
             ("waited for a disk", peer.times.of_class(WaitClass::Disk)),
             ("waited for a lock", peer.times.of_class(WaitClass::Lock)),
             ("waited for others", peer.times.of_class(WaitClass::Peer)),
+            ("waited for a child", peer.times.of_class(WaitClass::Child)),
         ];
         let long = states.iter().filter(|(_, ns)| peer.times.share(*ns) >= MIN_SHARE);
         let words: Vec<String> =
@@ -184,8 +189,9 @@ impl Chain {
             self.command = Some(format!("renice 10 -p {}", pids(&able)));
         }
         self.culprits.extend(front.into_iter().take(1));
-        if let Some(next) = peer.waited_for(WaitClass::Peer).first() {
-            self.follow(facts, next);
+        let next = [WaitClass::Peer, WaitClass::Child].map(|class| peer.waited_for(class).into_iter().next());
+        if let Some(next) = next.into_iter().flatten().max_by_key(|next| next.ns) {
+            self.follow(facts, &next);
         }
     }
 }
@@ -303,11 +309,15 @@ pub(super) fn unknown(facts: &Facts<'_>, has_causes: bool) -> Option<Cause> {
     } else {
         return None;
     };
-    Some(Cause {
-        share: times.share_of(WaitClass::Unknown, ns),
+    let cause = draft(facts, CauseKind::Unknown, ns, format!("The cause is not known: {reason}."));
+    Some(Cause { share: times.share_of(WaitClass::Unknown, ns), sure: SureLevel::Low, ..traced(cause) })
+}
+
+/// A cause that only a trace can make more precise.
+fn traced(cause: Cause) -> Cause {
+    Cause {
         action: "Record a trace while it is slow: it has every wait and who ended it.".to_owned(),
         command: Some("cpumon trace record --for 5s -o why.trace".to_owned()),
-        sure: SureLevel::Low,
-        ..draft(facts, CauseKind::Unknown, ns, format!("The cause is not known: {reason}."))
-    })
+        ..cause
+    }
 }

@@ -4,6 +4,7 @@ mod causes;
 mod commands;
 mod cpus;
 mod disk;
+mod peers;
 mod scene;
 mod shares;
 mod stored;

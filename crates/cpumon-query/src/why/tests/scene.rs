@@ -69,6 +69,7 @@ pub(super) struct Program {
     pub(super) is_kernel: bool,
     /// The second of ten in which it ends.
     pub(super) last: i64,
+    pub(super) parent: u32,
 }
 
 /// A second of a machine.
@@ -125,6 +126,7 @@ impl Scene {
             began: false,
             is_kernel: false,
             last: SECONDS,
+            parent: 1_000,
         });
         self
     }
@@ -218,7 +220,7 @@ impl Scene {
         }
     }
 
-    fn intervals(&self, from: i64) -> Vec<Interval> {
+    pub(super) fn intervals(&self, from: i64) -> Vec<Interval> {
         (from + 1..=from + SECONDS).map(|second| self.interval(second)).collect()
     }
 }
@@ -241,7 +243,7 @@ impl Program {
         };
         ProcessInterval {
             key: key(self.pid),
-            parent_pid: 1_000,
+            parent_pid: self.parent,
             info: Arc::new(info),
             life: match (self.began && nth(second) == 1, nth(second) == self.last && self.last < SECONDS) {
                 (true, true) => Life::BornEnded,
@@ -317,11 +319,15 @@ fn part(intervals: &[Interval], from: i64) -> WhyPart {
 
 /// The answer of ten seconds of a scene, after ten seconds of another one.
 pub(super) fn why_after(before: &Scene, now: &Scene, subject: &WhySubject) -> Why {
-    let intervals = now.intervals(SECONDS);
-    let parts = [part(&before.intervals(0), 0), part(&intervals, SECONDS)];
+    why_of(&before.intervals(0), &now.intervals(SECONDS), subject)
+}
+
+/// The answer of the second ten seconds, after the first.
+pub(super) fn why_of(before: &[Interval], now: &[Interval], subject: &WhySubject) -> Why {
+    let parts = [part(before, 0), part(now, SECONDS)];
     let FoundSubject { rows, target } = subject::find(&parts, "vm", subject).unwrap();
     let mut threads = ThreadSums::default();
-    for interval in &intervals {
+    for interval in now {
         threads.add(interval);
     }
     let [before, now] = &parts;

@@ -1,0 +1,142 @@
+//! [`busy_peers`]: which of the processes that ended waits of a subject did something meanwhile. To wait for one that did nothing is to wait
+//! for work.
+
+use std::collections::{HashMap, HashSet};
+
+use cpumon_model::{Fields, ProcessKey, WaitFor, WaitKind, WaitedOn};
+
+use super::part::WhyPart;
+use super::states::{StateTimes, SubjectRows, WaitClass, at_least_zero, is_input};
+
+/// Share of the waiting time below which a process does nearly nothing for those who wait for it.
+const IDLE_PEER: f64 = 0.3;
+/// The same where the wait is for whatever comes first, as with `epoll_wait`: mostly that is a wait for input.
+const IDLE_INPUT: f64 = 0.5;
+/// Share of the time from which on a process counts as one that does something.
+const USED_SHARE: f64 = 0.05;
+/// Processes at most whose own time is examined, because the subject waited for them.
+const MAX_PEERS: usize = 64;
+/// Generations of children, each of which waits for the next, at most.
+const MAX_GENERATIONS: u32 = 4;
+
+/// Waits that one process ended.
+#[derive(Copy, Clone, Debug, Default)]
+struct EndedWaits {
+    ns: u64,
+    /// The shortest time for which the process must have been busy to count as busy, ns.
+    least_ns: f64,
+}
+
+impl EndedWaits {
+    fn add(&mut self, row: &WaitFor) {
+        let is_input = matches!(row.kind, WaitKind::Blocked(reason) if is_input(reason));
+        self.ns = self.ns.saturating_add(row.ns);
+        self.least_ns += row.ns as f64 * if is_input { IDLE_INPUT } else { IDLE_PEER };
+    }
+}
+
+/// The processes that ended waits of the subject and were busy. Of others than children only those that were waited for longest are
+/// examined; the rest count as idle.
+pub(super) fn busy_peers(part: &WhyPart, rows: &SubjectRows) -> HashSet<ProcessKey> {
+    if rows.is_machine() {
+        return HashSet::new();
+    }
+    let mut busy = busy_children(part, rows);
+    let mut peers: HashMap<ProcessKey, EndedWaits> = HashMap::new();
+    for row in part.waits.iter().filter(|row| rows.has(row.waiter)) {
+        if let (WaitedOn::Process(key), Some(WaitClass::Peer)) = (row.on, WaitClass::of_row(part, rows, row))
+        {
+            peers.entry(key).or_default().add(row);
+        }
+    }
+    let mut longest: Vec<(ProcessKey, EndedWaits)> = peers.into_iter().collect();
+    longest.sort_by_key(|(key, waits)| (std::cmp::Reverse(waits.ns), *key));
+    longest.truncate(MAX_PEERS);
+    // One that waits for those who wait for it, or for others that do nothing, waits for work itself.
+    let is_idle = |key: ProcessKey| rows.has(key) || !(is_used(part, key) || busy.contains(&key));
+    let is_busy = |key: ProcessKey, least_ns: f64| {
+        let own = SubjectRows { keys: Some(HashSet::from([key])), ..SubjectRows::default() };
+        let times = StateTimes::of(part, &own, &is_idle);
+        times.wanted_ns().saturating_add(times.of_class(WaitClass::Unknown)) as f64 >= least_ns
+    };
+    let found = longest.into_iter().filter(|(key, waits)| is_busy(*key, waits.least_ns));
+    let found: Vec<ProcessKey> = found.map(|(key, _)| key).collect();
+    busy.extend(found);
+    busy
+}
+
+/// Run time and run delay of a process, ns; `None`: not measured.
+fn used_ns(part: &WhyPart, key: ProcessKey) -> Option<u64> {
+    // A process without a length was only named.
+    let by_row = part.processes.get(&key).filter(|seen| seen.length_ns > 0).map(|seen| &seen.delta);
+    let delta = by_row.or_else(|| part.children.get(&key).map(|child| &child.delta))?;
+    Some(at_least_zero(delta.run_ns.saturating_add(delta.run_delay_ns)))
+}
+
+fn is_used(part: &WhyPart, key: ProcessKey) -> bool {
+    used_ns(part, key).is_some_and(|ns| ns as f64 >= part.length_ns as f64 * USED_SHARE)
+}
+
+/// The children that ended a wait and were busy, or waited for a busy child themselves. One of which nothing was measured counts as
+/// busy: it was short.
+fn busy_children(part: &WhyPart, rows: &SubjectRows) -> HashSet<ProcessKey> {
+    let mut children: HashMap<ProcessKey, EndedWaits> = HashMap::new();
+    let mut edges: Vec<ChildEdge> = Vec::new();
+    // What each did itself, ns.
+    let mut own_ns: HashMap<ProcessKey, u64> = HashMap::new();
+    for row in &part.waits {
+        let does_something = match (WaitClass::of_row(part, rows, row), row.on) {
+            (Some(WaitClass::Child), WaitedOn::Process(child)) => {
+                children.entry(child).or_default().add(row);
+                edges.push(ChildEdge { parent: row.waiter, child, ns: row.ns });
+                false
+            }
+            (Some(WaitClass::Peer), WaitedOn::Process(key)) => is_used(part, key),
+            (Some(WaitClass::Disk | WaitClass::Faults), _) => !part.fields.contains(Fields::WAITS),
+            (Some(class), WaitedOn::Interrupt | WaitedOn::Others) => class.is_delay(),
+            _ => false,
+        };
+        if does_something {
+            let sum = own_ns.entry(row.waiter).or_default();
+            *sum = sum.saturating_add(row.ns);
+        }
+    }
+    let at_disk_ns = |key: ProcessKey| {
+        let seen = part.processes.get(&key).filter(|_| part.fields.contains(Fields::WAITS))?;
+        let is_disk = |class: WaitClass| matches!(class, WaitClass::Disk | WaitClass::Faults);
+        let at_disk =
+            seen.waits.iter().filter(|(reason, _)| is_disk(WaitClass::of(*reason, WaitedOn::Others)));
+        Some(at_disk.fold(0_u64, |sum, (_, ns)| sum.saturating_add(ns)))
+    };
+    for key in children.keys() {
+        let ns = used_ns(part, *key).unwrap_or(0).saturating_add(at_disk_ns(*key).unwrap_or(0));
+        let sum = own_ns.entry(*key).or_default();
+        *sum = sum.saturating_add(ns);
+    }
+    let mut busy: HashSet<ProcessKey> = HashSet::new();
+    for _ in 0..MAX_GENERATIONS {
+        let mut done_ns = own_ns.clone();
+        for edge in edges.iter().filter(|edge| busy.contains(&edge.child)) {
+            let sum = done_ns.entry(edge.parent).or_default();
+            *sum = sum.saturating_add(edge.ns);
+        }
+        let is_busy = |key: ProcessKey, waits: &EndedWaits| {
+            let ns = done_ns.get(&key).copied().unwrap_or(0);
+            used_ns(part, key).is_none() || ns as f64 >= waits.least_ns
+        };
+        let before = busy.len();
+        busy.extend(children.iter().filter(|(key, waits)| is_busy(**key, waits)).map(|(key, _)| *key));
+        if busy.len() == before {
+            break;
+        }
+    }
+    busy
+}
+
+/// A wait of a process for a child.
+#[derive(Copy, Clone, Debug)]
+struct ChildEdge {
+    parent: ProcessKey,
+    child: ProcessKey,
+    ns: u64,
+}

@@ -1,0 +1,135 @@
+//! Which waits for other processes are a cause: own processes, children, and those that do nothing are none.
+
+use std::sync::Arc;
+
+use cpumon_model::{
+    Delta, Interval, Life, ProcessInfo, ProcessInterval, ProcessKey, WaitFor, WaitKind, WaitReason, WaitedOn,
+};
+
+use super::super::{TimeState, Why, WhySubject};
+use super::scene::{MS, SECONDS, Scene, key, on, syscall, why_of, why_shop};
+
+fn kinds(why: &Why) -> Vec<&'static str> {
+    why.causes.iter().map(|cause| cause.cause.name()).collect()
+}
+
+#[track_caller]
+fn says(why: &Why, text: &str) {
+    assert!(why.summary.iter().any(|line| line.contains(text)), "{text:?} is not in {:#?}", why.summary);
+}
+
+/// Their time is in the time of the subject already.
+#[test]
+fn a_process_of_the_same_program_is_no_peer() {
+    let scene = Scene::busy()
+        .with(1, "shop", 15, 5)
+        .waits(1, syscall("read"), on(2), 940)
+        .with(2, "shop", 300, 600)
+        .with(3, "backup", 1_600, 0)
+        .waits(2, WaitKind::Ready, on(3), 600);
+    let why = why_shop(&scene);
+    assert_eq!(kinds(&why), ["saturated"], "{:#?}", why.causes);
+    let names: Vec<&str> = why.causes[0].culprits.iter().map(|one| &*one.name).collect();
+    assert_eq!(names, ["backup"]);
+    // A lock between them stays one.
+    let scene =
+        Scene::new().with(1, "shop", 90, 5).waits(1, syscall("flock"), on(2), 850).with(2, "shop", 700, 5);
+    let why = why_shop(&scene);
+    assert_eq!(kinds(&why), ["lock"], "{:#?}", why.causes);
+    says(&why, "for a file lock (flock)");
+}
+
+#[test]
+fn an_idle_child_is_no_cause_and_a_busy_one_is_followed() {
+    let sleeping = Scene::new()
+        .with(1, "shop", 1, 0)
+        .waits(1, syscall("wait4"), on(2), 990)
+        .with(2, "sleep", 1, 0)
+        .but(|child| child.parent = 1)
+        .waits(2, syscall("clock_nanosleep"), WaitedOn::Interrupt, 990);
+    let why = why_shop(&sleeping);
+    assert!(why.causes.is_empty(), "{:#?}", why.causes);
+    says(&why, "Nothing delays it");
+    // It waits for a child, which waits for its own, which waits for a disk.
+    let working = Scene::new()
+        .with(1, "shop", 1, 0)
+        .waits(1, syscall("wait4"), on(2), 990)
+        .with(2, "sh", 1, 0)
+        .but(|child| child.parent = 1)
+        .waits(2, syscall("wait4"), on(3), 980)
+        .with(3, "tar", 100, 10)
+        .but(|child| child.parent = 2)
+        .waits(3, WaitKind::Blocked(WaitReason::DISK), WaitedOn::Interrupt, 850);
+    let why = why_shop(&working);
+    assert_eq!(kinds(&why), ["peer"], "{:#?}", why.causes);
+    says(&why, "for its child sh (pid 2), in child process (wait4).");
+    says(&why, "sh waited for a child 98 % of the time.");
+    says(&why, "tar ran 10 % and waited for a disk 85 % of the time.");
+}
+
+#[test]
+fn an_event_that_an_idle_peer_sends_is_input() {
+    for (run, expected) in [(100, &[] as &[&str]), (350, &[]), (900, &["peer"])] {
+        let scene = Scene { idle: [500; 2], ..Scene::new() }
+            .with(1, "shop", 40, 5)
+            .waits(1, syscall("epoll_wait"), on(2), 940)
+            .with(2, "client", run, 5);
+        let why = why_shop(&scene);
+        assert_eq!(kinds(&why), expected, "{run} ms: {:#?}", why.causes);
+    }
+}
+
+/// A new process that writes into a pipe is a child, not only one for which `wait4` waits.
+#[test]
+fn a_new_process_that_ends_a_wait_is_a_child() {
+    let scene = Scene { idle: [500; 2], ..Scene::new() }
+        .with(1, "shop", 10, 0)
+        .waits(1, syscall("read"), on(2), 980)
+        .with(2, "gzip", 970, 5)
+        .but(|child| (child.parent, child.began) = (1, true));
+    let why = why_shop(&scene);
+    assert_eq!(kinds(&why), ["peer"], "{:#?}", why.causes);
+    says(&why, "for its child gzip (pid 2), in read.");
+}
+
+/// Intervals with a child that begins and ends in each of them.
+fn with_short_child(scene: &Scene, from: i64, used_ms: i64, waited_ms: i64) -> Vec<Interval> {
+    let mut all = scene.intervals(from);
+    for interval in &mut all {
+        let child = ProcessKey { pid: 70_000, start_ns: interval.sequence };
+        let info = ProcessInfo { name: "helper".into(), ..ProcessInfo::default() };
+        interval.processes.push(ProcessInterval {
+            key: child,
+            parent_pid: 1,
+            info: Arc::new(info),
+            life: Life::BornEnded,
+            delta: Delta { run_ns: used_ms * MS, ..Delta::default() },
+            ..ProcessInterval::default()
+        });
+        interval.waits_for.push(WaitFor {
+            waiter: key(1),
+            kind: syscall("wait4"),
+            on: WaitedOn::Process(child),
+            ns: (waited_ms * MS).unsigned_abs(),
+            count: 1,
+        });
+    }
+    all
+}
+
+#[test]
+fn a_short_child_counts_if_it_did_something() {
+    let scene = Scene { idle: [500; 2], ..Scene::new() }.with(1, "shop", 10, 0);
+    let subject = WhySubject::Named("shop".into());
+    let ask = |used_ms: i64| {
+        let [before, now] = [0, SECONDS].map(|from| with_short_child(&scene, from, used_ms, 900));
+        why_of(&before, &now, &subject)
+    };
+    let idle = ask(2);
+    assert!(idle.causes.is_empty(), "{:#?}", idle.causes);
+    let busy = ask(850);
+    assert_eq!(kinds(&busy), ["peer"], "{:#?}", busy.causes);
+    says(&busy, "for a child whose name is not known");
+    let child = busy.time.states.iter().find(|one| one.state == TimeState::Blocked).unwrap();
+    assert!(child.before.is_some_and(|share| share > 0.8), "before it had children, too: {child:?}");
+}
