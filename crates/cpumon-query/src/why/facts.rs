@@ -9,7 +9,7 @@ use cpumon_model::{
 
 use super::answer::{Culprit, WhyTarget};
 use super::part::{SeenProcess, SeenThread, ThreadSums, WhyPart};
-use super::peers::busy_peers;
+use super::peers::{busy_peers, idle_threads};
 use super::states::{StateTimes, SubjectRows, SubjectWait, WaitClass, at_least_zero};
 
 /// Pids of a culprit at most.
@@ -144,8 +144,16 @@ impl<'p> Facts<'p> {
             runs_before: before.map(runs).unwrap_or_default(),
             same_question: String::new(),
         };
+        facts.let_pools_sleep();
         facts.estimate_disk();
         facts
+    }
+
+    fn let_pools_sleep(&mut self) {
+        let idle = idle_threads(self.now, &self.times, self.threads);
+        for times in std::iter::once(&mut self.times).chain(&mut self.times_before) {
+            times.let_pools_sleep(&idle);
+        }
     }
 
     pub(super) fn has(&self, fields: Fields) -> bool {

@@ -1,12 +1,12 @@
-//! [`busy_peers`]: which of the processes that ended waits of a subject did something meanwhile. To wait for one that did nothing is to wait
-//! for work.
+//! [`busy_peers`] and [`idle_threads`]: which of the processes and threads that ended waits of a subject did something meanwhile. To wait for
+//! one that did nothing is to wait for work.
 
 use std::collections::{HashMap, HashSet};
 
-use cpumon_model::{Fields, ProcessKey, WaitFor, WaitKind, WaitedOn};
+use cpumon_model::{Fields, ProcessKey, ThreadKey, WaitFor, WaitKind, WaitReason, WaitedOn};
 
-use super::part::WhyPart;
-use super::states::{StateTimes, SubjectRows, WaitClass, at_least_zero, is_input};
+use super::part::{SeenThread, ThreadSums, WhyPart};
+use super::states::{StateTimes, SubjectRows, WaitClass, at_least_zero, is_input, is_lock};
 
 /// Share of the waiting time below which a process does nearly nothing for those who wait for it.
 const IDLE_PEER: f64 = 0.3;
@@ -139,4 +139,48 @@ struct ChildEdge {
     parent: ProcessKey,
     child: ProcessKey,
     ns: u64,
+}
+
+/// The threads of the subject that ended waits of its other threads and neither ran nor held anything meanwhile: they pass work to a pool.
+/// Threads of which nothing was measured are not among them.
+///
+/// Of several threads that wait at once each waits as long, so the time that is due to a thread is its part of these waits divided by
+/// their number.
+pub(super) fn idle_threads(part: &WhyPart, times: &StateTimes, threads: &ThreadSums) -> HashSet<ThreadKey> {
+    let mut ended_ns: HashMap<ThreadKey, u64> = HashMap::new();
+    for wait in times.waits.iter().filter(|wait| wait.class == WaitClass::Lock) {
+        if let WaitedOn::Thread(key) = wait.on {
+            let sum = ended_ns.entry(key).or_default();
+            *sum = sum.saturating_add(wait.ns);
+        }
+    }
+    let waiting = (times.of_class(WaitClass::Lock) as f64 / part.length_ns.max(1) as f64).max(1.0);
+    let held_by_process_ns = held_ns(times.waits.iter().map(|wait| (wait.reason, wait.ns)));
+    let held_by_ns = |seen: &SeenThread| {
+        if part.fields.contains(Fields::WAITS) { held_ns(seen.waits.iter()) } else { held_by_process_ns }
+    };
+    let is_idle = |key: &ThreadKey, ns: u64| {
+        let Some(seen) = threads.each.get(key) else { return false };
+        let used_ns = at_least_zero(seen.delta.run_ns.saturating_add(seen.delta.run_delay_ns));
+        let busy_ns = used_ns.saturating_add(held_by_ns(seen));
+        (busy_ns as f64) < ns as f64 / waiting * IDLE_PEER
+    };
+    ended_ns.into_iter().filter(|(key, ns)| is_idle(key, *ns)).map(|(key, _)| key).collect()
+}
+
+/// How long waits can have been those of a thread that holds a lock: in a sleep or for a disk, but not for input. 0 where waits for input
+/// take longer.
+fn held_ns(waits: impl Iterator<Item = (WaitReason, u64)>) -> u64 {
+    let (mut held_ns, mut input_ns) = (0_u64, 0_u64);
+    for (reason, ns) in waits.filter(|(reason, _)| !is_lock(*reason)) {
+        let words = reason.words();
+        let is_for_work = is_input(reason)
+            || matches!(
+                &*words,
+                "incoming data" | "read" | "message" | "signal" | "work to do" | "event or object"
+            );
+        let sum = if is_for_work { &mut input_ns } else { &mut held_ns };
+        *sum = sum.saturating_add(ns);
+    }
+    if held_ns >= input_ns { held_ns } else { 0 }
 }

@@ -3,7 +3,9 @@
 
 use std::collections::HashSet;
 
-use cpumon_model::{Delta, Fields, GroupLimits, ProcessKey, WaitFor, WaitKind, WaitReason, WaitedOn, Waits};
+use cpumon_model::{
+    Delta, Fields, GroupLimits, ProcessKey, ThreadKey, WaitFor, WaitKind, WaitReason, WaitedOn, Waits,
+};
 
 use super::part::{ShortKey, WhyPart};
 
@@ -201,6 +203,15 @@ impl StateTimes {
         }
         for wait in self.waits.iter_mut().filter(|wait| wait.class == WaitClass::Lock) {
             if wait.count > 0 && wait.ns / wait.count >= IDLE_WAIT_NS {
+                wait.class = WaitClass::Asleep;
+            }
+        }
+    }
+
+    /// Counts waits that these threads ended as waits for work.
+    pub(super) fn let_pools_sleep(&mut self, idle: &HashSet<ThreadKey>) {
+        for wait in self.waits.iter_mut().filter(|wait| wait.class == WaitClass::Lock) {
+            if matches!(wait.on, WaitedOn::Thread(key) if idle.contains(&key)) {
                 wait.class = WaitClass::Asleep;
             }
         }

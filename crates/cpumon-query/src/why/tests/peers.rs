@@ -7,7 +7,7 @@ use cpumon_model::{
 };
 
 use super::super::{TimeState, Why, WhySubject};
-use super::scene::{MS, SECONDS, Scene, key, on, syscall, why_of, why_shop};
+use super::scene::{MS, Made, SECONDS, Scene, key, on, syscall, thread_key, why_of, why_shop};
 
 fn kinds(why: &Why) -> Vec<&'static str> {
     why.causes.iter().map(|cause| cause.cause.name()).collect()
@@ -132,4 +132,34 @@ fn a_short_child_counts_if_it_did_something() {
     says(&busy, "for a child whose name is not known");
     let child = busy.time.states.iter().find(|one| one.state == TimeState::Blocked).unwrap();
     assert!(child.before.is_some_and(|share| share > 0.8), "before it had children, too: {child:?}");
+}
+
+/// A thread that reads events passes work to eight others, which are idle most of the time.
+#[test]
+fn a_pool_that_waits_for_work_has_no_lock() {
+    let thread = |tid: u32, comm: &'static str, run: i64| Made {
+        tid,
+        comm,
+        run,
+        ready: 10,
+        nice: 0,
+        priority: 20,
+        cpu: None,
+        state: b'S',
+    };
+    let pool = |dispatcher: i64, call: &str| {
+        let mut threads: Vec<Made> = (101..=108).map(|tid| thread(tid, "worker", 80)).collect();
+        threads.push(thread(100, "dispatcher", dispatcher));
+        Scene { idle: [500; 2], ..Scene::new() }
+            .with(1, "shop", 0, 0)
+            .but(|program| program.threads = threads)
+            .waits(1, syscall("futex"), WaitedOn::Thread(thread_key(100)), 7_100)
+            .waits(1, syscall(call), WaitedOn::Interrupt, 950 - dispatcher)
+    };
+    let why = why_shop(&pool(40, "epoll_wait"));
+    assert!(why.causes.is_empty(), "{:#?}", why.causes);
+    let futex = why.time.states.iter().find(|one| one.label.contains("futex")).unwrap();
+    assert_eq!((futex.state, futex.before), (TimeState::Asleep, Some(futex.share)), "before, too");
+    assert_eq!(kinds(&why_shop(&pool(40, "clock_nanosleep"))), ["lock"], "it may sleep with the lock");
+    assert_eq!(kinds(&why_shop(&pool(700, "epoll_wait"))), ["lock"], "it is what they wait for");
 }
