@@ -17,8 +17,6 @@ use crate::fields::{decimal, name_text};
 
 /// Share of the time from which on a thread has a whole CPU.
 const WHOLE_CPU: f64 = 0.8;
-/// Share of the capacity from which on steal and interrupts are causes.
-const MIN_CAPACITY: f64 = 0.05;
 /// By how much time in interrupts grew at least, percent of one CPU.
 const MIN_GROWTH_PCT: f64 = 5.0;
 
@@ -261,29 +259,41 @@ pub(super) fn one_thread(facts: &Facts<'_>) -> Option<Cause> {
     })
 }
 
-/// What the hypervisor took.
+/// What the hypervisor took of the time in which the CPUs had work: an idle CPU loses nothing.
 pub(super) fn steal(facts: &Facts<'_>) -> Option<Cause> {
-    let share = facts.of_capacity(facts.now.ledger.steal_ns);
-    let share = facts.only_times().map_or(share, |times| share_of(times, times.steal_ns));
-    if share < MIN_CAPACITY {
+    let ledger = &facts.now.ledger;
+    let (busy_ns, steal_ns) = match facts.only_times() {
+        Some(times) => (times.busy_ns().saturating_add(times.steal_ns), times.steal_ns),
+        None => {
+            (at_least_zero(ledger.capacity_ns.saturating_sub(ledger.idle_ns)), at_least_zero(ledger.steal_ns))
+        }
+    };
+    let share = (steal_ns as f64 / busy_ns.max(1) as f64).min(1.0);
+    let on_cpus_ns = facts.times.ran_ns().saturating_add(facts.times.ready_ns());
+    let ns = if facts.rows.is_machine() { steal_ns } else { scaled(on_cpus_ns, share) };
+    if !matters(facts, ns) {
         return None;
     }
-    let busy_ns = facts.times.ran_ns().saturating_add(facts.times.ready_ns());
-    let text = format!("The hypervisor took {} of the CPU time from this machine (steal).", percent(share));
+    let text = format!(
+        "The hypervisor took {} of the time in which the CPUs of this machine had work (steal).",
+        percent(share)
+    );
     let action = "Ask who runs the host of this virtual machine, or move it: nothing inside it helps.";
-    Some(Cause { action: action.to_owned(), ..draft(facts, CauseKind::Steal, scaled(busy_ns, share), text) })
+    Some(Cause { action: action.to_owned(), ..draft(facts, CauseKind::Steal, ns, text) })
 }
 
 /// Interrupts that grew, and who began or grew with them.
 pub(super) fn interrupts(facts: &Facts<'_>) -> Option<Cause> {
     let pct = interrupts_pct(facts.now)?;
     let before = facts.before.and_then(interrupts_pct);
-    let ledger = &facts.now.ledger;
-    let cpus = ledger.capacity_ns as f64 / facts.now.length_ns.max(1) as f64;
-    let share = if cpus > 0.0 { pct / 100.0 / cpus } else { 0.0 };
+    let capacity_ns = at_least_zero(facts.now.ledger.capacity_ns);
+    let cpus = capacity_ns as f64 / facts.now.length_ns.max(1) as f64;
+    let of_all = if cpus > 0.0 { pct / 100.0 / cpus } else { 0.0 };
     let of_only = |times: &CpuTimes| share_of(times, times.irq_ns.saturating_add(times.softirq_ns));
-    let share = facts.only_times().map_or(share, of_only);
-    if share < MIN_CAPACITY || before.is_some_and(|before| pct - before < MIN_GROWTH_PCT) {
+    let share = facts.only_times().map_or(of_all, of_only).min(1.0);
+    let of_ns = if facts.rows.is_machine() { capacity_ns } else { facts.times.wanted_ns() };
+    let ns = scaled(of_ns, share);
+    if !matters(facts, ns) || before.is_some_and(|before| pct - before < MIN_GROWTH_PCT) {
         return None;
     }
     let kind = facts.softirq_kind();
@@ -301,7 +311,7 @@ pub(super) fn interrupts(facts: &Facts<'_>) -> Option<Cause> {
         action: format!("Stop or limit {who}."),
         sure: SureLevel::Medium,
         culprits: all,
-        ..draft(facts, CauseKind::Interrupts, scaled(facts.times.wanted_ns(), share.min(1.0)), text)
+        ..draft(facts, CauseKind::Interrupts, ns, text)
     })
 }
 

@@ -265,7 +265,7 @@ fn the_hypervisor_takes_time() {
     let scene = Scene { idle: [100; 2], steal: 400, ..Scene::new() }.with(1, "shop", 500, 20);
     let why = why_shop(&scene);
     assert_eq!(kinds(&why), ["steal"]);
-    says(&why, "The hypervisor took 20 % of the CPU time from this machine (steal).");
+    says(&why, "The hypervisor took 22 % of the time in which the CPUs of this machine had work (steal).");
 }
 
 /// Its own sleep is no slowness: this is an answer, too.

@@ -5,6 +5,7 @@ mod commands;
 mod cpus;
 mod disk;
 mod peers;
+mod ready;
 mod scene;
 mod shares;
 mod stored;
