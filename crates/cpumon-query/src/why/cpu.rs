@@ -143,9 +143,21 @@ fn saturated(facts: &Facts<'_>, front: &[ProgramTime], ns: u64) -> Cause {
     let is_own =
         |one: &ProgramTime| !facts.rows.is_machine() && one.keys.iter().all(|one| facts.rows.has(one.key));
     let by_itself = front.first().is_some_and(is_own);
-    let whom = if by_itself { " behind its own threads".to_owned() } else { behind(&all) };
+    let unknown_ns = ns.saturating_sub(sum(front));
+    let who = if by_itself {
+        " behind its own threads".to_owned()
+    } else if all.is_empty() {
+        "; which programs were in front is not known".to_owned()
+    } else {
+        behind(&all)
+    };
     let mut evidence: Vec<String> = all.iter().take(3).map(used).collect();
     let mut sure = sure_of(front);
+    if !all.is_empty() && matters(facts, unknown_ns) {
+        let share = percent(unknown_ns as f64 / ns.max(1) as f64);
+        evidence.push(format!("For {share} of that time it is not known which programs were in front."));
+        sure = sure.min(SureLevel::Medium);
+    }
     let cpus = facts.only_cpu().map_or_else(|| "The CPUs were".to_owned(), |cpu| format!("CPU {cpu} was"));
     match facts.idle_share() {
         Some(idle) if idle > 2.0 * FREE_CPUS && !facts.rows.is_machine() => {
@@ -170,14 +182,17 @@ fn saturated(facts: &Facts<'_>, front: &[ProgramTime], ns: u64) -> Cause {
         let action = format!("Stop {} or move it, or let it go last.", named_all(&others, 2));
         (action, Some(format!("renice 10 -p {}", pids(&others))))
     };
-    let text = format!("{}{whom}.", was_ready(facts, ns));
+    let text = format!("{}{who}.", was_ready(facts, ns));
     Cause { evidence, action, command, sure, culprits: all, ..draft(facts, CauseKind::Saturated, ns, text) }
 }
 
 /// The CPU limit of its control group.
 pub(super) fn quota(facts: &Facts<'_>) -> Option<Cause> {
     let ns = facts.times.throttled_ns;
-    let quota = facts.quota().filter(|_| matters(facts, ns))?;
+    if !matters(facts, ns) {
+        return None;
+    }
+    let Some(quota) = facts.quota() else { return Some(unknown_quota(facts, ns)) };
     let used_up = quota.throttle.percent().unwrap_or_default() / 100.0;
     let group = name_text(&quota.group);
     let share = percent(facts.times.share(ns));
@@ -207,6 +222,21 @@ pub(super) fn quota(facts: &Facts<'_>) -> Option<Cause> {
         culprits: all,
         ..draft(facts, CauseKind::Quota, ns, text)
     })
+}
+
+/// A CPU limit of a group that is not known, as where groups were left out.
+fn unknown_quota(facts: &Facts<'_>, ns: u64) -> Cause {
+    let who = if facts.rows.is_machine() { "programs" } else { "it" };
+    let share = percent(facts.times.share(ns));
+    let text = format!(
+        "A CPU limit kept {who} off the CPUs {share} of the time; which control group has it is not known."
+    );
+    Cause {
+        action: "Find its control group, and raise the CPU limit of it or of one above it.".to_owned(),
+        command: facts.target.pid.map(|pid| format!("cat /proc/{pid}/cgroup")),
+        sure: SureLevel::Medium,
+        ..draft(facts, CauseKind::Quota, ns, text)
+    }
 }
 
 /// Whether a control group is this one, or below it.

@@ -233,7 +233,9 @@ impl<'p> Facts<'p> {
         let known_ns =
             self.now.waits.iter().filter(is_ready).fold(0_u64, |sum, row| sum.saturating_add(row.ns));
         if known_ns > 0 {
-            let scale = ready_ns as f64 / known_ns as f64;
+            // A small part of the waits says nothing of the rest.
+            let is_most = known_ns.saturating_mul(2) >= ready_ns;
+            let scale = if is_most { ready_ns as f64 / known_ns as f64 } else { 1.0 };
             let on = self.now.waits.iter().filter(is_ready).filter_map(|row| match row.on {
                 WaitedOn::Process(key) => Some(KeyTime { key, ns: scaled(row.ns, scale) }),
                 WaitedOn::Thread(_) => Some(KeyTime { key: row.waiter, ns: scaled(row.ns, scale) }),

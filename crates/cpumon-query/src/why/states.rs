@@ -153,6 +153,7 @@ impl StateTimes {
             waits += &seen.waits;
             active_ns = active_ns.saturating_add(seen.length_ns);
         }
+        delta.run_delay_ns = run_delay_ns(part, rows, &delta);
         for (_, runs) in part.short.iter().filter(|(key, _)| rows.has_short(key)) {
             delta += &runs.delta;
             active_ns = active_ns.saturating_add(runs.length_ns);
@@ -306,14 +307,33 @@ pub(super) fn at_least_zero(ns: i64) -> u64 {
     ns.max(0).unsigned_abs()
 }
 
-/// Time that a CPU limit took from the subject: by its waits, else by the counters of its groups, and never more than it waited.
+/// Time of the subject in waits of a kind that ended, ns.
+fn ended_ns(part: &WhyPart, rows: &SubjectRows, kind: WaitKind) -> u64 {
+    let ended = part.waits.iter().filter(|row| row.kind == kind && rows.has(row.waiter));
+    ended.fold(0, |sum, row| sum.saturating_add(row.ns))
+}
+
+/// The run delay of a subject's processes, ns: at most their waits of 1 ms and more, and 1 ms for each switch. Linux 6.12 and later also
+/// count time in which a thread that is to sleep is still in the run queue (delayed dequeue).
+fn run_delay_ns(part: &WhyPart, rows: &SubjectRows, delta: &Delta) -> i64 {
+    if !part.fields.contains(Fields::WAITS_FOR | Fields::SWITCHES) {
+        return delta.run_delay_ns;
+    }
+    let switches = at_least_zero(delta.voluntary_switches.saturating_add(delta.involuntary_switches));
+    let kinds = [WaitKind::Ready, WaitKind::Throttled];
+    let followed_ns = kinds.map(|kind| ended_ns(part, rows, kind)).into_iter().fold(0, u64::saturating_add);
+    let most_ns = followed_ns.saturating_add(switches.saturating_mul(WaitFor::MIN_NS));
+    delta.run_delay_ns.min(i64::try_from(most_ns).unwrap_or(i64::MAX))
+}
+
+/// Time that a CPU limit took from the subject, never more than it waited: by its waits, or by the counters of its groups, which count for
+/// all processes in them, up to the time that it was not ready.
 fn throttled(part: &WhyPart, rows: &SubjectRows, delay_ns: u64) -> u64 {
-    let is_throttled = |row: &&WaitFor| row.kind == WaitKind::Throttled && rows.has(row.waiter);
-    let by_waits = part.waits.iter().filter(is_throttled).fold(0_u64, |sum, row| sum.saturating_add(row.ns));
-    let by_groups =
-        || limits(part, rows).and_then(|limits| limits.throttle).map_or(0, |one| one.throttled_ns);
-    let ns = if by_waits > 0 { by_waits } else { by_groups() };
-    ns.min(delay_ns)
+    let by_waits = ended_ns(part, rows, WaitKind::Throttled);
+    let limits = limits(part, rows).and_then(|limits| limits.throttle);
+    let by_groups = limits.map_or(0, |one| one.throttled_ns);
+    let ready_ns = ended_ns(part, rows, WaitKind::Ready);
+    by_waits.max(by_groups.min(delay_ns.saturating_sub(ready_ns))).min(delay_ns)
 }
 
 /// Limits of the groups of the subject; `None`: not known.

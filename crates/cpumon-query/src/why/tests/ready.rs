@@ -2,8 +2,8 @@
 
 use cpumon_model::{Fields, WaitKind, WaitedOn};
 
-use super::super::{Why, WhySubject};
-use super::scene::{MS, SECONDS, Scene, why_after, why_of, why_shop};
+use super::super::{SureLevel, Why, WhySubject};
+use super::scene::{MS, SECONDS, Scene, limit, on, why_after, why_of, why_shop};
 
 const READY: WaitKind = WaitKind::Ready;
 
@@ -55,4 +55,75 @@ fn interrupts_count_where_the_subject_ran() {
     assert!(!kinds(&few).contains(&"interrupts"), "7 % of its CPU: {:#?}", few.causes);
     let many = ask(160);
     assert!(kinds(&many).contains(&"interrupts"), "8 % of all CPUs, 14 % of its own: {:#?}", many.causes);
+}
+
+#[track_caller]
+fn says(why: &Why, text: &str) {
+    assert!(why.summary.iter().any(|line| line.contains(text)), "{text:?} is not in {:#?}", why.summary);
+}
+
+#[test]
+fn a_run_delay_behind_unknown_programs_is_stated_as_such() {
+    let scene = Scene::busy().with(1, "shop", 200, 750).waits(1, READY, WaitedOn::Others, 700);
+    let why = why_shop(&scene);
+    assert_eq!((kinds(&why), why.sure.level), (vec!["saturated"], SureLevel::Low));
+    says(&why, "waited for a CPU; which programs were in front is not known.");
+    let scene = Scene::busy()
+        .with(1, "shop", 200, 700)
+        .with(2, "indexer", 900, 0)
+        .waits(1, READY, WaitedOn::Others, 350)
+        .waits(1, READY, on(2), 350);
+    let why = why_shop(&scene);
+    assert_eq!((kinds(&why), why.sure.level), (vec!["saturated"], SureLevel::Medium));
+    says(&why, "behind indexer (pid 2).");
+    says(&why, "For 50 % of that time it is not known which programs were in front.");
+}
+
+#[test]
+fn a_limit_of_an_unknown_group_is_a_cause() {
+    let scene = Scene { idle: [500; 2], ..Scene::new() }.with(1, "shop", 200, 720).waits(
+        1,
+        WaitKind::Throttled,
+        WaitedOn::Others,
+        700,
+    );
+    let why = why_shop(&scene);
+    assert_eq!((kinds(&why), why.sure.level), (vec!["quota"], SureLevel::Medium));
+    says(&why, "A CPU limit kept it off the CPUs 70 % of the time; which control group has it is not known.");
+}
+
+/// The counters of a group are of all its processes.
+#[test]
+fn throttled_time_is_no_time_that_was_ready() {
+    let scene = Scene { limit: Some(limit("/scen", 900)), ..Scene::busy() }
+        .with(1, "shop", 100, 880)
+        .but(|program| program.cgroup = "/scen")
+        .with(2, "indexer", 900, 0)
+        .waits(1, READY, on(2), 600)
+        .waits(1, WaitKind::Throttled, WaitedOn::Others, 190);
+    let why = why_shop(&scene);
+    assert_eq!(kinds(&why), ["saturated", "quota"], "{:#?}", why.causes);
+    says(&why, "It was ready 60 % of the time");
+    says(&why, "It waited for the next one 28 % of the time.");
+}
+
+/// Linux 6.12 and later count time in which threads slept as run delay.
+#[test]
+fn run_delay_that_no_wait_shows_does_not_count() {
+    let mut scene = Scene { idle: [900; 2], ..Scene::new() }.with(1, "shop", 100, 850);
+    scene = scene.but(|program| program.switches = 50);
+    let why = why_shop(&scene);
+    assert!(why.causes.iter().all(|cause| cause.cause.name() != "saturated"), "{:#?}", why.causes);
+    let ready = why.time.states.iter().find(|state| state.label == "ready").unwrap();
+    assert!((0.049..0.051).contains(&ready.share), "1 ms for each of 50 switches: {ready:?}");
+    // Few waits that are known say nothing of all others.
+    let scene = Scene::busy()
+        .with(1, "shop", 100, 800)
+        .but(|program| program.switches = 900)
+        .with(2, "indexer", 900, 0)
+        .waits(1, READY, on(2), 300);
+    let why = why_shop(&scene);
+    says(&why, "It was ready 80 % of the time");
+    let culprit = &why.causes[0].culprits[0];
+    assert_eq!((&*culprit.name, culprit.ns), ("indexer", (3_000 * MS).unsigned_abs()));
 }

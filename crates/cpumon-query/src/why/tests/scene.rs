@@ -121,7 +121,7 @@ impl Scene {
             cgroup: "/",
             threads: vec![thread],
             system: 0,
-            switches: 50,
+            switches: 100,
             faults: 0,
             began: false,
             is_kernel: false,
