@@ -140,20 +140,22 @@ fn nice(facts: &Facts<'_>, own: &SeenThread, nicer: &[ProgramTime]) -> Cause {
 
 fn saturated(facts: &Facts<'_>, front: &[ProgramTime], ns: u64) -> Cause {
     let all = culprits(facts, front);
-    let is_own =
-        |one: &ProgramTime| !facts.rows.is_machine() && one.keys.iter().all(|one| facts.rows.has(one.key));
+    let has_own = |one: &ProgramTime| one.keys.iter().all(|one| facts.rows.has(one.key));
+    let is_own = |one: &ProgramTime| !facts.rows.is_machine() && !one.keys.is_empty() && has_own(one);
     let by_itself = front.first().is_some_and(is_own);
     let unknown_ns = ns.saturating_sub(sum(front));
     let who = if by_itself {
         " behind its own threads".to_owned()
-    } else if all.is_empty() {
+    } else if sum(front) == 0 {
         "; which programs were in front is not known".to_owned()
+    } else if all.is_empty() {
+        " behind many programs".to_owned()
     } else {
         behind(&all)
     };
     let mut evidence: Vec<String> = all.iter().take(3).map(used).collect();
     let mut sure = sure_of(front);
-    if !all.is_empty() && matters(facts, unknown_ns) {
+    if sum(front) > 0 && matters(facts, unknown_ns) {
         let share = percent(unknown_ns as f64 / ns.max(1) as f64);
         evidence.push(format!("For {share} of that time it is not known which programs were in front."));
         sure = sure.min(SureLevel::Medium);

@@ -64,7 +64,8 @@ pub(super) fn behind(all: &[Culprit]) -> String {
 /// The culprits among these programs.
 pub(super) fn culprits(facts: &Facts<'_>, programs: &[ProgramTime]) -> Vec<Culprit> {
     let all_ns = sum(programs);
-    let is_culprit = |one: &&ProgramTime| one.ns > 0 && one.ns as f64 >= all_ns as f64 * MIN_CULPRIT;
+    let is_long = |ns: u64| ns > 0 && ns as f64 >= all_ns as f64 * MIN_CULPRIT;
+    let is_culprit = |one: &&ProgramTime| !one.name.is_empty() && is_long(one.ns);
     programs.iter().filter(is_culprit).take(MAX_CULPRITS).map(|one| facts.culprit(one)).collect()
 }
 

@@ -10,7 +10,7 @@ use cpumon_model::{
 use super::answer::{Culprit, WhyTarget};
 use super::part::{SeenProcess, SeenThread, ThreadSums, WhyPart};
 use super::peers::{busy_peers, idle_threads};
-use super::states::{StateTimes, SubjectRows, SubjectWait, WaitClass, at_least_zero};
+use super::states::{StateTimes, SubjectRows, SubjectWait, WaitClass, at_least_zero, cgroups_of};
 
 /// Pids of a culprit at most.
 const MAX_PIDS: usize = 8;
@@ -22,6 +22,8 @@ const MIN_SAMPLES: u64 = 3;
 pub(super) const MIN_STARTS: f64 = 20.0;
 /// Intervals from which on a single CPU is no chance.
 pub(super) const MIN_INTERVALS: u64 = 5;
+/// Programs of a list at most.
+const MAX_PROGRAMS: usize = 64;
 /// Share of idle CPUs above which who ran says nothing of who was in front.
 const IDLE_CPUS: f64 = 0.25;
 
@@ -106,6 +108,16 @@ pub(super) fn by_program(part: &WhyPart, times: impl IntoIterator<Item = KeyTime
     };
     let mut all: Vec<ProgramTime> = programs.into_iter().map(program).collect();
     all.sort_by_key(|one| std::cmp::Reverse(one.ns));
+    all
+}
+
+/// The programs with the longest times, at most [`MAX_PROGRAMS`], and the sum of the rest without a name.
+fn longest_programs(mut all: Vec<ProgramTime>) -> Vec<ProgramTime> {
+    let rest = all.split_off(MAX_PROGRAMS.min(all.len()));
+    if let Some(first) = rest.first() {
+        let ns = rest.iter().fold(0_u64, |sum, one| sum.saturating_add(one.ns));
+        all.push(ProgramTime { ns, is_estimated: first.is_estimated, ..ProgramTime::default() });
+    }
     all
 }
 
@@ -241,7 +253,7 @@ impl<'p> Facts<'p> {
                 WaitedOn::Thread(_) => Some(KeyTime { key: row.waiter, ns: scaled(row.ns, scale) }),
                 WaitedOn::Interrupt | WaitedOn::Others => None,
             });
-            return by_program(self.now, on);
+            return longest_programs(by_program(self.now, on));
         }
         if self.idle_share().is_none_or(|idle| idle > IDLE_CPUS) {
             return Vec::new();
@@ -253,19 +265,20 @@ impl<'p> Facts<'p> {
             (one.ns, one.is_estimated) = (scaled(one.ns, scale), true);
             one.keys.iter_mut().for_each(|one| one.ns = scaled(one.ns, scale));
         }
-        all
+        longest_programs(all)
     }
 
     /// What other programs ran; where the subject ran on one CPU only, those that ran there.
     fn others(&self) -> Vec<ProgramTime> {
         let cpus = self.cpus_of(|key| self.rows.has(key));
         let only = cpus.first().copied().filter(|_| cpus.len() == 1);
-        let was_there = |key: ProcessKey| {
-            only.is_none_or(|cpu| {
-                let there = self.cpus_of(|other| other == key);
-                there.is_empty() || there.contains(&cpu)
-            })
-        };
+        // Whether a thread of the process ran on that CPU.
+        let mut there: HashMap<ProcessKey, bool> = HashMap::new();
+        for seen in self.threads.each.values().filter(|seen| seen.intervals > 0) {
+            *there.entry(seen.process).or_default() |= only.is_some_and(|cpu| seen.cpus.contains_key(&cpu));
+        }
+        let was_there =
+            |key: ProcessKey| only.is_none() || there.get(&key).is_none_or(|was_there| *was_there);
         let others = self.now.processes.iter().filter(|(key, _)| !self.rows.has(**key) && was_there(**key));
         let ran = others.map(|(key, seen)| KeyTime { key: *key, ns: at_least_zero(seen.delta.run_ns) });
         by_program(self.now, ran)
@@ -274,27 +287,22 @@ impl<'p> Facts<'p> {
     /// Programs for which the subject waited in waits of a class.
     pub(super) fn waited_for(&self, class: WaitClass) -> Vec<ProgramTime> {
         let waits = self.times.waits.iter().filter(|wait| wait.class == class);
-        by_program(
-            self.now,
-            waits.filter_map(|wait| match wait.on {
-                WaitedOn::Process(key) => Some(KeyTime { key, ns: wait.ns }),
-                _ => None,
-            }),
-        )
+        let on = waits.filter_map(|wait| match wait.on {
+            WaitedOn::Process(key) => Some(KeyTime { key, ns: wait.ns }),
+            _ => None,
+        });
+        longest_programs(by_program(self.now, on))
     }
 
     /// The reason of most of the waits of a class.
     pub(super) fn longest_of(&self, class: WaitClass) -> Option<SubjectWait> {
-        let mut by_reason: Vec<SubjectWait> = Vec::new();
+        let mut by_reason: BTreeMap<WaitReason, SubjectWait> = BTreeMap::new();
         for wait in self.times.waits.iter().filter(|wait| wait.class == class) {
-            if let Some(sum) = by_reason.iter_mut().find(|sum| sum.reason == wait.reason) {
-                sum.ns = sum.ns.saturating_add(wait.ns);
-                sum.count = sum.count.saturating_add(wait.count);
-            } else {
-                by_reason.push(*wait);
-            }
+            let sum = by_reason.entry(wait.reason).or_insert(SubjectWait { ns: 0, count: 0, ..*wait });
+            sum.ns = sum.ns.saturating_add(wait.ns);
+            sum.count = sum.count.saturating_add(wait.count);
         }
-        by_reason.into_iter().max_by_key(|wait| wait.ns)
+        by_reason.into_values().max_by_key(|wait| wait.ns)
     }
 
     /// A program as the answer names it.
@@ -338,21 +346,13 @@ impl<'p> Facts<'p> {
             one.ns = now_ns.saturating_sub(earlier(&one.name));
         }
         all.sort_by_key(|one| std::cmp::Reverse(one.ns));
-        all
+        longest_programs(all)
     }
 
     /// The CPU limit that took most time from the subject; `None`: it has none, or none is known.
     pub(super) fn quota(&self) -> Option<QuotaFacts> {
-        let has_path = |path: &str| {
-            let of_subject = self.now.processes.iter().filter(|(key, _)| self.rows.has(**key));
-            self.rows.is_machine()
-                || of_subject.map(|(_, seen)| &*seen.info.cgroup).any(|cgroup| cgroup == path)
-                || self
-                    .now
-                    .short
-                    .iter()
-                    .any(|(key, runs)| self.rows.has_short(key) && *runs.info.cgroup == *path)
-        };
+        let paths = cgroups_of(self.now, self.rows);
+        let has_path = |path: &str| self.rows.is_machine() || paths.contains(path);
         let limited = self.now.cgroups.values().filter(|row| row.limit.is_limited() && has_path(&row.path));
         let tightest = limited.max_by_key(|row| row.throttle.map(|one| one.throttled_ns))?;
         Some(QuotaFacts {
@@ -470,4 +470,21 @@ pub(super) fn scaled(ns: u64, share: f64) -> u64 {
     )]
     let part = (ns as f64 * share).round() as u64;
     part
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_list_of_programs_ends_with_the_sum_of_the_rest() {
+        let program = |ns: u64| ProgramTime { name: format!("p{ns}").into(), ns, ..ProgramTime::default() };
+        let all: Vec<ProgramTime> = (1..=1_000).rev().map(program).collect();
+        let cut = longest_programs(all);
+        assert_eq!((cut.len(), &*cut[63].name), (MAX_PROGRAMS + 1, "p937"));
+        let rest = cut.last().unwrap();
+        assert_eq!((&*rest.name, rest.ns, rest.keys.len()), ("", (1..=936).sum(), 0));
+        assert_eq!(longest_programs(cut).len(), MAX_PROGRAMS + 1);
+        assert!(longest_programs(Vec::new()).is_empty());
+    }
 }

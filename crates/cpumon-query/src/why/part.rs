@@ -1,23 +1,34 @@
 //! [`WhyPart`]: what is known of a part of a range, added up from its intervals in bounded memory. [`ThreadSums`]: the threads of the
 //! processes that matter.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use cpumon_model::{
     CgroupInterval, Comm, CpuTimes, Delta, Fields, Interval, Ledger, Life, ProcessInfo, ProcessInterval,
     ProcessKey, SOFTIRQ_KINDS, SourceKind, TaskState, ThreadInterval, ThreadKey, WaitFor, WaitKind, WaitedOn,
-    Waits,
+    Waits, bytes_of_info,
 };
 use cpumon_store::Segment;
 use foldhash::fast::RandomState;
 
 use crate::time::TimeRange;
 
-/// Processes, and groups of short-lived ones, of a part at most.
-const MAX_PROCESSES: usize = 20_000;
-/// Threads at most.
-const MAX_THREADS: usize = 20_000;
+/// Processes of a part at most, those that did most; while it is read twice as many. The rest are added to the short-lived ones.
+pub(super) const MAX_PROCESSES: usize = 4_096;
+/// Groups of short-lived processes by name and parent of a part at most, and those by name alone. The rest are one sum without a name.
+pub(super) const MAX_SHORT: usize = 4_096;
+pub(super) const MAX_SHORT_NAMES: usize = 1_024;
+/// Memory of the descriptions of processes, and of those of short-lived ones, of a part at most, bytes.
+const MAX_INFO_BYTES: usize = 2 << 20;
+/// CPUs and control groups of a part at most.
+const MAX_CPUS: usize = 8_192;
+const MAX_CGROUPS: usize = 512;
+/// Threads at most, those that did most; while they are read twice as many.
+pub(super) const MAX_THREADS: usize = 4_096;
+/// CPUs of a thread at most: of more it is only known that it ran on many.
+const MAX_CPUS_OF_THREAD: usize = 64;
 /// Rows of waits, and short-lived children, of a part at most.
 const MAX_WAITS: usize = 8_192;
 
@@ -63,6 +74,7 @@ pub(super) struct ShortKey {
 /// Processes that began and ended within one interval.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ShortRuns {
+    /// Of the first one.
     pub(super) info: Arc<ProcessInfo>,
     /// Number of processes; 0: only their sum is stored.
     pub(super) count: u64,
@@ -75,7 +87,6 @@ pub(super) struct ShortRuns {
 
 impl ShortRuns {
     fn add(&mut self, later: &Self) {
-        self.info = Arc::clone(&later.info);
         self.count = self.count.saturating_add(later.count);
         self.delta += &later.delta;
         // An interval has many of them.
@@ -113,6 +124,8 @@ pub(super) struct WhyPart {
     pub(super) cgroups: BTreeMap<Arc<str>, CgroupInterval>,
     pub(super) processes: HashMap<ProcessKey, SeenProcess, RandomState>,
     pub(super) short: HashMap<ShortKey, ShortRuns, RandomState>,
+    /// Memory of the descriptions of `processes` and of `short`, bytes.
+    info_bytes: [usize; 2],
     /// Short-lived children for which their parents waited.
     pub(super) children: HashMap<ProcessKey, ShortChild, RandomState>,
     /// Waits by who ended them.
@@ -135,6 +148,7 @@ impl WhyPart {
             cgroups: BTreeMap::new(),
             processes: HashMap::default(),
             short: HashMap::default(),
+            info_bytes: [0; 2],
             children: HashMap::default(),
             waits: Vec::new(),
         }
@@ -163,7 +177,7 @@ impl WhyPart {
         self.has_sums |= segment.max_busy_ppm.is_some();
         self.ledger += &interval.ledger;
         for cpu in &interval.cpus {
-            *self.cpus.entry(cpu.cpu).or_default() += &cpu.times;
+            self.add_cpu(cpu.cpu, &cpu.times);
             add_each(&mut self.softirq_ns, &cpu.sched.softirq_ns);
         }
         interval.cgroups.iter().for_each(|row| self.add_cgroup(row));
@@ -199,7 +213,7 @@ impl WhyPart {
         self.is_cut |= later.is_cut;
         self.ledger += &later.ledger;
         for (cpu, times) in &later.cpus {
-            *self.cpus.entry(*cpu).or_default() += times;
+            self.add_cpu(*cpu, times);
         }
         add_each(&mut self.softirq_ns, &later.softirq_ns);
         later.cgroups.values().for_each(|row| self.add_cgroup(row));
@@ -209,15 +223,26 @@ impl WhyPart {
         self.add_waits(&later.waits);
     }
 
-    /// Ends the rows of waits, each key once.
+    /// Ends the rows: those of waits have each key once, and there are no more than a part may have.
     pub(super) fn end(&mut self) {
         WaitFor::tidy(&mut self.waits, MAX_WAITS);
+        if self.processes.len() > MAX_PROCESSES {
+            self.cut();
+        }
     }
 
     fn add_waits(&mut self, rows: &[WaitFor]) {
         self.waits.extend_from_slice(rows);
         if self.waits.len() > 2 * MAX_WAITS {
-            self.end();
+            WaitFor::tidy(&mut self.waits, MAX_WAITS);
+        }
+    }
+
+    fn add_cpu(&mut self, number: u32, times: &CpuTimes) {
+        if self.cpus.len() < MAX_CPUS || self.cpus.contains_key(&number) {
+            *self.cpus.entry(number).or_default() += times;
+        } else {
+            self.is_cut = true;
         }
     }
 
@@ -249,8 +274,10 @@ impl WhyPart {
     fn add_cgroup(&mut self, row: &CgroupInterval) {
         if let Some(sum) = self.cgroups.get_mut(&row.path) {
             sum.add(row);
-        } else {
+        } else if self.cgroups.len() < MAX_CGROUPS {
             self.cgroups.insert(Arc::clone(&row.path), row.clone());
+        } else {
+            self.is_cut = true;
         }
     }
 
@@ -281,23 +308,69 @@ impl WhyPart {
 
     fn see_process(&mut self, key: ProcessKey, seen: &SeenProcess) {
         if let Some(sum) = self.processes.get_mut(&key) {
+            if !Arc::ptr_eq(&sum.info, &seen.info) {
+                self.info_bytes[0] -= bytes_of_info(&sum.info);
+                self.info_bytes[0] += bytes_of_info(&seen.info);
+            }
             sum.add(seen);
-        } else if self.processes.len() < MAX_PROCESSES {
-            self.processes.insert(key, seen.clone());
         } else {
-            self.is_cut = true;
+            self.info_bytes[0] += bytes_of_info(&seen.info);
+            self.processes.insert(key, seen.clone());
+        }
+        if self.processes.len() > 2 * MAX_PROCESSES || self.info_bytes[0] > MAX_INFO_BYTES {
+            self.cut();
         }
     }
 
+    /// Leaves the processes that did most, so many that others have space, and adds the rest to the short-lived ones.
+    fn cut(&mut self) {
+        self.is_cut = true;
+        self.info_bytes[0] = 0;
+        let mut all: Vec<(ProcessKey, SeenProcess)> = self.processes.drain().collect();
+        all.sort_unstable_by_key(|(key, seen)| (Reverse(used_ns(&seen.delta)), *key));
+        for (key, seen) in all {
+            let bytes = self.info_bytes[0] + bytes_of_info(&seen.info);
+            if self.processes.len() < MAX_PROCESSES && bytes <= MAX_INFO_BYTES / 2 {
+                self.info_bytes[0] = bytes;
+                self.processes.insert(key, seen);
+            } else {
+                let key = ShortKey { name: seen.info.name.clone(), parent_pid: seen.parent_pid };
+                let SeenProcess { info, delta, length_ns, .. } = seen;
+                self.see_short(&key, &ShortRuns { info, delta, length_ns, ..ShortRuns::default() });
+            }
+        }
+    }
+
+    /// Where there are too many, those of a name are added up without their parents, and the rest without a name.
     fn see_short(&mut self, key: &ShortKey, runs: &ShortRuns) {
         if let Some(sum) = self.short.get_mut(key) {
             sum.add(runs);
-        } else if self.short.len() < MAX_PROCESSES {
+            return;
+        }
+        let bytes = self.info_bytes[1] + bytes_of_info(&runs.info);
+        let has_space = |most: usize, len: usize| len < most && bytes <= MAX_INFO_BYTES;
+        if has_space(MAX_SHORT, self.short.len()) {
+            self.info_bytes[1] = bytes;
             self.short.insert(key.clone(), runs.clone());
+            return;
+        }
+        self.is_cut = true;
+        let by_name = ShortKey { name: key.name.clone(), parent_pid: 0 };
+        if let Some(sum) = self.short.get_mut(&by_name) {
+            sum.add(runs);
+        } else if has_space(MAX_SHORT + MAX_SHORT_NAMES, self.short.len()) {
+            self.info_bytes[1] = bytes;
+            self.short.insert(by_name, runs.clone());
         } else {
-            self.is_cut = true;
+            let rest = ShortKey { name: "".into(), parent_pid: u32::MAX };
+            self.short.entry(rest).or_default().add(runs);
         }
     }
+}
+
+/// Run time and run delay, ns.
+fn used_ns(delta: &Delta) -> i64 {
+    delta.run_ns.saturating_add(delta.run_delay_ns)
 }
 
 fn add_each(sums: &mut [u64], more: &[u64]) {
@@ -328,6 +401,8 @@ pub(super) struct SeenThread {
 #[derive(Clone, Debug, Default)]
 pub(super) struct ThreadSums {
     pub(super) each: HashMap<ThreadKey, SeenThread, RandomState>,
+    /// Whether threads were left out, because there are too many.
+    pub(super) is_cut: bool,
 }
 
 impl ThreadSums {
@@ -339,13 +414,21 @@ impl ThreadSums {
 
     pub(super) fn append(&mut self, later: &Self) {
         later.each.iter().for_each(|(key, seen)| self.see(*key, seen));
+        self.is_cut |= later.is_cut;
     }
 
     fn see(&mut self, key: ThreadKey, seen: &SeenThread) {
         if let Some(sum) = self.each.get_mut(&key) {
             sum.add(seen);
-        } else if self.each.len() < MAX_THREADS {
-            self.each.insert(key, seen.clone());
+            return;
+        }
+        self.each.insert(key, seen.clone());
+        if self.each.len() > 2 * MAX_THREADS {
+            let mut all: Vec<(ThreadKey, SeenThread)> = self.each.drain().collect();
+            all.sort_unstable_by_key(|(key, seen)| (Reverse(used_ns(&seen.delta)), *key));
+            all.truncate(MAX_THREADS);
+            self.each.extend(all);
+            self.is_cut = true;
         }
     }
 }
@@ -377,7 +460,9 @@ impl SeenThread {
         self.length_ns = self.length_ns.saturating_add(later.length_ns);
         self.in_disk += later.in_disk;
         for (cpu, intervals) in &later.cpus {
-            *self.cpus.entry(*cpu).or_default() += intervals;
+            if self.cpus.len() < MAX_CPUS_OF_THREAD || self.cpus.contains_key(cpu) {
+                *self.cpus.entry(*cpu).or_default() += intervals;
+            }
         }
         self.waits += &later.waits;
     }

@@ -336,15 +336,16 @@ fn throttled(part: &WhyPart, rows: &SubjectRows, delay_ns: u64) -> u64 {
     by_waits.max(by_groups.min(delay_ns.saturating_sub(ready_ns))).min(delay_ns)
 }
 
+/// The control groups of a subject's processes.
+pub(super) fn cgroups_of<'p>(part: &'p WhyPart, rows: &SubjectRows) -> HashSet<&'p str> {
+    let own = part.processes.iter().filter(|(key, _)| rows.has(**key)).map(|(_, seen)| &seen.info);
+    let short = part.short.iter().filter(|(key, _)| rows.has_short(key)).map(|(_, runs)| &runs.info);
+    own.chain(short).map(|info| &*info.cgroup).collect()
+}
+
 /// Limits of the groups of the subject; `None`: not known.
 fn limits(part: &WhyPart, rows: &SubjectRows) -> Option<GroupLimits> {
-    let paths: HashSet<&str> = part
-        .processes
-        .iter()
-        .filter(|(key, _)| rows.has(**key))
-        .map(|(_, seen)| &*seen.info.cgroup)
-        .chain(part.short.iter().filter(|(key, _)| rows.has_short(key)).map(|(_, runs)| &*runs.info.cgroup))
-        .collect();
+    let paths = cgroups_of(part, rows);
     let is_wanted = |path: &str| rows.is_machine() || paths.contains(path);
     let of_subject = part.cgroups.values().filter(|row| is_wanted(&row.path) && row.limit.is_limited());
     GroupLimits::of_rows(of_subject)

@@ -1,5 +1,6 @@
 //! The twelve blind cases of a slow program, and those where nothing is wrong or nothing can be known, as made-up intervals.
 
+mod bounds;
 mod causes;
 mod commands;
 mod cpus;

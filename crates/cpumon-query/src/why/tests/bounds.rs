@@ -1,0 +1,125 @@
+//! Rows beyond what a part may have: sums stay exact, and what did most keeps its name.
+
+use std::sync::Arc;
+
+use cpumon_model::{
+    CgroupInterval, CpuInterval, Delta, Interval, Life, Moment, ProcessInfo, ProcessInterval, ProcessKey,
+    ThreadInterval, ThreadKey, WaitKind,
+};
+use cpumon_store::Segment;
+
+use super::super::part::{MAX_PROCESSES, MAX_SHORT, MAX_SHORT_NAMES, MAX_THREADS, ThreadSums, WhyPart};
+use super::scene::{Scene, on, why_shop};
+use crate::time::TimeRange;
+
+fn pid(at: usize) -> u32 {
+    u32::try_from(at).unwrap() + 1
+}
+
+fn process(at: usize, life: Life) -> ProcessInterval {
+    ProcessInterval {
+        key: ProcessKey { pid: pid(at), start_ns: 7 },
+        parent_pid: pid(at),
+        info: Arc::new(ProcessInfo { name: format!("p{at}").into(), ..ProcessInfo::default() }),
+        life,
+        delta: Delta { run_ns: i64::try_from(at).unwrap() + 1, ..Delta::default() },
+        ..ProcessInterval::default()
+    }
+}
+
+fn interval(processes: Vec<ProcessInterval>) -> Interval {
+    let end = Moment { mono_ns: 1_000, boot_ns: 1_000, wall_ns: 1_000 };
+    Interval { end, processes, ..Interval::default() }
+}
+
+fn part(intervals: &[Interval]) -> WhyPart {
+    let mut part = WhyPart::new(TimeRange { since_ns: 0, until_ns: 1_000 });
+    intervals.iter().for_each(|interval| part.add(&Segment::of(interval)));
+    part.end();
+    part
+}
+
+fn run_ns(part: &WhyPart) -> i64 {
+    let processes = part.processes.values().map(|seen| seen.delta.run_ns);
+    processes.chain(part.short.values().map(|runs| runs.delta.run_ns)).sum()
+}
+
+#[test]
+fn of_too_many_processes_those_that_did_most_stay() {
+    let count = 4 * MAX_PROCESSES;
+    let rows = (0..count).map(|at| process(at, Life::Alive)).collect();
+    let part = part(&[interval(rows)]);
+    assert!(part.is_cut && part.processes.len() <= MAX_PROCESSES, "{}", part.processes.len());
+    assert!(part.processes.contains_key(&ProcessKey { pid: pid(count - 1), start_ns: 7 }));
+    assert!(part.short.len() <= MAX_SHORT + MAX_SHORT_NAMES + 1, "{}", part.short.len());
+    let count = i64::try_from(count).unwrap();
+    assert_eq!(run_ns(&part), count * (count + 1) / 2);
+}
+
+#[test]
+fn too_many_short_processes_are_added_up_by_name_and_then_without_one() {
+    let count = 2 * (MAX_SHORT + MAX_SHORT_NAMES);
+    let rows = (0..count).map(|at| process(at, Life::BornEnded)).collect();
+    let part = part(&[interval(rows)]);
+    assert!(part.is_cut && part.short.len() <= MAX_SHORT + MAX_SHORT_NAMES + 1, "{}", part.short.len());
+    let count = i64::try_from(count).unwrap();
+    assert_eq!(run_ns(&part), count * (count + 1) / 2);
+    let started: u64 = part.short.values().map(|runs| runs.count).sum();
+    assert_eq!(started, count.unsigned_abs());
+}
+
+/// Long texts and numbers from outside take no more memory than short ones.
+#[test]
+fn texts_cpus_and_groups_are_bounded() {
+    let long = |mut row: ProcessInterval| {
+        row.info = Arc::new(ProcessInfo { cmdline: "x".repeat(4_096).into(), ..(*row.info).clone() });
+        row
+    };
+    let rows = (0..1_000).map(|at| long(process(at, Life::Alive)));
+    let rows = rows.chain((1_000..2_000).map(|at| long(process(at, Life::BornEnded)))).collect();
+    let numbers = 0..20_000_u32;
+    let hostile = Interval {
+        cpus: numbers.clone().map(|cpu| CpuInterval { cpu, ..CpuInterval::default() }).collect(),
+        cgroups: numbers
+            .map(|nth| CgroupInterval { path: format!("/{nth}").into(), ..CgroupInterval::default() })
+            .collect(),
+        ..interval(rows)
+    };
+    let part = part(&[hostile]);
+    assert!(part.is_cut && part.cpus.len() <= 8_192 && part.cgroups.len() <= 512);
+    let of_processes = part.processes.values().map(|seen| &seen.info);
+    let infos = of_processes.chain(part.short.values().map(|runs| &runs.info));
+    let bytes: usize = infos.map(|info| info.cmdline.len()).sum();
+    assert!(bytes <= 4 << 20, "{bytes}");
+    assert_eq!(run_ns(&part), 2_000 * 2_001 / 2);
+}
+
+#[test]
+fn of_too_many_threads_those_that_did_most_stay() {
+    let row = |at: usize| ThreadInterval {
+        key: ThreadKey { tid: pid(at), start_ns: 7 },
+        delta: Delta { run_ns: i64::try_from(at).unwrap() + 1, ..Delta::default() },
+        ..ThreadInterval::default()
+    };
+    let count = 4 * MAX_THREADS;
+    let mut sums = ThreadSums::default();
+    sums.add(&Interval { threads: (0..count).map(row).collect(), ..Interval::default() });
+    assert!(sums.is_cut && sums.each.len() <= 2 * MAX_THREADS, "{}", sums.each.len());
+    assert!(sums.each.contains_key(&ThreadKey { tid: pid(count - 1), start_ns: 7 }));
+}
+
+/// Each of 200 programs is no culprit by itself.
+#[test]
+fn many_programs_in_front_are_no_unknown_ones() {
+    let mut scene = Scene::busy().with(1, "shop", 100, 800);
+    for pid in 11..=210 {
+        let name: &'static str = format!("p{pid}").leak();
+        scene = scene.with(pid, name, 9, 0).waits(1, WaitKind::Ready, on(pid), 4);
+    }
+    let why = why_shop(&scene);
+    assert_eq!(
+        why.causes[0].sentence,
+        "It was ready 80 % of the time and waited for a CPU behind many programs."
+    );
+    assert!(why.causes[0].culprits.is_empty(), "{:#?}", why.causes[0].culprits);
+}
