@@ -157,7 +157,8 @@ fn saturated(facts: &Facts<'_>, front: &[ProgramTime], ns: u64) -> Cause {
     let mut sure = sure_of(front);
     if sum(front) > 0 && matters(facts, unknown_ns) {
         let share = percent(unknown_ns as f64 / ns.max(1) as f64);
-        evidence.push(format!("For {share} of that time it is not known which programs were in front."));
+        evidence
+            .push(format!("For {share} of that time it is not known which programs were in front of it."));
         sure = sure.min(SureLevel::Medium);
     }
     let cpus = facts.only_cpu().map_or_else(|| "The CPUs were".to_owned(), |cpu| format!("CPU {cpu} was"));
@@ -201,7 +202,7 @@ pub(super) fn quota(facts: &Facts<'_>) -> Option<Cause> {
     let (cpus, periods) = (decimal(quota.cpus, 2), quota.throttle.periods);
     let who = if facts.rows.is_machine() { "Programs" } else { "It" };
     let text = format!(
-        "The CPU limit of {group} ({cpus} CPU) was used up in {} of the periods. {who} waited for the next one {share} of the time.",
+        "The CPU limit of {group} ({cpus} CPU) was used up in {} of the periods. {who} waited for the next period {share} of the time.",
         percent(used_up)
     );
     let of_group = facts.now.processes.iter().filter(|(_, seen)| is_below(&seen.info.cgroup, &quota.group));

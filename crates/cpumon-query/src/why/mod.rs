@@ -1,5 +1,5 @@
-//! Why is it slow, and who did it? The time of a program, a service or the machine is divided into ran, ready, throttled, blocked on whom,
-//! and asleep by itself. What is not its own choice has a cause, a culprit and a remedy (docs/why.md).
+//! Why is it slow, and who did it? The time of a program, a service or the machine is divided into ran, ready, throttled, blocked on others,
+//! and asleep by itself. Time that is not its own choice has a cause, a culprit and a remedy (docs/why.md).
 //!
 //! The time that is asked for and as much before it are read in parts. Where one step explains how the share of waiting changed, the time
 //! from there on is explained, and the time before it is the comparison. `facts` then says what was measured, `rules` what it means; both

@@ -48,7 +48,8 @@ pub(super) fn lock(facts: &Facts<'_>) -> Option<Cause> {
         evidence.push(format!("{times} such waits a second, {mean} each."));
     }
     let idle = facts.idle_share().filter(|idle| *idle >= MIN_SHARE);
-    evidence.extend(idle.map(|idle| format!("CPUs would have been free: {} were idle.", percent(idle))));
+    evidence
+        .extend(idle.map(|idle| format!("CPUs were free meanwhile: idle {} of the time.", percent(idle))));
     Some(Cause {
         evidence,
         action,
@@ -84,7 +85,7 @@ fn holder(facts: &Facts<'_>) -> Option<Holder> {
     let sentence = match (sleep, ran) {
         (Some((reason, ns)), _) => {
             let share = ns as f64 / facts.now.length_ns.max(1) as f64;
-            Some(format!("That thread sleeps {} of the time itself, in {}.", percent(share), reason.name()))
+            Some(format!("That thread itself sleeps {} of the time, in {}.", percent(share), reason.name()))
         }
         (None, Some(ran)) => Some(format!("That thread ran {} of the time.", percent(ran))),
         (None, None) => None,
@@ -103,7 +104,7 @@ fn holder(facts: &Facts<'_>) -> Option<Holder> {
     Some(Holder { culprit, sentence, is_asleep })
 }
 
-/// Another process that it waits for, and whom that one waits for.
+/// Another process for which it waits, and the processes for which that one waits.
 pub(super) fn peer(facts: &Facts<'_>, class: WaitClass) -> Option<Cause> {
     let ns = facts.times.of_class(class);
     let wait = facts.longest_of(class).filter(|_| matters(facts, ns))?;
@@ -112,7 +113,7 @@ pub(super) fn peer(facts: &Facts<'_>, class: WaitClass) -> Option<Cause> {
     let what = wait.reason.words_and_name();
     let Some(first) = programs.first() else {
         let who = if is_child { "a child" } else { "another process" };
-        let text = format!("{} for {who} whose name is not known, in {what}.", waited(facts, ns));
+        let text = format!("{} for {who}, whose name is not known, in {what}.", waited(facts, ns));
         return Some(Cause { sure: SureLevel::Medium, ..traced(draft(facts, CauseKind::Peer, ns, text)) });
     };
     let mut all = culprits(facts, &programs);
@@ -131,7 +132,9 @@ pub(super) fn peer(facts: &Facts<'_>, class: WaitClass) -> Option<Cause> {
         if is_of_kernel {
             return find_user_of(&name);
         }
-        format!("Make what {name} does for it cheaper, or ask it less. Starting {own} again does not help.")
+        format!(
+            "Make the work of {name} for it cheaper, or send it fewer requests. A restart of {own} does not help."
+        )
     };
     Some(Cause {
         evidence: chain.sentences,
@@ -142,7 +145,7 @@ pub(super) fn peer(facts: &Facts<'_>, class: WaitClass) -> Option<Cause> {
     })
 }
 
-/// What those did that the subject waited for, and whom they waited for.
+/// What the processes did for which the subject waited, and for which others they waited.
 #[derive(Default)]
 struct Chain {
     sentences: Vec<String>,
@@ -214,11 +217,12 @@ pub(super) fn starts(facts: &Facts<'_>) -> Option<Cause> {
         text = format!("{text} and waits for them {} of the time", percent(facts.times.share(child_ns)));
     }
     let each = |ns: u64| length(ns / starts.count.max(1));
-    let evidence = format!("Each runs {} and is ready {}.", each(starts.run_ns), each(starts.delay_ns));
+    let evidence =
+        format!("Each runs {} and waits {} for a CPU.", each(starts.run_ns), each(starts.delay_ns));
     let parent = facts.rows.is_machine().then(|| format!("Most are started by {}.", named_all(&all, 2)));
     Some(Cause {
         evidence: [Some(evidence), parent.filter(|_| !all.is_empty())].into_iter().flatten().collect(),
-        action: "Do that work in the process itself, or keep a few workers that stay.".to_owned(),
+        action: "Do that work in the process itself, or in a few long-lived workers.".to_owned(),
         culprits: all,
         ..draft(facts, CauseKind::Starts, ns, text + ".")
     })
@@ -294,7 +298,10 @@ pub(super) fn unknown(facts: &Facts<'_>, has_causes: bool) -> Option<Cause> {
         return None;
     } else if let Some(wait) = facts.longest_of(WaitClass::Unknown).filter(|_| blocked >= MIN_SHARE) {
         let (share, what) = (percent(blocked), wait.reason.words_and_name());
-        (blocked_ns, format!("it waited {share} of the time in {what}, and on whom was not measured"))
+        (
+            blocked_ns,
+            format!("it waited {share} of the time in {what}, and who ended these waits was not measured"),
+        )
     } else if !has_causes && !knows_waits && rest >= MAX_REST {
         let share = percent(rest);
         (rest_ns, format!("it was off the CPUs {share} of the time, and what it waited for was not measured"))
@@ -303,7 +310,7 @@ pub(super) fn unknown(facts: &Facts<'_>, has_causes: bool) -> Option<Cause> {
         (
             rest_ns,
             format!(
-                "it left the CPU {per_s} times a second for waits shorter than 1 ms, which are not followed"
+                "it left the CPU {per_s} times a second for waits shorter than 1 ms, of which only the sum is measured"
             ),
         )
     } else {

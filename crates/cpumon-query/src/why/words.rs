@@ -1,4 +1,4 @@
-//! Figures, names and commands as the sentences of an answer have them.
+//! Figures, names and commands in the form in which the sentences of an answer contain them.
 
 use crate::fields::{decimal, name_text};
 
@@ -7,7 +7,7 @@ use super::answer::Culprit;
 /// Pids of a program that a sentence names at most.
 const SHOWN_PIDS: usize = 3;
 
-/// `88 %`; below one percent with a digit behind the point.
+/// `88 %`; below one percent with one decimal.
 pub(super) fn percent(share: f64) -> String {
     let value = share * 100.0;
     let digits = usize::from((0.05..0.95).contains(&value));
@@ -64,7 +64,7 @@ pub(super) fn pids(culprits: &[Culprit]) -> String {
     all.map(u32::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// A text that a shell takes as one word, as it is; `None` of any other: a name from elsewhere must not become a command.
+/// A text that a shell reads as one word without quoting; `None` for any other text: a name from elsewhere must not become a command.
 pub fn shell_word(text: &str) -> Option<&str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@+".contains(c);
     (!text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain)).then_some(text)

@@ -222,7 +222,7 @@ fn the_limit_of_its_group_is_used_up() {
         let why = why_shop(&scene);
         assert_eq!(kinds(&why), ["quota"]);
         says(&why, "The CPU limit of /scen (0.20 CPU) was used up in 100 % of the periods.");
-        says(&why, "It waited for the next one 70 % of the time.");
+        says(&why, "It waited for the next period 70 % of the time.");
         assert_eq!(why.causes[0].command.as_deref(), Some("echo max > /sys/fs/cgroup/scen/cpu.max"));
     }
 }

@@ -129,7 +129,7 @@ fn a_short_child_counts_if_it_did_something() {
     assert!(idle.causes.is_empty(), "{:#?}", idle.causes);
     let busy = ask(850);
     assert_eq!(kinds(&busy), ["peer"], "{:#?}", busy.causes);
-    says(&busy, "for a child whose name is not known");
+    says(&busy, "for a child, whose name is not known");
     let child = busy.time.states.iter().find(|one| one.state == TimeState::Blocked).unwrap();
     assert!(child.before.is_some_and(|share| share > 0.8), "before it had children, too: {child:?}");
 }

@@ -76,7 +76,7 @@ fn a_run_delay_behind_unknown_programs_is_stated_as_such() {
     let why = why_shop(&scene);
     assert_eq!((kinds(&why), why.sure.level), (vec!["saturated"], SureLevel::Medium));
     says(&why, "behind indexer (pid 2).");
-    says(&why, "For 50 % of that time it is not known which programs were in front.");
+    says(&why, "For 50 % of that time it is not known which programs were in front of it.");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn throttled_time_is_no_time_that_was_ready() {
     let why = why_shop(&scene);
     assert_eq!(kinds(&why), ["saturated", "quota"], "{:#?}", why.causes);
     says(&why, "It was ready 60 % of the time");
-    says(&why, "It waited for the next one 28 % of the time.");
+    says(&why, "It waited for the next period 28 % of the time.");
 }
 
 /// Linux 6.12 and later count time in which threads slept as run delay.
