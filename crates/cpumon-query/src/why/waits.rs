@@ -117,8 +117,13 @@ pub(super) fn peer(facts: &Facts<'_>, class: WaitClass) -> Option<Cause> {
         return Some(Cause { sure: SureLevel::Medium, ..traced(draft(facts, CauseKind::Peer, ns, text)) });
     };
     let mut all = culprits(facts, &programs);
-    let child = if is_child { "its child " } else { "" };
-    let text = format!("{} for {child}{}, in {what}.", waited(facts, ns), named_all(&all, 2));
+    let who = match (is_child, named_all(&all, 2)) {
+        (true, names) if names.is_empty() => "many children".to_owned(),
+        (false, names) if names.is_empty() => "many programs".to_owned(),
+        (true, names) => format!("its child {names}"),
+        (false, names) => names,
+    };
+    let text = format!("{} for {who}, in {what}.", waited(facts, ns));
     let seen = facts.rows.keys.clone().unwrap_or_default();
     let mut chain = Chain { seen, ..Chain::default() };
     chain.follow(facts, first);

@@ -8,8 +8,9 @@ use cpumon_model::{
 };
 use cpumon_store::Segment;
 
+use super::super::Why;
 use super::super::part::{MAX_PROCESSES, MAX_SHORT, MAX_SHORT_NAMES, MAX_THREADS, ThreadSums, WhyPart};
-use super::scene::{Scene, on, why_shop};
+use super::scene::{Scene, on, syscall, why_shop};
 use crate::time::TimeRange;
 
 fn pid(at: usize) -> u32 {
@@ -108,15 +109,21 @@ fn of_too_many_threads_those_that_did_most_stay() {
     assert!(sums.each.contains_key(&ThreadKey { tid: pid(count - 1), start_ns: 7 }));
 }
 
-/// Each of 200 programs is no culprit by itself.
-#[test]
-fn many_programs_in_front_are_no_unknown_ones() {
-    let mut scene = Scene::busy().with(1, "shop", 100, 800);
+fn behind_200_programs(ready: i64, kind: WaitKind) -> Why {
+    let mut scene = Scene::busy().with(1, "shop", 100, ready);
     for pid in 11..=210 {
         let name: &'static str = format!("p{pid}").leak();
-        scene = scene.with(pid, name, 9, 0).waits(1, WaitKind::Ready, on(pid), 4);
+        scene = scene.with(pid, name, 9, 0).waits(1, kind, on(pid), 4);
     }
-    let why = why_shop(&scene);
+    why_shop(&scene)
+}
+
+/// Each of 200 programs is no culprit by itself.
+#[test]
+fn many_programs_are_no_unknown_ones() {
+    let why = behind_200_programs(0, syscall("read"));
+    assert_eq!(why.causes[0].sentence, "It waited 26 % of the time for many programs, in read.");
+    let why = behind_200_programs(800, WaitKind::Ready);
     assert_eq!(
         why.causes[0].sentence,
         "It was ready 80 % of the time and waited for a CPU behind many programs."
