@@ -6,17 +6,9 @@ use cpumon_model::{
     Delta, Interval, Life, ProcessInfo, ProcessInterval, ProcessKey, WaitFor, WaitKind, WaitReason, WaitedOn,
 };
 
-use super::super::{TimeState, Why, WhySubject};
+use super::super::{TimeState, WhySubject};
+use super::causes::{kinds, says};
 use super::scene::{MS, Made, SECONDS, Scene, key, on, syscall, thread_key, why_of, why_shop};
-
-fn kinds(why: &Why) -> Vec<&'static str> {
-    why.causes.iter().map(|cause| cause.cause.name()).collect()
-}
-
-#[track_caller]
-fn says(why: &Why, text: &str) {
-    assert!(why.summary.iter().any(|line| line.contains(text)), "{text:?} is not in {:#?}", why.summary);
-}
 
 /// Their time is in the time of the subject already.
 #[test]

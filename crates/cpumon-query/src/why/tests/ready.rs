@@ -2,14 +2,11 @@
 
 use cpumon_model::{Fields, WaitKind, WaitedOn};
 
-use super::super::{SureLevel, Why, WhySubject};
+use super::super::{SureLevel, WhySubject};
+use super::causes::{kinds, says};
 use super::scene::{MS, SECONDS, Scene, limit, on, why_after, why_of, why_shop};
 
 const READY: WaitKind = WaitKind::Ready;
-
-fn kinds(why: &Why) -> Vec<&'static str> {
-    why.causes.iter().map(|cause| cause.cause.name()).collect()
-}
 
 /// An idle CPU loses nothing to the hypervisor, so its time does not count.
 #[test]
@@ -55,11 +52,6 @@ fn interrupts_count_where_the_subject_ran() {
     assert!(!kinds(&few).contains(&"interrupts"), "7 % of its CPU: {:#?}", few.causes);
     let many = ask(160);
     assert!(kinds(&many).contains(&"interrupts"), "8 % of all CPUs, 14 % of its own: {:#?}", many.causes);
-}
-
-#[track_caller]
-fn says(why: &Why, text: &str) {
-    assert!(why.summary.iter().any(|line| line.contains(text)), "{text:?} is not in {:#?}", why.summary);
 }
 
 #[test]
