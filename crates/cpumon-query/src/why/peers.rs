@@ -56,8 +56,7 @@ pub(super) fn busy_peers(part: &WhyPart, rows: &SubjectRows) -> HashSet<ProcessK
     let is_idle = |key: ProcessKey| rows.has(key) || !(is_used(part, key) || busy.contains(&key));
     let is_busy = |key: ProcessKey, least_ns: f64| {
         let own = SubjectRows { keys: Some(HashSet::from([key])), ..SubjectRows::default() };
-        let times = StateTimes::of(part, &own, &is_idle);
-        times.wanted_ns().saturating_add(times.of_class(WaitClass::Unknown)) as f64 >= least_ns
+        StateTimes::of(part, &own, &is_idle).busy_ns() as f64 >= least_ns
     };
     let found = longest.into_iter().filter(|(key, waits)| is_busy(*key, waits.least_ns));
     let found: Vec<ProcessKey> = found.map(|(key, _)| key).collect();

@@ -13,6 +13,8 @@ use super::part::{ShortKey, WhyPart};
 const IDLE_WAIT_NS: u64 = 100_000_000;
 /// Share of its time below which a program does nearly nothing.
 const IDLE_SHARE: f64 = 0.05;
+/// Waits a second from which on a program left the CPU all the time.
+const MANY_SWITCHES: f64 = 500.0;
 
 /// Which rows are the subject.
 #[derive(Clone, Debug, Default)]
@@ -264,6 +266,25 @@ impl StateTimes {
     /// Off the CPUs, and not known why.
     pub(super) fn rest_ns(&self) -> u64 {
         self.left_ns().saturating_sub(self.unwanted_ns())
+    }
+
+    /// Time in waits that are too short to be followed, at most; 0 unless there are many of them.
+    pub(super) fn short_waits_ns(&self) -> u64 {
+        let followed = self.waits.iter().fold(0_u64, |sum, wait| sum.saturating_add(wait.count));
+        let short = at_least_zero(self.delta.voluntary_switches).saturating_sub(followed);
+        if (short as f64) < self.present_ns as f64 / 1e9 * MANY_SWITCHES {
+            return 0;
+        }
+        // Threads that sleep take no time from one that does not.
+        let rest_ns = self.rest_ns();
+        let most_ns = if rest_ns > 0 { rest_ns } else { self.left_ns() };
+        most_ns.min(short.saturating_mul(WaitFor::MIN_NS))
+    }
+
+    /// Time in which it was not idle: the wanted time, and waits whose cause is not known.
+    pub(super) fn busy_ns(&self) -> u64 {
+        let unknown_ns = self.of_class(WaitClass::Unknown).saturating_add(self.short_waits_ns());
+        self.wanted_ns().saturating_add(unknown_ns)
     }
 
     /// Share of a wanted time, 0 to 1.

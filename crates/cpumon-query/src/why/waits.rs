@@ -15,8 +15,6 @@ use crate::fields::{decimal, name_text};
 const SHORT_RUN_NS: u64 = 20_000_000;
 /// Processes that a chain of waits names at most.
 const MAX_HOPS: usize = 3;
-/// Waits a second from which on a program left the CPU all the time.
-const MANY_SWITCHES: f64 = 500.0;
 /// Share of the time that may stay unexplained.
 const MAX_REST: f64 = 0.5;
 
@@ -178,6 +176,7 @@ impl Chain {
             ("waited for a lock", peer.times.of_class(WaitClass::Lock)),
             ("waited for others", peer.times.of_class(WaitClass::Peer)),
             ("waited for a child", peer.times.of_class(WaitClass::Child)),
+            ("was in waits shorter than 1 ms", peer.times.short_waits_ns()),
         ];
         let long = states.iter().filter(|(_, ns)| peer.times.share(*ns) >= MIN_SHARE);
         let words: Vec<String> =
@@ -294,26 +293,34 @@ pub(super) fn faults(facts: &Facts<'_>) -> Option<Cause> {
 pub(super) fn unknown(facts: &Facts<'_>, has_causes: bool) -> Option<Cause> {
     let times = &facts.times;
     let (blocked_ns, rest_ns) = (times.of_class(WaitClass::Unknown), times.rest_ns());
-    let switches = at_least_zero(times.delta.voluntary_switches);
+    let short_ns = times.short_waits_ns();
     let (blocked, rest) = (times.share_of(WaitClass::Unknown, blocked_ns), times.share(rest_ns));
     let knows_waits = facts.has(Fields::WAITS_FOR) || facts.has(Fields::WAITS);
-    let (ns, reason) = if !facts.has(Fields::RUN_DELAY) && times.share(times.ran_ns()) < 1.0 - MIN_SHARE {
-        (rest_ns, "how long it waited for a CPU was not measured".to_owned())
+    let (ns, share, reason) = if !facts.has(Fields::RUN_DELAY)
+        && times.share(times.ran_ns()) < 1.0 - MIN_SHARE
+    {
+        (rest_ns, rest, "how long it waited for a CPU was not measured".to_owned())
     } else if facts.rows.is_machine() {
         return None;
     } else if let Some(wait) = facts.longest_of(WaitClass::Unknown).filter(|_| blocked >= MIN_SHARE) {
-        let (share, what) = (percent(blocked), wait.reason.words_and_name());
+        let (part, what) = (percent(blocked), wait.reason.words_and_name());
         (
             blocked_ns,
-            format!("it waited {share} of the time in {what}, and who ended these waits was not measured"),
+            blocked,
+            format!("it waited {part} of the time in {what}, and who ended these waits was not measured"),
         )
     } else if !has_causes && !knows_waits && rest >= MAX_REST {
-        let share = percent(rest);
-        (rest_ns, format!("it was off the CPUs {share} of the time, and what it waited for was not measured"))
-    } else if !has_causes && rest >= MAX_REST && switches as f64 >= facts.seconds() * MANY_SWITCHES {
-        let per_s = rate(switches, facts.seconds());
+        let part = percent(rest);
         (
             rest_ns,
+            rest,
+            format!("it was off the CPUs {part} of the time, and what it waited for was not measured"),
+        )
+    } else if !has_causes && times.share(short_ns) >= MAX_REST {
+        let per_s = rate(at_least_zero(times.delta.voluntary_switches), facts.seconds());
+        (
+            short_ns,
+            times.share(short_ns),
             format!(
                 "it left the CPU {per_s} times a second for waits shorter than 1 ms, of which only the sum is measured"
             ),
@@ -322,7 +329,7 @@ pub(super) fn unknown(facts: &Facts<'_>, has_causes: bool) -> Option<Cause> {
         return None;
     };
     let cause = draft(facts, CauseKind::Unknown, ns, format!("The cause is not known: {reason}."));
-    Some(Cause { share: times.share_of(WaitClass::Unknown, ns), sure: SureLevel::Low, ..traced(cause) })
+    Some(Cause { share, sure: SureLevel::Low, ..traced(cause) })
 }
 
 /// A cause that only a trace can make more precise.

@@ -4,7 +4,7 @@ use cpumon_model::{WaitKind, WaitReason, WaitedOn};
 
 use super::super::{TimeState, Why};
 use super::causes::{kinds, says};
-use super::scene::{Scene, syscall, thread_key, why_shop};
+use super::scene::{Scene, on, syscall, thread_key, why_shop};
 
 fn share(why: &Why, state: TimeState) -> f64 {
     why.time.states.iter().filter(|one| one.state == state).map(|one| one.share).sum()
@@ -79,4 +79,29 @@ fn many_starts_by_one_that_ended_are_a_cause() {
     let why = why_shop(&scene);
     assert_eq!(kinds(&why), ["starts"], "15 a second over all of the time, and it was there for half of it");
     says(&why, "It starts 30 processes a second");
+}
+
+/// A database that reads a page at a time leaves the CPU thousands of times a second, each time too shortly to be followed.
+#[test]
+fn one_with_many_short_waits_is_not_idle() {
+    let db = |switches: i64| {
+        let scene = Scene::new().with(1, "shop", 15, 5).with(2, "db", 60, 10);
+        scene.but(|program| program.switches = switches).waits(1, syscall("read"), on(2), 940)
+    };
+    let why = why_shop(&db(3_000));
+    assert_eq!(kinds(&why), ["peer"]);
+    says(&why, "It waited 94 % of the time for db (pid 2), in read.");
+    says(&why, "db was in waits shorter than 1 ms 93 % of the time.");
+    // So it is where others of its threads sleep.
+    let pool = db(3_000).waits(2, syscall("epoll_wait"), WaitedOn::Interrupt, 5_000);
+    assert_eq!(kinds(&why_shop(&pool)), ["peer"]);
+    let pool = Scene::new().with(1, "shop", 60, 10).but(|program| program.switches = 3_000);
+    let why = why_shop(&pool.waits(1, syscall("epoll_wait"), WaitedOn::Interrupt, 5_000));
+    assert_eq!(kinds(&why), ["unknown"]);
+    says(&why, "it left the CPU 3000 times a second for waits shorter than 1 ms");
+    // One that sleeps is idle: 50 waits a second, or as many as were followed.
+    assert!(why_shop(&db(50)).causes.is_empty());
+    let mut asleep = db(3_000).waits(2, syscall("epoll_wait"), WaitedOn::Interrupt, 930);
+    asleep.waits.last_mut().unwrap().count = 2_990;
+    assert!(why_shop(&asleep).causes.is_empty());
 }
