@@ -5,6 +5,9 @@
 
 use crate::{ProcessKey, ThreadKey, WaitReason};
 
+/// A wait with a cause goes before one of a thread that rested this many times as long: all of a host's daemons rest all the time.
+const REST_PARTS: u64 = 64;
+
 /// What a thread waited for.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(
@@ -85,13 +88,14 @@ impl WaitFor {
         }
     }
 
-    /// Sorts rows: those with a cause first, of these the longest first.
+    /// Sorts rows: the longest first, where rest counts as a part of its time ([`REST_PARTS`]).
     fn rank(rows: &mut [Self]) {
-        rows.sort_unstable_by_key(|row| (!row.has_cause(), std::cmp::Reverse(row.ns), row.key()));
+        let weight = |row: &Self| if row.has_cause() { row.ns } else { row.ns / REST_PARTS };
+        rows.sort_unstable_by_key(|row| (std::cmp::Reverse(weight(row)), row.key()));
     }
 
-    /// Brings rows into ascending order of their keys, each key once, and at most `most` of them: those with a cause before those that only
-    /// rested, the longest first. Of the rest those of one process and kind become one row, and what is too much even so goes.
+    /// Brings rows into ascending order of their keys, each key once, and at most `most` of them: the longest, where the time of those
+    /// that only rested counts as a 64th. Of the others those of one process and kind become one row, and what is too much even so goes.
     pub fn tidy(rows: &mut Vec<Self>, most: usize) {
         join(rows);
         if rows.len() <= most {
