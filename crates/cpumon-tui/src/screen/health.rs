@@ -191,7 +191,7 @@ pub(crate) fn about_limits(cells: &Cells<'_>, item: &Item<'_>) -> Vec<(&'static 
         let by = limiter(cells.interval, item).map_or(String::new(), |name| format!(", set for {name}"));
         let limit = format!("{} CPU{by}", percent(cpus, true));
         let limit = match share_of_limit(cells, item, cpus) {
-            Some(share) => format!("{share:.0}% of its limit of {limit}"),
+            Some(share) => format!("{share:.0}% of {limit}"),
             None => limit,
         };
         entries.push(("CPU limit", limit));

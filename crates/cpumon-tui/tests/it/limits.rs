@@ -86,7 +86,7 @@ fn the_details_of_one_task_have_its_share_of_the_limit() {
     };
     let of_process = details("<Down>", "throttled");
     assert!(
-        of_process.contains("CPU limit  7% of its limit of 0.25 CPU, set for 3f2a9c0d71be"),
+        of_process.contains("CPU limit  7% of 0.25 CPU, set for 3f2a9c0d71be"),
         "{of_process}"
     );
     let of_group = details("ggg<Down>", "throttled");

@@ -35,7 +35,9 @@ fn interval(processes: Vec<ProcessInterval>) -> Interval {
 
 fn part(intervals: &[Interval]) -> WhyPart {
     let mut part = WhyPart::new(TimeRange { since_ns: 0, until_ns: 1_000 });
-    intervals.iter().for_each(|interval| part.add(&Segment::of(interval)));
+    for interval in intervals {
+        part.add(&Segment::of(interval));
+    }
     part.end();
     part
 }

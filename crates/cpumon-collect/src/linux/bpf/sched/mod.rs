@@ -3,6 +3,7 @@
 //! [`PassControl`] begins and ends a pass. Where the switches are watched it announces an instant T, the cut, shortly before it comes: a
 //! pass over thousands of threads takes milliseconds, and the probe saves the state of each thread and CPU at T.
 
+mod cost;
 mod cpus;
 mod delays;
 mod programs;
@@ -17,10 +18,11 @@ use cpumon_model::Moment;
 use libbpf_rs::MapCore;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
+pub(crate) use self::cost::ProbeCost;
 pub(crate) use self::cpus::{CpuAccounts, IrqTimes};
 pub(crate) use self::delays::DelayAccounts;
 pub(crate) use self::programs::{
-    PROBE, ProbeCost, Programs, Setup, casts_of, has_member, possible_cpus, vectors_in, visit_cpus, wanted,
+    PROBE, Programs, Setup, casts_of, has_member, possible_cpus, vectors_in, visit_cpus, wanted,
 };
 #[cfg(test)]
 pub(crate) use self::programs::{refuse_loading, watch_wakeups};
