@@ -20,8 +20,8 @@ const WHOLE_CPU: f64 = 0.8;
 /// By how much time in interrupts grew at least, percent of one CPU.
 const MIN_GROWTH_PCT: f64 = 5.0;
 
-/// Threads of the kernel that do the work of interrupts, by how their names begin.
-const INTERRUPT_THREADS: [&str; 2] = ["ksoftirqd/", "irq/"];
+/// Families of threads of the kernel that do the work of interrupts.
+const INTERRUPT_THREADS: [&str; 2] = ["ksoftirqd", "irq"];
 
 /// Why it waited for a CPU, each part of that time under one cause.
 pub(super) fn ready(facts: &Facts<'_>) -> Vec<Cause> {
@@ -31,9 +31,7 @@ pub(super) fn ready(facts: &Facts<'_>) -> Vec<Cause> {
     }
     let own = own_thread(facts);
     let is_of_kernel = |one: &ProgramTime| one.keys.iter().all(|one| facts.is_of_kernel(one.key.pid));
-    let is_serving = |one: &ProgramTime| {
-        INTERRUPT_THREADS.iter().any(|begin| one.name.starts_with(begin)) && is_of_kernel(one)
-    };
+    let is_serving = |one: &ProgramTime| INTERRUPT_THREADS.contains(&&*one.name) && is_of_kernel(one);
     let (serving, others): (Vec<_>, Vec<_>) = facts.in_front().into_iter().partition(is_serving);
     let serving_ns = sum(&serving);
     let has_serving = matters(facts, serving_ns);

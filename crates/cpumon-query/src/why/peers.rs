@@ -168,16 +168,13 @@ pub(super) fn idle_threads(part: &WhyPart, times: &StateTimes, threads: &ThreadS
 }
 
 /// How long waits can have been those of a thread that holds a lock: in a sleep or for a disk, but not for input. 0 where waits for input
-/// take longer.
+/// take longer. The first thread of many a program waits for a signal all the time: that is neither.
 fn held_ns(waits: impl Iterator<Item = (WaitReason, u64)>) -> u64 {
     let (mut held_ns, mut input_ns) = (0_u64, 0_u64);
-    for (reason, ns) in waits.filter(|(reason, _)| !is_lock(*reason)) {
+    for (reason, ns) in waits.filter(|(reason, _)| !is_lock(*reason) && reason.words() != "signal") {
         let words = reason.words();
         let is_for_work = is_input(reason)
-            || matches!(
-                &*words,
-                "incoming data" | "read" | "message" | "signal" | "work to do" | "event or object"
-            );
+            || matches!(&*words, "incoming data" | "read" | "message" | "work to do" | "event or object");
         let sum = if is_for_work { &mut input_ns } else { &mut held_ns };
         *sum = sum.saturating_add(ns);
     }

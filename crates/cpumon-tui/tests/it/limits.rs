@@ -85,10 +85,7 @@ fn the_details_of_one_task_have_its_share_of_the_limit() {
         picture(&mut app, 300, 60)
     };
     let of_process = details("<Down>", "throttled");
-    assert!(
-        of_process.contains("CPU limit  7% of 0.25 CPU, set for 3f2a9c0d71be"),
-        "{of_process}"
-    );
+    assert!(of_process.contains("CPU limit  7% of 0.25 CPU, set for 3f2a9c0d71be"), "{of_process}");
     let of_group = details("ggg<Down>", "throttled");
     assert!(of_group.contains("CPU limit  0.25 CPU"), "{of_group}");
 }

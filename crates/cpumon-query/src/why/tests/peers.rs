@@ -153,5 +153,7 @@ fn a_pool_that_waits_for_work_has_no_lock() {
     let futex = why.time.states.iter().find(|one| one.label.contains("futex")).unwrap();
     assert_eq!((futex.state, futex.before), (TimeState::Asleep, Some(futex.share)), "before, too");
     assert_eq!(kinds(&why_shop(&pool(40, "clock_nanosleep"))), ["lock"], "it may sleep with the lock");
+    let paused = pool(40, "clock_nanosleep").waits(1, syscall("pause"), WaitedOn::Interrupt, 1_000);
+    assert_eq!(kinds(&why_shop(&paused)), ["lock"], "its first thread only waits for a signal");
     assert_eq!(kinds(&why_shop(&pool(700, "epoll_wait"))), ["lock"], "it is what they wait for");
 }
