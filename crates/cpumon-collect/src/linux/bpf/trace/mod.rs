@@ -114,8 +114,7 @@ impl TraceRecorder {
         let mut out = |event| out(TraceItem::Event(event));
         changes.came.iter().for_each(|cpu| out(self.online.mark(*cpu)));
         *malformed += self.slots.take(&mut |event| {
-            self.online.note(&event);
-            out(event);
+            out(self.online.note(event));
         });
         changes.went.iter().for_each(|cpu| out(self.online.mark(*cpu)));
         self.online.end();
@@ -323,12 +322,18 @@ impl OnlineCpus {
         self.passed_ns = self.now_ns;
     }
 
-    fn note(&mut self, event: &SchedEvent) {
+    /// Brings an event behind the one before it on its CPU: an interrupt that came between the clock and the ring was first.
+    fn note(&mut self, mut event: SchedEvent) -> SchedEvent {
         let cpu = usize::from(event.cpu);
         if cpu >= self.latest_ns.len() {
             self.latest_ns.resize(cpu + 1, 0);
         }
+        event.at_ns = event.at_ns.max(self.latest_ns[cpu]);
+        if let SchedEventKind::Lost { until_ns, .. } = &mut event.kind {
+            *until_ns = event.at_ns.max(*until_ns);
+        }
         self.latest_ns[cpu] = event.at_ns;
+        event
     }
 
     /// A mark: the state of the CPU since its last event, or since the last pass, is unknown. No event was lost.
@@ -415,7 +420,8 @@ mod tests {
         let mark =
             |at_ns, cpu| SchedEvent { at_ns, cpu, kind: SchedEventKind::Lost { count: 0, until_ns: 200 } };
         assert_eq!(cpus.mark(1), mark(100, 1));
-        cpus.note(&mark(150, 1));
+        assert_eq!(cpus.note(mark(150, 1)), mark(150, 1));
         assert_eq!((cpus.mark(1), cpus.mark(0)), (mark(150, 1), mark(100, 0)));
+        assert_eq!(cpus.note(mark(140, 1)), mark(150, 1), "an interrupt was between its clock and its place");
     }
 }
