@@ -32,39 +32,48 @@ pub(super) fn ready(facts: &Facts<'_>) -> Vec<Cause> {
     let own = own_thread(facts);
     let is_of_kernel = |one: &ProgramTime| one.keys.iter().all(|one| facts.is_of_kernel(one.key.pid));
     let is_serving = |one: &ProgramTime| INTERRUPT_THREADS.contains(&&*one.name) && is_of_kernel(one);
-    let (serving, others): (Vec<_>, Vec<_>) = facts.in_front().into_iter().partition(is_serving);
-    let serving_ns = sum(&serving);
-    let has_serving = matters(facts, serving_ns);
-    let mut all: Vec<Cause> = has_serving.then(|| serving_interrupts(facts, &serving)).into_iter().collect();
-    let left_ns = ready_ns.saturating_sub(if has_serving { serving_ns } else { 0 });
+    let mut front = facts.in_front();
+    let serving = take(facts, &mut front, is_serving);
+    let mut all: Vec<Cause> =
+        (!serving.is_empty()).then(|| serving_interrupts(facts, &serving)).into_iter().collect();
     // The priority of threads of the kernel is right.
     let goes_first = |one: &ProgramTime| {
         let front = thread_of(facts, one);
         !own.is_urgent() && front.is_some_and(SeenThread::is_urgent) && !is_of_kernel(one)
     };
-    let (urgent, normal): (Vec<_>, Vec<_>) = others.into_iter().partition(goes_first);
-    let urgent_ns = sum(&urgent);
-    let has_urgent = matters(facts, urgent_ns);
-    all.extend(has_urgent.then(|| real_time(facts, &urgent)));
-    let left_ns = left_ns.saturating_sub(if has_urgent { urgent_ns } else { 0 });
+    let urgent = take(facts, &mut front, goes_first);
+    all.extend((!urgent.is_empty()).then(|| real_time(facts, &urgent)));
     let is_nicer = |one: &ProgramTime| {
         let front = thread_of(facts, one);
         let is_before = front.is_some_and(|front| !front.is_urgent() && front.nice < own.nice);
         is_before && !facts.rows.is_machine() && (own.nice > 0 || !is_of_kernel(one))
     };
-    let (nicer, equal): (Vec<_>, Vec<_>) = normal.into_iter().partition(is_nicer);
-    let nicer_ns = sum(&nicer);
-    let has_nicer = matters(facts, nicer_ns);
-    all.extend(has_nicer.then(|| nice(facts, &own, &nicer)));
-    let left_ns = left_ns.saturating_sub(if has_nicer { nicer_ns } else { 0 });
+    let nicer = take(facts, &mut front, is_nicer);
+    all.extend((!nicer.is_empty()).then(|| nice(facts, &own, &nicer)));
+    let taken_ns = [&serving, &urgent, &nicer].map(|one| sum(one)).into_iter().fold(0, u64::saturating_add);
+    let left_ns = ready_ns.saturating_sub(taken_ns);
     // Who has less weight waits on any CPU: only for the rest it matters on which ones it may run.
     let single = SingleCpu::of(facts);
     let single_ns = single.as_ref().map_or(0, |single| scaled(left_ns, single.share));
-    let affinity = single.and_then(|single| single.cause(facts, &equal, single_ns));
+    let affinity = single.and_then(|single| single.cause(facts, &front, single_ns));
     let left_ns = left_ns.saturating_sub(if affinity.is_some() { single_ns } else { 0 });
     all.extend(affinity);
-    all.extend(matters(facts, left_ns).then(|| saturated(facts, &equal, left_ns)));
+    all.extend(matters(facts, left_ns).then(|| saturated(facts, &front, left_ns)));
     all
+}
+
+/// Takes those that are meant from `front`, if they are a cause; else they stay among the others.
+fn take(
+    facts: &Facts<'_>,
+    front: &mut Vec<ProgramTime>,
+    is_meant: impl Fn(&ProgramTime) -> bool,
+) -> Vec<ProgramTime> {
+    let (taken, rest): (Vec<_>, Vec<_>) = front.iter().cloned().partition(is_meant);
+    if !matters(facts, sum(&taken)) {
+        return Vec::new();
+    }
+    *front = rest;
+    taken
 }
 
 /// The thread of the subject that waited longest for a CPU; of a machine one with the usual priority.

@@ -74,6 +74,25 @@ fn threads_of_the_kernel_that_serve_a_cpu_share_no_affinity() {
     assert_eq!(kinds(&why_shop(&scene)), ["saturated"]);
 }
 
+/// Each of two reasons to go first takes less than a tenth of the time.
+#[test]
+fn programs_that_go_first_for_a_short_time_keep_their_names() {
+    let scene = Scene::busy()
+        .with(1, "shop", 700, 180)
+        .with(2, "audiod", 90, 0)
+        .whose_thread(|thread| thread.priority = -51)
+        .with(3, "indexer", 90, 0)
+        .whose_thread(|thread| (thread.nice, thread.priority) = (-5, 15))
+        .waits(1, READY, on(2), 90)
+        .waits(1, READY, on(3), 90);
+    let why = why_shop(&scene);
+    assert_eq!((kinds(&why), why.sure.level), (vec!["saturated"], SureLevel::High));
+    says(
+        &why,
+        "It was ready 18 % of the time and waited for a CPU behind audiod (pid 2) and indexer (pid 3).",
+    );
+}
+
 /// Adds a thread of the kernel.
 fn with_kernel(scene: Scene, pid: u32, name: &'static str, run: i64) -> Scene {
     scene.with(pid, name, run, 5).but(|program| program.is_kernel = true)
