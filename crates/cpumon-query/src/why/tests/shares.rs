@@ -4,7 +4,7 @@ use cpumon_model::{WaitKind, WaitReason, WaitedOn};
 
 use super::super::{TimeState, Why};
 use super::causes::{kinds, says};
-use super::scene::{Scene, on, syscall, thread_key, why_shop};
+use super::scene::{Made, Scene, on, syscall, thread_key, why_shop};
 
 fn share(why: &Why, state: TimeState) -> f64 {
     why.time.states.iter().filter(|one| one.state == state).map(|one| one.share).sum()
@@ -70,6 +70,26 @@ fn rates_are_by_the_time_in_which_it_was_there() {
     // Another process of it goes on: together they were there all the time.
     let why = why_shop(&scene.with(2, "shop", 10, 5));
     says(&why, "It waited 15 % of the time for pages from a disk: 63 major page faults a second.");
+}
+
+/// A browser with ten quiet processes and a busy one, and a pool of busy ones.
+#[test]
+fn other_processes_of_it_do_not_hide_a_thread_at_a_full_cpu() {
+    for (count, run) in [(10, 30), (1, 930)] {
+        let mut scene = Scene { idle: [30, 500], ..Scene::new() }.with(1, "shop", 930, 0);
+        for pid in 2..2 + count {
+            scene = scene.with(pid, "shop", run, 0);
+        }
+        let why = why_shop(&scene);
+        assert_eq!(kinds(&why), ["one-thread"], "{count} processes");
+        says(&why, "thread shop (1) used a whole CPU, 93 % of the time");
+    }
+    // Threads of one process that share its work are no such.
+    let scene = Scene { idle: [30, 500], ..Scene::new() }.with(1, "shop", 930, 0).but(|program| {
+        let second = Made { tid: 2, run: 300, ..program.threads[0].clone() };
+        program.threads.push(second);
+    });
+    assert!(!kinds(&why_shop(&scene)).contains(&"one-thread"));
 }
 
 #[test]
