@@ -7,6 +7,7 @@ use cpumon_model::{Fields, HostStatus, Trust, Utc, WaitedOn};
 use super::answer::{
     Cause, CauseKind, Culprit, SureLevel, Sureness, TimeShare, TimeSplit, TimeState, WhyTarget,
 };
+use super::draft::of_time;
 use super::facts::{Facts, program_of};
 use super::part::{ThreadSums, WhyPart};
 use super::query::MAX_NS;
@@ -40,10 +41,11 @@ fn healthy(facts: &Facts<'_>) -> Vec<String> {
     if facts.rows.is_machine() {
         let idle =
             facts.idle_share().map(|idle| format!("the CPUs were idle {} of the time, and ", percent(idle)));
-        let ready = percent(times.share(times.ready_ns()));
+        let ready = percent(of_time(facts, times.ready_ns()));
         return vec![
             format!("Nothing is short: {}programs waited for a CPU {ready}.", idle.unwrap_or_default()),
-            "No CPU limit, no disk, no steal and no interrupts took a tenth of the time.".to_owned(),
+            "No CPU limit, no steal and no interrupts took a tenth of the time, and waits for disks not half of it."
+                .to_owned(),
         ];
     }
     let (ran, ready) = (percent(times.share(times.ran_ns())), percent(times.share(times.ready_ns())));

@@ -7,14 +7,32 @@ use crate::fields::{decimal, name_text};
 
 /// A cause explains at least this share of the time that shares are of ([`StateTimes::base_ns`](super::states::StateTimes::base_ns)).
 pub(super) const MIN_SHARE: f64 = 0.1;
+/// Waits of all threads of a machine, as a share of the time, from which on they are a cause.
+const MIN_WAITED: f64 = 0.5;
 /// Culprits of a cause at most.
 const MAX_CULPRITS: usize = 5;
 /// Share of a cause's time below which a program is no culprit of it.
 const MIN_CULPRIT: f64 = 0.05;
 
+/// A time as a share of that of the subject, at most 1; of a machine of its CPUs' time, more than 1 where programs waited longer.
+pub(super) fn of_time(facts: &Facts<'_>, ns: u64) -> f64 {
+    let all_ns = facts.times.length_ns;
+    if facts.rows.is_machine() && all_ns > 0 { ns as f64 / all_ns as f64 } else { facts.times.share(ns) }
+}
+
 /// Whether a time is long enough for a cause.
 pub(super) fn matters(facts: &Facts<'_>, ns: u64) -> bool {
-    facts.times.share(ns) >= MIN_SHARE
+    of_time(facts, ns) >= MIN_SHARE
+}
+
+/// Whether waits off the CPUs are long enough for a cause. Those of a machine do not depend on the number of its CPUs.
+pub(super) fn has_long_waits(facts: &Facts<'_>, ns: u64) -> bool {
+    if facts.rows.is_machine() { of_span(facts, ns) >= MIN_WAITED } else { matters(facts, ns) }
+}
+
+/// A time as a share of the measured time: more than 1 where several threads had it at once.
+fn of_span(facts: &Facts<'_>, ns: u64) -> f64 {
+    ns as f64 / facts.now.length_ns.max(1) as f64
 }
 
 /// A cause that explains this time, without its details.
@@ -33,7 +51,7 @@ pub(super) fn draft(facts: &Facts<'_>, cause: CauseKind, ns: u64, sentence: Stri
 
 /// `It was ready 88 % of the time`; of a machine `Programs waited for a CPU for 120 % of the CPUs' time`.
 pub(super) fn was_ready(facts: &Facts<'_>, ns: u64) -> String {
-    let share = percent(facts.times.share(ns));
+    let share = percent(of_time(facts, ns));
     if facts.rows.is_machine() {
         format!("Programs waited for a CPU, together {share} of the CPUs' time")
     } else {
@@ -41,13 +59,12 @@ pub(super) fn was_ready(facts: &Facts<'_>, ns: u64) -> String {
     }
 }
 
-/// `It waited 94 % of the time`.
+/// `It waited 94 % of the time`; of a machine `Programs waited, together 180 % of the time,`.
 pub(super) fn waited(facts: &Facts<'_>, ns: u64) -> String {
-    let share = percent(facts.times.share(ns));
     if facts.rows.is_machine() {
-        format!("Programs waited, together {share} of the CPUs' time,")
+        format!("Programs waited, together {} of the time,", percent(of_span(facts, ns)))
     } else {
-        format!("It waited {share} of the time")
+        format!("It waited {} of the time", percent(facts.times.share(ns)))
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use cpumon_model::{Fields, ProcessKey, ThreadKey, WaitKind, WaitedOn};
 
 use super::answer::{Cause, CauseKind, Culprit, SureLevel};
-use super::draft::{MIN_SHARE, culprits, draft, find_user_of, matters, stoppable, waited};
+use super::draft::{MIN_SHARE, culprits, draft, find_user_of, has_long_waits, matters, stoppable, waited};
 use super::facts::{Facts, KeyTime, MIN_STARTS, ProgramTime, by_program};
 use super::states::{SubjectRows, WaitClass, at_least_zero, is_lock};
 use super::words::{and, length, named, named_all, percent, pids, rate, shell_word};
@@ -234,8 +234,14 @@ pub(super) fn starts(facts: &Facts<'_>) -> Option<Cause> {
 
 /// Waits for a disk.
 pub(super) fn disk(facts: &Facts<'_>) -> Option<Cause> {
-    let ns = facts.times.of_class(WaitClass::Disk);
-    if !matters(facts, ns) {
+    let others = others_at_disk(facts);
+    // Threads of the kernel wait for others, or in the same state for a timer.
+    let of_kernel = |one: &&KeyTime| {
+        facts.rows.is_machine() && facts.now.processes.get(&one.key).is_some_and(|seen| seen.info.is_kernel)
+    };
+    let kernel_ns = others.iter().filter(of_kernel).fold(0_u64, |sum, one| sum.saturating_add(one.ns));
+    let ns = facts.times.of_class(WaitClass::Disk).saturating_sub(kernel_ns);
+    if !has_long_waits(facts, ns) {
         return None;
     }
     let counted = facts.times.counted(WaitClass::Disk);
@@ -250,8 +256,7 @@ pub(super) fn disk(facts: &Facts<'_>) -> Option<Cause> {
     } else {
         String::new()
     };
-    let others = by_program(facts.now, others_at_disk(facts));
-    let all = culprits(facts, &others);
+    let all = culprits(facts, &by_program(facts.now, others));
     let shared = (!all.is_empty()).then(|| format!("{} waited for a disk, too.", named_all(&all, 3)));
     Some(Cause {
         evidence: shared.into_iter().collect(),
@@ -276,7 +281,7 @@ fn others_at_disk(facts: &Facts<'_>) -> Vec<KeyTime> {
 /// Pages that have to be read from a disk.
 pub(super) fn faults(facts: &Facts<'_>) -> Option<Cause> {
     let ns = facts.times.of_class(WaitClass::Faults);
-    if !matters(facts, ns) {
+    if !has_long_waits(facts, ns) {
         return None;
     }
     let faults =

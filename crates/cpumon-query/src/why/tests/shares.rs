@@ -2,9 +2,9 @@
 
 use cpumon_model::{WaitKind, WaitReason, WaitedOn};
 
-use super::super::{TimeState, Why};
+use super::super::{TimeState, Why, WhySubject};
 use super::causes::{kinds, says};
-use super::scene::{Made, Scene, on, syscall, thread_key, why_shop};
+use super::scene::{Made, Scene, on, syscall, thread_key, why_after, why_shop};
 
 fn share(why: &Why, state: TimeState) -> f64 {
     why.time.states.iter().filter(|one| one.state == state).map(|one| one.share).sum()
@@ -49,6 +49,30 @@ fn waits_of_many_threads_are_at_most_all_the_time() {
     says(&why, "It waited 85 % of the time for a disk");
     let sum: f64 = why.time.states.iter().map(|one| one.share).sum();
     assert!((0.999..1.001).contains(&sum), "{:#?}", why.time);
+}
+
+/// Of two CPUs, whose capacity is 2 s a second.
+#[test]
+fn what_a_machine_waited_is_not_bounded_by_its_capacity() {
+    let machine = |scene: &Scene| why_after(scene, scene, &WhySubject::Machine);
+    let mut scene = Scene { steal: 300, ..Scene::busy() }.with(1, "shop", 500, 2_000);
+    scene = scene.with(2, "indexer", 1_500, 4_000).waits(1, WaitKind::Ready, on(2), 2_000);
+    let why = machine(&scene.waits(2, WaitKind::Ready, on(1), 4_000));
+    says(&why, "Programs waited for a CPU, together 300 % of the CPUs' time");
+    assert_eq!(kinds(&why), ["saturated", "steal"], "15 % of the CPUs' time");
+    // Threads wait for a disk in time of their own.
+    let disk = WaitKind::Blocked(WaitReason::DISK);
+    for (ms, expected) in [(400, &[] as &[&str]), (600, &["disk"]), (3_000, &["disk"])] {
+        let scene = Scene { idle: [900; 2], ..Scene::new() }.with(1, "shop", 90, 10);
+        let why = machine(&scene.waits(1, disk, WaitedOn::Interrupt, ms));
+        assert_eq!(kinds(&why), expected, "{ms} ms a second");
+        if ms == 3_000 {
+            says(&why, "Programs waited, together 300 % of the time, for a disk");
+        }
+    }
+    let scene = Scene { idle: [900; 2], ..Scene::new() }.with(1, "poller", 9, 1);
+    let scene = scene.but(|program| program.is_kernel = true).waits(1, disk, WaitedOn::Interrupt, 990);
+    assert!(machine(&scene).causes.is_empty(), "a thread of the kernel");
 }
 
 /// It was there for three of ten seconds.
