@@ -116,6 +116,26 @@ fn other_processes_of_it_do_not_hide_a_thread_at_a_full_cpu() {
     assert!(!kinds(&why_shop(&scene)).contains(&"one-thread"));
 }
 
+/// Eight threads wait for the work that the first one hands out.
+#[test]
+fn to_wait_for_a_thread_at_a_full_cpu_is_no_lock() {
+    let scene = |ended_by: u32| {
+        let shop = Scene { idle: [30, 900], ..Scene::new() }.with(1, "shop", 950, 0).but(|program| {
+            let worker = Made { run: 20, ..program.threads[0].clone() };
+            program.threads.extend((101..=108).map(|tid| Made { tid, ..worker.clone() }));
+        });
+        shop.waits(1, syscall("futex"), WaitedOn::Thread(thread_key(ended_by)), 7_600)
+    };
+    let why = why_shop(&scene(1));
+    assert_eq!(kinds(&why), ["one-thread"]);
+    says(&why, "thread shop (1) used a whole CPU, 95 % of the time");
+    says(&why, "for a lock (futex), 100 % of it until thread shop (1) released it.");
+    assert!(why.causes[0].share > 0.95, "with the waits: {}", why.causes[0].share);
+    // Another thread has the lock, and sleeps with it.
+    let other = scene(101).waits(1, syscall("clock_nanosleep"), WaitedOn::Interrupt, 400);
+    assert_eq!(kinds(&why_shop(&other)), ["lock", "one-thread"]);
+}
+
 #[test]
 fn many_starts_by_one_that_ended_are_a_cause() {
     let parent = Scene::new().with(1, "shop", 10, 5).but(|program| program.last = 5);
