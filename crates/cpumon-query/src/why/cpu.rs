@@ -12,7 +12,7 @@ use super::draft::{
 use super::facts::{Facts, KeyTime, ProgramTime, by_program, interrupts_pct, scaled, share_of};
 use super::part::SeenThread;
 use super::states::at_least_zero;
-use super::words::{cgroup_word, named, named_all, percent, pids, shell_word};
+use super::words::{cgroup_word, named, named_all, percent, pids, renice, shell_word};
 use crate::fields::{decimal, name_text};
 
 /// Share of the time from which on a thread has a whole CPU.
@@ -109,7 +109,8 @@ fn real_time(facts: &Facts<'_>, urgent: &[ProgramTime]) -> Cause {
     let mut evidence: Vec<String> = all.iter().take(2).map(used).collect();
     evidence.push("While it runs on a CPU, no normal program runs there.".to_owned());
     evidence.extend(SingleCpu::of(facts).map(|single| single.sentence));
-    let command = all.first().and_then(|one| one.pid).map(|pid| format!("chrt --other --pid 0 {pid}"));
+    let command =
+        all.first().and_then(|one| one.pid).map(|pid| format!("chrt --all-tasks --other --pid 0 {pid}"));
     Cause {
         evidence,
         action: format!("Take the real-time priority from {}.", named_all(&all, 1)),
@@ -131,9 +132,9 @@ fn nice(facts: &Facts<'_>, own: &SeenThread, nicer: &[ProgramTime]) -> Cause {
     );
     // The one that is not at the usual value is changed.
     let (action, command) = if own.nice > 0 {
-        ("Give it the usual priority.".to_owned(), format!("renice 0 -p {}", own.process.pid))
+        ("Give it the usual priority.".to_owned(), renice(0, &own.process.pid.to_string()))
     } else {
-        (format!("Give {} the usual priority.", named_all(&all, 2)), format!("renice 0 -p {}", pids(&all)))
+        (format!("Give {} the usual priority.", named_all(&all, 2)), renice(0, &pids(&all)))
     };
     Cause {
         evidence: all.iter().take(2).map(used).collect(),
@@ -190,7 +191,7 @@ fn saturated(facts: &Facts<'_>, front: &[ProgramTime], ns: u64) -> Cause {
         (action, Some(format!("cpumon report{}", facts.same_question)))
     } else {
         let action = format!("Stop {} or move it, or let it go last.", named_all(&others, 2));
-        (action, Some(format!("renice 10 -p {}", pids(&others))))
+        (action, Some(renice(10, &pids(&others))))
     };
     let text = format!("{}{who}.", was_ready(facts, ns));
     Cause { evidence, action, command, sure, culprits: all, ..draft(facts, CauseKind::Saturated, ns, text) }

@@ -8,7 +8,7 @@ use super::answer::{Cause, CauseKind, Culprit, SureLevel};
 use super::draft::{MIN_SHARE, culprits, draft, find_user_of, has_long_waits, matters, stoppable, waited};
 use super::facts::{Facts, KeyTime, MIN_STARTS, ProgramTime, by_program};
 use super::states::{SubjectRows, WaitClass, at_least_zero, is_lock};
-use super::words::{and, length, named, named_all, percent, pids, rate, shell_word};
+use super::words::{and, length, named, named_all, percent, pids, rate, renice, shell_word};
 use crate::fields::{decimal, name_text};
 
 /// The most that a short process runs on average, ns.
@@ -193,7 +193,7 @@ impl Chain {
         if !able.is_empty() && peer.times.ready_ns() > peer.times.ran_ns() {
             self.action =
                 Some(format!("Let {name} have a CPU: stop {} or let it go last.", named_all(&able, 2)));
-            self.command = Some(format!("renice 10 -p {}", pids(&able)));
+            self.command = Some(renice(10, &pids(&able)));
         }
         self.culprits.extend(front.into_iter().take(1));
         let next = [WaitClass::Peer, WaitClass::Child].map(|class| peer.waited_for(class).into_iter().next());

@@ -64,6 +64,15 @@ pub(super) fn pids(culprits: &[Culprit]) -> String {
     all.map(u32::to_string).collect::<Vec<_>>().join(" ")
 }
 
+/// Gives all threads of these processes a nice value: by itself, `renice` changes the first thread of each.
+pub(super) fn renice(nice: i8, pids: &str) -> String {
+    if pids.contains(' ') {
+        format!("for pid in {pids}; do renice {nice} -p $(ls /proc/$pid/task); done")
+    } else {
+        format!("renice {nice} -p $(ls /proc/{pids}/task)")
+    }
+}
+
 /// A text that a shell reads as one word without quoting; `None` for any other text: a name from elsewhere must not become a command.
 pub fn shell_word(text: &str) -> Option<&str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@+".contains(c);

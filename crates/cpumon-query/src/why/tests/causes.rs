@@ -65,7 +65,7 @@ fn a_chain_is_followed_to_its_end() {
     let why = why_shop(&scene);
     says(&why, "db ran 15 % and was ready 80 % of the time, behind backup (pid 3).");
     assert_eq!(why.action, "Let db have a CPU: stop backup (pid 3) or let it go last.");
-    assert_eq!(why.causes[0].command.as_deref(), Some("renice 10 -p 3"));
+    assert_eq!(why.causes[0].command.as_deref(), Some("renice 10 -p $(ls /proc/3/task)"));
 }
 
 #[test]
@@ -78,7 +78,10 @@ fn six_others_want_the_same_cpus() {
     assert_eq!(kinds(&why), ["saturated"]);
     says(&why, "It was ready 88 % of the time and waited for a CPU behind 6 indexer (pids 11, 12, 13, ...).");
     says(&why, "indexer used 180 % of a CPU (before: 180 %).");
-    assert_eq!(why.causes[0].command.as_deref(), Some("renice 10 -p 11 12 13 14 15 16"));
+    assert_eq!(
+        why.causes[0].command.as_deref(),
+        Some("for pid in 11 12 13 14 15 16; do renice 10 -p $(ls /proc/$pid/task); done")
+    );
     assert!((0.85..0.95).contains(&why.causes[0].share), "{}", why.causes[0].share);
 }
 
@@ -120,7 +123,7 @@ fn another_has_real_time_priority() {
     assert_eq!(kinds(&why), ["priority"]);
     says(&why, "behind audiod (pid 2), which has real-time priority 50.");
     assert!(why.causes[0].evidence.contains(&"It ran on CPU 0 only, in 10 of 10 intervals.".to_owned()));
-    assert_eq!(why.causes[0].command.as_deref(), Some("chrt --other --pid 0 2"));
+    assert_eq!(why.causes[0].command.as_deref(), Some("chrt --all-tasks --other --pid 0 2"));
     assert_eq!(why.causes[0].culprits[0].scheduling.as_deref(), Some("real-time 50"));
 }
 
@@ -136,7 +139,7 @@ fn its_own_nice_value_lets_others_go_first() {
     let why = why_shop(&scene);
     assert_eq!(kinds(&why), ["priority"]);
     says(&why, "2 indexer (pids 11, 12): it has nice 19, and they have nice 0, so they go first.");
-    assert_eq!(why.causes[0].command.as_deref(), Some("renice 0 -p 1"));
+    assert_eq!(why.causes[0].command.as_deref(), Some("renice 0 -p $(ls /proc/1/task)"));
 }
 
 #[test]
