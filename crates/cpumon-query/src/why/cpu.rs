@@ -359,7 +359,12 @@ pub(super) fn interrupts(facts: &Facts<'_>) -> Option<Cause> {
 
 /// Who makes interrupts runs in the kernel: it sends, receives or starts requests.
 fn makers(facts: &Facts<'_>) -> Vec<Culprit> {
-    let programs = facts.grown(|run| run.system_ns);
+    let before_pct = facts.before.and_then(interrupts_pct).unwrap_or_default();
+    let grown_pct = (interrupts_pct(facts.now).unwrap_or_default() - before_pct).max(0.0);
+    // Who was less in the kernel makes none of it: packets may come from outside.
+    let least_ns = scaled(facts.now.length_ns, grown_pct / 100.0 * MIN_SHARE);
+    let mut programs = facts.grown(|run| run.system_ns);
+    programs.retain(|one| one.ns >= least_ns);
     stoppable(facts, &culprits(facts, &programs)).into_iter().take(2).collect()
 }
 

@@ -256,7 +256,10 @@ pub(super) fn disk(facts: &Facts<'_>) -> Option<Cause> {
     } else {
         String::new()
     };
-    let all = culprits(facts, &by_program(facts.now, others));
+    let mut others = by_program(facts.now, others);
+    // Who waited far shorter than the subject does not keep the disk busy.
+    others.retain(|one| facts.rows.is_machine() || one.ns as f64 >= ns as f64 * MIN_SHARE);
+    let all = culprits(facts, &others);
     let shared = (!all.is_empty()).then(|| format!("{} waited for a disk, too.", named_all(&all, 3)));
     Some(Cause {
         evidence: shared.into_iter().collect(),

@@ -168,6 +168,20 @@ fn threads_of_the_kernel_that_work_for_interrupts_mean_interrupts() {
     assert_eq!(kinds(&why_shop(&scene)), ["saturated"]);
 }
 
+/// Packets from outside: the programs of this machine were in the kernel as long as before, or nearly.
+#[test]
+fn interrupts_that_no_program_makes_have_no_culprit() {
+    for (system, expected) in [(12, &[] as &[&str]), (200, &["sshd"])] {
+        let quiet = Scene { softirq: 2, ..Scene::busy() }.with(1, "shop", 900, 50).with(2, "sshd", 300, 5);
+        let flood = Scene { softirq: 400, ..quiet.clone() }.but(|program| program.system = system);
+        let why = why_after(&quiet, &flood, &WhySubject::Machine);
+        let cause = why.causes.iter().find(|one| one.cause.name() == "interrupts");
+        let cause = cause.unwrap_or_else(|| panic!("{:#?}", why.causes));
+        let names: Vec<&str> = cause.culprits.iter().map(|one| &*one.name).collect();
+        assert_eq!(names, expected, "{system} ms in the kernel");
+    }
+}
+
 #[test]
 fn what_is_bound_to_a_cpu_meets_the_interrupts_and_the_steal_of_that_cpu() {
     let quiet = Scene::busy().with(1, "shop", 500, 20);

@@ -50,6 +50,15 @@ fn a_wait_that_another_thread_of_the_process_ended_is_one_for_a_lock() {
 }
 
 #[test]
+fn one_that_waits_shortly_for_the_disk_is_no_culprit() {
+    for (ms, expected) in [(30, 0), (300, 1)] {
+        let scene = quiet().waits(1, DISK, WaitedOn::Interrupt, 800).with(2, "journald", 5, 1);
+        let why = why_shop(&scene.waits(2, DISK, WaitedOn::Interrupt, ms));
+        assert_eq!((kinds(&why), why.causes[0].culprits.len()), (vec!["disk"], expected), "{ms} ms");
+    }
+}
+
+#[test]
 fn states_at_the_ends_of_intervals_show_a_disk_only_where_nothing_else_can_be() {
     assert_eq!(kinds(&why_shop(&with_short_waits(5_400))), ["disk"]);
     // Two samples say nothing.
