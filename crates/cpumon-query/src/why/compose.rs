@@ -7,7 +7,7 @@ use cpumon_model::{Fields, HostStatus, Trust, Utc, WaitedOn};
 use super::answer::{
     Cause, CauseKind, Culprit, SureLevel, Sureness, TimeShare, TimeSplit, TimeState, WhyTarget,
 };
-use super::draft::of_time;
+use super::draft::{matters, of_time};
 use super::facts::{Facts, program_of};
 use super::part::{ThreadSums, WhyPart};
 use super::query::MAX_NS;
@@ -65,6 +65,12 @@ fn healthy(facts: &Facts<'_>) -> Vec<String> {
         first,
         "No limit, no lock, no disk, no other process and no priority took a tenth of its time.".to_owned(),
     ];
+    if matters(facts, times.ready_ns()) {
+        let idle = percent(facts.idle_share().unwrap_or_default());
+        all.push(format!(
+            "It was ready in waits shorter than 1 ms, and the CPUs were idle {idle} of the time: Linux 6.12 and later count more than it waited."
+        ));
+    }
     let network = times.share_of(WaitClass::Network, times.of_class(WaitClass::Network));
     if network >= 0.1 {
         all.push(format!(

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use cpumon_model::{CpuTimes, Fields, ProcessKey, is_unit};
+use cpumon_model::{CpuTimes, Fields, ProcessKey, WaitKind, is_unit};
 
 use super::affinity::{FREE_CPUS, SingleCpu};
 use super::answer::{Cause, CauseKind, Culprit, SureLevel};
@@ -11,12 +11,14 @@ use super::draft::{
 };
 use super::facts::{Facts, KeyTime, ProgramTime, by_program, interrupts_pct, scaled, share_of};
 use super::part::SeenThread;
-use super::states::at_least_zero;
+use super::states::{at_least_zero, ended_ns};
 use super::words::{cgroup_word, named, named_all, percent, pids, renice, shell_word};
 use crate::fields::{decimal, name_text};
 
 /// Share of the time from which on a thread has a whole CPU.
 const WHOLE_CPU: f64 = 0.8;
+/// Share of idle time of the CPUs above which one that is ready runs at once.
+const MOSTLY_IDLE: f64 = 0.5;
 /// By how much time in interrupts grew at least, percent of one CPU.
 const MIN_GROWTH_PCT: f64 = 5.0;
 
@@ -25,7 +27,7 @@ const INTERRUPT_THREADS: [&str; 2] = ["ksoftirqd", "irq"];
 
 /// Why it waited for a CPU, each part of that time under one cause.
 pub(super) fn ready(facts: &Facts<'_>) -> Vec<Cause> {
-    let ready_ns = facts.times.ready_ns();
+    let ready_ns = delayed_at_cpus_ns(facts);
     if !matters(facts, ready_ns) {
         return Vec::new();
     }
@@ -60,6 +62,18 @@ pub(super) fn ready(facts: &Facts<'_>) -> Vec<Cause> {
     all.extend(affinity);
     all.extend(matters(facts, left_ns).then(|| saturated(facts, &front, left_ns)));
     all
+}
+
+/// How long it was ready. Where the CPUs were mostly idle, only waits that were followed count: with hundreds of switches a second, what
+/// Linux 6.12 and later count beside them has no bound.
+fn delayed_at_cpus_ns(facts: &Facts<'_>) -> u64 {
+    let ready_ns = facts.times.ready_ns();
+    let is_followed = facts.has(Fields::WAITS_FOR) && !facts.now.has_sums;
+    if is_followed && facts.idle_share().is_some_and(|idle| idle > MOSTLY_IDLE) {
+        ready_ns.min(ended_ns(facts.now, facts.rows, WaitKind::Ready))
+    } else {
+        ready_ns
+    }
 }
 
 /// Takes those that are meant from `front`, if they are a cause; else they stay among the others.

@@ -329,7 +329,7 @@ pub(super) fn at_least_zero(ns: i64) -> u64 {
 }
 
 /// Time of the subject in waits of a kind that ended, ns.
-fn ended_ns(part: &WhyPart, rows: &SubjectRows, kind: WaitKind) -> u64 {
+pub(super) fn ended_ns(part: &WhyPart, rows: &SubjectRows, kind: WaitKind) -> u64 {
     let ended = part.waits.iter().filter(|row| row.kind == kind && rows.has(row.waiter));
     ended.fold(0, |sum, row| sum.saturating_add(row.ns))
 }

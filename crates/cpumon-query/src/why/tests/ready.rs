@@ -108,6 +108,15 @@ fn run_delay_that_no_wait_shows_does_not_count() {
     assert!(why.causes.iter().all(|cause| cause.cause.name() != "saturated"), "{:#?}", why.causes);
     let ready = why.time.states.iter().find(|state| state.label == "ready").unwrap();
     assert!((0.049..0.051).contains(&ready.share), "1 ms for each of 50 switches: {ready:?}");
+    // With as many switches the count has no bound: no wait was long, and the CPUs were idle.
+    let browser = |idle: i64| {
+        let scene = Scene { idle: [idle; 2], ..Scene::new() }.with(1, "shop", 300, 450);
+        why_shop(&scene.but(|program| program.switches = 900))
+    };
+    let why = browser(700);
+    assert!(why.causes.is_empty(), "{:#?}", why.causes);
+    says(&why, "It was ready in waits shorter than 1 ms, and the CPUs were idle 70 % of the time");
+    assert_eq!(kinds(&browser(100)), ["saturated"], "busy CPUs");
     // Few waits that are known say nothing of all others.
     let scene = Scene::busy()
         .with(1, "shop", 100, 800)
