@@ -86,15 +86,15 @@ impl WaitClass {
         let WaitKind::Blocked(reason) = row.kind else { return None };
         let class = Self::of(reason, row.on);
         let WaitedOn::Process(key) = row.on else { return Some(class) };
-        Some(match class {
+        let is_new_child = part.is_new_child(row.waiter, key);
+        // A program does not end what a disk does: it had a lock of the kernel, or is a child of `vfork`.
+        let is_program = part.processes.get(&key).map_or(is_new_child, |seen| !seen.info.is_kernel);
+        let is_of_kernel = reason == WaitReason::DISK && is_program;
+        Some(match if is_of_kernel { Self::Peer } else { class } {
             Self::Peer | Self::Child if !rows.is_machine() && rows.has(key) => {
-                if is_lock(reason) {
-                    Self::Lock
-                } else {
-                    Self::Asleep
-                }
+                if is_lock(reason) || (is_of_kernel && !is_new_child) { Self::Lock } else { Self::Asleep }
             }
-            Self::Peer if part.is_new_child(row.waiter, key) => Self::Child,
+            Self::Peer if is_new_child => Self::Child,
             class => class,
         })
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use cpumon_model::{Fields, ProcessKey, ThreadKey, WaitKind, WaitedOn};
+use cpumon_model::{Fields, ProcessKey, ThreadKey, WaitReason, WaitedOn};
 
 use super::answer::{Cause, CauseKind, Culprit, SureLevel};
 use super::draft::{MIN_SHARE, culprits, draft, find_user_of, has_long_waits, matters, stoppable, waited};
@@ -108,7 +108,11 @@ pub(super) fn peer(facts: &Facts<'_>, class: WaitClass) -> Option<Cause> {
     let wait = facts.longest_of(class).filter(|_| matters(facts, ns))?;
     let programs = facts.waited_for(class);
     let is_child = class == WaitClass::Child;
-    let what = wait.reason.words_and_name();
+    let what = match (wait.reason, is_child) {
+        (WaitReason::DISK, true) => "vfork".into(),
+        (WaitReason::DISK, false) => "a lock of the kernel".into(),
+        (reason, _) => reason.words_and_name(),
+    };
     let Some(first) = programs.first() else {
         let who = if is_child { "a child" } else { "another process" };
         let text = format!("{} for {who}, whose name is not known, in {what}.", waited(facts, ns));
@@ -274,10 +278,7 @@ pub(super) fn disk(facts: &Facts<'_>) -> Option<Cause> {
 /// Other processes that waited for a disk; of a machine all.
 fn others_at_disk(facts: &Facts<'_>) -> Vec<KeyTime> {
     let rows = facts.now.waits.iter().filter(|row| facts.rows.is_machine() || !facts.rows.has(row.waiter));
-    let at_disk = rows.filter(|row| match row.kind {
-        WaitKind::Blocked(reason) => WaitClass::of(reason, row.on) == WaitClass::Disk,
-        WaitKind::Ready | WaitKind::Throttled => false,
-    });
+    let at_disk = rows.filter(|row| WaitClass::of_row(facts.now, facts.rows, row) == Some(WaitClass::Disk));
     at_disk.map(|row| KeyTime { key: row.waiter, ns: row.ns }).collect()
 }
 

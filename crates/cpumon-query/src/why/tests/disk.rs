@@ -3,7 +3,7 @@
 use cpumon_model::{WaitKind, WaitReason, WaitedOn};
 
 use super::causes::{kinds, says};
-use super::scene::{Scene, thread_key, why_shop};
+use super::scene::{Scene, on, thread_key, why_shop};
 
 const DISK: WaitKind = WaitKind::Blocked(WaitReason::DISK);
 const PAGE_FAULT: WaitKind = WaitKind::Blocked(WaitReason::PAGE_FAULT);
@@ -47,6 +47,25 @@ fn a_wait_that_another_thread_of_the_process_ended_is_one_for_a_lock() {
     // Its state is that of a wait for a disk meanwhile.
     let scene = with_short_waits(5_400).waits(1, DISK, WaitedOn::Thread(thread_key(1)), 800);
     assert_eq!(kinds(&why_shop(&scene)), ["lock"]);
+}
+
+/// The lock of an inode, of the network's settings or of a control group: its waiter has the state of one that waits for a disk.
+#[test]
+fn a_wait_that_another_program_ended_is_none_for_a_disk() {
+    let scene = |name: &'static str| quiet().with(2, name, 700, 5).waits(1, DISK, on(2), 800);
+    let why = why_shop(&scene("rsync"));
+    assert_eq!(kinds(&why), ["peer"]);
+    says(&why, "It waited 80 % of the time for rsync (pid 2), in a lock of the kernel.");
+    assert_eq!(kinds(&why_shop(&scene("shop"))), ["lock"], "of the same program");
+    let by_kernel = scene("kworker/0:1").but(|program| program.is_kernel = true);
+    assert_eq!(kinds(&why_shop(&by_kernel)), ["disk"], "it does the work of the disk");
+    // A child of `vfork`, whose parent has this state until it runs a program.
+    let child = scene("gzip").but(|child| (child.parent, child.began) = (1, true));
+    let why = why_shop(&child);
+    assert_eq!(kinds(&why), ["peer"]);
+    says(&why, "for its child gzip (pid 2), in vfork.");
+    let own = scene("shop").but(|child| (child.parent, child.began) = (1, true));
+    assert!(!kinds(&why_shop(&own)).contains(&"lock"), "its time counts already");
 }
 
 #[test]
