@@ -80,11 +80,13 @@ fn holder(facts: &Facts<'_>) -> Option<Holder> {
     let name = seen.map_or_else(|| "unknown".to_owned(), |seen| seen.comm.to_str_lossy().into_owned());
     let longest = seen.filter(|_| facts.has(Fields::WAITS)).and_then(|seen| seen.waits.longest());
     let sleep = longest.filter(|(reason, _)| reason.words() == "sleep");
+    let is_at_disk = seen.is_some_and(|seen| seen.in_disk > 0 && seen.in_disk * 2 >= seen.intervals);
     let sentence = match (sleep, ran) {
         (Some((reason, ns)), _) => {
             let share = ns as f64 / facts.now.length_ns.max(1) as f64;
             Some(format!("That thread itself sleeps {} of the time, in {}.", percent(share), reason.name()))
         }
+        (None, _) if is_at_disk => Some("That thread itself waited for a disk.".to_owned()),
         (None, Some(ran)) => Some(format!("That thread ran {} of the time.", percent(ran))),
         (None, None) => None,
     };
@@ -98,7 +100,7 @@ fn holder(facts: &Facts<'_>) -> Option<Holder> {
         cpu_pct: ran.unwrap_or_default() * 100.0,
         ..Culprit::default()
     };
-    let is_asleep = sleep.is_some() || ran.is_some_and(|ran| ran < MIN_SHARE);
+    let is_asleep = sleep.is_some() || is_at_disk || ran.is_some_and(|ran| ran < MIN_SHARE);
     Some(Holder { culprit, sentence, is_asleep })
 }
 

@@ -3,7 +3,7 @@
 use cpumon_model::{WaitKind, WaitReason, WaitedOn};
 
 use super::causes::{kinds, says};
-use super::scene::{Scene, on, thread_key, why_shop};
+use super::scene::{Made, Scene, on, syscall, thread_key, why_shop};
 
 const DISK: WaitKind = WaitKind::Blocked(WaitReason::DISK);
 const PAGE_FAULT: WaitKind = WaitKind::Blocked(WaitReason::PAGE_FAULT);
@@ -66,6 +66,21 @@ fn a_wait_that_another_program_ended_is_none_for_a_disk() {
     says(&why, "for its child gzip (pid 2), in vfork.");
     let own = scene("shop").but(|child| (child.parent, child.began) = (1, true));
     assert!(!kinds(&why_shop(&own)).contains(&"lock"), "its time counts already");
+}
+
+/// With ten threads that wait for the lock, the disk is less than a tenth of the time.
+#[test]
+fn a_thread_that_has_a_lock_waits_for_a_disk() {
+    let scene = quiet().but(|program| {
+        let worker = Made { state: b'S', ..program.threads[0].clone() };
+        program.threads.extend((101..=110).map(|tid| Made { tid, ..worker.clone() }));
+        (program.threads[0].comm, program.threads[0].state) = ("flusher", b'D');
+    });
+    let scene = scene.waits(1, DISK, WaitedOn::Interrupt, 650);
+    let why = why_shop(&scene.waits(1, syscall("futex"), WaitedOn::Thread(thread_key(1)), 9_000));
+    assert_eq!(kinds(&why), ["lock"]);
+    says(&why, "That thread itself waited for a disk.");
+    assert_eq!(why.action, "Release the lock before thread flusher (1) sleeps or waits.");
 }
 
 #[test]
