@@ -7,7 +7,7 @@ use cpumon_model::{Fields, ProcessKey, ThreadKey, WaitReason, WaitedOn};
 use super::answer::{Cause, CauseKind, Culprit, SureLevel};
 use super::draft::{MIN_SHARE, culprits, draft, find_user_of, has_long_waits, matters, stoppable, waited};
 use super::facts::{Facts, KeyTime, MIN_STARTS, ProgramTime, by_program};
-use super::states::{SubjectRows, WaitClass, at_least_zero, is_lock};
+use super::states::{SubjectRows, WaitClass, at_least_zero, is_input, is_lock};
 use super::words::{and, length, named, named_all, percent, pids, rate, renice, shell_word};
 use crate::fields::{decimal, name_text};
 
@@ -145,11 +145,15 @@ pub(super) fn peer(facts: &Facts<'_>, class: WaitClass) -> Option<Cause> {
             "Make the work of {name} for it cheaper, or send it fewer requests. A restart of {own} does not help."
         )
     };
+    // Which of the two sends requests is not measured.
+    let may_be_input = is_input(wait.reason) && !is_child;
+    let input = format!("If {} sends requests to it, it waited for these: no delay.", name_text(&first.name));
     Some(Cause {
-        evidence: chain.sentences,
+        evidence: may_be_input.then_some(input).into_iter().chain(chain.sentences).collect(),
         action: chain.action.unwrap_or_else(usual),
         command: chain.command.or(why),
         culprits: all,
+        sure: if may_be_input { SureLevel::Medium } else { SureLevel::High },
         ..draft(facts, CauseKind::Peer, ns, text)
     })
 }

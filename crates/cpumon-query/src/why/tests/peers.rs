@@ -6,7 +6,7 @@ use cpumon_model::{
     Delta, Interval, Life, ProcessInfo, ProcessInterval, ProcessKey, WaitFor, WaitKind, WaitReason, WaitedOn,
 };
 
-use super::super::{TimeState, WhySubject};
+use super::super::{SureLevel, TimeState, WhySubject};
 use super::causes::{kinds, says};
 use super::scene::{MS, Made, SECONDS, Scene, key, on, syscall, thread_key, why_of, why_shop};
 
@@ -68,6 +68,10 @@ fn an_event_that_an_idle_peer_sends_is_input() {
             .with(2, "client", run, 5);
         let why = why_shop(&scene);
         assert_eq!(kinds(&why), expected, "{run} ms: {:#?}", why.causes);
+        if !expected.is_empty() {
+            assert_eq!(why.sure.level, SureLevel::Medium, "a busy client is one, too");
+            says(&why, "If client sends requests to it, it waited for these: no delay.");
+        }
     }
 }
 
