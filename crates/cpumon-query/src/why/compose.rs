@@ -23,6 +23,8 @@ const MAX_WAITS: usize = 6;
 const MAX_SENTENCES: usize = 4;
 /// Share of the measured time above which the subject was there for the whole of it.
 const MIN_WHOLE: f64 = 0.95;
+/// Share of time without a known wait from which on it may be in one that has not ended.
+const MIN_LASTING: f64 = 0.5;
 /// Share below which a state is left out.
 const MIN_STATE: f64 = 0.005;
 
@@ -69,6 +71,14 @@ fn healthy(facts: &Facts<'_>) -> Vec<String> {
         let idle = percent(facts.idle_share().unwrap_or_default());
         all.push(format!(
             "It was ready in waits shorter than 1 ms, and the CPUs were idle {idle} of the time: Linux 6.12 and later count more than it waited."
+        ));
+    }
+    let rest = times.share(times.rest_ns());
+    let has_waits_that_last = facts.has(Fields::WAITS) || !facts.has(Fields::WAITS_FOR);
+    if rest >= MIN_LASTING && !has_waits_that_last {
+        all.push(format!(
+            "For {} of the time no wait ended: one that lasts, as of a program that hangs, is not measured.",
+            percent(rest)
         ));
     }
     let network = times.share_of(WaitClass::Network, times.of_class(WaitClass::Network));

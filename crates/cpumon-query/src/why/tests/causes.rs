@@ -287,6 +287,12 @@ fn nothing_delays_one_that_sleeps_by_its_own_timer() {
     assert_eq!((why.sure.level, why.slow_since_ns), (SureLevel::High, None));
     let states: Vec<TimeState> = why.time.states.iter().map(|one| one.state).collect();
     assert_eq!(states, [TimeState::Ran, TimeState::Ready, TimeState::Asleep, TimeState::Rest]);
+    let lasts = "no wait ended: one that lasts, as of a program that hangs, is not measured.";
+    assert!(!why.summary.iter().any(|line| line.contains(lasts)), "{:#?}", why.summary);
+    // One that hangs: no wait of it ends.
+    let why = why_shop(&Scene::new().with(1, "shop", 9, 1));
+    says(&why, "Nothing delays it");
+    says(&why, &format!("For 99 % of the time {lasts}"));
     // A server that waits for packets, and one whose threads wait for work.
     for (call, ended_by) in [("epoll_wait", WaitedOn::Interrupt), ("recvfrom", WaitedOn::Interrupt)] {
         let why = why_shop(&Scene::new().with(1, "shop", 20, 5).waits(1, syscall(call), ended_by, 900));
