@@ -176,6 +176,7 @@ static __always_inline bool is_sending(struct task_struct *current)
 	case 46: // sendmsg
 	case 47: // recvmsg
 	case 48: // shutdown
+	case 299: // recvmmsg
 	case 307: // sendmmsg
 #elif defined(__TARGET_ARCH_arm64)
 	case 57:
@@ -185,8 +186,10 @@ static __always_inline bool is_sending(struct task_struct *current)
 	case 211:
 	case 212:
 	case 210:
+	case 243:
 	case 269:
 #endif
+	case 426: // io_uring_enter
 		return true;
 	default:
 		return false;

@@ -70,11 +70,11 @@ impl WaitAccounts {
             self.tables.write(at as usize, &WaitForEntry::default());
             self.rows.extend(row(&entry, into));
         }
-        let lost_ns = self.page.read(0).map_or(0, |page| page.lost_ns);
+        let lost_ns = self.page.read(0).map_or(self.lost_ns, |page| page.lost_ns);
         if lost_ns != self.lost_ns {
             log::debug!(
                 "waits of {} ns found no place among those of {WAIT_FOR_SLOTS} pairs",
-                lost_ns - self.lost_ns
+                lost_ns.saturating_sub(self.lost_ns)
             );
             self.lost_ns = lost_ns;
         }
