@@ -231,7 +231,8 @@ pub(super) fn quota(facts: &Facts<'_>) -> Option<Cause> {
     let times = of_group.map(|(key, seen)| KeyTime { key: *key, ns: at_least_zero(seen.delta.run_ns) });
     let all = culprits(facts, &by_program(facts.now, times));
     let unit = quota.group.rsplit('/').next().filter(|unit| is_unit(unit));
-    let more = decimal(quota.cpus * 200.0, 0);
+    // A limit of zero is none, or refused.
+    let more = decimal((quota.cpus * 200.0).max(1.0), 0);
     let command = match (unit.and_then(shell_word), cgroup_word(&quota.group)) {
         (Some(unit), _) => Some(format!("systemctl set-property --runtime {unit} CPUQuota={more}%")),
         (None, Some(path)) => Some(format!("echo max > /sys/fs/cgroup{path}/cpu.max")),

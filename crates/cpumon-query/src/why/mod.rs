@@ -95,7 +95,8 @@ pub(crate) fn why(history: &History, host: &HostStatus, query: &WhyQuery) -> Res
         let spans = spans.all.iter().skip(first).copied().collect::<Vec<_>>();
         read_threads(history, host, &spans, keys)?
     };
-    if !now.has_sums && !rows.is_machine() {
+    // Threads of more processes are not read.
+    if !now.has_sums && !rows.is_machine() && target.processes <= MAX_OWN as u64 {
         let own = threads.each.values().filter(|seen| seen.intervals > 0 && rows.has(seen.process));
         target.threads = Some(own.count() as u64);
     }

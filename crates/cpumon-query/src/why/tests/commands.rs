@@ -1,6 +1,6 @@
 //! Suggested commands: they ask about the same machine and time, and nothing from outside becomes one.
 
-use cpumon_model::{HostInfo, HostStatus, Trust, WaitKind, WaitedOn};
+use cpumon_model::{CgroupInterval, CpuLimit, HostInfo, HostStatus, Trust, WaitKind, WaitedOn};
 
 use super::super::compose::same_question;
 use super::causes::kinds;
@@ -65,4 +65,16 @@ fn a_limit_outside_the_file_system_of_groups_has_no_command() {
         assert_eq!(kinds(&why), ["quota"], "{group}");
         assert_eq!(why.causes[0].command.as_deref(), command, "{group}");
     }
+}
+
+#[test]
+fn a_tiny_limit_is_not_raised_to_none() {
+    let group = "/x.service";
+    let tiny = CgroupInterval { limit: CpuLimit::Millionths(1_000), ..limit(group, 700) };
+    let scene = Scene { limit: Some(tiny), ..Scene::new() }
+        .with(1, "shop", 200, 720)
+        .but(|program| program.cgroup = group)
+        .waits(1, WaitKind::Throttled, WaitedOn::Others, 700);
+    let command = "systemctl set-property --runtime x.service CPUQuota=1%";
+    assert_eq!(why_shop(&scene).causes[0].command.as_deref(), Some(command));
 }

@@ -67,3 +67,24 @@ fn wrong_questions_are_refused() {
         Err(QueryError::Store(_) | QueryError::UnknownHost)
     ));
 }
+
+/// Threads of 16 processes are read.
+#[test]
+fn the_number_of_threads_is_known_of_all_processes_or_not_at_all() {
+    for (count, expected) in [(16, Some(16)), (17, None)] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.db");
+        let mut scene = Scene::new();
+        for pid in 1..=count {
+            scene = scene.with(pid, "shop", 9, 1);
+        }
+        let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+        for second in 1..=60 {
+            writer.put(&host().info, Trust::Local, None, &scene.interval(second)).unwrap();
+        }
+        writer.commit().unwrap();
+        let query = WhyQuery { subject: WhySubject::Named("shop".into()), ..WhyQuery::default() };
+        let why = History::of_store(&path).unwrap().why("vm", &query).unwrap();
+        assert_eq!((why.subject.processes, why.subject.threads), (u64::from(count), expected));
+    }
+}
