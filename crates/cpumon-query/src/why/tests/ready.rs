@@ -4,7 +4,7 @@ use cpumon_model::{Fields, WaitKind, WaitedOn};
 
 use super::super::{SureLevel, WhySubject};
 use super::causes::{kinds, says};
-use super::scene::{MS, SECONDS, Scene, limit, on, why_after, why_of, why_shop};
+use super::scene::{MS, Made, SECONDS, Scene, limit, on, why_after, why_of, why_shop};
 
 const READY: WaitKind = WaitKind::Ready;
 
@@ -127,4 +127,44 @@ fn run_delay_that_no_wait_shows_does_not_count() {
     says(&why, "It was ready 80 % of the time");
     let culprit = &why.causes[0].culprits[0];
     assert_eq!((&*culprit.name, culprit.ns), ("indexer", (3_000 * MS).unsigned_abs()));
+}
+
+/// Who was in front was not measured: a program that hardly ran was in front of few.
+#[test]
+fn its_own_threads_are_in_front_and_not_an_idle_program() {
+    let thread = |tid: u32| Made {
+        tid,
+        comm: "worker",
+        run: 123,
+        ready: 877,
+        nice: 0,
+        priority: 20,
+        cpu: None,
+        state: b'R',
+    };
+    let mut scene = Scene::busy().with(2, "daemon", 20, 0).with(1, "shop", 0, 0);
+    scene = scene.but(|program| program.threads = (101..=116).map(thread).collect());
+    scene.fields -= Fields::WAITS_FOR;
+    let why = why_shop(&scene);
+    assert_eq!(kinds(&why), ["saturated"], "{:#?}", why.causes);
+    says(&why, "behind its own threads");
+    // Most of the time is behind those that are not known.
+    let mut scene = Scene::busy().with(2, "daemon", 20, 0).with(1, "shop", 90, 880);
+    scene.fields -= Fields::WAITS_FOR;
+    let why = why_shop(&scene);
+    assert_eq!(why.causes[0].culprits[0].ns, 200_000_000, "{:#?}", why.causes);
+    says(&why, "For 98 % of that time it is not known which programs were in front of it.");
+}
+
+#[test]
+fn what_runs_all_the_time_keeps_a_machine_busy_and_not_what_grew_a_little() {
+    let scene = |daemon: i64| {
+        let mut scene = Scene::busy().with(11, "make", 1_900, 1_800).with(2, "daemon", daemon, 0);
+        scene.fields -= Fields::WAITS_FOR;
+        scene
+    };
+    let why = why_after(&scene(1), &scene(3), &WhySubject::Machine);
+    assert_eq!(kinds(&why), ["saturated"], "{:#?}", why.causes);
+    let names: Vec<&str> = why.causes[0].culprits.iter().map(|one| &*one.name).collect();
+    assert_eq!(names, ["make"]);
 }
