@@ -8,7 +8,7 @@ use cpumon_model::{
 };
 
 use super::answer::{Culprit, WhyTarget};
-use super::part::{SeenProcess, SeenThread, ThreadSums, WhyPart};
+use super::part::{SeenThread, ThreadSums, WhyPart};
 use super::peers::{busy_peers, idle_threads};
 use super::states::{StateTimes, SubjectRows, SubjectWait, WaitClass, at_least_zero, cgroups_of};
 
@@ -317,7 +317,7 @@ impl<'p> Facts<'p> {
             run.map_or(0.0, |run| run.run_ns as f64 * 100.0 / length_ns.max(1) as f64)
         };
         let keys: HashSet<ProcessKey> = program.keys.iter().map(|one| one.key).collect();
-        let began = |one: &KeyTime| self.now.processes.get(&one.key).is_some_and(SeenProcess::began);
+        let began = |one: &KeyTime| self.now.processes.get(&one.key).is_some_and(|seen| seen.began);
         let threads = self.threads_of(|key| keys.contains(&key));
         Culprit {
             name: program.name.clone(),
@@ -384,7 +384,7 @@ impl<'p> Facts<'p> {
         for (key, runs) in self.now.short.iter().filter(|(key, _)| is_child(key.parent_pid)) {
             add(key.parent_pid, runs.count, &runs.delta);
         }
-        for seen in self.now.processes.values().filter(|seen| seen.began() && is_child(seen.parent_pid)) {
+        for seen in self.now.processes.values().filter(|seen| seen.began && is_child(seen.parent_pid)) {
             add(seen.parent_pid, 1, &seen.delta);
         }
         facts

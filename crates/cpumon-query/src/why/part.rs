@@ -10,7 +10,7 @@ use cpumon_model::{
     ProcessKey, SOFTIRQ_KINDS, SourceKind, TaskState, ThreadInterval, ThreadKey, WaitFor, WaitKind, WaitedOn,
     Waits, bytes_of_info,
 };
-use cpumon_store::Segment;
+use cpumon_store::{ActiveTimes, Segment};
 use foldhash::fast::RandomState;
 
 use crate::time::TimeRange;
@@ -41,9 +41,12 @@ pub(super) struct SeenProcess {
     pub(super) waits: Waits,
     /// Length of the intervals in which it did something, ns.
     pub(super) length_ns: u64,
-    /// Begin of the interval in which it began, ns since the UNIX epoch; `None`: before the part.
+    /// Whether it began in the part; not known of sums.
+    pub(super) began: bool,
+    /// Begin of the interval in which it began, of sums of the first in which it was active, ns since the UNIX epoch; `None`: before the
+    /// part.
     pub(super) since_ns: Option<i64>,
-    /// End of the interval in which it ended, ns since the UNIX epoch; `None`: not in the part.
+    /// End of the interval in which it ended, of sums of the last in which it was active, ns since the UNIX epoch; `None`: not in the part.
     pub(super) until_ns: Option<i64>,
 }
 
@@ -54,13 +57,9 @@ impl SeenProcess {
         self.delta += &later.delta;
         self.waits += &later.waits;
         self.length_ns = self.length_ns.saturating_add(later.length_ns);
+        self.began |= later.began;
         self.since_ns = self.since_ns.or(later.since_ns);
         self.until_ns = later.until_ns;
-    }
-
-    /// Whether it began in the part.
-    pub(super) fn began(&self) -> bool {
-        self.since_ns.is_some()
     }
 }
 
@@ -181,7 +180,9 @@ impl WhyPart {
             add_each(&mut self.softirq_ns, &cpu.sched.softirq_ns);
         }
         interval.cgroups.iter().for_each(|row| self.add_cgroup(row));
-        interval.processes.iter().for_each(|row| self.add_process(row, interval));
+        for (at, row) in interval.processes.iter().enumerate() {
+            self.add_process(row, interval, segment.processes.get(at).and_then(|sum| sum.times));
+        }
         self.add_children(interval);
         self.add_waits(&interval.waits_for);
     }
@@ -266,7 +267,7 @@ impl WhyPart {
 
     /// Whether a process began in the part as a child of `parent`.
     pub(super) fn is_new_child(&self, parent: ProcessKey, key: ProcessKey) -> bool {
-        let by_row = self.processes.get(&key).filter(|seen| seen.began()).map(|seen| seen.parent_pid);
+        let by_row = self.processes.get(&key).filter(|seen| seen.began).map(|seen| seen.parent_pid);
         let pid = by_row.or_else(|| self.children.get(&key).map(|child| child.parent_pid));
         pid == Some(parent.pid)
     }
@@ -281,7 +282,8 @@ impl WhyPart {
         }
     }
 
-    fn add_process(&mut self, row: &ProcessInterval, interval: &Interval) {
+    /// `times`: of a sum when it was active.
+    fn add_process(&mut self, row: &ProcessInterval, interval: &Interval, times: Option<ActiveTimes>) {
         if row.delta.is_zero() {
             return;
         }
@@ -300,8 +302,11 @@ impl WhyPart {
             delta: row.delta,
             waits: row.sched.waits,
             length_ns,
-            since_ns: row.life.is_born().then_some(interval.begin.wall_ns),
-            until_ns: row.life.has_ended().then_some(last_ns),
+            began: row.life.is_born(),
+            since_ns: times
+                .map(|times| times.first_ns)
+                .or_else(|| row.life.is_born().then_some(interval.begin.wall_ns)),
+            until_ns: times.map(|times| times.last_ns).or_else(|| row.life.has_ended().then_some(last_ns)),
         };
         self.see_process(row.key, &seen);
     }

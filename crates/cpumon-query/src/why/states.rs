@@ -335,9 +335,13 @@ pub(super) fn ended_ns(part: &WhyPart, rows: &SubjectRows, kind: WaitKind) -> u6
 }
 
 /// The run delay of a subject's processes, ns: at most their waits of 1 ms and more, and 1 ms for each switch. Linux 6.12 and later also
-/// count time in which a thread that is to sleep is still in the run queue (delayed dequeue).
+/// count time in which a thread that is to sleep is still in the run queue (delayed dequeue). Sums have the longest waits only: without one
+/// of the subject it can have waited all the same, if the CPUs were busy.
 fn run_delay_ns(part: &WhyPart, rows: &SubjectRows, delta: &Delta) -> i64 {
-    if !part.fields.contains(Fields::WAITS_FOR | Fields::SWITCHES) {
+    let ledger = &part.ledger;
+    let is_busy = ledger.capacity_ns > 0 && ledger.idle_ns.saturating_mul(4) <= ledger.capacity_ns;
+    let may_lack = part.has_sums && is_busy && ended_ns(part, rows, WaitKind::Ready) == 0;
+    if may_lack || !part.fields.contains(Fields::WAITS_FOR | Fields::SWITCHES) {
         return delta.run_delay_ns;
     }
     let switches = at_least_zero(delta.voluntary_switches.saturating_add(delta.involuntary_switches));

@@ -10,3 +10,4 @@ mod ready;
 mod scene;
 mod shares;
 mod stored;
+mod sums;

@@ -1,0 +1,66 @@
+//! Ranges over two hours, of which only sums of minutes or hours are read.
+
+use std::collections::HashSet;
+
+use cpumon_model::{Delta, Interval, Ledger, Life, Moment, ProcessInterval};
+use cpumon_store::{ActiveTimes, Segment, SumRow};
+
+use super::super::part::WhyPart;
+use super::super::states::{StateTimes, SubjectRows};
+use super::scene::{BEGIN_NS, MS, SECOND_NS, USUAL, key};
+use crate::time::TimeRange;
+
+const HOUR_NS: i64 = 3_600 * SECOND_NS;
+
+fn at(second: i64) -> i64 {
+    BEGIN_NS + second * SECOND_NS
+}
+
+/// An hour of a machine with two CPUs, of which process 1 was active from second 600 to 1,800.
+fn hour(life: Life, idle_ns: i64) -> WhyPart {
+    let begin = Moment { wall_ns: BEGIN_NS, ..Moment::default() };
+    let mono_ns = HOUR_NS.unsigned_abs();
+    let delta = Delta {
+        run_ns: 100 * SECOND_NS,
+        run_delay_ns: 800 * SECOND_NS,
+        voluntary_switches: 50,
+        ..Delta::default()
+    };
+    let interval = Interval {
+        fields: USUAL,
+        begin,
+        end: Moment { wall_ns: BEGIN_NS + HOUR_NS, mono_ns, ..begin },
+        ledger: Ledger { capacity_ns: 2 * HOUR_NS, idle_ns, ..Ledger::default() },
+        processes: vec![ProcessInterval { key: key(1), life, delta, ..ProcessInterval::default() }],
+        ..Interval::default()
+    };
+    let times = Some(ActiveTimes { first_ns: at(600), last_ns: at(1_800), max_end_ns: at(700) });
+    let sums = [SumRow { times, ..SumRow::default() }];
+    let segment = Segment { max_busy_ppm: Some(0), processes: &sums, ..Segment::of(&interval) };
+    let mut part = WhyPart::new(TimeRange { since_ns: BEGIN_NS, until_ns: BEGIN_NS + HOUR_NS });
+    part.add(&segment);
+    part.end();
+    part
+}
+
+fn times(part: &WhyPart) -> StateTimes {
+    let rows = SubjectRows { keys: Some(HashSet::from([key(1)])), ..SubjectRows::default() };
+    StateTimes::of(part, &rows, &|_| false)
+}
+
+/// A job of 20 minutes is not a small part of the hours around it.
+#[test]
+fn a_process_of_a_sum_was_there_while_it_was_active() {
+    let part = hour(Life::Alive, 0);
+    assert!(part.has_sums && !part.processes[&key(1)].began, "a sum does not know what began");
+    assert_eq!(times(&part).present_ns, (1_200 * SECOND_NS).unsigned_abs());
+    assert!(hour(Life::Born, 0).processes[&key(1)].began);
+}
+
+/// Sums have only the longest waits.
+#[test]
+fn run_delay_of_a_sum_counts_without_waits_if_the_cpus_were_busy() {
+    let ready_ns = |idle_ns: i64| times(&hour(Life::Alive, idle_ns)).ready_ns();
+    assert_eq!(ready_ns(0), (800 * SECOND_NS).unsigned_abs());
+    assert_eq!(ready_ns(HOUR_NS), (50 * MS).unsigned_abs(), "1 ms for each switch");
+}
