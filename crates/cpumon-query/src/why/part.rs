@@ -272,7 +272,11 @@ impl WhyPart {
         pid == Some(parent.pid)
     }
 
+    /// Groups without a limit take no space. A limit that was lifted keeps its counters.
     fn add_cgroup(&mut self, row: &CgroupInterval) {
+        if !row.limit.is_limited() {
+            return;
+        }
         if let Some(sum) = self.cgroups.get_mut(&row.path) {
             sum.add(row);
         } else if self.cgroups.len() < MAX_CGROUPS {

@@ -1,11 +1,9 @@
 //! [`StateTimes`]: where the time of a subject's threads went in a part, and what each wait means: [`WaitClass`]. A wait for its own timer or
 //! for work is no delay.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use cpumon_model::{
-    Delta, Fields, GroupLimits, ProcessKey, ThreadKey, WaitFor, WaitKind, WaitReason, WaitedOn, Waits,
-};
+use cpumon_model::{Delta, Fields, ProcessKey, ThreadKey, WaitFor, WaitKind, WaitReason, WaitedOn, Waits};
 
 use super::part::{ShortKey, WhyPart};
 
@@ -355,8 +353,7 @@ fn run_delay_ns(part: &WhyPart, rows: &SubjectRows, delta: &Delta) -> i64 {
 /// all processes in them, up to the time that it was not ready.
 fn throttled(part: &WhyPart, rows: &SubjectRows, delay_ns: u64) -> u64 {
     let by_waits = ended_ns(part, rows, WaitKind::Throttled);
-    let limits = limits(part, rows).and_then(|limits| limits.throttle);
-    let by_groups = limits.map_or(0, |one| one.throttled_ns);
+    let by_groups = throttled_by_groups(part, rows);
     let ready_ns = ended_ns(part, rows, WaitKind::Ready);
     by_waits.max(by_groups.min(delay_ns.saturating_sub(ready_ns))).min(delay_ns)
 }
@@ -368,12 +365,17 @@ pub(super) fn cgroups_of<'p>(part: &'p WhyPart, rows: &SubjectRows) -> HashSet<&
     own.chain(short).map(|info| &*info.cgroup).collect()
 }
 
-/// Limits of the groups of the subject; `None`: not known.
-fn limits(part: &WhyPart, rows: &SubjectRows) -> Option<GroupLimits> {
+/// Time that the counters of the groups of the subject have, ns. Groups with one limiter have the same counters: counted is the one that was
+/// there longest.
+fn throttled_by_groups(part: &WhyPart, rows: &SubjectRows) -> u64 {
     let paths = cgroups_of(part, rows);
-    let is_wanted = |path: &str| rows.is_machine() || paths.contains(path);
-    let of_subject = part.cgroups.values().filter(|row| is_wanted(&row.path) && row.limit.is_limited());
-    GroupLimits::of_rows(of_subject)
+    let is_meant = |path: &str| rows.is_machine() || paths.contains(path);
+    let mut by_limiter: HashMap<&str, u64> = HashMap::new();
+    for row in part.cgroups.values().filter(|row| row.limit.is_limited() && is_meant(&row.path)) {
+        let most = by_limiter.entry(row.limiter()).or_default();
+        *most = (*most).max(row.throttle.map_or(0, |one| one.throttled_ns));
+    }
+    by_limiter.into_values().fold(0, u64::saturating_add)
 }
 
 /// The waits of a subject: those by who ended them, and for each reason what the scheduler's events have beyond these.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cpumon_model::{
-    CgroupInterval, CpuInterval, Delta, Interval, Life, Moment, ProcessInfo, ProcessInterval, ProcessKey,
-    ThreadInterval, ThreadKey, WaitKind,
+    CgroupInterval, CpuInterval, CpuLimit, Delta, Interval, Life, Moment, ProcessInfo, ProcessInterval,
+    ProcessKey, ThreadInterval, ThreadKey, WaitKind,
 };
 use cpumon_store::Segment;
 
@@ -71,6 +71,10 @@ fn too_many_short_processes_are_added_up_by_name_and_then_without_one() {
     assert_eq!(started, count.unsigned_abs());
 }
 
+fn group(path: &str, limit: CpuLimit) -> CgroupInterval {
+    CgroupInterval { path: path.into(), limit, ..CgroupInterval::default() }
+}
+
 /// Long texts and numbers from outside take no more memory than short ones.
 #[test]
 fn texts_cpus_and_groups_are_bounded() {
@@ -83,18 +87,28 @@ fn texts_cpus_and_groups_are_bounded() {
     let numbers = 0..20_000_u32;
     let hostile = Interval {
         cpus: numbers.clone().map(|cpu| CpuInterval { cpu, ..CpuInterval::default() }).collect(),
-        cgroups: numbers
-            .map(|nth| CgroupInterval { path: format!("/{nth}").into(), ..CgroupInterval::default() })
-            .collect(),
+        cgroups: numbers.map(|nth| group(&format!("/{nth}"), CpuLimit::Millionths(1))).collect(),
         ..interval(rows)
     };
     let part = part(&[hostile]);
-    assert!(part.is_cut && part.cpus.len() <= 8_192 && part.cgroups.len() <= 512);
+    assert!(part.is_cut && part.cpus.len() <= 8_192 && part.cgroups.len() == 512);
     let of_processes = part.processes.values().map(|seen| &seen.info);
     let infos = of_processes.chain(part.short.values().map(|runs| &runs.info));
     let bytes: usize = infos.map(|info| info.cmdline.len()).sum();
     assert!(bytes <= 4 << 20, "{bytes}");
     assert_eq!(run_ns(&part), 2_000 * 2_001 / 2);
+}
+
+#[test]
+fn groups_without_a_limit_hide_none_with_one() {
+    let mut cgroups: Vec<CgroupInterval> =
+        (0..1_000).map(|nth| group(&format!("/{nth}"), CpuLimit::Unlimited)).collect();
+    cgroups.push(group("/shop", CpuLimit::Millionths(200_000)));
+    let limited = Interval { cgroups, ..interval(Vec::new()) };
+    let lifted = Interval { cgroups: vec![group("/shop", CpuLimit::Unlimited)], ..interval(Vec::new()) };
+    let part = part(&[limited, lifted]);
+    let limits: Vec<(&str, CpuLimit)> = part.cgroups.values().map(|row| (&*row.path, row.limit)).collect();
+    assert_eq!((limits, part.is_cut), (vec![("/shop", CpuLimit::Millionths(200_000))], false));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Time that the CPUs, their limits, the hypervisor and interrupts take.
 
-use cpumon_model::{Fields, WaitKind, WaitedOn};
+use cpumon_model::{CgroupInterval, Fields, WaitKind, WaitedOn};
 
 use super::super::{SureLevel, WhySubject};
 use super::causes::{kinds, says};
@@ -82,6 +82,28 @@ fn a_limit_of_an_unknown_group_is_a_cause() {
     let why = why_shop(&scene);
     assert_eq!((kinds(&why), why.sure.level), (vec!["quota"], SureLevel::Medium));
     says(&why, "A CPU limit kept it off the CPUs 70 % of the time; which control group has it is not known.");
+}
+
+/// Both groups have the limit of the one above them; the first was there for a second only.
+#[test]
+fn a_limit_counts_by_the_group_that_was_there_longest() {
+    let mut scene = Scene::new()
+        .with(1, "shop", 200, 720)
+        .but(|program| program.cgroup = "/pods/b")
+        .with(2, "shop", 1, 0)
+        .but(|program| program.cgroup = "/pods/a");
+    scene.fields -= Fields::WAITS_FOR;
+    let group = |path: &str| CgroupInterval { limiter_bytes: 5, ..limit(path, 700) };
+    let intervals = |from: i64| {
+        let mut all = scene.intervals(from);
+        all.iter_mut().for_each(|interval| interval.cgroups = vec![group("/pods/b")]);
+        all[0].cgroups.insert(0, group("/pods/a"));
+        all
+    };
+    let why = why_of(&intervals(0), &intervals(SECONDS), &WhySubject::Named("shop".into()));
+    assert_eq!(kinds(&why), ["quota"], "{:#?}", why.causes);
+    says(&why, "The CPU limit of /pods (0.20 CPU) was used up in 100 % of the periods.");
+    says(&why, "It waited for the next period 70 % of the time.");
 }
 
 /// The counters of a group are of all its processes.
