@@ -159,6 +159,10 @@ impl WhyPart {
         let mut sum = measured.next()?.clone();
         measured.for_each(|later| sum.append(later));
         sum.end();
+        // A wait counts where it ended, and can be much longer than all that is explained.
+        for row in &mut sum.waits {
+            row.ns = row.ns.min(row.count.max(1).saturating_mul(sum.length_ns));
+        }
         Some(sum)
     }
 

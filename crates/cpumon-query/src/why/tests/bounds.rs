@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use cpumon_model::{
     CgroupInterval, CpuInterval, CpuLimit, Delta, Interval, Life, Moment, ProcessInfo, ProcessInterval,
-    ProcessKey, ThreadInterval, ThreadKey, WaitKind,
+    ProcessKey, ThreadInterval, ThreadKey, WaitFor, WaitKind,
 };
 use cpumon_store::Segment;
 
 use super::super::Why;
 use super::super::part::{MAX_PROCESSES, MAX_SHORT, MAX_SHORT_NAMES, MAX_THREADS, ThreadSums, WhyPart};
-use super::scene::{Scene, on, syscall, why_shop};
+use super::scene::{Scene, key, on, syscall, why_shop};
 use crate::time::TimeRange;
 
 fn pid(at: usize) -> u32 {
@@ -97,6 +97,16 @@ fn texts_cpus_and_groups_are_bounded() {
     let bytes: usize = infos.map(|info| info.cmdline.len()).sum();
     assert!(bytes <= 4 << 20, "{bytes}");
     assert_eq!(run_ns(&part), 2_000 * 2_001 / 2);
+}
+
+/// One of an hour that ended in a range of seconds would hide all else.
+#[test]
+fn a_wait_is_no_longer_than_the_range() {
+    let wait = WaitFor { waiter: key(1), kind: syscall("read"), on: on(2), ns: 5_000_000, count: 2 };
+    let one = Interval { waits_for: vec![wait], ..interval(Vec::new()) };
+    let sum = WhyPart::sum(&[part(&[one.clone()]), part(&[one])]).unwrap();
+    let waits: Vec<(u64, u64)> = sum.waits.iter().map(|row| (row.ns, row.count)).collect();
+    assert_eq!((sum.length_ns, waits), (2_000, vec![(8_000, 4)]));
 }
 
 #[test]
