@@ -164,7 +164,7 @@ impl<'p> Facts<'p> {
     fn let_pools_sleep(&mut self) {
         let idle = idle_threads(self.now, &self.times, self.threads);
         for times in std::iter::once(&mut self.times).chain(&mut self.times_before) {
-            times.let_pools_sleep(&idle);
+            times.let_pools_sleep(|key| idle.contains(&key));
         }
     }
 

@@ -56,7 +56,12 @@ pub(super) fn busy_peers(part: &WhyPart, rows: &SubjectRows) -> HashSet<ProcessK
     let is_idle = |key: ProcessKey| rows.has(key) || !(is_used(part, key) || busy.contains(&key));
     let is_busy = |key: ProcessKey, least_ns: f64| {
         let own = SubjectRows { keys: Some(HashSet::from([key])), ..SubjectRows::default() };
-        StateTimes::of(part, &own, &is_idle).busy_ns() as f64 >= least_ns
+        let mut times = StateTimes::of(part, &own, &is_idle);
+        // Its threads are not read. One that held no lock for so long passes work to a pool.
+        if (held_ns(times.waits.iter().map(|wait| (wait.reason, wait.ns))) as f64) < least_ns {
+            times.let_pools_sleep(|_| true);
+        }
+        times.busy_ns() as f64 >= least_ns
     };
     let found = longest.into_iter().filter(|(key, waits)| is_busy(*key, waits.least_ns));
     let found: Vec<ProcessKey> = found.map(|(key, _)| key).collect();

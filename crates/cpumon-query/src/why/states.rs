@@ -210,9 +210,9 @@ impl StateTimes {
     }
 
     /// Counts waits that these threads ended as waits for work.
-    pub(super) fn let_pools_sleep(&mut self, idle: &HashSet<ThreadKey>) {
+    pub(super) fn let_pools_sleep(&mut self, is_idle: impl Fn(ThreadKey) -> bool) {
         for wait in self.waits.iter_mut().filter(|wait| wait.class == WaitClass::Lock) {
-            if matches!(wait.on, WaitedOn::Thread(key) if idle.contains(&key)) {
+            if matches!(wait.on, WaitedOn::Thread(key) if is_idle(key)) {
                 wait.class = WaitClass::Asleep;
             }
         }

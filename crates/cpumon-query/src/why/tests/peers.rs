@@ -75,6 +75,21 @@ fn an_event_that_an_idle_peer_sends_is_input() {
     }
 }
 
+/// Its threads that wait for work do nothing for the subject.
+#[test]
+fn a_peer_whose_pool_waits_for_work_is_idle() {
+    for (call, expected) in [("epoll_wait", &[] as &[&str]), ("clock_nanosleep", &["peer"])] {
+        let scene = Scene { idle: [800; 2], ..Scene::new() }
+            .with(1, "shop", 40, 5)
+            .waits(1, syscall("epoll_wait"), on(2), 940)
+            .with(2, "compositor", 100, 5)
+            .waits(2, syscall("futex"), WaitedOn::Thread(thread_key(201)), 3_000)
+            .waits(2, syscall(call), WaitedOn::Interrupt, 850);
+        let why = why_shop(&scene);
+        assert_eq!(kinds(&why), expected, "{call}, with which it may hold a lock or not: {:#?}", why.causes);
+    }
+}
+
 /// A new process that writes into a pipe is a child, not only one for which `wait4` waits.
 #[test]
 fn a_new_process_that_ends_a_wait_is_a_child() {
