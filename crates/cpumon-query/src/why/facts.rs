@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use cpumon_model::{
-    CpuTimes, Delta, Fields, ProcessKey, SOFTIRQ_KINDS, Throttle, WaitFor, WaitKind, WaitReason, WaitedOn,
+    CpuTimes, Delta, Fields, ProcessKey, SOFTIRQ_KINDS, Throttle, WaitFor, WaitReason, WaitedOn,
 };
 
 use super::answer::{Culprit, WhyTarget};
 use super::part::{SeenThread, ThreadSums, WhyPart};
-use super::peers::{busy_peers, idle_threads};
+use super::peers::{busy_peers, idle_threads, is_idle_pool};
 use super::states::{StateTimes, SubjectRows, SubjectWait, WaitClass, at_least_zero, cgroups_of};
 
 /// Pids of a culprit at most.
@@ -24,8 +24,6 @@ pub(super) const MIN_STARTS: f64 = 20.0;
 pub(super) const MIN_INTERVALS: u64 = 5;
 /// Programs of a list at most.
 const MAX_PROGRAMS: usize = 64;
-/// Share of idle CPUs above which who ran says nothing of who was in front.
-const IDLE_CPUS: f64 = 0.25;
 
 /// A time of a process.
 #[derive(Copy, Clone, Debug)]
@@ -112,7 +110,7 @@ pub(super) fn by_program(part: &WhyPart, times: impl IntoIterator<Item = KeyTime
 }
 
 /// The programs with the longest times, at most [`MAX_PROGRAMS`], and the sum of the rest without a name.
-fn longest_programs(mut all: Vec<ProgramTime>) -> Vec<ProgramTime> {
+pub(super) fn longest_programs(mut all: Vec<ProgramTime>) -> Vec<ProgramTime> {
     let rest = all.split_off(MAX_PROGRAMS.min(all.len()));
     if let Some(first) = rest.first() {
         let ns = rest.iter().fold(0_u64, |sum, one| sum.saturating_add(one.ns));
@@ -161,10 +159,17 @@ impl<'p> Facts<'p> {
         facts
     }
 
+    /// Waits of a pool for work are no delay. Sums have no threads that could show it.
     fn let_pools_sleep(&mut self) {
         let idle = idle_threads(self.now, &self.times, self.threads);
-        for times in std::iter::once(&mut self.times).chain(&mut self.times_before) {
-            times.let_pools_sleep(|key| idle.contains(&key));
+        let parts = std::iter::once(self.now).chain(self.before);
+        for (part, times) in parts.zip(std::iter::once(&mut self.times).chain(&mut self.times_before)) {
+            if part.has_sums {
+                let is_idle = is_idle_pool(times);
+                times.set_locks(if is_idle { WaitClass::Asleep } else { WaitClass::Unknown });
+            } else {
+                times.let_pools_sleep(|key| idle.contains(&key));
+            }
         }
     }
 
@@ -235,59 +240,6 @@ impl<'p> Facts<'p> {
     /// The CPUs on which threads of these processes ran.
     pub(super) fn cpus_of(&self, is_meant: impl Fn(ProcessKey) -> bool) -> BTreeSet<u16> {
         self.threads_of(is_meant).iter().flat_map(|row| row.seen.cpus.keys().copied()).collect()
-    }
-
-    /// Programs behind which the subject waited for a CPU, the longest time first. Where that was not measured, the time is shared among
-    /// those that ran, if the CPUs were not idle.
-    pub(super) fn in_front(&self) -> Vec<ProgramTime> {
-        let ready_ns = self.times.ready_ns();
-        let is_ready = |row: &&WaitFor| row.kind == WaitKind::Ready && self.rows.has(row.waiter);
-        let known_ns =
-            self.now.waits.iter().filter(is_ready).fold(0_u64, |sum, row| sum.saturating_add(row.ns));
-        // A small part of the waits says nothing of the rest.
-        let is_most = known_ns.saturating_mul(2) >= ready_ns;
-        let scale = if is_most { ready_ns as f64 / known_ns.max(1) as f64 } else { 1.0 };
-        let on = self.now.waits.iter().filter(is_ready).filter_map(|row| match row.on {
-            WaitedOn::Process(key) => Some(KeyTime { key, ns: scaled(row.ns, scale) }),
-            WaitedOn::Thread(_) => Some(KeyTime { key: row.waiter, ns: scaled(row.ns, scale) }),
-            WaitedOn::Interrupt | WaitedOn::Others => None,
-        });
-        let known = by_program(self.now, on);
-        if known_ns > 0 && (is_most || !known.is_empty()) {
-            return longest_programs(known);
-        }
-        if self.idle_share().is_none_or(|idle| idle > IDLE_CPUS) {
-            return Vec::new();
-        }
-        let mut all = self.ran_there();
-        let ran_ns = all.iter().fold(0_u64, |sum, one| sum.saturating_add(one.ns)).max(1);
-        // While a program runs, it is in front of each thread that waits, and of no more.
-        let waiting = (ready_ns as f64 / self.now.length_ns.max(1) as f64).max(1.0);
-        let scale = (ready_ns as f64 / ran_ns as f64).min(waiting);
-        for one in &mut all {
-            (one.ns, one.is_estimated) = (scaled(one.ns, scale), true);
-            one.keys.iter_mut().for_each(|one| one.ns = scaled(one.ns, scale));
-        }
-        longest_programs(all)
-    }
-
-    /// What programs ran; where the subject ran on one CPU only, those that ran there. The subject is in its own way if it has several
-    /// threads.
-    fn ran_there(&self) -> Vec<ProgramTime> {
-        let counts_own = self.rows.is_machine() || self.threads_of(|key| self.rows.has(key)).len() > 1;
-        let cpus = self.cpus_of(|key| !self.rows.is_machine() && self.rows.has(key));
-        let only = cpus.first().copied().filter(|_| cpus.len() == 1);
-        // Whether a thread of the process ran on that CPU.
-        let mut there: HashMap<ProcessKey, bool> = HashMap::new();
-        for seen in self.threads.each.values().filter(|seen| seen.intervals > 0) {
-            *there.entry(seen.process).or_default() |= only.is_some_and(|cpu| seen.cpus.contains_key(&cpu));
-        }
-        let was_there =
-            |key: ProcessKey| only.is_none() || there.get(&key).is_none_or(|was_there| *was_there);
-        let is_meant = |key: ProcessKey| (counts_own || !self.rows.has(key)) && was_there(key);
-        let meant = self.now.processes.iter().filter(|(key, _)| is_meant(**key));
-        let ran = meant.map(|(key, seen)| KeyTime { key: *key, ns: at_least_zero(seen.delta.run_ns) });
-        by_program(self.now, ran)
     }
 
     /// Programs for which the subject waited in waits of a class.

@@ -12,6 +12,7 @@ mod compose;
 mod cpu;
 mod draft;
 mod facts;
+mod front;
 mod part;
 mod peers;
 mod query;

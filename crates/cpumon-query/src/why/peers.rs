@@ -172,6 +172,14 @@ pub(super) fn idle_threads(part: &WhyPart, times: &StateTimes, threads: &ThreadS
     ended_ns.into_iter().filter(|(key, ns)| is_idle(key, *ns)).map(|(key, _)| key).collect()
 }
 
+/// The same without threads: whether all threads of the subject together ran and held too little for those that waited for another one.
+pub(super) fn is_idle_pool(times: &StateTimes) -> bool {
+    let held_ns = held_ns(times.waits.iter().map(|wait| (wait.reason, wait.ns)));
+    let busy_ns = times.ran_ns().saturating_add(times.ready_ns()).saturating_add(held_ns);
+    let due_ns = times.of_class(WaitClass::Lock).min(times.present_ns);
+    (busy_ns as f64) < due_ns as f64 * IDLE_PEER
+}
+
 /// How long waits can have been those of a thread that holds a lock: in a sleep or for a disk, but not for input. 0 where waits for input
 /// take longer. The first thread of many a program waits for a signal all the time: that is neither.
 fn held_ns(waits: impl Iterator<Item = (WaitReason, u64)>) -> u64 {

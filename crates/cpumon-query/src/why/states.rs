@@ -209,13 +209,32 @@ impl StateTimes {
         }
     }
 
-    /// Counts waits that these threads ended as waits for work.
+    /// Counts waits that these threads ended as waits for work, and those of which it is not known who ended them, if they are fewer and no
+    /// other thread is left.
     pub(super) fn let_pools_sleep(&mut self, is_idle: impl Fn(ThreadKey) -> bool) {
+        let mut idle_ns = 0_u64;
         for wait in self.waits.iter_mut().filter(|wait| wait.class == WaitClass::Lock) {
             if matches!(wait.on, WaitedOn::Thread(key) if is_idle(key)) {
                 wait.class = WaitClass::Asleep;
+                idle_ns = idle_ns.saturating_add(wait.ns);
             }
         }
+        let locks_ns = |is_meant: fn(WaitedOn) -> bool| {
+            self.sum(|wait| wait.class == WaitClass::Lock && is_meant(wait.on))
+        };
+        let has_holder = locks_ns(|on| matches!(on, WaitedOn::Thread(_))) > 0;
+        let others_ns = locks_ns(|on| on == WaitedOn::Others);
+        if !has_holder && others_ns <= idle_ns {
+            self.set_locks(WaitClass::Asleep);
+        }
+    }
+
+    /// Gives waits for other threads, or for a lock of which it is not known who held it, another class.
+    pub(super) fn set_locks(&mut self, class: WaitClass) {
+        let is_meant = |wait: &&mut SubjectWait| {
+            wait.class == WaitClass::Lock && matches!(wait.on, WaitedOn::Thread(_) | WaitedOn::Others)
+        };
+        self.waits.iter_mut().filter(is_meant).for_each(|wait| wait.class = class);
     }
 
     pub(super) fn ran_ns(&self) -> u64 {

@@ -319,11 +319,13 @@ pub(super) fn unknown(facts: &Facts<'_>, has_causes: bool) -> Option<Cause> {
         return None;
     } else if let Some(wait) = facts.longest_of(WaitClass::Unknown).filter(|_| blocked >= MIN_SHARE) {
         let (part, what) = (percent(blocked), wait.reason.words_and_name());
-        (
-            blocked_ns,
-            blocked,
-            format!("it waited {part} of the time in {what}, and who ended these waits was not measured"),
-        )
+        let is_of_threads = is_lock(wait.reason) || matches!(wait.on, WaitedOn::Thread(_));
+        let missing = if facts.now.has_sums && is_of_threads && facts.has(Fields::WAITS_FOR) {
+            "threads are not read over so long a range: ask for a part of it"
+        } else {
+            "who ended these waits was not measured"
+        };
+        (blocked_ns, blocked, format!("it waited {part} of the time in {what}, and {missing}"))
     } else if !has_causes && !knows_waits && rest >= MAX_REST {
         let part = percent(rest);
         (

@@ -171,6 +171,10 @@ fn a_pool_that_waits_for_work_has_no_lock() {
     assert!(why.causes.is_empty(), "{:#?}", why.causes);
     let futex = why.time.states.iter().find(|one| one.label.contains("futex")).unwrap();
     assert_eq!((futex.state, futex.before), (TimeState::Asleep, Some(futex.share)), "before, too");
+    let unnamed = |ms: i64| pool(40, "epoll_wait").waits(1, syscall("futex"), WaitedOn::Others, ms);
+    let why = why_shop(&unnamed(600));
+    assert!(why.causes.is_empty(), "the rest of them is for work, too: {:#?}", why.causes);
+    assert_eq!(kinds(&why_shop(&unnamed(9_000))), ["lock"], "most of them are not known");
     assert_eq!(kinds(&why_shop(&pool(40, "clock_nanosleep"))), ["lock"], "it may sleep with the lock");
     let paused = pool(40, "clock_nanosleep").waits(1, syscall("pause"), WaitedOn::Interrupt, 1_000);
     assert_eq!(kinds(&why_shop(&paused)), ["lock"], "its first thread only waits for a signal");

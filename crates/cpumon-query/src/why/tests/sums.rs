@@ -2,12 +2,14 @@
 
 use std::collections::HashSet;
 
-use cpumon_model::{Delta, Interval, Ledger, Life, Moment, ProcessInterval};
+use cpumon_model::{Delta, Interval, Ledger, Life, Moment, ProcessInterval, WaitFor, WaitedOn};
 use cpumon_store::{ActiveTimes, Segment, SumRow};
 
-use super::super::part::WhyPart;
-use super::super::states::{StateTimes, SubjectRows};
-use super::scene::{BEGIN_NS, MS, SECOND_NS, USUAL, key};
+use super::super::WhyTarget;
+use super::super::facts::Facts;
+use super::super::part::{ThreadSums, WhyPart};
+use super::super::states::{StateTimes, SubjectRows, WaitClass};
+use super::scene::{BEGIN_NS, MS, SECOND_NS, USUAL, key, syscall, thread_key};
 use crate::time::TimeRange;
 
 const HOUR_NS: i64 = 3_600 * SECOND_NS;
@@ -43,9 +45,12 @@ fn hour(life: Life, idle_ns: i64) -> WhyPart {
     part
 }
 
+fn rows() -> SubjectRows {
+    SubjectRows { keys: Some(HashSet::from([key(1)])), ..SubjectRows::default() }
+}
+
 fn times(part: &WhyPart) -> StateTimes {
-    let rows = SubjectRows { keys: Some(HashSet::from([key(1)])), ..SubjectRows::default() };
-    StateTimes::of(part, &rows, &|_| false)
+    StateTimes::of(part, &rows(), &|_| false)
 }
 
 /// A job of 20 minutes is not a small part of the hours around it.
@@ -63,4 +68,23 @@ fn run_delay_of_a_sum_counts_without_waits_if_the_cpus_were_busy() {
     let ready_ns = |idle_ns: i64| times(&hour(Life::Alive, idle_ns)).ready_ns();
     assert_eq!(ready_ns(0), (800 * SECOND_NS).unsigned_abs());
     assert_eq!(ready_ns(HOUR_NS), (50 * MS).unsigned_abs(), "1 ms for each switch");
+}
+
+/// Threads are not read: who ended a wait for another thread can have been busy only if the process was.
+#[test]
+fn a_pool_of_a_sum_is_no_lock() {
+    let class = |run_s: i64, on: WaitedOn| {
+        let mut part = hour(Life::Alive, 0);
+        let seen = part.processes.get_mut(&key(1)).unwrap();
+        seen.delta = Delta { run_ns: run_s * SECOND_NS, ..Delta::default() };
+        let ns = (4_000 * SECOND_NS).unsigned_abs();
+        part.waits = vec![WaitFor { waiter: key(1), kind: syscall("futex"), on, ns, count: 100_000 }];
+        let (target, rows, threads) = (WhyTarget::default(), rows(), ThreadSums::default());
+        let facts = Facts::new(&target, &rows, &part, None, &threads);
+        facts.times.waits[0].class
+    };
+    for on in [WaitedOn::Thread(thread_key(9)), WaitedOn::Others] {
+        assert_eq!(class(300, on), WaitClass::Asleep, "{on:?}");
+        assert_eq!(class(2_000, on), WaitClass::Unknown, "{on:?}");
+    }
 }
