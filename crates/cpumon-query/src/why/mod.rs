@@ -39,7 +39,7 @@ pub use words::shell_word;
 
 use self::facts::{Facts, ProgramTime};
 use self::part::{SeenProcess, ThreadSums, WhyPart};
-use self::peers::busy_peers;
+use self::peers::{busy_peers, let_long_pool_waits_sleep};
 use self::query::MAX_NS;
 use self::states::{StateTimes, SubjectRows, WaitClass, at_least_zero};
 use self::subject::FoundSubject;
@@ -255,7 +255,9 @@ fn delayed_shares(parts: &[WhyPart], rows: &SubjectRows) -> Vec<Option<f64>> {
     let whole = WhyPart::sum(parts);
     let busy = whole.map(|whole| busy_peers(&whole, rows)).unwrap_or_default();
     let share = |part: &WhyPart| {
-        let times = StateTimes::of(part, rows, &|key| !busy.contains(&key));
+        let mut times = StateTimes::of(part, rows, &|key| !busy.contains(&key));
+        // With more work a pool waits shorter: that is no step.
+        let_long_pool_waits_sleep(&mut times);
         let is_there = part.length_ns > 0 && times.wanted_ns() > 1;
         is_there.then(|| times.delayed_share())
     };

@@ -14,6 +14,8 @@ const IDLE_PEER: f64 = 0.3;
 const IDLE_INPUT: f64 = 0.5;
 /// Share of the time from which on a process counts as one that does something.
 const USED_SHARE: f64 = 0.05;
+/// Mean wait for another thread from which on it is more likely one for work than one for a lock that a thread holds while it runs.
+const POOL_WAIT_NS: u64 = 20_000_000;
 /// Processes at most whose own time is examined, because the subject waited for them.
 const MAX_PEERS: usize = 64;
 /// Generations of children, each of which waits for the next, at most.
@@ -178,6 +180,20 @@ pub(super) fn is_idle_pool(times: &StateTimes) -> bool {
     let busy_ns = times.ran_ns().saturating_add(times.ready_ns()).saturating_add(held_ns);
     let due_ns = times.of_class(WaitClass::Lock).min(times.present_ns);
     (busy_ns as f64) < due_ns as f64 * IDLE_PEER
+}
+
+/// Counts long waits for other threads as waits for work where no thread can have slept with a lock. It needs no threads: to compare the
+/// parts of a range, not to explain them.
+pub(super) fn let_long_pool_waits_sleep(times: &mut StateTimes) {
+    if held_ns(times.waits.iter().map(|wait| (wait.reason, wait.ns))) > 0 {
+        return;
+    }
+    for wait in times.waits.iter_mut().filter(|wait| wait.class == WaitClass::Lock) {
+        let mean_ns = wait.ns.checked_div(wait.count).unwrap_or(0);
+        if matches!(wait.on, WaitedOn::Thread(_)) && mean_ns >= POOL_WAIT_NS {
+            wait.class = WaitClass::Asleep;
+        }
+    }
 }
 
 /// How long waits can have been those of a thread that holds a lock: in a sleep or for a disk, but not for input. 0 where waits for input

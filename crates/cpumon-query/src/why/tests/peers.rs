@@ -1,14 +1,16 @@
 //! Which waits for other processes are a cause: own processes, children, and those that do nothing are none.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use cpumon_model::{
     Delta, Interval, Life, ProcessInfo, ProcessInterval, ProcessKey, WaitFor, WaitKind, WaitReason, WaitedOn,
 };
 
-use super::super::{SureLevel, TimeState, WhySubject};
+use super::super::states::SubjectRows;
+use super::super::{SureLevel, TimeState, WhySubject, delayed_shares};
 use super::causes::{kinds, says};
-use super::scene::{MS, Made, SECONDS, Scene, key, on, syscall, thread_key, why_of, why_shop};
+use super::scene::{MS, Made, SECONDS, Scene, key, on, part, syscall, thread_key, why_of, why_shop};
 
 /// Their time is in the time of the subject already.
 #[test]
@@ -179,4 +181,19 @@ fn a_pool_that_waits_for_work_has_no_lock() {
     let paused = pool(40, "clock_nanosleep").waits(1, syscall("pause"), WaitedOn::Interrupt, 1_000);
     assert_eq!(kinds(&why_shop(&paused)), ["lock"], "its first thread only waits for a signal");
     assert_eq!(kinds(&why_shop(&pool(700, "epoll_wait"))), ["lock"], "it is what they wait for");
+}
+
+/// A part in which it waits shorter, because there is more work, would be a step else.
+#[test]
+fn a_pool_that_waits_for_work_makes_no_step() {
+    let rows = SubjectRows { keys: Some(HashSet::from([key(1)])), ..SubjectRows::default() };
+    let share = |call: &str| {
+        let scene = Scene { idle: [500; 2], ..Scene::new() }
+            .with(1, "shop", 300, 10)
+            .waits(1, syscall("futex"), WaitedOn::Thread(thread_key(100)), 4_000)
+            .waits(1, syscall(call), WaitedOn::Interrupt, 900);
+        delayed_shares(&[part(&scene.intervals(0), 0)], &rows)[0].unwrap()
+    };
+    assert!(share("epoll_wait") < 0.05, "{}", share("epoll_wait"));
+    assert!(share("clock_nanosleep") > 0.8, "it may sleep with a lock: {}", share("clock_nanosleep"));
 }

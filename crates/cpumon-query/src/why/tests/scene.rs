@@ -307,7 +307,7 @@ pub(super) fn host() -> HostStatus {
     HostStatus { info, trust: Trust::Local, ..HostStatus::default() }
 }
 
-fn part(intervals: &[Interval], from: i64) -> WhyPart {
+pub(super) fn part(intervals: &[Interval], from: i64) -> WhyPart {
     let since_ns = BEGIN_NS + from * SECOND_NS;
     let mut part = WhyPart::new(TimeRange { since_ns, until_ns: since_ns + SECONDS * SECOND_NS });
     for interval in intervals {
