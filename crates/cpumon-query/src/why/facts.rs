@@ -80,6 +80,8 @@ pub(super) struct Facts<'p> {
     pub(super) times_before: Option<StateTimes>,
     pub(super) runs: HashMap<Box<str>, ProgramRun>,
     pub(super) runs_before: HashMap<Box<str>, ProgramRun>,
+    /// The pids of threads of the kernel.
+    kernel_pids: HashSet<u32>,
     /// Options by which a command asks about the same host and time, with a space in front; empty: not known.
     pub(super) same_question: String,
 }
@@ -130,6 +132,16 @@ fn runs(part: &WhyPart) -> HashMap<Box<str>, ProgramRun> {
     all
 }
 
+/// The pids that the kernel's threads have, by the last process of each pid.
+fn kernel_pids(part: &WhyPart) -> HashSet<u32> {
+    let mut last: HashMap<u32, (u64, bool)> = HashMap::new();
+    for (key, seen) in &part.processes {
+        let one = last.entry(key.pid).or_default();
+        *one = (*one).max((key.start_ns, seen.info.is_kernel));
+    }
+    last.into_iter().filter(|(_, (_, is_kernel))| *is_kernel).map(|(pid, _)| pid).collect()
+}
+
 impl<'p> Facts<'p> {
     pub(super) fn new(
         target: &'p WhyTarget,
@@ -152,6 +164,7 @@ impl<'p> Facts<'p> {
             times_before: before.map(|part| StateTimes::of(part, rows, &|key| !busy_before.contains(&key))),
             runs: runs(now),
             runs_before: before.map(runs).unwrap_or_default(),
+            kernel_pids: kernel_pids(now),
             same_question: String::new(),
         };
         facts.let_pools_sleep();
@@ -224,7 +237,7 @@ impl<'p> Facts<'p> {
 
     /// Whether a process of this pid works for the kernel only.
     pub(super) fn is_of_kernel(&self, pid: u32) -> bool {
-        self.now.processes.iter().any(|(key, seen)| key.pid == pid && seen.info.is_kernel)
+        self.kernel_pids.contains(&pid)
     }
 
     /// Threads of these processes that did something, the one that ran most first.

@@ -1,6 +1,10 @@
 //! Time that the CPUs, their limits, the hypervisor and interrupts take.
 
-use cpumon_model::{CgroupInterval, Fields, WaitKind, WaitedOn};
+use std::sync::Arc;
+
+use cpumon_model::{
+    CgroupInterval, Delta, Fields, Life, ProcessInfo, ProcessInterval, ProcessKey, WaitKind, WaitedOn,
+};
 
 use super::super::{SureLevel, WhySubject};
 use super::causes::{kinds, says};
@@ -189,4 +193,27 @@ fn what_runs_all_the_time_keeps_a_machine_busy_and_not_what_grew_a_little() {
     assert_eq!(kinds(&why), ["saturated"], "{:#?}", why.causes);
     let names: Vec<&str> = why.causes[0].culprits.iter().map(|one| &*one.name).collect();
     assert_eq!(names, ["make"]);
+}
+
+/// A thread of the kernel had the same pid before.
+#[test]
+fn a_program_with_a_pid_that_was_used_before_can_be_stopped() {
+    let scene =
+        Scene::busy().with(1, "shop", 100, 880).with(11, "indexer", 1_700, 0).waits(1, READY, on(11), 870);
+    let info = ProcessInfo { name: "kworker/0:1".into(), is_kernel: true, ..ProcessInfo::default() };
+    let ended = ProcessInterval {
+        key: ProcessKey { pid: 11, start_ns: 3 },
+        info: Arc::new(info),
+        life: Life::Ended,
+        delta: Delta { run_ns: MS, ..Delta::default() },
+        ..ProcessInterval::default()
+    };
+    let intervals = |from: i64| {
+        let mut all = scene.intervals(from);
+        all[0].processes.push(ended.clone());
+        all[0].processes.sort_by_key(|row| row.key);
+        all
+    };
+    let why = why_of(&intervals(0), &intervals(SECONDS), &WhySubject::Named("shop".into()));
+    assert_eq!(why.causes[0].command.as_deref(), Some("renice 10 -p 11"), "{:#?}", why.causes);
 }
