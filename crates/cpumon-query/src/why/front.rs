@@ -7,8 +7,8 @@ use cpumon_model::{ProcessKey, WaitFor, WaitKind, WaitedOn};
 use super::facts::{Facts, KeyTime, ProgramTime, by_program, longest_programs, scaled};
 use super::states::at_least_zero;
 
-/// Share of idle CPUs above which who ran says nothing of who was in front.
-const IDLE_CPUS: f64 = 0.25;
+/// Share of idle CPUs above which a machine is not short of them: who ran says nothing of who was in front.
+pub(super) const IDLE_CPUS: f64 = 0.25;
 
 impl Facts<'_> {
     /// Programs behind which the subject waited for a CPU, the longest time first. Where that was not measured, the time is shared among

@@ -7,6 +7,7 @@ use cpumon_model::{Fields, ProcessKey, ThreadKey, WaitReason, WaitedOn};
 use super::answer::{Cause, CauseKind, Culprit, SureLevel};
 use super::draft::{MIN_SHARE, culprits, draft, find_user_of, has_long_waits, matters, stoppable, waited};
 use super::facts::{Facts, KeyTime, MIN_STARTS, ProgramTime, by_program};
+use super::front::IDLE_CPUS;
 use super::states::{SubjectRows, WaitClass, at_least_zero, is_input, is_lock};
 use super::words::{and, length, named, named_all, percent, pids, rate, renice, shell_word};
 use crate::fields::{decimal, name_text};
@@ -221,7 +222,9 @@ pub(super) fn starts(facts: &Facts<'_>) -> Option<Cause> {
     let used_ns = starts.run_ns.saturating_add(starts.delay_ns);
     let ns = child_ns.max(used_ns);
     let is_short = starts.run_ns <= starts.count.saturating_mul(SHORT_RUN_NS);
-    if per_s < MIN_STARTS || !is_short || !matters(facts, ns) {
+    // On idle CPUs they delay no other.
+    let is_free = facts.rows.is_machine() && facts.idle_share().is_some_and(|idle| idle > IDLE_CPUS);
+    if per_s < MIN_STARTS || !is_short || is_free || !matters(facts, ns) {
         return None;
     }
     let all = culprits(facts, &by_program(facts.now, starts.parents));

@@ -217,3 +217,13 @@ fn a_program_with_a_pid_that_was_used_before_can_be_stopped() {
     let why = why_of(&intervals(0), &intervals(SECONDS), &WhySubject::Named("shop".into()));
     assert_eq!(why.causes[0].command.as_deref(), Some("renice 10 -p 11"), "{:#?}", why.causes);
 }
+
+#[test]
+fn short_processes_on_idle_cpus_are_no_cause_of_a_machine() {
+    for (idle, expected) in [(0, &["starts"] as &[&str]), (850, &[])] {
+        let scene = Scene { short: Some(("true", 1, 460, 2_070)), idle: [idle; 2], ..Scene::new() };
+        let scene = scene.with(1, "sh", 10, 5);
+        let why = why_after(&scene, &scene, &WhySubject::Machine);
+        assert_eq!(kinds(&why), expected, "{idle}: {:#?}", why.causes);
+    }
+}
