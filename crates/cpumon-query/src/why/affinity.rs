@@ -35,7 +35,7 @@ fn cpus_by_process(facts: &Facts<'_>) -> HashMap<ProcessKey, ProcessCpus> {
     let mut all: HashMap<ProcessKey, ProcessCpus> = HashMap::new();
     for row in facts.threads_of(|_| true) {
         let one = all.entry(row.seen.process).or_default();
-        one.cpus.extend(row.seen.cpus.keys().copied());
+        one.cpus.extend(row.seen.cpus.iter().copied());
         one.intervals = one.intervals.max(row.seen.intervals);
     }
     all

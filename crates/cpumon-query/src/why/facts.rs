@@ -210,7 +210,7 @@ impl<'p> Facts<'p> {
     pub(super) fn only_cpu(&self) -> Option<u16> {
         let threads = self.threads_of(|key| !self.rows.is_machine() && self.rows.has(key));
         let intervals = threads.iter().map(|row| row.seen.intervals).max()?;
-        let cpus: BTreeSet<u16> = threads.iter().flat_map(|row| row.seen.cpus.keys().copied()).collect();
+        let cpus: BTreeSet<u16> = threads.iter().flat_map(|row| row.seen.cpus.iter().copied()).collect();
         cpus.first().copied().filter(|_| cpus.len() == 1 && intervals >= MIN_INTERVALS)
     }
 
@@ -252,7 +252,7 @@ impl<'p> Facts<'p> {
 
     /// The CPUs on which threads of these processes ran.
     pub(super) fn cpus_of(&self, is_meant: impl Fn(ProcessKey) -> bool) -> BTreeSet<u16> {
-        self.threads_of(is_meant).iter().flat_map(|row| row.seen.cpus.keys().copied()).collect()
+        self.threads_of(is_meant).iter().flat_map(|row| row.seen.cpus.iter().copied()).collect()
     }
 
     /// Programs for which the subject waited in waits of a class.

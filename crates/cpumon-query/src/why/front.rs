@@ -54,7 +54,7 @@ impl Facts<'_> {
         // Whether a thread of the process ran on that CPU.
         let mut there: HashMap<ProcessKey, bool> = HashMap::new();
         for seen in self.threads.each.values().filter(|seen| seen.intervals > 0) {
-            *there.entry(seen.process).or_default() |= only.is_some_and(|cpu| seen.cpus.contains_key(&cpu));
+            *there.entry(seen.process).or_default() |= only.is_some_and(|cpu| seen.cpus.contains(&cpu));
         }
         let was_there =
             |key: ProcessKey| only.is_none() || there.get(&key).is_none_or(|was_there| *was_there);

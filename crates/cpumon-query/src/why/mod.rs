@@ -87,6 +87,9 @@ pub(crate) fn why(history: &History, host: &HostStatus, query: &WhyQuery) -> Res
         Some(at) => WhyPart::sum(parts.iter().take(at)),
         None => WhyPart::sum(earlier),
     };
+    let slow_since_ns = slow_from.and_then(|at| parts.get(at)).map(|part| part.range.since_ns);
+    // Their sums are all that is needed: threads take memory, too.
+    drop(parts);
     name_peers(history, host, &rows, &mut now)?;
     let threads = {
         let unread = ThreadSums::default();
@@ -102,7 +105,6 @@ pub(crate) fn why(history: &History, host: &HostStatus, query: &WhyQuery) -> Res
         target.threads = Some(own.count() as u64);
     }
     let facts = Facts::new(&target, &rows, &now, before.as_ref(), &threads);
-    let slow_since_ns = slow_from.and_then(|at| parts.get(at)).map(|part| part.range.since_ns);
     Ok(answer_of(host, facts, slow_since_ns))
 }
 

@@ -2,7 +2,7 @@
 //! processes that matter.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use cpumon_model::{
@@ -234,6 +234,11 @@ impl WhyPart {
         if self.processes.len() > MAX_PROCESSES {
             self.cut();
         }
+        // Up to 40 parts are in memory at once.
+        self.waits.shrink_to_fit();
+        self.processes.shrink_to_fit();
+        self.short.shrink_to_fit();
+        self.children.shrink_to_fit();
     }
 
     fn add_waits(&mut self, rows: &[WaitFor]) {
@@ -405,8 +410,8 @@ pub(super) struct SeenThread {
     pub(super) length_ns: u64,
     /// Intervals at whose end it waited for a disk (state D).
     pub(super) in_disk: u64,
-    /// The CPUs on which it ran last in an interval, and in how many.
-    pub(super) cpus: BTreeMap<u16, u64>,
+    /// The CPUs on which it ran last in an interval.
+    pub(super) cpus: BTreeSet<u16>,
     pub(super) waits: Waits,
 }
 
@@ -460,7 +465,7 @@ impl SeenThread {
             intervals: counted,
             length_ns: counted.saturating_mul(length_ns),
             in_disk: u64::from(is_active && row.state == TaskState(b'D')),
-            cpus: if is_active { BTreeMap::from([(row.last_cpu, 1)]) } else { BTreeMap::new() },
+            cpus: is_active.then_some(row.last_cpu).into_iter().collect(),
             waits: row.sched.waits,
         }
     }
@@ -472,9 +477,9 @@ impl SeenThread {
         self.intervals += later.intervals;
         self.length_ns = self.length_ns.saturating_add(later.length_ns);
         self.in_disk += later.in_disk;
-        for (cpu, intervals) in &later.cpus {
-            if self.cpus.len() < MAX_CPUS_OF_THREAD || self.cpus.contains_key(cpu) {
-                *self.cpus.entry(*cpu).or_default() += intervals;
+        for cpu in &later.cpus {
+            if self.cpus.len() < MAX_CPUS_OF_THREAD {
+                self.cpus.insert(*cpu);
             }
         }
         self.waits += &later.waits;

@@ -109,6 +109,15 @@ fn a_wait_is_no_longer_than_the_range() {
     assert_eq!((sum.length_ns, waits), (2_000, vec![(8_000, 4)]));
 }
 
+/// A part that is read keeps no memory for what was cut.
+#[test]
+fn a_part_takes_the_memory_of_its_rows() {
+    let wait = |at: usize| WaitFor { waiter: key(pid(at)), kind: syscall("read"), ..WaitFor::default() };
+    let waits_for: Vec<WaitFor> = (0..20_000).map(wait).collect();
+    let part = part(&[Interval { waits_for, ..interval(Vec::new()) }]);
+    assert!(part.waits.capacity() <= 8_192 + 64, "{}", part.waits.capacity());
+}
+
 #[test]
 fn groups_without_a_limit_hide_none_with_one() {
     let mut cgroups: Vec<CgroupInterval> =
