@@ -80,6 +80,8 @@ pub(super) struct Facts<'p> {
     pub(super) times_before: Option<StateTimes>,
     pub(super) runs: HashMap<Box<str>, ProgramRun>,
     pub(super) runs_before: HashMap<Box<str>, ProgramRun>,
+    /// See [`Facts::only_cpu`].
+    only_cpu: Option<u16>,
     /// The pids of threads of the kernel.
     kernel_pids: HashSet<u32>,
     /// Options by which a command asks about the same host and time, with a space in front; empty: not known.
@@ -142,6 +144,18 @@ fn kernel_pids(part: &WhyPart) -> HashSet<u32> {
     last.into_iter().filter(|(_, (_, is_kernel))| *is_kernel).map(|(pid, _)| pid).collect()
 }
 
+fn only_cpu(rows: &SubjectRows, threads: &ThreadSums) -> Option<u16> {
+    if rows.is_machine() {
+        return None;
+    }
+    let is_own = |seen: &&SeenThread| seen.intervals > 0 && rows.has(seen.process);
+    let own: Vec<&SeenThread> = threads.each.values().filter(is_own).collect();
+    let intervals = own.iter().map(|seen| seen.intervals).max()?;
+    let mut cpus = own.iter().flat_map(|seen| seen.cpus.iter().copied());
+    let first = cpus.next()?;
+    (intervals >= MIN_INTERVALS && cpus.all(|cpu| cpu == first)).then_some(first)
+}
+
 impl<'p> Facts<'p> {
     pub(super) fn new(
         target: &'p WhyTarget,
@@ -164,6 +178,7 @@ impl<'p> Facts<'p> {
             times_before: before.map(|part| StateTimes::of(part, rows, &|key| !busy_before.contains(&key))),
             runs: runs(now),
             runs_before: before.map(runs).unwrap_or_default(),
+            only_cpu: only_cpu(rows, threads),
             kernel_pids: kernel_pids(now),
             same_question: String::new(),
         };
@@ -208,10 +223,7 @@ impl<'p> Facts<'p> {
 
     /// The only CPU on which threads of the subject ran, if that is no chance.
     pub(super) fn only_cpu(&self) -> Option<u16> {
-        let threads = self.threads_of(|key| !self.rows.is_machine() && self.rows.has(key));
-        let intervals = threads.iter().map(|row| row.seen.intervals).max()?;
-        let cpus: BTreeSet<u16> = threads.iter().flat_map(|row| row.seen.cpus.iter().copied()).collect();
-        cpus.first().copied().filter(|_| cpus.len() == 1 && intervals >= MIN_INTERVALS)
+        self.only_cpu
     }
 
     /// Its times: what counts for the subject then.
