@@ -79,6 +79,12 @@ fn text(why: &Why, out: &mut dyn Write) -> io::Result<()> {
         }
         let mut title = format!("{:<TITLE_COLUMNS$}", block.title);
         for line in &block.lines {
+            // A command is one line: it can be pasted.
+            if block.is_command(line) {
+                writeln!(out, "{title}{line}")?;
+                title = " ".repeat(TITLE_COLUMNS);
+                continue;
+            }
             let indent = " ".repeat(TITLE_COLUMNS);
             let options = Options::new(columns).initial_indent(&title).subsequent_indent(&indent);
             textwrap::wrap(line, options).iter().try_for_each(|line| writeln!(out, "{line}"))?;

@@ -124,7 +124,8 @@ impl SingleCpu {
     fn beside(&self, facts: &Facts<'_>, program: &ProgramTime) -> Option<ProgramTime> {
         let is_beside = |key: ProcessKey| {
             let only = self.by_process.get(&key).and_then(ProcessCpus::only);
-            only.is_some_and(|cpu| self.cpus.contains(&cpu)) && !facts.is_of_kernel(key.pid)
+            let is_there = only.is_some_and(|cpu| self.cpus.contains(&cpu));
+            is_there && !facts.rows.has(key) && !facts.is_of_kernel(key.pid)
         };
         let keys: Vec<KeyTime> = program.keys.iter().copied().filter(|one| is_beside(one.key)).collect();
         let ns = keys.iter().fold(0_u64, |sum, one| sum.saturating_add(one.ns));

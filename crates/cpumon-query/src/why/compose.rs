@@ -301,7 +301,7 @@ pub(super) fn more(
     let mut all = Vec::new();
     let is_able = |one: &Culprit| one.pid.is_none_or(|pid| !facts.is_of_kernel(pid));
     let is_other = |one: &&Culprit| one.tid.is_none() && one.name != target.name && is_able(one);
-    let mut culprits = causes.iter().flat_map(|one| &one.culprits).filter(is_other);
+    let mut culprits = causes.iter().take(1).flat_map(|one| &one.culprits).filter(is_other);
     let next = culprits.find_map(|one| shell_word(&one.name));
     all.extend(next.map(|name| format!("cpumon why {name}{}", facts.same_question)));
     all.push(format!("cpumon top --at {}{of_host}", moment(at)));

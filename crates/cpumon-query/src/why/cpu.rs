@@ -148,7 +148,7 @@ fn nice(facts: &Facts<'_>, own: &SeenThread, nicer: &[ProgramTime]) -> Cause {
     let (action, command) = if own.nice > 0 {
         ("Give it the usual priority.".to_owned(), renice(0, &own.process.pid.to_string()))
     } else {
-        (format!("Give {} the usual priority.", named_all(&all, 2)), renice(0, &pids(&all)))
+        (format!("Give {} the usual priority.", named_all(&all, 2)), renice(0, &pids(&all, 2)))
     };
     Cause {
         evidence: all.iter().take(2).map(used).collect(),
@@ -204,8 +204,10 @@ fn saturated(facts: &Facts<'_>, front: &[ProgramTime], ns: u64) -> Cause {
         let action = kernel.unwrap_or_else(|| "Find who runs on the CPUs.".to_owned());
         (action, Some(format!("cpumon report{}", facts.same_question)))
     } else {
-        let action = format!("Stop {} or move it, or let it go last.", named_all(&others, 2));
-        (action, Some(renice(10, &pids(&others))))
+        let is_one = others.len() == 1 && others.iter().all(|one| one.processes == 1);
+        let it = if is_one { "it" } else { "them" };
+        let action = format!("Stop {} or move {it}, or let {it} go last.", named_all(&others, 2));
+        (action, Some(renice(10, &pids(&others, 2))))
     };
     let text = format!("{}{who}.", was_ready(facts, ns));
     Cause { evidence, action, command, sure, culprits: all, ..draft(facts, CauseKind::Saturated, ns, text) }
@@ -379,7 +381,9 @@ fn makers(facts: &Facts<'_>) -> Vec<Culprit> {
     // Who was less in the kernel makes none of it: packets may come from outside.
     let least_ns = scaled(facts.now.length_ns, grown_pct / 100.0 * MIN_SHARE);
     let mut programs = facts.grown(|run| run.system_ns);
-    programs.retain(|one| one.ns >= least_ns);
+    // Its own work is no cause of its delay.
+    let is_own = |one: &ProgramTime| one.keys.iter().all(|one| facts.rows.has(one.key));
+    programs.retain(|one| one.ns >= least_ns && (facts.rows.is_machine() || !is_own(one)));
     stoppable(facts, &culprits(facts, &programs)).into_iter().take(2).collect()
 }
 

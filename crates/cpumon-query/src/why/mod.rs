@@ -252,7 +252,8 @@ fn read_threads(
     Ok(sums)
 }
 
-/// For each part the share of the time that the subject waited for others; `None`: it did nothing, or nothing was measured.
+/// For each part the share of the time that the subject waited for others; `None`: it did nothing, was there for less than half of it (how a
+/// program begins is no measure of it), or nothing was measured.
 fn delayed_shares(parts: &[WhyPart], rows: &SubjectRows) -> Vec<Option<f64>> {
     let whole = WhyPart::sum(parts);
     let busy = whole.map(|whole| busy_peers(&whole, rows)).unwrap_or_default();
@@ -260,7 +261,7 @@ fn delayed_shares(parts: &[WhyPart], rows: &SubjectRows) -> Vec<Option<f64>> {
         let mut times = StateTimes::of(part, rows, &|key| !busy.contains(&key));
         // With more work a pool waits shorter: that is no step.
         let_long_pool_waits_sleep(&mut times);
-        let is_there = part.length_ns > 0 && times.wanted_ns() > 1;
+        let is_there = times.wanted_ns() > 1 && times.present_ns >= part.length_ns.div_ceil(2);
         is_there.then(|| times.delayed_share())
     };
     parts.iter().map(share).collect()

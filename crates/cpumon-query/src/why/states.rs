@@ -8,7 +8,7 @@ use cpumon_model::{Delta, Fields, ProcessKey, ThreadKey, WaitFor, WaitKind, Wait
 use super::part::{ShortKey, WhyPart};
 
 /// A wait of this mean length for another thread of a program that does nearly nothing is one for work, not for a lock.
-const IDLE_WAIT_NS: u64 = 100_000_000;
+pub(super) const IDLE_WAIT_NS: u64 = 100_000_000;
 /// Share of its time below which a program does nearly nothing.
 const IDLE_SHARE: f64 = 0.05;
 /// Waits a second from which on a program left the CPU all the time.

@@ -17,6 +17,13 @@ pub struct WhyBlock {
     pub lines: Vec<String>,
 }
 
+impl WhyBlock {
+    /// Whether a line of the block is a command, which is pasted as it is.
+    pub fn is_command(&self, line: &str) -> bool {
+        self.title == "MORE" || (self.title == "DO" && line.starts_with("  "))
+    }
+}
+
 /// `shop`, `service ssh.service`, or the machine.
 fn title(target: &WhyTarget) -> String {
     match target.by.as_deref() {

@@ -8,7 +8,8 @@ use super::answer::{Cause, CauseKind, Culprit, SureLevel};
 use super::draft::{MIN_SHARE, culprits, draft, find_user_of, has_long_waits, matters, stoppable, waited};
 use super::facts::{Facts, KeyTime, MIN_STARTS, ProgramTime, by_program};
 use super::front::IDLE_CPUS;
-use super::states::{SubjectRows, WaitClass, at_least_zero, is_input, is_lock};
+use super::part::SeenThread;
+use super::states::{IDLE_WAIT_NS, SubjectRows, WaitClass, at_least_zero, is_input, is_lock};
 use super::words::{and, length, named, named_all, percent, pids, rate, renice, shell_word};
 use crate::fields::{decimal, name_text};
 
@@ -41,7 +42,16 @@ pub(super) fn lock(facts: &Facts<'_>) -> Option<Cause> {
             action = format!("Release the lock before {name} sleeps or waits.");
         }
     }
+    // Where no CPU is free, who works with the lock is held up by the others, and a thread that waits for it loses nothing more.
+    let is_asleep = holder.as_ref().is_some_and(|holder| holder.is_asleep);
+    if !is_asleep && facts.idle_share().is_some_and(|idle| idle < MIN_SHARE) {
+        return None;
+    }
     let counted = facts.times.counted(WaitClass::Lock);
+    // Who waits that long for threads that work waits for their work, or for their end.
+    if counted.count > 0 && counted.ns / counted.count >= IDLE_WAIT_NS && enders_work(facts, ns) {
+        return None;
+    }
     if counted.count > 0 {
         let (times, mean) = (rate(counted.count, facts.seconds()), length(counted.ns / counted.count));
         evidence.push(format!("{times} such waits a second, {mean} each."));
@@ -57,6 +67,20 @@ pub(super) fn lock(facts: &Facts<'_>) -> Option<Cause> {
         sure: SureLevel::Medium,
         ..draft(facts, CauseKind::Lock, ns, text + ".")
     })
+}
+
+/// Whether the threads that ended waits of these lengths ran, or were ready, for half of that time.
+fn enders_work(facts: &Facts<'_>, ns: u64) -> bool {
+    let ended = facts.times.waits.iter().filter(|wait| wait.class == WaitClass::Lock);
+    let keys = ended.filter_map(|wait| match wait.on {
+        WaitedOn::Thread(key) => facts.threads.each.get_key_value(&key),
+        _ => None,
+    });
+    let threads: BTreeMap<&ThreadKey, &SeenThread> = keys.collect();
+    let worked_ns = threads.values().fold(0_u64, |sum, seen| {
+        sum.saturating_add(at_least_zero(seen.delta.run_ns.saturating_add(seen.delta.run_delay_ns)))
+    });
+    worked_ns >= ns / 2
 }
 
 /// The thread that ended most of the waits for locks.
@@ -204,7 +228,7 @@ impl Chain {
         if !able.is_empty() && peer.times.ready_ns() > peer.times.ran_ns() {
             self.action =
                 Some(format!("Let {name} have a CPU: stop {} or let it go last.", named_all(&able, 2)));
-            self.command = Some(renice(10, &pids(&able)));
+            self.command = Some(renice(10, &pids(&able, 2)));
         }
         self.culprits.extend(front.into_iter().take(1));
         let next = [WaitClass::Peer, WaitClass::Child].map(|class| peer.waited_for(class).into_iter().next());

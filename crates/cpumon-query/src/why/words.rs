@@ -58,9 +58,9 @@ pub(super) fn named_all(culprits: &[Culprit], most: usize) -> String {
     and(&culprits.iter().take(most).map(named).collect::<Vec<_>>())
 }
 
-/// `12 13 14`: pids for a command.
-pub(super) fn pids(culprits: &[Culprit]) -> String {
-    let all = culprits.iter().flat_map(|culprit| &culprit.pids);
+/// `12 13 14`: pids for a command, of as many programs as its sentence names ([`named_all`]).
+pub(super) fn pids(culprits: &[Culprit], most: usize) -> String {
+    let all = culprits.iter().take(most).flat_map(|culprit| &culprit.pids);
     all.map(u32::to_string).collect::<Vec<_>>().join(" ")
 }
 

@@ -104,7 +104,7 @@ fn texts_cpus_and_groups_are_bounded() {
 fn a_wait_is_no_longer_than_the_range() {
     let wait = WaitFor { waiter: key(1), kind: syscall("read"), on: on(2), ns: 5_000_000, count: 2 };
     let one = Interval { waits_for: vec![wait], ..interval(Vec::new()) };
-    let sum = WhyPart::sum(&[part(&[one.clone()]), part(&[one])]).unwrap();
+    let sum = WhyPart::sum(&[part(std::slice::from_ref(&one)), part(std::slice::from_ref(&one))]).unwrap();
     let waits: Vec<(u64, u64)> = sum.waits.iter().map(|row| (row.ns, row.count)).collect();
     assert_eq!((sum.length_ns, waits), (2_000, vec![(8_000, 4)]));
 }

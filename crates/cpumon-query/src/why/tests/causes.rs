@@ -194,6 +194,38 @@ fn a_thread_sleeps_with_the_lock() {
     says(&why, "for a lock (futex), 64 % of it until thread flusher (100) released it.");
     assert_eq!(why.action, "Release the lock before thread flusher (100) sleeps or waits.");
     assert_eq!(why.causes[0].culprits[0].tid, Some(100));
+    let busy = why_shop(&Scene { idle: [0; 2], ..scene });
+    assert_eq!(kinds(&busy)[..1], ["lock"], "also where no CPU is free");
+}
+
+/// Where no CPU is free it is the CPUs that limit them; and a thread that joins others waits for their work.
+#[test]
+fn threads_that_work_are_no_lock() {
+    let worker = |tid: u32, run: i64| Made {
+        tid,
+        comm: "worker",
+        run,
+        ready: 300,
+        nice: 0,
+        priority: 20,
+        cpu: None,
+        state: b'S',
+    };
+    let scene = |idle: i64, count: u64| {
+        let scene = Scene { idle: [idle; 2], ..Scene::new() };
+        let threads = vec![worker(1, 5), worker(101, 300), worker(102, 300), worker(103, 300)];
+        let mut scene = scene.with(1, "shop", 0, 0).but(|program| program.threads = threads).waits(
+            1,
+            syscall("futex"),
+            WaitedOn::Thread(thread_key(101)),
+            1_200,
+        );
+        scene.waits[0].count = count;
+        kinds(&why_shop(&scene)).contains(&"lock")
+    };
+    assert!(scene(500, 400), "CPUs are free, and each wait is short");
+    assert!(!scene(0, 400), "no CPU is free");
+    assert!(!scene(500, 1), "each wait is long, and the others work meanwhile");
 }
 
 #[test]

@@ -100,7 +100,9 @@ fn a_limit_counts_by_the_group_that_was_there_longest() {
     let group = |path: &str| CgroupInterval { limiter_bytes: 5, ..limit(path, 700) };
     let intervals = |from: i64| {
         let mut all = scene.intervals(from);
-        all.iter_mut().for_each(|interval| interval.cgroups = vec![group("/pods/b")]);
+        for interval in &mut all {
+            interval.cgroups = vec![group("/pods/b")];
+        }
         all[0].cgroups.insert(0, group("/pods/a"));
         all
     };
@@ -215,7 +217,12 @@ fn a_program_with_a_pid_that_was_used_before_can_be_stopped() {
         all
     };
     let why = why_of(&intervals(0), &intervals(SECONDS), &WhySubject::Named("shop".into()));
-    assert_eq!(why.causes[0].command.as_deref(), Some("renice 10 -p 11"), "{:#?}", why.causes);
+    assert_eq!(
+        why.causes[0].command.as_deref(),
+        Some("renice 10 -p $(ls /proc/11/task)"),
+        "{:#?}",
+        why.causes
+    );
 }
 
 #[test]
