@@ -226,9 +226,9 @@ mod tests {
             kind: WaitKind::Blocked(WaitReason::syscall(35)),
             ..row(pid, WaitedOn::Interrupt, 60_000_000_000)
         };
-        let ready = WaitFor { kind: WaitKind::Ready, ..row(501, process(9), 2_000_000) };
+        let ready = WaitFor { kind: WaitKind::Ready, ..row(501, process(9), 2_000_000_000) };
         let lock = WaitFor { kind: WaitKind::Blocked(WaitReason::syscall(202)), ..ready };
-        let disk = row(501, WaitedOn::Interrupt, 3_000_000);
+        let disk = row(501, WaitedOn::Interrupt, 3_000_000_000);
         let mut rows: Vec<WaitFor> = (1..=100).map(rest).chain([ready, lock, disk]).collect();
         WaitFor::tidy(&mut rows, 8);
         assert_eq!(rows.len(), 8);
