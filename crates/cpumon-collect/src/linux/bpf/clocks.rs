@@ -28,7 +28,7 @@ impl ClockReader {
     ///
     /// Errors: [`CollectError::BpfUnavailable`], or [`CollectError::Unsupported`].
     pub fn open() -> Result<Self, CollectError> {
-        super::check_namespaces(Path::new("/proc"))?;
+        super::namespaces::check_namespaces(Path::new("/proc"))?;
         let ring_bytes = ring::ring_bytes();
         let setup = Setup { probes: Probes::SCHED, ring_bytes, script_names: false };
         let mut programs = Programs::open(setup)?;

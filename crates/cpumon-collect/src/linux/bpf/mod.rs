@@ -19,6 +19,7 @@ mod groups;
 mod hidden;
 mod load;
 mod merge;
+mod namespaces;
 mod pass;
 mod records;
 mod renames;
@@ -33,6 +34,7 @@ use std::path::Path;
 pub use clocks::ClockReader;
 use cpumon_model::{BootId, Fields, HostId, Moment, Probes, Snapshot, SourceKind, ThreadSample, empty_list};
 pub(super) use load::{NoBtf, find_btf, route_messages};
+pub(super) use namespaces::check_namespaces;
 pub(super) use ring::ring_bytes;
 pub(super) use sched::{has_member, wanted};
 #[cfg(test)]
@@ -51,7 +53,6 @@ use super::cgroups::Cgroups;
 use super::cpustat::CpuStat;
 use super::give_memory_back;
 use super::host::{self, OwnUsage};
-use super::proc_ids::ProcIds;
 use super::procinfo::InfoCache;
 use crate::{CollectError, Source, SourceOptions};
 
@@ -99,34 +100,6 @@ pub(crate) const PROBES: [Probe; 6] = [
         try_loading: || try_loading(Probes::WAKERS),
     },
 ];
-
-/// Why it is not used in a pid namespace.
-const OTHER_IDS: &str =
-    "it has the host's process ids, and this runs in a pid namespace (docker run --pid=host, hostPID: true)";
-
-/// Why it is not used in a time namespace.
-const OTHER_CLOCKS: &str =
-    "it has the host's clocks, and this runs in a time namespace with others (nsenter --time --target 1)";
-
-/// Checks that /proc and the clocks of this process are those of BPF.
-///
-/// Errors: it is in a pid namespace, where a busy process would have the name and the command line of a stranger, or in a time namespace.
-pub(super) fn check_namespaces(proc_root: &Path) -> Result<(), CollectError> {
-    check_clocks(proc_root)?;
-    if ProcIds::of(proc_root) == ProcIds::Others {
-        return Err(CollectError::BpfUnavailable { reason: OTHER_IDS.to_owned() });
-    }
-    Ok(())
-}
-
-/// As [`check_namespaces`], where ids do not count.
-fn check_clocks(proc_root: &Path) -> Result<(), CollectError> {
-    // The time up to now of what is still open would be wrong by the offset.
-    if host::has_shifted_clocks(proc_root) {
-        return Err(CollectError::BpfUnavailable { reason: OTHER_CLOCKS.to_owned() });
-    }
-    Ok(())
-}
 
 /// Checks that these probes load together.
 pub(super) fn try_loading(probes: Probes) -> Result<(), CollectError> {

@@ -72,7 +72,7 @@ impl TraceRecorder {
     ///
     /// Errors: [`CollectError::BpfUnavailable`] says which step was refused and what to grant.
     pub fn open(options: TraceRecorderOptions) -> Result<Self, CollectError> {
-        super::check_clocks(Path::new("/proc"))?;
+        super::namespaces::check_clocks(Path::new("/proc"))?;
         // Names are the kernel's too, so nothing is mixed up; but the numbers are not those of `ps` here.
         if ProcIds::of(Path::new("/proc")) == ProcIds::Others {
             log::warn!(
