@@ -272,7 +272,8 @@ fn no_data(
     format!("no data for {} to {}{stored}", clock(since_ns), clock(until_ns))
 }
 
-fn to_the_second(ns: i64) -> String {
+/// A moment in UTC to the second, as commands take it.
+pub(crate) fn to_the_second(ns: i64) -> String {
     format!("{:.19}Z", Utc(ns).to_string())
 }
 

@@ -95,7 +95,8 @@ fn down(ns: i64, length_ns: i64) -> i64 {
     ns.div_euclid(length_ns).saturating_mul(length_ns)
 }
 
-fn up(ns: i64, length_ns: i64) -> i64 {
+/// The begin of the next span of this length, or the moment itself where one begins.
+pub(crate) fn up(ns: i64, length_ns: i64) -> i64 {
     let begin_ns = down(ns, length_ns);
     if begin_ns == ns { ns } else { begin_ns.saturating_add(length_ns) }
 }

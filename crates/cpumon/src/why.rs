@@ -46,7 +46,7 @@ pub(crate) fn why(args: &WhyArgs, out: &mut dyn Write) -> anyhow::Result<Outcome
     let made = host.and_then(|host| past.why(&host, &query));
     if let Err(error @ QueryError::NoProcess { .. }) = &made {
         return Err(anyhow!(
-            "{error}: it did not run, or it waited all the time; `cpumon find` shows when it ran, a longer --since may have it"
+            "{error}: it did not run, or it waited all the time; `cpumon find` shows when it ran; a longer --since may include it"
         ));
     }
     let Some(why) = answered(made)? else { return Ok(past.end(Outcome::DataMissing)) };

@@ -108,7 +108,9 @@ impl SingleCpu {
         };
         let text = format!("{}{}: {where_it_ran}.", was_ready(facts, ns), behind(&all));
         let mut evidence = vec![self.sentence.clone()];
-        evidence.push(format!("The other CPUs were idle {} of the time.", percent(idle)));
+        let others =
+            if self.cpus.len() == 1 { "The other CPUs" } else { &format!("All CPUs but CPU {}", self.cpu) };
+        evidence.push(format!("{others} were idle {} of the time.", percent(idle)));
         evidence.extend(all.iter().take(2).map(used));
         Some(Cause {
             evidence,

@@ -2,23 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use cpumon_model::{Fields, HostStatus, Trust, Utc, WaitedOn};
+use cpumon_model::{Fields, HostStatus, Trust, WaitedOn};
 
+use super::SECOND_NS;
 use super::answer::{
     Cause, CauseKind, Culprit, SureLevel, Sureness, TimeShare, TimeSplit, TimeState, WhyTarget,
 };
-use super::draft::{matters, of_time};
+use super::draft::{MIN_SHARE, matters, of_time};
 use super::facts::{Facts, program_of};
 use super::part::{ThreadSums, WhyPart};
 use super::query::MAX_NS;
 use super::states::{StateTimes, SubjectWait, WaitClass};
 use super::words::{length, percent, rate, shell_word};
+use crate::error::to_the_second;
 use crate::fields::name_text;
+use crate::spans::up;
 use crate::time::TimeRange;
 
-const SECOND_NS: i64 = 1_000_000_000;
 /// Waits of a split at most, the longest ones.
-const MAX_WAITS: usize = 6;
+const MAX_SHOWN_WAITS: usize = 6;
 /// Sentences of the first cause at most, its own included.
 const MAX_SENTENCES: usize = 4;
 /// Share of the measured time above which the subject was there for the whole of it.
@@ -46,7 +48,7 @@ fn healthy(facts: &Facts<'_>) -> Vec<String> {
         let ready = percent(of_time(facts, times.ready_ns()));
         return vec![
             format!("Nothing is short: {}programs waited for a CPU {ready}.", idle.unwrap_or_default()),
-            "No CPU limit, no steal and no interrupts took a tenth of the time, and waits for disks not half of it."
+            "No CPU limit, no steal and no interrupts took a tenth of the time, and waits for disks took less than half of it."
                 .to_owned(),
         ];
     }
@@ -63,10 +65,19 @@ fn healthy(facts: &Facts<'_>) -> Vec<String> {
             )
         },
     );
+    let locks_ns = times.of_class(WaitClass::Lock);
+    let has_locks = matters(facts, locks_ns);
+    let lock = if has_locks { "" } else { "no lock, " };
     let mut all = vec![
         first,
-        "No limit, no lock, no disk, no other process and no priority took a tenth of its time.".to_owned(),
+        format!("No limit, {lock}no disk, no other process and no priority took a tenth of its time."),
     ];
+    if has_locks {
+        all.push(format!(
+            "{} of the time its threads waited for each other: for threads that worked meanwhile, or while no CPU was free.",
+            percent(times.share(locks_ns))
+        ));
+    }
     if matters(facts, times.ready_ns()) {
         let idle = percent(facts.idle_share().unwrap_or_default());
         all.push(format!(
@@ -82,7 +93,7 @@ fn healthy(facts: &Facts<'_>) -> Vec<String> {
         ));
     }
     let network = times.share_of(WaitClass::Network, times.of_class(WaitClass::Network));
-    if network >= 0.1 {
+    if network >= MIN_SHARE {
         all.push(format!(
             "{} of the time it waited for data from the network or a device: a slow answer, or no request.",
             percent(network)
@@ -121,11 +132,10 @@ fn of_host(host: &HostStatus) -> String {
 
 /// The options by which a command asks about the same host and time, to the second.
 pub(super) fn same_question(host: &HostStatus, range: TimeRange) -> String {
-    let until_ns =
-        range.until_ns.saturating_add(SECOND_NS - 1).div_euclid(SECOND_NS).saturating_mul(SECOND_NS);
+    let until_ns = up(range.until_ns, SECOND_NS);
     // Whole minutes of sums can be more than may be asked for.
     let since_ns = range.since_ns.max(until_ns.saturating_sub(MAX_NS));
-    format!("{} --since {} --until {}", of_host(host), moment(since_ns), moment(until_ns))
+    format!("{} --since {} --until {}", of_host(host), to_the_second(since_ns), to_the_second(until_ns))
 }
 
 /// A wait as a split names it.
@@ -183,7 +193,7 @@ pub(super) fn split(
         share: sum.share,
         ..state(if key.is_asleep { TimeState::Asleep } else { TimeState::Blocked }, sum.ns)
     });
-    states.extend(shown.filter(|one| one.share >= MIN_STATE).take(MAX_WAITS));
+    states.extend(shown.filter(|one| one.share >= MIN_STATE).take(MAX_SHOWN_WAITS));
     states.push(state(TimeState::Rest, times.rest_ns()));
     states.retain(|one| one.ns > 0 || matches!(one.state, TimeState::Ran | TimeState::Ready));
     for one in &mut states {
@@ -304,7 +314,7 @@ pub(super) fn more(
     let mut culprits = causes.iter().take(1).flat_map(|one| &one.culprits).filter(is_other);
     let next = culprits.find_map(|one| shell_word(&one.name));
     all.extend(next.map(|name| format!("cpumon why {name}{}", facts.same_question)));
-    all.push(format!("cpumon top --at {}{of_host}", moment(at)));
+    all.push(format!("cpumon top --at {}{of_host}", to_the_second(at)));
     if is_local {
         all.push("cpumon trace record --for 5s -o why.trace".to_owned());
         let is_program = matches!(target.by.as_deref(), Some("name" | "process"));
@@ -314,9 +324,4 @@ pub(super) fn more(
         all.push(format!("cpumon trace take{of_host}"));
     }
     all
-}
-
-/// A moment in UTC to the second, as commands take it.
-fn moment(ns: i64) -> String {
-    format!("{:.19}Z", Utc(ns).to_string())
 }

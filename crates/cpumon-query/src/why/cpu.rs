@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use cpumon_model::{CpuTimes, Fields, ProcessKey, WaitKind, is_unit};
+use cpumon_model::{CpuTimes, Fields, ProcessKey, is_unit};
 
 use super::affinity::{FREE_CPUS, SingleCpu};
 use super::answer::{Cause, CauseKind, Culprit, SureLevel};
@@ -11,14 +11,12 @@ use super::draft::{
 };
 use super::facts::{Facts, KeyTime, ProgramTime, by_program, interrupts_pct, scaled, share_of};
 use super::part::SeenThread;
-use super::states::{at_least_zero, ended_ns};
+use super::states::at_least_zero;
 use super::words::{cgroup_word, named, named_all, percent, pids, renice, shell_word};
 use crate::fields::{decimal, name_text};
 
 /// Share of the time from which on a thread has a whole CPU.
 const WHOLE_CPU: f64 = 0.8;
-/// Share of idle time of the CPUs above which one that is ready runs at once.
-const MOSTLY_IDLE: f64 = 0.5;
 /// By how much time in interrupts grew at least, percent of one CPU.
 const MIN_GROWTH_PCT: f64 = 5.0;
 
@@ -27,7 +25,7 @@ const INTERRUPT_THREADS: [&str; 2] = ["ksoftirqd", "irq"];
 
 /// Why it waited for a CPU, each part of that time under one cause.
 pub(super) fn ready(facts: &Facts<'_>) -> Vec<Cause> {
-    let ready_ns = delayed_at_cpus_ns(facts);
+    let ready_ns = facts.delayed_at_cpus_ns();
     if !matters(facts, ready_ns) {
         return Vec::new();
     }
@@ -62,18 +60,6 @@ pub(super) fn ready(facts: &Facts<'_>) -> Vec<Cause> {
     all.extend(affinity);
     all.extend(matters(facts, left_ns).then(|| saturated(facts, &front, left_ns)));
     all
-}
-
-/// How long it was ready. Where the CPUs were mostly idle, only waits that were followed count: with hundreds of switches a second, what
-/// Linux 6.12 and later count beside them has no bound.
-fn delayed_at_cpus_ns(facts: &Facts<'_>) -> u64 {
-    let ready_ns = facts.times.ready_ns();
-    let is_followed = facts.has(Fields::WAITS_FOR) && !facts.now.has_sums;
-    if is_followed && facts.idle_share().is_some_and(|idle| idle > MOSTLY_IDLE) {
-        ready_ns.min(ended_ns(facts.now, facts.rows, WaitKind::Ready))
-    } else {
-        ready_ns
-    }
 }
 
 /// Takes those that are meant from `front`, if they are a cause; else they stay among the others.
@@ -119,7 +105,13 @@ fn real_time(facts: &Facts<'_>, urgent: &[ProgramTime]) -> Cause {
     let (ns, all) = (sum(urgent), culprits(facts, urgent));
     let scheduling = all.first().and_then(|one| one.scheduling.clone()).unwrap_or_default();
     let priority = scheduling.replace("real-time", "real-time priority");
-    let text = format!("{}{}, which has {priority}.", was_ready(facts, ns), behind(&all));
+    let (text, who) = if all.is_empty() {
+        let text = format!("{} behind many programs that have real-time priority.", was_ready(facts, ns));
+        (text, "the programs in front of it".to_owned())
+    } else {
+        let text = format!("{}{}, which has {priority}.", was_ready(facts, ns), behind(&all));
+        (text, named_all(&all, 1))
+    };
     let mut evidence: Vec<String> = all.iter().take(2).map(used).collect();
     evidence.push("While it runs on a CPU, no normal program runs there.".to_owned());
     evidence.extend(SingleCpu::of(facts).map(|single| single.sentence));
@@ -127,7 +119,7 @@ fn real_time(facts: &Facts<'_>, urgent: &[ProgramTime]) -> Cause {
         all.first().and_then(|one| one.pid).map(|pid| format!("chrt --all-tasks --other --pid 0 {pid}"));
     Cause {
         evidence,
-        action: format!("Take the real-time priority from {}.", named_all(&all, 1)),
+        action: format!("Take the real-time priority from {who}."),
         command,
         sure: sure_of(urgent),
         culprits: all,
@@ -146,14 +138,16 @@ fn nice(facts: &Facts<'_>, own: &SeenThread, nicer: &[ProgramTime]) -> Cause {
     );
     // The one that is not at the usual value is changed.
     let (action, command) = if own.nice > 0 {
-        ("Give it the usual priority.".to_owned(), renice(0, &own.process.pid.to_string()))
+        ("Give it the usual priority.".to_owned(), Some(renice(0, &own.process.pid.to_string())))
+    } else if all.is_empty() {
+        ("Give the programs in front of it the usual priority.".to_owned(), None)
     } else {
-        (format!("Give {} the usual priority.", named_all(&all, 2)), renice(0, &pids(&all, 2)))
+        (format!("Give {} the usual priority.", named_all(&all, 2)), Some(renice(0, &pids(&all, 2))))
     };
     Cause {
         evidence: all.iter().take(2).map(used).collect(),
         action,
-        command: Some(command),
+        command,
         sure: sure_of(nicer),
         culprits: all,
         ..draft(facts, CauseKind::Priority, ns, text)
@@ -233,18 +227,20 @@ pub(super) fn quota(facts: &Facts<'_>) -> Option<Cause> {
     let times = of_group.map(|(key, seen)| KeyTime { key: *key, ns: at_least_zero(seen.delta.run_ns) });
     let all = culprits(facts, &by_program(facts.now, times));
     let unit = quota.group.rsplit('/').next().filter(|unit| is_unit(unit));
-    // A limit of zero is none, or refused.
+    // `CPUQuota=0%` lifts the limit or is refused.
     let more = decimal((quota.cpus * 200.0).max(1.0), 0);
     let command = match (unit.and_then(shell_word), cgroup_word(&quota.group)) {
         (Some(unit), _) => Some(format!("systemctl set-property --runtime {unit} CPUQuota={more}%")),
         (None, Some(path)) => Some(format!("echo max > /sys/fs/cgroup{path}/cpu.max")),
         (None, None) => None,
     };
+    let mut evidence =
+        vec![format!("It was used up in {} of {periods} periods.", quota.throttle.throttled_periods)];
+    if !all.is_empty() {
+        evidence.push(format!("The limit counts what {} ran.", named_all(&all, 3)));
+    }
     Some(Cause {
-        evidence: vec![
-            format!("{} of {periods} periods used up the limit.", quota.throttle.throttled_periods),
-            format!("The limit counts what {} ran.", named_all(&all, 3)),
-        ],
+        evidence,
         action: format!("Raise the CPU limit of {group}, or let it do less."),
         command,
         culprits: all,

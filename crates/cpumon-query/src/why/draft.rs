@@ -49,7 +49,7 @@ pub(super) fn draft(facts: &Facts<'_>, cause: CauseKind, ns: u64, sentence: Stri
     }
 }
 
-/// `It was ready 88 % of the time`; of a machine `Programs waited for a CPU for 120 % of the CPUs' time`.
+/// `It was ready 88 % of the time`; of a machine `Programs waited for a CPU, together 120 % of the CPUs' time`.
 pub(super) fn was_ready(facts: &Facts<'_>, ns: u64) -> String {
     let share = percent(of_time(facts, ns));
     if facts.rows.is_machine() {

@@ -313,10 +313,14 @@ impl<'p> Facts<'p> {
         }
     }
 
+    /// Length of this time by that of the time before; 0 without one.
+    fn by_length_before(&self) -> f64 {
+        self.before.map_or(0.0, |before| self.now.length_ns as f64 / before.length_ns.max(1) as f64)
+    }
+
     /// Programs whose run time grew most since the time before, with what they ran more; without a time before, those that ran most.
     pub(super) fn grown(&self, ns_of: fn(&ProgramRun) -> u64) -> Vec<ProgramTime> {
-        let scale =
-            self.before.map_or(0.0, |before| self.now.length_ns as f64 / before.length_ns.max(1) as f64);
+        let scale = self.by_length_before();
         let earlier = |name: &str| self.runs_before.get(name).map_or(0, |run| scaled(ns_of(run), scale));
         let ran = self
             .now
@@ -414,7 +418,11 @@ impl<'p> Facts<'p> {
             return None;
         }
         let before = self.before.map_or([0; SOFTIRQ_KINDS.len()], |before| before.softirq_ns);
-        let grown = self.now.softirq_ns.iter().zip(before).map(|(now, before)| now.saturating_sub(before));
+        // The time before can be much longer.
+        let scale = self.by_length_before();
+        let earlier = |ns: u64| scaled(ns, scale);
+        let grown =
+            self.now.softirq_ns.iter().zip(before).map(|(now, before)| now.saturating_sub(earlier(before)));
         SOFTIRQ_KINDS.iter().copied().zip(grown).max_by_key(|(_, ns)| *ns).map(|(kind, _)| kind)
     }
 }

@@ -2,19 +2,33 @@
 
 use std::collections::HashMap;
 
-use cpumon_model::{ProcessKey, WaitFor, WaitKind, WaitedOn};
+use cpumon_model::{Fields, ProcessKey, WaitFor, WaitKind, WaitedOn};
 
 use super::facts::{Facts, KeyTime, ProgramTime, by_program, longest_programs, scaled};
-use super::states::at_least_zero;
+use super::states::{at_least_zero, ended_ns};
 
 /// Share of idle CPUs above which a machine is not short of them: who ran says nothing of who was in front.
 pub(super) const IDLE_CPUS: f64 = 0.25;
+/// And above which one that is ready runs at once.
+const MOSTLY_IDLE: f64 = 0.5;
 
 impl Facts<'_> {
+    /// How long it was ready. Where the CPUs were mostly idle, only waits that were followed count: with hundreds of switches a second, what
+    /// Linux 6.12 and later count beside them has no bound.
+    pub(super) fn delayed_at_cpus_ns(&self) -> u64 {
+        let ready_ns = self.times.ready_ns();
+        let is_followed = self.has(Fields::WAITS_FOR) && !self.now.has_sums;
+        if is_followed && self.idle_share().is_some_and(|idle| idle > MOSTLY_IDLE) {
+            ready_ns.min(ended_ns(self.now, self.rows, WaitKind::Ready))
+        } else {
+            ready_ns
+        }
+    }
+
     /// Programs behind which the subject waited for a CPU, the longest time first. Where that was not measured, the time is shared among
     /// those that ran, if the CPUs were not idle.
     pub(super) fn in_front(&self) -> Vec<ProgramTime> {
-        let ready_ns = self.times.ready_ns();
+        let ready_ns = self.delayed_at_cpus_ns();
         let is_ready = |row: &&WaitFor| row.kind == WaitKind::Ready && self.rows.has(row.waiter);
         let known_ns =
             self.now.waits.iter().filter(is_ready).fold(0_u64, |sum, row| sum.saturating_add(row.ns));

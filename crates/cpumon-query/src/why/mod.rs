@@ -47,7 +47,7 @@ use crate::QueryError;
 use crate::history::History;
 use crate::hosts::asked_range;
 use crate::json::Nanos;
-use crate::spans::Span;
+use crate::spans::{Span, up};
 use crate::time::{TimeRange, now_ns};
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -62,8 +62,8 @@ const PARTS: i64 = 20;
 /// Processes of the subject whose threads are read at most.
 const MAX_OWN: usize = 16;
 /// Programs beside it, and processes of each, whose threads are read at most.
-const MAX_PROGRAMS: usize = 5;
-const MAX_PROCESSES: usize = 4;
+const MAX_READ_PROGRAMS: usize = 5;
+const MAX_READ_PROCESSES: usize = 4;
 /// Processes without activity of their own whose names are found out at most.
 const MAX_NAMES: usize = 64;
 
@@ -181,10 +181,6 @@ impl WhySpans {
         all.extend(parts_of(now, resolution));
         Ok(Self { all, before: count })
     }
-}
-
-fn up(ns: i64, unit_ns: i64) -> i64 {
-    ns.saturating_add(unit_ns - 1).div_euclid(unit_ns).saturating_mul(unit_ns)
 }
 
 /// The resolution at which a range is read: intervals, if there are any and the range is not too long.
@@ -306,8 +302,8 @@ fn keys_that_matter(facts: &Facts<'_>) -> Vec<ProcessKey> {
     let mut keys: Vec<ProcessKey> = own.into_iter().take(MAX_OWN).map(|(key, _)| key).collect();
     let others = [facts.in_front(), facts.waited_for(WaitClass::Peer), facts.grown(|run| run.run_ns)];
     for programs in others {
-        let first = programs.into_iter().take(MAX_PROGRAMS);
-        let of_each = |one: ProgramTime| one.keys.into_iter().take(MAX_PROCESSES).map(|one| one.key);
+        let first = programs.into_iter().take(MAX_READ_PROGRAMS);
+        let of_each = |one: ProgramTime| one.keys.into_iter().take(MAX_READ_PROCESSES).map(|one| one.key);
         keys.extend(first.flat_map(of_each));
     }
     keys.sort_unstable();

@@ -41,7 +41,7 @@ pub(super) struct SeenProcess {
     pub(super) waits: Waits,
     /// Length of the intervals in which it did something, ns.
     pub(super) length_ns: u64,
-    /// Whether it began in the part; not known of sums.
+    /// Whether it began in the part; of sums only where their row says so.
     pub(super) began: bool,
     /// Begin of the interval in which it began, of sums of the first in which it was active, ns since the UNIX epoch; `None`: before the
     /// part.
@@ -281,7 +281,7 @@ impl WhyPart {
         pid == Some(parent.pid)
     }
 
-    /// Groups without a limit take no space. A limit that was lifted keeps its counters.
+    /// Groups without a limit take no space. After a limit was lifted, it and its counters stay as they were.
     fn add_cgroup(&mut self, row: &CgroupInterval) {
         if !row.limit.is_limited() {
             return;

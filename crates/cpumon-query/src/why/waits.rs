@@ -69,7 +69,7 @@ pub(super) fn lock(facts: &Facts<'_>) -> Option<Cause> {
     })
 }
 
-/// Whether the threads that ended waits of these lengths ran, or were ready, for half of that time.
+/// Whether the threads that ended these waits ran, or were ready, for half of `ns`, the sum of the waits.
 fn enders_work(facts: &Facts<'_>, ns: u64) -> bool {
     let ended = facts.times.waits.iter().filter(|wait| wait.class == WaitClass::Lock);
     let keys = ended.filter_map(|wait| match wait.on {
@@ -219,13 +219,13 @@ impl Chain {
         if words.is_empty() {
             return;
         }
-        let front = if matters(&peer, peer.times.ready_ns()) { peer.in_front() } else { Vec::new() };
+        let front = if matters(&peer, peer.delayed_at_cpus_ns()) { peer.in_front() } else { Vec::new() };
         let front = culprits(&peer, &front);
         let behind =
             if front.is_empty() { String::new() } else { format!(", behind {}", named_all(&front, 2)) };
         self.sentences.push(format!("{name} {} of the time{behind}.", and(&words)));
         let able = stoppable(&peer, &front);
-        if !able.is_empty() && peer.times.ready_ns() > peer.times.ran_ns() {
+        if !able.is_empty() && peer.delayed_at_cpus_ns() > peer.times.ran_ns() {
             self.action =
                 Some(format!("Let {name} have a CPU: stop {} or let it go last.", named_all(&able, 2)));
             self.command = Some(renice(10, &pids(&able, 2)));
@@ -284,7 +284,7 @@ pub(super) fn disk(facts: &Facts<'_>) -> Option<Cause> {
     let counted = facts.times.counted(WaitClass::Disk);
     let switches = at_least_zero(facts.times.delta.voluntary_switches);
     let is_counted = counted.count > 0 && counted.ns >= ns / 2;
-    let how = if is_counted {
+    let how = if is_counted && kernel_ns == 0 {
         let (times, mean) = (rate(counted.count, facts.seconds()), length(counted.ns / counted.count));
         format!(", {times} times a second for {mean} each")
     } else if switches > 0 && facts.has(Fields::SWITCHES) && !facts.rows.is_machine() {
