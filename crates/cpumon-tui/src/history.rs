@@ -227,6 +227,8 @@ pub(crate) struct RunTotals {
     max_tasks: usize,
     /// Tasks that began later have all their run time in their total, ns since boot.
     complete_since_ns: u64,
+    /// End of the last interval, ns since boot.
+    pushed_until_ns: u64,
 }
 
 impl Default for RunTotals {
@@ -239,13 +241,15 @@ impl RunTotals {
     /// Without data. `past_bytes`: memory for intervals to step back to.
     pub(crate) fn new(past_bytes: usize) -> Self {
         let max_tasks = past_bytes / PART_OF_TOTALS / size_of::<(TaskKey, (i64, u64))>();
-        Self { totals: HashMap::new(), steps: 0, max_tasks, complete_since_ns: 0 }
+        Self { totals: HashMap::new(), steps: 0, max_tasks, complete_since_ns: 0, pushed_until_ns: 0 }
     }
 
     pub(crate) fn push(&mut self, interval: &Interval) {
-        if self.steps == 0 {
+        // The run time in a hole is missing from the totals of those that began before its end.
+        if self.steps == 0 || interval.begin.boot_ns > self.pushed_until_ns {
             self.complete_since_ns = interval.begin.boot_ns;
         }
+        self.pushed_until_ns = interval.end.boot_ns;
         self.steps += 1;
         let processes = interval.processes.iter().map(|row| (TaskKey::Process(row.key), row.delta.run_ns));
         let threads = interval.threads.iter().map(|row| (TaskKey::Thread(row.key), row.delta.run_ns));
@@ -435,6 +439,10 @@ mod tests {
         let percent = |row| seen.life_pct(&last, &Item::Process(row));
         // 60 ns in 150 ns.
         assert_eq!(last.processes.iter().map(percent).collect::<Vec<_>>(), [None, Some(40.0), None]);
+        let after_hole = interval(500, vec![process(2, 150, 20), process(4, 420, 40)]);
+        seen.push(&after_hole);
+        let percent = |row| seen.life_pct(&after_hole, &Item::Process(row));
+        assert_eq!(after_hole.processes.iter().map(percent).collect::<Vec<_>>(), [None, Some(50.0)]);
     }
 
     #[test]
