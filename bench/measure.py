@@ -17,9 +17,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 XTASK = ROOT / "target/release/xtask"
 CPUMON = ROOT / "target/release/cpumon"
 AGENT = ROOT / "target/slim/cpumon-agent"
-# What is watched when everything is on.
+# What a ledger needs.
 EVERYTHING = ["--source", "bpf", "--probes", "sched,waits,irq"]
-# And how long each single run delay was.
+# Every probe: also how long each run delay was, and who ended waits.
 WITH_HISTOGRAMS = ["--source", "bpf", "--probes", "sched,waits,irq,hist,wakers"]
 # Everything on, but with interrupts inside the threads, as other tools have them.
 SWITCHES = ["--source", "bpf", "--probes", "sched,waits"]

@@ -100,7 +100,7 @@ impl CpuBudget {
 fn name_of(step: Probes) -> &'static str {
     match step {
         Probes::HISTOGRAMS => "run-delay histograms are",
-        Probes::WAKERS => "who made threads wait is",
+        Probes::WAKERS => "who ends waits is",
         Probes::WAITS => "wait reasons are",
         Probes::IRQ => "interrupts are",
         Probes::SCHED => "switches are",

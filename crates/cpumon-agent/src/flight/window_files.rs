@@ -31,7 +31,8 @@ impl WindowFiles {
     /// What people should know of entries that cannot be read.
     pub(super) fn warning(&self, dir: &Path) -> Option<String> {
         let (error, count) = (self.error.as_ref()?, self.left_out);
-        Some(format!("{count} entries of {} cannot be read and do not count: {error}", dir.display()))
+        let entries = if count == 1 { "entry" } else { "entries" };
+        Some(format!("{count} {entries} of {} cannot be read and do not count: {error}", dir.display()))
     }
 }
 
