@@ -38,7 +38,8 @@ pub struct Available {
     pub last_ns: i64,
 }
 
-pub(crate) const HOUR_NS: i64 = 3_600_000_000_000;
+pub(crate) const SECOND_NS: i64 = 1_000_000_000;
+pub(crate) const HOUR_NS: i64 = 3_600 * SECOND_NS;
 
 /// Rows of a long list: those to leave out at the beginning, and those to give at most.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use cpumon_model::{Fields, HostStatus, Trust, WaitedOn};
 
-use super::SECOND_NS;
 use super::answer::{
     Cause, CauseKind, Culprit, SureLevel, Sureness, TimeShare, TimeSplit, TimeState, WhyTarget,
 };
@@ -17,7 +16,7 @@ use super::words::{length, percent, rate, shell_word};
 use crate::error::to_the_second;
 use crate::fields::name_text;
 use crate::spans::up;
-use crate::time::TimeRange;
+use crate::time::{SECOND_NS, TimeRange};
 
 /// Waits of a split at most, the longest ones.
 const MAX_SHOWN_WAITS: usize = 6;

@@ -48,15 +48,14 @@ use crate::history::History;
 use crate::hosts::asked_range;
 use crate::json::Nanos;
 use crate::spans::{Span, up};
-use crate::time::{TimeRange, now_ns};
+use crate::time::{HOUR_NS, SECOND_NS, TimeRange, now_ns};
 
-const SECOND_NS: i64 = 1_000_000_000;
 /// The time that is explained if no start is given.
 const USUAL_NS: i64 = 300 * SECOND_NS;
 /// Time on each side of a moment.
 const AROUND_NS: i64 = 30 * SECOND_NS;
 /// Up to this, intervals are read: only they have CPUs, threads and single short-lived processes.
-const INTERVALS_NS: i64 = 7200 * SECOND_NS;
+const INTERVALS_NS: i64 = 2 * HOUR_NS;
 /// Parts of the time that is asked for, and of the time before.
 const PARTS: i64 = 20;
 /// Processes of the subject whose threads are read at most.
