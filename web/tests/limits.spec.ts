@@ -75,8 +75,8 @@ test('a quota that is used up is in the span by cgroup, with its process, and th
     const row = table.getByRole('row', { name: new RegExp(group.name) });
     await expect(row).toContainText(/0\.05.*\d %/);
     await findsNothing(page);
-    // By program there is no limit, so there are no empty columns.
-    await page.goto(`${host}/history?since=now-1min&until=now&by=program`);
+    // By user there is no limit, so there are no empty columns.
+    await page.goto(`${host}/history?since=now-1min&until=now&by=user`);
     await expect(table.getByRole('row').nth(1)).toBeVisible();
     await expect(table.getByRole('columnheader', { name: 'CPU limit' })).toHaveCount(0);
     await page.goto(
