@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::tables::{
     Head, MAX_DATAGRAM, cpus, delays, delays_from, exits, exits_from, gone, gone_in_many_columns, irqs,
     irqs_with_long_name, named_host, named_process, named_processes, processes, processes_from,
-    processes_with_long_texts, threads, threads_from, threads_that_ran, totals,
+    processes_with_long_texts, threads, threads_from, threads_that_ran, totals, waits_for,
 };
 
 const FROM: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)), 40_000);
@@ -73,6 +73,7 @@ fn worst_sections() -> Vec<Vec<Vec<u8>>> {
         vec![totals(60_000), gone(rows, 32)],
         vec![totals(60_000), delays(60_000, 8, true)],
         vec![totals(60_000), delays(60_000, 8, false)],
+        vec![totals(60_000), waits_for(rows, 32)],
         vec![totals(60_000), threads(2_000, 32), processes(4_000, 32), exits(4_000, 33), cpus(4_500, 32)],
     ]
 }

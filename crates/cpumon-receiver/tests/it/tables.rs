@@ -12,6 +12,7 @@ pub(crate) mod section {
     pub(crate) const GONE: u8 = 7;
     pub(crate) const IRQS: u8 = 8;
     pub(crate) const DELAYS: u8 = 9;
+    pub(crate) const WAITS_FOR: u8 = 11;
 }
 
 const PID: u8 = 1;
@@ -27,6 +28,8 @@ const IRQ: u8 = 112;
 const IRQ_NAME: u8 = 115;
 const DELAY_WHOLE: u8 = 120;
 const DELAY_COUNT: u8 = 122;
+const WAITED_ON: u8 = 149;
+const WAITED_TIME: u8 = 150;
 
 /// Longest datagram over IPv4, bytes.
 pub(crate) const MAX_DATAGRAM: usize = 65_507;
@@ -64,8 +67,8 @@ impl Head {
         for _ in 0..3 {
             bytes.extend_from_slice(&end_ns.to_le_bytes());
         }
-        // Every counter is known, histograms included.
-        bytes.extend_from_slice(&0x7ff_u32.to_le_bytes());
+        // Every counter is known, histograms and waits by who ended them included.
+        bytes.extend_from_slice(&0x3fff_u32.to_le_bytes());
         bytes.extend_from_slice(&[2, 5, 0]);
         bytes.extend(sections.concat());
         bytes
@@ -73,6 +76,7 @@ impl Head {
 }
 
 /// One column: its number, the width of its values, the first one, and all others.
+#[derive(Copy, Clone)]
 struct Fixed(u8, u16, u64, u64);
 
 /// Bits of a process id that may be any.
@@ -245,6 +249,15 @@ pub(crate) fn cpus(rows: usize, bits: u16) -> Vec<u8> {
 pub(crate) fn delays(rows: usize, bits: u16, is_whole: bool) -> Vec<u8> {
     let whole = Fixed(DELAY_WHOLE, 1, u64::from(is_whole), u64::from(is_whole));
     table(section::DELAYS, rows, &[Fixed(PID, bits - 2, 1, 1), whole, Fixed(DELAY_COUNT, 1, 1, 1)])
+}
+
+/// Waits of processes 1, 2, … for a CPU, each behind a process of its own.
+pub(crate) fn waits_for(rows: usize, bits: u16) -> Vec<u8> {
+    let half = (bits - 6) / 2;
+    let ids = [Fixed(PID, half, 1, 1), Fixed(TID, half, 2, 2)];
+    // 2: a process.
+    let on = [Fixed(WAITED_ON, 2, 2, 2), Fixed(WAITED_TIME, 4, 9, 9)];
+    table(section::WAITS_FOR, rows, &[ids, on].concat())
 }
 
 /// Processes `first`, `first` + 1, …

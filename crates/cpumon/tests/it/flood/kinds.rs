@@ -5,7 +5,7 @@ use cpumon_wire::v1::{Datagram, ProcessDatagram, ThreadEntry, encode};
 
 use crate::tables::{
     Head, cpus, delays, exits, gone, gone_in_many_columns, irqs, irqs_with_long_name, named_process,
-    named_processes, processes, processes_from, processes_with_long_texts, threads, totals,
+    named_processes, processes, processes_from, processes_with_long_texts, threads, totals, waits_for,
 };
 
 /// Hosts of each kind that does not say otherwise.
@@ -60,6 +60,7 @@ pub fn kinds() -> Vec<Kind> {
         ("delays in part", vec![delays(60_000, 8, true), delays(60_000, 8, false)]),
         ("CPUs", vec![cpus(ROWS, 32)]),
         ("interrupts", vec![irqs(ROWS, 32)]),
+        ("waits by who ended them", vec![waits_for(ROWS, 32)]),
         ("repeated texts", vec![processes_with_long_texts(6_000, 16, &no_text[..24_000])]),
         ("repeated interrupt names", vec![irqs_with_long_name(1_024, &no_text)]),
     ];
