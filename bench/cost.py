@@ -36,7 +36,9 @@ def watchers(sink, folder):
     agent = [m.AGENT, "--to", f"127.0.0.1:{sink.getsockname()[1]}", "--interval", "1s"]
     yield "nothing", nothing
     yield "cpumon-agent, BPF, everything on", lambda: watched([*agent, *m.EVERYTHING])
+    yield "cpumon-agent, BPF, everything on and who ended waits", lambda: watched([*agent, *m.WITH_WAKERS])
     yield "cpumon-agent, BPF, everything on and histograms", lambda: watched([*agent, *m.WITH_HISTOGRAMS])
+    yield "cpumon-agent, BPF, default probe (who ended waits)", lambda: watched([*agent, "--source", "bpf"])
     yield "cpumon-agent, BPF, no probes", lambda: watched([*agent, "--source", "bpf", "--probes", "none"])
     yield "cpumon-agent, procfs", lambda: watched([*agent, "--source", "procfs"])
     if m.have("perf"):
@@ -85,7 +87,7 @@ def section():
             f"Slim `cpumon-agent`, BPF source, 1 s, median of three runs of {polling.SECONDS} s after 3 s; CPU of the process (what the probes cost the watched programs is in the table above). "
             "Aims: ≤ 1.0 µs per thread at 10,000; ≤ 0.3 % of one CPU and ≤ 15 MB at 2,000 idle threads.", "",
             "| `--probes` | threads | of them active | CPU, % of one | µs per thread and pass | peak RSS, MB |", "|---|---:|---:|---:|---:|---:|"]
-    for watching in (m.EVERYTHING, m.WITH_HISTOGRAMS):
+    for watching in (m.EVERYTHING, m.WITH_WAKERS, m.WITH_HISTOGRAMS):
         for idle, active in ((10_000, 200), (2_000, 0)):
             threads, row = agent_cost(idle, active, watching)
             out.append(f"| {watching[-1]} | {threads:,} | {active} | {row['ms_per_s'] / 10:.2f} | {row['per_thread_us']:.2f} | {row['rss_mib'] * 1.048576:.1f} |")

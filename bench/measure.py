@@ -19,6 +19,8 @@ CPUMON = ROOT / "target/release/cpumon"
 AGENT = ROOT / "target/slim/cpumon-agent"
 # What a ledger needs.
 EVERYTHING = ["--source", "bpf", "--probes", "sched,waits,irq"]
+# With these, what `wakers` adds: who ended waits.
+WITH_WAKERS = ["--source", "bpf", "--probes", "sched,waits,irq,wakers"]
 # Every probe: also how long each run delay was, and who ended waits.
 WITH_HISTOGRAMS = ["--source", "bpf", "--probes", "sched,waits,irq,hist,wakers"]
 # Everything on, but with interrupts inside the threads, as other tools have them.
