@@ -38,13 +38,14 @@ pub(super) fn lock(facts: &Facts<'_>) -> Option<Cause> {
             percent(holder.culprit.ns as f64 / ns as f64)
         );
         evidence.extend(holder.sentence.clone());
-        if holder.is_asleep {
+        if holder.sleeps_with_it(ns) {
             action = format!("Release the lock before {name} sleeps or waits.");
         }
     }
     // Where no CPU is free, who works with the lock is held up by the others, and a thread that waits for it loses nothing more.
-    let is_asleep = holder.as_ref().is_some_and(|holder| holder.is_asleep);
-    if !is_asleep && facts.idle_share().is_some_and(|idle| idle < MIN_SHARE) {
+    // Threads without work have such waits, too: of a lock one thread that sleeps ends most of them.
+    let is_slept_with = holder.as_ref().is_some_and(|holder| holder.sleeps_with_it(ns));
+    if !is_slept_with && facts.idle_share().is_some_and(|idle| idle < MIN_SHARE) {
         return None;
     }
     let counted = facts.times.counted(WaitClass::Lock);
@@ -89,6 +90,13 @@ struct Holder {
     /// What it did itself.
     sentence: Option<String>,
     is_asleep: bool,
+}
+
+impl Holder {
+    /// Whether waits for locks are mostly for this one, and it sleeps. `ns`: the sum of the waits.
+    fn sleeps_with_it(&self, ns: u64) -> bool {
+        self.is_asleep && self.culprit.ns >= ns / 2
+    }
 }
 
 fn holder(facts: &Facts<'_>) -> Option<Holder> {
