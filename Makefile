@@ -48,7 +48,7 @@ bench-trace: ## measure only traces: recorders beside perf and trace-cmd, flight
 	@scripts/build-page.sh
 	@PARTS="$(PARTS)" scripts/bench.sh --section trace
 
-bench-why: ## does `cpumon why` find twelve hidden causes? Healthy spans and speed, too; writes its section of docs/lab/results.md (ONLY="A H" prints some, HEALTHY=n, STORE=FILE, KEEP=DIR, CPUMON=FILE)
+bench-why: ## does `cpumon why` find twelve hidden causes? Culprits beside a trace, healthy spans and speed, too; writes its section of docs/lab/results.md (ONLY="A H" prints some, HEALTHY=n, STORE=FILE, KEEP=DIR, CPUMON=FILE)
 	@[ -n "$(CPUMON)" ] || [ -x target/release/cpumon ] || { scripts/install-deps.sh run && scripts/build-page.sh && cargo build --quiet --release --locked --package cpumon; }
 	@CPUMON="$(CPUMON)" ONLY="$(ONLY)" HEALTHY="$(HEALTHY)" STORE="$(STORE)" python3 bench/why.py --write $(if $(KEEP),--keep "$(KEEP)")
 

@@ -1,6 +1,7 @@
-"""Chapter: does `cpumon why` find what is known to be the cause? Twelve hidden causes, each asked in four ways; healthy spans, whose causes
-people judge; and how long an hour takes. `make bench-why` writes it into docs/lab/results.md. Measures target/release/cpumon, or CPUMON=FILE.
-ONLY="A H healthy speed" runs some and only prints; HEALTHY=n spans of 10 s; STORE=FILE has the hour. `--keep DIR` keeps what was wrong.
+"""Chapter: does `cpumon why` find what is known to be the cause? Twelve hidden causes, each asked in four ways; whether stored waits are
+those of a trace; healthy spans, whose causes people judge; and how long an hour takes. `make bench-why` writes it into docs/lab/results.md.
+Measures target/release/cpumon, or CPUMON=FILE. ONLY="A H culprits healthy speed" runs some and only prints; HEALTHY=n spans of 10 s;
+STORE=FILE has the hour. `--keep DIR` keeps what was wrong.
 Needs root: for BPF, real-time priority, a CPU limit and a network namespace. The loads are bench/why_loads.py."""
 
 import argparse
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import time
 
+import culprits
 import measure as m
 import report
 from accounting import sql
@@ -89,7 +91,9 @@ CASES = (
     Case("K", "writes 4 KiB and syncs, again and again", "disk", (Load("shop", "write", is_on_disk=True),)),
     Case("L", "nothing: sleeps 20 ms by its timer, works 2 ms", "", (Load("shop", "rest"),)),
 )
-PARTS = (*(case.letter for case in CASES), "healthy", "speed")
+# Their waits are ended by threads, not by interrupts, which a trace may have as whatever they interrupt.
+BY_THREADS = "ABEH"
+PARTS = (*(case.letter for case in CASES), "culprits", "healthy", "speed")
 
 
 class NotRun(Exception):
@@ -348,6 +352,8 @@ def chapter(parts, kept):
     cases = [case for case in CASES if case.letter in parts]
     if cases:
         out += hidden(cases, kept)
+    if "culprits" in parts:
+        out += culprits.section([case for case in CASES if case.letter in BY_THREADS], serving, loaded)
     with m.folder() as folder:
         if "healthy" in parts:
             out += healthy(folder, SPANS, kept)
