@@ -33,7 +33,8 @@ use self::varint::{Malformed, VarintCursor};
 /// Rows of processes and threads, of a chunk or of an interval: those of the largest host that a receiver takes (466,000 threads). Compaction
 /// begins another chunk before it has more; one of an older version may have as many as its packed bytes.
 pub(crate) const MAX_ROWS: usize = 1 << 19;
-/// Intervals of a chunk; a full one has 100 (`StoreOptions::compact_intervals`, which this limits). Each can have a megabyte of control groups, in a few packed bytes.
+/// Intervals of a chunk; a full one has 100 (`StoreOptions::compact_intervals`, which this limits). Each can have a megabyte of control
+/// groups, in a few packed bytes.
 pub(crate) const MAX_INTERVALS: usize = 1 << 7;
 /// Plain bytes of a section of a chunk: [`MAX_ROWS`] rows of the longest numbers take 54 MB. Beside rows, compaction puts at most half as
 /// much into a section.

@@ -11,8 +11,8 @@ use super::programs::running;
 use super::{MappedArray, Programs};
 use crate::CollectError;
 
-/// A switch, and an interrupt, with `sched,waits,irq`; what `wakers` adds at each wakeup is not in it: `run_time_ns` in /proc/PID/fdinfo of the agent with
-/// `kernel.bpf_stats_enabled=1`, beside `perf bench sched pipe` (121 ns) and at the local timer (940 ns), other interrupts 280
+/// A switch, and an interrupt, with `sched,waits,irq`; what `wakers` adds at each wakeup is not in it: `run_time_ns` in
+/// /proc/PID/fdinfo of the agent with `kernel.bpf_stats_enabled=1`, beside `perf bench sched pipe` (121 ns) and at the local timer (940 ns), other interrupts 280
 /// to 650 ns. The measure's own clock reads are in it.
 const SWITCH_NS: u64 = 120;
 const IRQ_NS: u64 = 600;
