@@ -35,10 +35,10 @@ def watched(command):
 def watchers(sink, folder):
     agent = [m.AGENT, "--to", f"127.0.0.1:{sink.getsockname()[1]}", "--interval", "1s"]
     yield "nothing", nothing
-    yield "cpumon-agent, BPF, everything on", lambda: watched([*agent, *m.EVERYTHING])
-    yield "cpumon-agent, BPF, everything on and who ended waits", lambda: watched([*agent, *m.WITH_WAKERS])
-    yield "cpumon-agent, BPF, everything on and histograms", lambda: watched([*agent, *m.WITH_HISTOGRAMS])
-    yield "cpumon-agent, BPF, default probe (who ended waits)", lambda: watched([*agent, "--source", "bpf"])
+    yield "cpumon-agent, BPF, sched,waits,irq", lambda: watched([*agent, *m.EVERYTHING])
+    yield "cpumon-agent, BPF, sched,waits,irq,wakers", lambda: watched([*agent, *m.WITH_WAKERS])
+    yield "cpumon-agent, BPF, every probe", lambda: watched([*agent, *m.WITH_HISTOGRAMS])
+    yield "cpumon-agent, BPF, its default (wakers)", lambda: watched([*agent, "--source", "bpf"])
     yield "cpumon-agent, BPF, no probes", lambda: watched([*agent, "--source", "bpf", "--probes", "none"])
     yield "cpumon-agent, procfs", lambda: watched([*agent, "--source", "procfs"])
     if m.have("perf"):

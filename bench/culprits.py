@@ -82,7 +82,7 @@ def of_store(store, since_ns, until_ns):
 
 
 def compared(store, folder):
-    """The loads run. Pairs of sums, the longest first, of both over the same intervals."""
+    """While the loads run. Sums of the trace and of the store over the same intervals, and the length of these."""
     path = folder / "culprits.trace"
     subprocess.run([m.CPUMON, "trace", "record", "--for", f"{TRACE_S}s", "-o", path], check=True, capture_output=True)
     time.sleep(3)
