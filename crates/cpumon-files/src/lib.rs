@@ -9,7 +9,7 @@ mod lock;
 mod platform;
 mod thread;
 
-use std::fs::File;
+use std::fs::{DirEntry, File};
 use std::io;
 use std::path::Path;
 
@@ -44,6 +44,19 @@ fn open_for_owner(path: &Path) -> io::Result<File> {
     open_to_write(path)
 }
 
+/// The entries of a directory. An error of the list itself is its last entry: some systems return one again and again.
+///
+/// # Errors
+/// The directory cannot be opened.
+pub fn entries(dir: &Path) -> io::Result<impl Iterator<Item = io::Result<DirEntry>> + use<>> {
+    std::fs::read_dir(dir).map(until_error)
+}
+
+fn until_error<T, E>(entries: impl Iterator<Item = Result<T, E>>) -> impl Iterator<Item = Result<T, E>> {
+    let mut is_over = false;
+    entries.take_while(move |entry| !std::mem::replace(&mut is_over, entry.is_err()))
+}
+
 /// Removes a file, if it is there.
 ///
 /// # Errors
@@ -59,4 +72,18 @@ pub fn remove(path: &Path) -> io::Result<()> {
 pub fn is_no_space(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_a_list_is_its_last_entry() {
+        let entries = [Ok(1), Err("failed"), Err("failed"), Ok(2)];
+        assert_eq!(until_error(entries.into_iter()).collect::<Vec<_>>(), [Ok(1), Err("failed")]);
+        let dir = tempfile::tempdir().unwrap();
+        assert!(create_empty(&dir.path().join("a")).unwrap());
+        assert_eq!(super::entries(dir.path()).unwrap().count(), 1);
+    }
 }

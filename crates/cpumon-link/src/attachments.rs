@@ -72,20 +72,21 @@ pub fn remove(path: &Path) -> io::Result<()> {
     cpumon_files::remove(&path.with_extension(&WHY_SUFFIX[1..]))
 }
 
-/// Deletes what a process left that was killed while it wrote.
+/// Deletes what a process left that was killed while it wrote. What cannot be deleted or read stays, and hides nothing of the rest.
+///
+/// # Errors
+/// The first one, when all else is deleted.
 pub fn remove_parts(dir: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(dir)? {
+    let removed = cpumon_files::entries(dir)?.map(|entry| {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let is_part = name.strip_suffix(PART).is_some_and(is_attachment);
         let is_alone = name.starts_with(PREFIX)
             && name.ends_with(WHY_SUFFIX)
             && !path.with_extension(&SUFFIX[1..]).exists();
-        if is_part || is_alone {
-            fs::remove_file(&path)?;
-        }
-    }
-    Ok(())
+        if is_part || is_alone { cpumon_files::remove(&path) } else { Ok(()) }
+    });
+    removed.fold(Ok(()), Result::and)
 }
 
 /// The files of a directory that wait for a receiver.
@@ -105,8 +106,8 @@ impl Attachments {
 
     /// The oldest that waits; after one that was put off, the next one behind it, and after the last the oldest again.
     pub fn next(&self) -> Option<PathBuf> {
-        let names =
-            fs::read_dir(&self.dir).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let entries = cpumon_files::entries(&self.dir).ok()?;
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let paths = names.filter(|name| is_attachment(name)).map(|name| self.dir.join(name));
         // Names begin with the time.
         let had_its_turn = |path: &PathBuf| self.postponed.as_ref().is_some_and(|last| path <= last);
@@ -214,7 +215,10 @@ mod tests {
         remove(&third).unwrap();
         remove(&third).unwrap();
         fs::write(dir.path().join("flight-9.why"), "").unwrap();
-        remove_parts(dir.path()).unwrap();
+        // A directory cannot be deleted as a file.
+        fs::create_dir(dir.path().join("flight-8.trace.part")).unwrap();
+        assert!(remove_parts(dir.path()).is_err());
+        fs::remove_dir(dir.path().join("flight-8.trace.part")).unwrap();
         let mut left: Vec<_> =
             fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();

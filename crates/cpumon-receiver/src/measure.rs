@@ -73,8 +73,10 @@ pub(crate) fn open_recorders(
     // For this user only; without what a killed receiver was writing.
     cpumon_files::create_own_dir(&traces_dir(store))
         .and_then(|()| cpumon_files::create_own_dir(&dir))
-        .and_then(|()| attachments::remove_parts(&dir))
         .map_err(|source| ReceiverError::Directory { path: dir.clone(), source })?;
+    if let Err(error) = attachments::remove_parts(&dir) {
+        log::warn!("cannot clean up {}: {error}", dir.display());
+    }
     let opened = flight.map(|flight| Flight::open(flight, info, keeps_files)).transpose()?;
     // With the source `auto`, BPF was tried: it would be refused here as well.
     let is_refused = sampler.kind() != SourceKind::Bpf && source == SourceChoice::Auto;

@@ -89,7 +89,7 @@ impl Kept {
         }
         paths.extend(self.keys.clone());
         for dir in [&self.state, &self.memory].into_iter().flatten() {
-            let entries = std::fs::read_dir(dir).into_iter().flatten();
+            let entries = cpumon_files::entries(dir).into_iter().flatten();
             paths.extend(entries.filter_map(|entry| Some(entry.ok()?.path())));
         }
         paths.iter().filter_map(|path| Owner::of(path)).collect()

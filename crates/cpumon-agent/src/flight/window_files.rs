@@ -39,13 +39,8 @@ impl WindowFiles {
 /// The windows of a directory. An entry that cannot be read hides none of the others.
 pub(super) fn windows_in(dir: &Path) -> io::Result<WindowFiles> {
     let mut windows = WindowFiles::default();
-    for entry in std::fs::read_dir(dir)? {
-        // An error of the list itself ends it; some systems return it again and again.
-        let is_end = entry.is_err();
+    for entry in cpumon_files::entries(dir)? {
         windows.add(entry.and_then(|entry| window_of(&entry)));
-        if is_end {
-            break;
-        }
     }
     windows.files.sort_unstable();
     Ok(windows)
