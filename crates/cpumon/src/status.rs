@@ -79,6 +79,7 @@ fn agent(host: &str, interval: &Interval) -> Agent {
         ("sched_missed_switches", known(Fields::SCHED, health.sched_missed_switches)),
         ("wakeups_unknown", known(Fields::SCHED, health.wakeups_unknown)),
         ("run_queue_unknown", known(Fields::SCHED, health.run_queue_unknown)),
+        ("wakers_unknown", known(Fields::WAITS_FOR, health.wakers_unknown)),
         ("sched_untracked", known(Fields::SCHED, health.sched_untracked)),
         ("histogram_drops", known(Fields::HISTOGRAMS, health.histogram_drops)),
         ("ring_drops", known(Fields::EXITS, health.ring_drops)),
@@ -329,7 +330,7 @@ mod tests {
         let mut lossy = interval.clone();
         lossy.health.run_queue_unknown = 3;
         let lossy = agent("a", &lossy);
-        assert_eq!(lossy.drops["run_queue_unknown"], Some(3));
+        assert_eq!((lossy.drops["run_queue_unknown"], lossy.drops["wakers_unknown"]), (Some(3), None));
         assert_eq!(lossy.losses[1], ["2 late", "3 run queues unknown"]);
         interval.end.mono_ns = 2_000_000_000;
         interval.cpus = vec![cpumon_model::CpuInterval::default()];

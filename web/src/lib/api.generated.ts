@@ -1236,6 +1236,7 @@ export interface components {
              *       "sched_missed_switches": 0,
              *       "sched_untracked": 0,
              *       "tasks_vanished": 0,
+             *       "wakers_unknown": 0,
              *       "wakeups_unknown": 0
              *     }
              */
@@ -2580,6 +2581,13 @@ export interface components {
              * @default 0
              */
             tasks_vanished: number;
+            /**
+             * Format: int64
+             * @description Waits of 1 ms and more that are in no row of who ended them: the kernel's table had no place, or the process that waited ended
+             *     without a record.
+             * @default 0
+             */
+            wakers_unknown: number;
             /**
              * Format: int64
              * @description Switches to a thread whose wakeup time is not known: its whole wait counts as blocked.

@@ -63,6 +63,7 @@ fn health() -> SourceHealth {
         hidden_left_out: 14,
         wakeups_unknown: 15,
         run_queue_unknown: 0,
+        wakers_unknown: 0,
         probes: Probes::SCHED | Probes::IRQ,
     }
 }

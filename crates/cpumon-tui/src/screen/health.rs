@@ -32,7 +32,7 @@ pub(crate) struct Loss {
 macro_rules! losses {
     ($($kind:ident $name:literal: $count:expr, $help:literal;)*) => {
         /// All kinds of losses; those that cost data first.
-        pub(crate) const LOSSES: [Loss; 18] =
+        pub(crate) const LOSSES: [Loss; 19] =
             [$(Loss { name: $name, count: $count, kind: LossKind::$kind, help: $help }),*];
     };
 }
@@ -69,6 +69,8 @@ losses! {
         "waits without a wakeup event count as blocked, not as ready";
     Normal "run queues unknown": |_, health| health.run_queue_unknown,
         "intervals with lost events, whose run queue is not shown";
+    Normal "wakers unknown": |_, health| health.wakers_unknown,
+        "waits of which it is not known who ended them: too many pairs of processes, or the end of one was lost";
 }
 
 /// Cost of measuring: CPU since an earlier interval in percent of one CPU, and memory. The process of cpumon is an ordinary row too.

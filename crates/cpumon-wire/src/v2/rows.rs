@@ -334,4 +334,5 @@ health! {
     HEALTH_15 hidden_left_out
     HEALTH_16 wakeups_unknown
     HEALTH_17 run_queue_unknown
+    HEALTH_18 wakers_unknown
 }

@@ -222,7 +222,7 @@ prop_compose! {
         numbers in (any::<u64>(), any::<u32>(), any::<u32>(), any::<bool>()),
         fields in any::<u32>().prop_map(|bits| Fields::CARRIED & Fields::from_bits_truncate(bits)),
         exited_total in counters(),
-        health in prop::array::uniform18(number()),
+        health in prop::array::uniform19(number()),
         cpus in prop::collection::btree_map(any::<u32>(), (prop::array::uniform10(mode()), cpu_sched()), 0..6),
         irqs in (any::<u16>(), prop::collection::vec(irq(), 0..9)),
         processes in prop::collection::btree_map(process_key(), (any::<u32>(), info(), counters()), 0..20),
@@ -231,7 +231,7 @@ prop_compose! {
         delays in prop::collection::vec(delays(), 0..9),
         cgroups in (prop::collection::vec(cgroup(), 0..9), pressure(), any::<u32>(), prop::collection::vec(wait_for(), 0..40)),
     ) -> Snapshot {
-        let [tasks_vanished, permission_denied, malformed, exits_lost, late, skipped, cpu, rss, untracked, missed, drops, ring_drops, execs_lost, endings_lost, cuts_lost, hidden_left_out, wakeups_unknown, run_queue_unknown] = health;
+        let [tasks_vanished, permission_denied, malformed, exits_lost, late, skipped, cpu, rss, untracked, missed, drops, ring_drops, execs_lost, endings_lost, cuts_lost, hidden_left_out, wakeups_unknown, run_queue_unknown, wakers_unknown] = health;
         let threads: BTreeMap<_, _> = threads.into_iter().map(|thread| (thread.key, thread)).collect();
         let mut keys = BTreeSet::new();
         let mut snapshot = Snapshot {
@@ -248,7 +248,7 @@ prop_compose! {
             health: SourceHealth {
                 tasks_vanished, permission_denied, malformed, exits_lost,
                 intervals_late: late, intervals_skipped: skipped, own_cpu_ns: cpu, own_rss_bytes: rss,
-                sched_untracked: untracked, sched_missed_switches: missed, histogram_drops: drops, ring_drops, execs_lost, endings_lost, cuts_lost, hidden_left_out, wakeups_unknown, run_queue_unknown, probes: Probes::from_bits_truncate(irqs.0),
+                sched_untracked: untracked, sched_missed_switches: missed, histogram_drops: drops, ring_drops, execs_lost, endings_lost, cuts_lost, hidden_left_out, wakeups_unknown, run_queue_unknown, wakers_unknown, probes: Probes::from_bits_truncate(irqs.0),
             },
             cpus: cpus.into_iter().map(|(cpu, (modes, sched))| CpuSample { cpu, times: CpuTimes::from_array(modes), sched }).collect(),
             processes: processes.into_iter().map(|(key, (parent_pid, info, ended_threads))| {

@@ -76,7 +76,7 @@ struct wait_for {
 struct wait_for_page {
 	__u64 table; // that is filled
 	__s64 preempt_count_at; // x86: distance from a CPU's run queue; 0: not known
-	__u64 lost_ns; // found no slot
+	__u64 lost; // waits that found no slot
 };
 
 volatile struct wait_for_page wait_for_page SEC(".bss.waits");
@@ -271,7 +271,7 @@ __noinline int add_wait_for(struct wait_for_key *key, __u64 ns, __u32 count)
 		__sync_fetch_and_add(&sum->count, count);
 		return 0;
 	}
-	__sync_fetch_and_add(&wait_for_page.lost_ns, ns);
+	__sync_fetch_and_add(&wait_for_page.lost, count);
 	return 0;
 }
 

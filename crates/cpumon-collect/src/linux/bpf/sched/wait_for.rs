@@ -37,8 +37,8 @@ pub(crate) struct WaitAccounts {
     /// The table that the probe fills.
     filled: u32,
     rows: Vec<WaitFor>,
-    /// Time of waits without a place, as of the last pass.
-    lost_ns: u64,
+    /// Waits of processes that ended without a record.
+    of_unknown: u64,
 }
 
 impl WaitAccounts {
@@ -51,7 +51,7 @@ impl WaitAccounts {
             page,
             filled: 0,
             rows: Vec::with_capacity(WAIT_FOR_SLOTS as usize),
-            lost_ns: 0,
+            of_unknown: 0,
         })
     }
 
@@ -68,16 +68,12 @@ impl WaitAccounts {
         for at in first..first + WAIT_FOR_SLOTS {
             let Some(entry) = self.tables.read(at as usize).filter(|entry| entry.key != 0) else { continue };
             self.tables.write(at as usize, &WaitForEntry::default());
-            self.rows.extend(row(&entry, into));
+            let row = row(&entry, into);
+            self.of_unknown += if row.is_some() { 0 } else { entry.count };
+            self.rows.extend(row);
         }
-        let lost_ns = self.page.read(0).map_or(self.lost_ns, |page| page.lost_ns);
-        if lost_ns != self.lost_ns {
-            log::debug!(
-                "waits of {} ns found no place among those of {WAIT_FOR_SLOTS} pairs",
-                lost_ns.saturating_sub(self.lost_ns)
-            );
-            self.lost_ns = lost_ns;
-        }
+        let without_place = self.page.read(0).map_or(0, |page| page.lost);
+        into.health.wakers_unknown = without_place.saturating_add(self.of_unknown);
         WaitFor::tidy(&mut self.rows, WaitFor::MAX_ROWS);
         into.waits_for.extend_from_slice(&self.rows);
     }
