@@ -175,7 +175,7 @@ pub(super) fn split(
     for wait in &times.waits {
         let key = WaitKey {
             is_asleep: !wait.class.is_delay(),
-            wait: wait.reason.words_and_name().into_owned(),
+            wait: wait.words().into_owned(),
             on: on(wait, part, threads),
         };
         let sum = waits.entry(key).or_default();

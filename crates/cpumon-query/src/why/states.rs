@@ -1,6 +1,7 @@
 //! [`StateTimes`]: where the time of a subject's threads went in a part, and what each wait means: [`WaitClass`]. A wait for its own timer or
 //! for work is no delay.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use cpumon_model::{Delta, Fields, ProcessKey, ThreadKey, WaitFor, WaitKind, WaitReason, WaitedOn, Waits};
@@ -126,6 +127,17 @@ pub(super) struct SubjectWait {
     pub(super) ns: u64,
     /// 0: they are known by their time alone.
     pub(super) count: u64,
+}
+
+impl SubjectWait {
+    /// What it was for. A program does not end what a disk does: it had a lock of the kernel, or it is a child of `vfork`.
+    pub(super) fn words(&self) -> Cow<'static, str> {
+        match (self.reason, self.class) {
+            (WaitReason::DISK, WaitClass::Child) => "vfork".into(),
+            (WaitReason::DISK, WaitClass::Peer | WaitClass::Lock) => "a lock of the kernel".into(),
+            (reason, _) => reason.words_and_name(),
+        }
+    }
 }
 
 /// Where the time of a subject's threads went; of a machine that of its CPUs and of all who waited.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use cpumon_model::{Fields, ProcessKey, ThreadKey, WaitReason, WaitedOn};
+use cpumon_model::{Fields, ProcessKey, ThreadKey, WaitedOn};
 
 use super::answer::{Cause, CauseKind, Culprit, SureLevel};
 use super::draft::{MIN_SHARE, culprits, draft, find_user_of, has_long_waits, matters, stoppable, waited};
@@ -25,7 +25,7 @@ pub(super) fn lock(facts: &Facts<'_>) -> Option<Cause> {
     let ns = facts.times.of_class(WaitClass::Lock);
     let wait = facts.longest_of(WaitClass::Lock).filter(|_| matters(facts, ns))?;
     let holder = holder(facts);
-    let what = wait.reason.words_and_name();
+    let what = wait.words();
     // Threads of a program also wait for each other at pipes and other things that are no locks.
     let of = if is_lock(wait.reason) { "a" } else { "another thread of it, in" };
     let mut text = format!("{} for {of} {what}", waited(facts, ns));
@@ -143,11 +143,7 @@ pub(super) fn peer(facts: &Facts<'_>, class: WaitClass) -> Option<Cause> {
     let wait = facts.longest_of(class).filter(|_| matters(facts, ns))?;
     let programs = facts.waited_for(class);
     let is_child = class == WaitClass::Child;
-    let what = match (wait.reason, is_child) {
-        (WaitReason::DISK, true) => "vfork".into(),
-        (WaitReason::DISK, false) => "a lock of the kernel".into(),
-        (reason, _) => reason.words_and_name(),
-    };
+    let what = wait.words();
     let Some(first) = programs.first() else {
         let who = if is_child { "a child" } else { "another process" };
         let text = format!("{} for {who}, whose name is not known, in {what}.", waited(facts, ns));

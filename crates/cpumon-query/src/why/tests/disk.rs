@@ -56,6 +56,11 @@ fn a_wait_that_another_program_ended_is_none_for_a_disk() {
     let why = why_shop(&scene("rsync"));
     assert_eq!(kinds(&why), ["peer"]);
     says(&why, "It waited 80 % of the time for rsync (pid 2), in a lock of the kernel.");
+    assert!(
+        why.time.states.iter().any(|state| state.label == "a lock of the kernel"),
+        "{:?}",
+        why.time.states
+    );
     assert_eq!(kinds(&why_shop(&scene("shop"))), ["lock"], "of the same program");
     let by_kernel = scene("kworker/0:1").but(|program| program.is_kernel = true);
     assert_eq!(kinds(&why_shop(&by_kernel)), ["disk"], "it does the work of the disk");
