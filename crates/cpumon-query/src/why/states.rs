@@ -339,10 +339,9 @@ impl StateTimes {
     /// Number of waits of a class, as far as they were counted, and their time.
     pub(super) fn counted(&self, class: WaitClass) -> CountedWaits {
         let of_class = self.waits.iter().filter(|wait| wait.class == class && wait.count > 0);
-        of_class.fold(CountedWaits::default(), |sum, wait| CountedWaits {
-            ns: sum.ns.saturating_add(wait.ns),
-            count: sum.count.saturating_add(wait.count),
-        })
+        let mut sum = CountedWaits::default();
+        of_class.for_each(|wait| sum.add(wait));
+        sum
     }
 }
 
@@ -351,6 +350,13 @@ impl StateTimes {
 pub(super) struct CountedWaits {
     pub(super) ns: u64,
     pub(super) count: u64,
+}
+
+impl CountedWaits {
+    pub(super) fn add(&mut self, wait: &SubjectWait) {
+        self.ns = self.ns.saturating_add(wait.ns);
+        self.count = self.count.saturating_add(wait.count);
+    }
 }
 
 pub(super) fn at_least_zero(ns: i64) -> u64 {

@@ -9,12 +9,14 @@ use super::draft::{MIN_SHARE, culprits, draft, find_user_of, has_long_waits, mat
 use super::facts::{Facts, KeyTime, MIN_STARTS, ProgramTime, by_program};
 use super::front::IDLE_CPUS;
 use super::part::SeenThread;
-use super::states::{IDLE_WAIT_NS, SubjectRows, WaitClass, at_least_zero, is_input, is_lock};
+use super::states::{CountedWaits, IDLE_WAIT_NS, SubjectRows, WaitClass, at_least_zero, is_input, is_lock};
 use super::words::{and, length, named, named_all, percent, pids, rate, renice, shell_word};
 use crate::fields::{decimal, name_text};
 
 /// The most that a short process runs on average, ns.
 const SHORT_RUN_NS: u64 = 20_000_000;
+/// Long waits for one thread of which fewer are one for its end, or for work.
+const MIN_ENDED: u64 = 3;
 /// Processes that a chain of waits names at most.
 const MAX_HOPS: usize = 3;
 /// Share of the time that may stay unexplained.
@@ -51,6 +53,9 @@ pub(super) fn lock(facts: &Facts<'_>) -> Option<Cause> {
     let counted = facts.times.counted(WaitClass::Lock);
     // Who waits that long for threads that work waits for their work, or for their end.
     if counted.count > 0 && counted.ns / counted.count >= IDLE_WAIT_NS && enders_work(facts, ns) {
+        return None;
+    }
+    if holder.as_ref().is_some_and(|holder| holder.passes_work) {
         return None;
     }
     if counted.count > 0 {
@@ -90,6 +95,8 @@ struct Holder {
     /// What it did itself.
     sentence: Option<String>,
     is_asleep: bool,
+    /// Whether it slept and woke several times within each of the waits, which are long: none of its sleeps was with a lock.
+    passes_work: bool,
 }
 
 impl Holder {
@@ -100,15 +107,18 @@ impl Holder {
 }
 
 fn holder(facts: &Facts<'_>) -> Option<Holder> {
-    let mut by_thread: BTreeMap<ThreadKey, u64> = BTreeMap::new();
+    let mut by_thread: BTreeMap<ThreadKey, CountedWaits> = BTreeMap::new();
     for wait in facts.times.waits.iter().filter(|wait| wait.class == WaitClass::Lock) {
         if let WaitedOn::Thread(key) = wait.on {
-            let sum = by_thread.entry(key).or_default();
-            *sum = sum.saturating_add(wait.ns);
+            by_thread.entry(key).or_default().add(wait);
         }
     }
-    let (key, ns) = by_thread.into_iter().max_by_key(|(_, ns)| *ns)?;
+    let (key, ended) = by_thread.into_iter().max_by_key(|(_, ended)| ended.ns)?;
+    let ns = ended.ns;
     let seen = facts.threads.each.get(&key);
+    let sleeps = seen.map_or(0, |seen| at_least_zero(seen.delta.voluntary_switches));
+    let is_rare = ended.count < MIN_ENDED || ended.count.saturating_mul(2) < sleeps;
+    let passes_work = ended.count > 0 && ended.ns / ended.count >= IDLE_WAIT_NS && is_rare;
     let ran = seen.map(|seen| at_least_zero(seen.delta.run_ns) as f64 / facts.now.length_ns.max(1) as f64);
     let name = seen.map_or_else(|| "unknown".to_owned(), |seen| seen.comm.to_str_lossy().into_owned());
     let longest = seen.filter(|_| facts.has(Fields::WAITS)).and_then(|seen| seen.waits.longest());
@@ -134,7 +144,7 @@ fn holder(facts: &Facts<'_>) -> Option<Holder> {
         ..Culprit::default()
     };
     let is_asleep = sleep.is_some() || is_at_disk || ran.is_some_and(|ran| ran < MIN_SHARE);
-    Some(Holder { culprit, sentence, is_asleep })
+    Some(Holder { culprit, sentence, is_asleep, passes_work })
 }
 
 /// Another process for which it waits, and the processes for which that one waits.

@@ -180,6 +180,7 @@ fn a_thread_sleeps_with_the_lock() {
         priority: 20,
         cpu: None,
         state: b'S',
+        sleeps: 0,
     };
     let threads: Vec<Made> = (101..=108).map(worker).collect();
     let flusher = Made { comm: "flusher", run: 5, ready: 0, ..worker(100) };
@@ -194,6 +195,12 @@ fn a_thread_sleeps_with_the_lock() {
     says(&why, "for a lock (futex), 64 % of it until thread flusher (100) released it.");
     assert_eq!(why.action, "Release the lock before thread flusher (100) sleeps or waits.");
     assert_eq!(why.causes[0].culprits[0].tid, Some(100));
+    // One that wakes ten times within each wait does not hold a lock all the while: it passes work to a pool.
+    let waking = scene.clone().but(|program| program.threads.last_mut().unwrap().sleeps = 100);
+    assert!(kinds(&why_shop(&waking)).contains(&"lock"), "each wait is short");
+    let mut pool = waking;
+    pool.waits.iter_mut().for_each(|wait| wait.count = 10);
+    assert!(!kinds(&why_shop(&pool)).contains(&"lock"));
     let mut busy = Scene { idle: [0; 2], ..scene };
     assert_eq!(kinds(&why_shop(&busy))[..1], ["lock"], "also where no CPU is free");
     // The threads of a compiler without work: who ends most of such waits sleeps, and ends few of them.
@@ -215,6 +222,7 @@ fn threads_that_work_are_no_lock() {
         priority: 20,
         cpu: None,
         state: b'S',
+        sleeps: 0,
     };
     let scene = |idle: i64, count: u64| {
         let scene = Scene { idle: [idle; 2], ..Scene::new() };

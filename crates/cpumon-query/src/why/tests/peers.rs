@@ -159,6 +159,7 @@ fn a_pool_that_waits_for_work_has_no_lock() {
         priority: 20,
         cpu: None,
         state: b'S',
+        sleeps: 0,
     };
     let pool = |dispatcher: i64, call: &str| {
         let mut threads: Vec<Made> = (101..=108).map(|tid| thread(tid, "worker", 80)).collect();

@@ -169,6 +169,7 @@ fn its_own_threads_are_in_front_and_not_an_idle_program() {
         priority: 20,
         cpu: None,
         state: b'R',
+        sleeps: 0,
     };
     let mut scene = Scene::busy().with(2, "daemon", 20, 0).with(1, "shop", 0, 0);
     scene = scene.but(|program| program.threads = (101..=116).map(thread).collect());

@@ -53,6 +53,8 @@ pub(super) struct Made {
     /// The only CPU that it uses; `None`: one after the other.
     pub(super) cpu: Option<u16>,
     pub(super) state: u8,
+    /// How often it goes to sleep.
+    pub(super) sleeps: i64,
 }
 
 /// A process of a scene.
@@ -114,7 +116,17 @@ impl Scene {
 
     /// Adds a process of one thread that runs and is ready for so long.
     pub(super) fn with(mut self, pid: u32, name: &'static str, run: i64, ready: i64) -> Self {
-        let thread = Made { tid: pid, comm: name, run, ready, nice: 0, priority: 20, cpu: None, state: b'S' };
+        let thread = Made {
+            tid: pid,
+            comm: name,
+            run,
+            ready,
+            nice: 0,
+            priority: 20,
+            cpu: None,
+            state: b'S',
+            sleeps: 0,
+        };
         self.programs.push(Program {
             pid,
             name,
@@ -274,6 +286,7 @@ impl Program {
                 run_ns: thread.run * MS,
                 run_delay_ns: thread.ready * MS,
                 system_ns: self.system * MS,
+                voluntary_switches: thread.sleeps,
                 ..Delta::default()
             },
             ..ThreadInterval::default()
