@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use cpumon_model::{Fields, ProcessKey, ThreadKey, WaitedOn};
+use cpumon_model::{Delta, Fields, ProcessKey, ThreadKey, WaitedOn};
 
 use super::answer::{Cause, CauseKind, Culprit, SureLevel};
 use super::draft::{MIN_SHARE, culprits, draft, find_user_of, has_long_waits, matters, stoppable, waited};
@@ -89,13 +89,24 @@ fn enders_work(facts: &Facts<'_>, ns: u64) -> bool {
     worked_ns >= ns / 2
 }
 
+/// Whether a thread did not sleep with a lock although it ended these long waits: they are few, it slept several times within each, or its
+/// sleeps are far longer than they.
+fn passes_work(ended: CountedWaits, thread: &Delta, length_ns: u64) -> bool {
+    let mean_ns = ended.ns.checked_div(ended.count).unwrap_or(0);
+    let sleeps = at_least_zero(thread.voluntary_switches);
+    let slept_ns = length_ns.saturating_sub(at_least_zero(thread.run_ns));
+    let sleep_ns = slept_ns.checked_div(sleeps).unwrap_or(0);
+    let is_rare = ended.count < MIN_ENDED || ended.count.saturating_mul(2) < sleeps;
+    mean_ns >= IDLE_WAIT_NS && (is_rare || mean_ns.saturating_mul(2) < sleep_ns)
+}
+
 /// The thread that ended most of the waits for locks.
 struct Holder {
     culprit: Culprit,
     /// What it did itself.
     sentence: Option<String>,
     is_asleep: bool,
-    /// Whether it slept and woke several times within each of the waits, which are long: none of its sleeps was with a lock.
+    /// Whether none of its sleeps can have been with a lock.
     passes_work: bool,
 }
 
@@ -116,9 +127,7 @@ fn holder(facts: &Facts<'_>) -> Option<Holder> {
     let (key, ended) = by_thread.into_iter().max_by_key(|(_, ended)| ended.ns)?;
     let ns = ended.ns;
     let seen = facts.threads.each.get(&key);
-    let sleeps = seen.map_or(0, |seen| at_least_zero(seen.delta.voluntary_switches));
-    let is_rare = ended.count < MIN_ENDED || ended.count.saturating_mul(2) < sleeps;
-    let passes_work = ended.count > 0 && ended.ns / ended.count >= IDLE_WAIT_NS && is_rare;
+    let passes_work = seen.is_some_and(|seen| passes_work(ended, &seen.delta, facts.now.length_ns));
     let ran = seen.map(|seen| at_least_zero(seen.delta.run_ns) as f64 / facts.now.length_ns.max(1) as f64);
     let name = seen.map_or_else(|| "unknown".to_owned(), |seen| seen.comm.to_str_lossy().into_owned());
     let longest = seen.filter(|_| facts.has(Fields::WAITS)).and_then(|seen| seen.waits.longest());

@@ -201,6 +201,12 @@ fn a_thread_sleeps_with_the_lock() {
     let mut pool = waking;
     pool.waits.iter_mut().for_each(|wait| wait.count = 10);
     assert!(!kinds(&why_shop(&pool)).contains(&"lock"));
+    // Nor does one that gives work each second, for which others wait a third of it.
+    let mut timer = scene.clone().but(|program| program.threads.last_mut().unwrap().sleeps = 1);
+    timer.waits.iter_mut().for_each(|wait| wait.count = 14);
+    assert!(!kinds(&why_shop(&timer)).contains(&"lock"));
+    timer.waits.iter_mut().for_each(|wait| wait.count = 5);
+    assert!(kinds(&why_shop(&timer)).contains(&"lock"), "waits as long as its sleeps");
     let mut busy = Scene { idle: [0; 2], ..scene };
     assert_eq!(kinds(&why_shop(&busy))[..1], ["lock"], "also where no CPU is free");
     // The threads of a compiler without work: who ends most of such waits sleeps, and ends few of them.
