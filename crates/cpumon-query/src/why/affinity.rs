@@ -1,8 +1,9 @@
 //! [`SingleCpu`]: processes of a subject that ran on one CPU each, and waited there for others while more CPUs were free.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use cpumon_model::ProcessKey;
+use foldhash::{HashMap, HashMapExt};
 
 use super::answer::{Cause, CauseKind, SureLevel};
 use super::draft::{behind, culprits, draft, matters, sum, used, was_ready};

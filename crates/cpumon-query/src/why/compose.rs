@@ -9,9 +9,10 @@ use super::answer::{
 };
 use super::draft::{MIN_SHARE, matters, of_time};
 use super::facts::{Facts, program_of};
-use super::part::{ThreadSums, WhyPart};
+use super::part::WhyPart;
 use super::query::MAX_NS;
 use super::states::{StateTimes, SubjectWait, WaitClass};
+use super::threads::ThreadSums;
 use super::words::{length, percent, rate, shell_word};
 use crate::error::to_the_second;
 use crate::fields::name_text;
@@ -161,8 +162,9 @@ pub(super) fn split(
     behind: Option<Box<str>>,
     is_machine: bool,
 ) -> TimeSplit {
+    let shares = times.shares();
     let state = |state: TimeState, ns: u64| {
-        let share = times.share(ns);
+        let share = shares.of(ns);
         let (label, note) = (String::new(), String::new());
         TimeShare { state, wait: None, on: None, ns, share, count: None, label, note, before: None }
     };
@@ -181,7 +183,7 @@ pub(super) fn split(
         let sum = waits.entry(key).or_default();
         sum.ns = sum.ns.saturating_add(wait.ns);
         sum.count = sum.count.saturating_add(wait.count);
-        sum.share += times.share_of(wait.class, wait.ns);
+        sum.share += shares.of_waits(wait.class, wait.ns);
     }
     let mut waits: Vec<(WaitKey, WaitSum)> = waits.into_iter().collect();
     waits.sort_by_key(|(key, sum)| (key.is_asleep, std::cmp::Reverse(sum.ns)));
@@ -272,9 +274,15 @@ pub(super) fn sureness(facts: &Facts<'_>, causes: &[Cause]) -> Sureness {
     missing(knows_who && !facts.has(Fields::WAITS), "waits shorter than 1 ms, and those that last");
     missing(!facts.has(Fields::CGROUPS), "CPU limits of control groups");
     missing(!facts.has(Fields::FAULTS), "page faults");
+    let but = now.detail.map_or_else(String::new, |detail| {
+        let length = length(detail.length_ns().unsigned_abs());
+        format!(", but for {length} from {} on", to_the_second(detail.since_ns))
+    });
     missing(
         now.has_sums,
-        "single CPUs and threads, and short processes one by one: only sums of so long a range are read",
+        &format!(
+            "single CPUs and threads, and short processes one by one: only sums of so long a range are read{but}"
+        ),
     );
     let has = |kind: CauseKind| causes.iter().any(|one| one.cause == kind);
     missing(has(CauseKind::Affinity) || has(CauseKind::Saturated), "which CPUs it may use");

@@ -1,8 +1,7 @@
 //! Causes on the CPUs: others in front, a CPU limit, priorities, one busy thread, steal, interrupts.
 
-use std::collections::HashSet;
-
 use cpumon_model::{CpuTimes, Fields, ProcessKey, is_unit};
+use foldhash::HashSet;
 
 use super::affinity::{FREE_CPUS, SingleCpu};
 use super::answer::{Cause, CauseKind, Culprit, SureLevel};
@@ -10,8 +9,8 @@ use super::draft::{
     MIN_SHARE, behind, culprits, draft, find_user_of, matters, stoppable, sum, used, was_ready,
 };
 use super::facts::{Facts, KeyTime, ProgramTime, by_program, interrupts_pct, scaled, share_of};
-use super::part::SeenThread;
 use super::states::at_least_zero;
+use super::threads::SeenThread;
 use super::words::{cgroup_word, named, named_all, percent, pids, renice, shell_word};
 use crate::fields::{decimal, name_text};
 

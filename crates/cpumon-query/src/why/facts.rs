@@ -1,16 +1,18 @@
 //! [`Facts`]: what the parts of a range and the threads of those who matter say of a subject: times by state, and who had what it waited
 //! for. Pure: nothing is read here.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use cpumon_model::{
     CpuTimes, Delta, Fields, ProcessKey, SOFTIRQ_KINDS, Throttle, WaitFor, WaitReason, WaitedOn,
 };
+use foldhash::{HashMap, HashMapExt, HashSet};
 
 use super::answer::{Culprit, WhyTarget};
-use super::part::{SeenThread, ThreadSums, WhyPart};
+use super::part::WhyPart;
 use super::peers::{busy_peers, idle_threads, is_idle_pool};
 use super::states::{StateTimes, SubjectRows, SubjectWait, WaitClass, at_least_zero, cgroups_of};
+use super::threads::{SeenThread, ThreadSums};
 
 /// Pids of a culprit at most.
 const MAX_PIDS: usize = 8;
@@ -187,12 +189,13 @@ impl<'p> Facts<'p> {
         facts
     }
 
-    /// Waits of a pool for work are no delay. Sums have no threads that could show it.
+    /// Waits of a pool for work are no delay. Sums without the threads of a part have none that could show it.
     fn let_pools_sleep(&mut self) {
         let idle = idle_threads(self.now, &self.times, self.threads);
+        let has_threads = !self.threads.each.is_empty();
         let parts = std::iter::once(self.now).chain(self.before);
         for (part, times) in parts.zip(std::iter::once(&mut self.times).chain(&mut self.times_before)) {
-            if part.has_sums {
+            if part.has_sums && !has_threads {
                 let is_idle = is_idle_pool(times);
                 times.set_locks(if is_idle { WaitClass::Asleep } else { WaitClass::Unknown });
             } else {

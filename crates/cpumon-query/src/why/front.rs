@@ -1,8 +1,7 @@
 //! [`Facts::in_front`]: which programs ran while the subject waited for a CPU.
 
-use std::collections::HashMap;
-
 use cpumon_model::{Fields, ProcessKey, WaitFor, WaitKind, WaitedOn};
+use foldhash::{HashMap, HashMapExt};
 
 use super::facts::{Facts, KeyTime, ProgramTime, by_program, longest_programs, scaled};
 use super::states::{at_least_zero, ended_ns};

@@ -3,7 +3,8 @@
 //!
 //! The time that is asked for and as much before it are read in parts. Where one step explains how the share of waiting changed, the time
 //! from there on is explained, and the time before it is the comparison. `facts` then says what was measured, `rules` what it means; both
-//! read nothing. Only threads of processes that matter are read.
+//! read nothing. Only threads of processes that matter are read. A long range is read from sums of minutes, and threads, single CPUs and
+//! short-lived processes from the minutes of it in which the subject waited most.
 
 mod affinity;
 mod answer;
@@ -22,13 +23,13 @@ mod subject;
 #[cfg(test)]
 mod tests;
 mod text;
+mod threads;
 mod waits;
 mod words;
 
-use std::collections::HashMap;
-
 use cpumon_model::{HostStatus, ProcessKey, WaitedOn};
 use cpumon_store::{ProcessFilter, Query, Resolution, What};
+use foldhash::{HashMap, HashMapExt};
 
 pub use answer::{
     Cause, CauseKind, Culprit, SureLevel, Sureness, TimeShare, TimeSplit, TimeState, Why, WhyTarget,
@@ -38,24 +39,27 @@ pub use text::WhyBlock;
 pub use words::shell_word;
 
 use self::facts::{Facts, ProgramTime};
-use self::part::{SeenProcess, ThreadSums, WhyPart};
+use self::part::{SeenProcess, WhyPart};
 use self::peers::{busy_peers, let_long_pool_waits_sleep};
 use self::query::MAX_NS;
 use self::states::{StateTimes, SubjectRows, WaitClass, at_least_zero};
 use self::subject::FoundSubject;
+use self::threads::ThreadSums;
 use crate::QueryError;
 use crate::history::History;
 use crate::hosts::asked_range;
 use crate::json::Nanos;
 use crate::spans::{Span, up};
-use crate::time::{HOUR_NS, SECOND_NS, TimeRange, now_ns};
+use crate::time::{SECOND_NS, TimeRange, now_ns};
 
 /// The time that is explained if no start is given.
 const USUAL_NS: i64 = 300 * SECOND_NS;
 /// Time on each side of a moment.
 const AROUND_NS: i64 = 30 * SECOND_NS;
 /// Up to this, intervals are read: only they have CPUs, threads and single short-lived processes.
-const INTERVALS_NS: i64 = 2 * HOUR_NS;
+const INTERVALS_NS: i64 = 900 * SECOND_NS;
+/// Of a longer range the intervals of so much of it are read, where the subject waited most; the rest from sums.
+const DETAIL_NS: i64 = 180 * SECOND_NS;
 /// Parts of the time that is asked for, and of the time before.
 const PARTS: i64 = 20;
 /// Processes of the subject whose threads are read at most.
@@ -78,8 +82,10 @@ pub(crate) fn why(history: &History, host: &HostStatus, query: &WhyQuery) -> Res
         return Err(QueryError::NoData { since_ns, until_ns, available });
     }
     let FoundSubject { rows, mut target } = subject::find(&parts, &host.info.hostname, &query.subject)?;
-    let slow_from = change::slow_from(&delayed_shares(&parts, &rows));
+    let shares = delayed_shares(&parts, &rows);
+    let slow_from = change::slow_from(&shares);
     let first = slow_from.map_or(spans.before, |at| at.max(spans.before));
+    let slowest = slowest(&parts[first..], &shares[first..]);
     let none = || QueryError::NoData { since_ns: asked.since_ns, until_ns: asked.until_ns, available: None };
     let mut now = WhyPart::sum(parts.iter().skip(first)).ok_or_else(none)?;
     let before = match slow_from {
@@ -90,13 +96,14 @@ pub(crate) fn why(history: &History, host: &HostStatus, query: &WhyQuery) -> Res
     // Their sums are all that is needed: threads take memory, too.
     drop(parts);
     name_peers(history, host, &rows, &mut now)?;
-    let threads = {
+    let keys = {
         let unread = ThreadSums::default();
-        let sketch = Facts::new(&target, &rows, &now, before.as_ref(), &unread);
-        // Sums have no threads.
-        let keys = if now.has_sums { Vec::new() } else { keys_that_matter(&sketch) };
-        let spans = spans.all.iter().skip(first).copied().collect::<Vec<_>>();
-        read_threads(history, host, &spans, keys)?
+        keys_that_matter(&Facts::new(&target, &rows, &now, before.as_ref(), &unread))
+    };
+    let threads = if now.has_sums {
+        read_detail(history, host, slowest, keys, &mut now)?
+    } else {
+        read_threads(history, host, &spans.all[first..], keys)?
     };
     // Threads of more processes are not read.
     if !now.has_sums && !rows.is_machine() && target.processes <= MAX_OWN as u64 {
@@ -245,6 +252,35 @@ fn read_threads(
         sums.append(part);
     }
     Ok(sums)
+}
+
+/// Where most of the time was spent in waiting, at most [`DETAIL_NS`] of it; `None`: nothing was measured.
+fn slowest(parts: &[WhyPart], shares: &[Option<f64>]) -> Option<TimeRange> {
+    let measured = parts.iter().zip(shares).filter(|(part, _)| part.length_ns > 0);
+    let share = |share: &Option<f64>| share.unwrap_or_default();
+    let (part, _) = measured.max_by(|(_, one), (_, other)| share(one).total_cmp(&share(other)))?;
+    let TimeRange { since_ns, until_ns } = part.range;
+    Some(TimeRange { until_ns: until_ns.min(since_ns.saturating_add(DETAIL_NS)), since_ns })
+}
+
+/// Threads of a range of which sums were read, as far as there are intervals: those of a part of it, and what else only intervals have.
+fn read_detail(
+    history: &History,
+    host: &HostStatus,
+    range: Option<TimeRange>,
+    keys: Vec<ProcessKey>,
+    now: &mut WhyPart,
+) -> Result<ThreadSums, QueryError> {
+    let Some(range) = range else { return Ok(ThreadSums::default()) };
+    let span = Span { range, resolution: resolution(history, host, range)? };
+    if span.resolution.is_some() {
+        return Ok(ThreadSums::default());
+    }
+    let detail = read_part(history, host, span)?;
+    let mut threads = read_threads(history, host, &[span], keys)?;
+    threads.extend_to(now, now.scale_of(&detail));
+    now.add_detail(&detail);
+    Ok(threads)
 }
 
 /// For each part the share of the time that the subject waited for others; `None`: it did nothing, was there for less than half of it (how a

@@ -1,18 +1,17 @@
-//! [`WhyPart`]: what is known of a part of a range, added up from its intervals in bounded memory. [`ThreadSums`]: the threads of the
-//! processes that matter.
+//! [`WhyPart`]: what is known of a part of a range, added up from its intervals in bounded memory.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cpumon_model::{
-    CgroupInterval, Comm, CpuTimes, Delta, Fields, Interval, Ledger, Life, ProcessInfo, ProcessInterval,
-    ProcessKey, SOFTIRQ_KINDS, SourceKind, TaskState, ThreadInterval, ThreadKey, WaitFor, WaitKind, WaitedOn,
-    Waits, bytes_of_info,
+    CgroupInterval, CpuTimes, Delta, Fields, Interval, Ledger, Life, ProcessInfo, ProcessInterval,
+    ProcessKey, SOFTIRQ_KINDS, SourceKind, WaitFor, WaitKind, WaitedOn, Waits, bytes_of_info,
 };
 use cpumon_store::{ActiveTimes, Segment};
-use foldhash::fast::RandomState;
+use foldhash::HashMap;
 
+use super::facts::scaled;
 use crate::time::TimeRange;
 
 /// Processes of a part at most, those that did most; while it is read twice as many. The rest are added to the short-lived ones.
@@ -25,10 +24,6 @@ const MAX_INFO_BYTES: usize = 2 << 20;
 /// CPUs and control groups of a part at most.
 const MAX_CPUS: usize = 8_192;
 const MAX_CGROUPS: usize = 512;
-/// Threads at most, those that did most; while they are read twice as many.
-pub(super) const MAX_THREADS: usize = 4_096;
-/// CPUs of a thread at most: of more it is only known that it ran on many.
-const MAX_CPUS_OF_THREAD: usize = 64;
 /// Rows of waits, and short-lived children, of a part at most.
 const MAX_WAITS: usize = 8_192;
 
@@ -115,18 +110,20 @@ pub(super) struct WhyPart {
     pub(super) source: SourceKind,
     /// Whether sums of minutes or hours were read: they have no CPUs and no single short-lived processes.
     pub(super) has_sums: bool,
+    /// Of sums: the part of the range of which intervals were read, if there are any.
+    pub(super) detail: Option<TimeRange>,
     /// Whether rows were left out, because there are too many.
     pub(super) is_cut: bool,
     pub(super) ledger: Ledger,
     pub(super) cpus: BTreeMap<u32, CpuTimes>,
     pub(super) softirq_ns: [u64; SOFTIRQ_KINDS.len()],
     pub(super) cgroups: BTreeMap<Arc<str>, CgroupInterval>,
-    pub(super) processes: HashMap<ProcessKey, SeenProcess, RandomState>,
-    pub(super) short: HashMap<ShortKey, ShortRuns, RandomState>,
+    pub(super) processes: HashMap<ProcessKey, SeenProcess>,
+    pub(super) short: HashMap<ShortKey, ShortRuns>,
     /// Memory of the descriptions of `processes` and of `short`, bytes.
     info_bytes: [usize; 2],
     /// Short-lived children for which their parents waited.
-    pub(super) children: HashMap<ProcessKey, ShortChild, RandomState>,
+    pub(super) children: HashMap<ProcessKey, ShortChild>,
     /// Waits by who ended them.
     pub(super) waits: Vec<WaitFor>,
 }
@@ -140,6 +137,7 @@ impl WhyPart {
             fields: Fields::all(),
             source: SourceKind::default(),
             has_sums: false,
+            detail: None,
             is_cut: false,
             ledger: Ledger::default(),
             cpus: BTreeMap::new(),
@@ -226,6 +224,27 @@ impl WhyPart {
         later.short.iter().for_each(|(key, runs)| self.see_short(key, runs));
         later.children.iter().for_each(|(key, child)| self.see_child(*key, *child));
         self.add_waits(&later.waits);
+    }
+
+    /// Adds what sums do not have, from the intervals of a part of the range: shares of single CPUs, and how many short-lived processes there
+    /// were, by the length of that part.
+    pub(super) fn add_detail(&mut self, detail: &Self) {
+        self.detail = Some(detail.range);
+        self.cpus.clone_from(&detail.cpus);
+        let scale = self.scale_of(detail);
+        for (all, some) in self.softirq_ns.iter_mut().zip(detail.softirq_ns) {
+            *all = scaled(some, scale);
+        }
+        for (key, runs) in &detail.short {
+            if let Some(sum) = self.short.get_mut(key) {
+                sum.count = sum.count.max(scaled(runs.count, scale));
+            }
+        }
+    }
+
+    /// By how much it is longer than a part of it.
+    pub(super) fn scale_of(&self, detail: &Self) -> f64 {
+        self.length_ns as f64 / detail.length_ns.max(1) as f64
     }
 
     /// Ends the rows: those of waits have each key once, and there are no more than a part may have.
@@ -387,112 +406,12 @@ impl WhyPart {
 }
 
 /// Run time and run delay, ns.
-fn used_ns(delta: &Delta) -> i64 {
+pub(super) fn used_ns(delta: &Delta) -> i64 {
     delta.run_ns.saturating_add(delta.run_delay_ns)
 }
 
 fn add_each(sums: &mut [u64], more: &[u64]) {
     for (sum, ns) in sums.iter_mut().zip(more) {
         *sum = sum.saturating_add(*ns);
-    }
-}
-
-/// A thread over the time that is explained.
-#[derive(Clone, Debug, Default)]
-pub(super) struct SeenThread {
-    pub(super) process: ProcessKey,
-    pub(super) comm: Comm,
-    pub(super) nice: i8,
-    pub(super) priority: i16,
-    pub(super) delta: Delta,
-    /// Intervals in which it did something, and their length, ns.
-    pub(super) intervals: u64,
-    pub(super) length_ns: u64,
-    /// Intervals at whose end it waited for a disk (state D).
-    pub(super) in_disk: u64,
-    /// The CPUs on which it ran last in an interval.
-    pub(super) cpus: BTreeSet<u16>,
-    pub(super) waits: Waits,
-}
-
-/// Threads of some processes.
-#[derive(Clone, Debug, Default)]
-pub(super) struct ThreadSums {
-    pub(super) each: HashMap<ThreadKey, SeenThread, RandomState>,
-    /// Whether threads were left out, because there are too many.
-    pub(super) is_cut: bool,
-}
-
-impl ThreadSums {
-    pub(super) fn add(&mut self, interval: &Interval) {
-        for row in &interval.threads {
-            self.see(row.key, &SeenThread::of(row, interval.duration_ns()));
-        }
-    }
-
-    pub(super) fn append(&mut self, later: &Self) {
-        later.each.iter().for_each(|(key, seen)| self.see(*key, seen));
-        self.is_cut |= later.is_cut;
-    }
-
-    fn see(&mut self, key: ThreadKey, seen: &SeenThread) {
-        if let Some(sum) = self.each.get_mut(&key) {
-            sum.add(seen);
-            return;
-        }
-        self.each.insert(key, seen.clone());
-        if self.each.len() > 2 * MAX_THREADS {
-            let mut all: Vec<(ThreadKey, SeenThread)> = self.each.drain().collect();
-            all.sort_unstable_by_key(|(key, seen)| (Reverse(used_ns(&seen.delta)), *key));
-            all.truncate(MAX_THREADS);
-            self.each.extend(all);
-            self.is_cut = true;
-        }
-    }
-}
-
-impl SeenThread {
-    fn of(row: &ThreadInterval, length_ns: u64) -> Self {
-        // A thread that waited all through has a row too, where scheduler events are read.
-        let is_active = !row.delta.is_zero();
-        let counted = u64::from(is_active);
-        Self {
-            process: row.process,
-            comm: row.comm,
-            nice: row.nice,
-            priority: row.priority,
-            delta: row.delta,
-            intervals: counted,
-            length_ns: counted.saturating_mul(length_ns),
-            in_disk: u64::from(is_active && row.state == TaskState(b'D')),
-            cpus: is_active.then_some(row.last_cpu).into_iter().collect(),
-            waits: row.sched.waits,
-        }
-    }
-
-    fn add(&mut self, later: &Self) {
-        let Self { process, comm, nice, priority, .. } = *later;
-        (self.process, self.comm, self.nice, self.priority) = (process, comm, nice, priority);
-        self.delta += &later.delta;
-        self.intervals += later.intervals;
-        self.length_ns = self.length_ns.saturating_add(later.length_ns);
-        self.in_disk += later.in_disk;
-        for cpu in &later.cpus {
-            if self.cpus.len() < MAX_CPUS_OF_THREAD {
-                self.cpus.insert(*cpu);
-            }
-        }
-        self.waits += &later.waits;
-    }
-
-    /// How it is scheduled, where that is not the default.
-    pub(super) fn scheduling(&self) -> Option<String> {
-        let (nice, priority) = (self.nice, self.priority);
-        ThreadInterval { nice, priority, ..ThreadInterval::default() }.scheduling()
-    }
-
-    /// Whether it goes before all normal threads: real-time, or with a deadline.
-    pub(super) fn is_urgent(&self) -> bool {
-        self.priority <= -2
     }
 }

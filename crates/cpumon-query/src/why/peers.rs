@@ -1,12 +1,12 @@
 //! [`busy_peers`] and [`idle_threads`]: which of the processes and threads that ended waits of a subject did something meanwhile. To wait for
 //! one that did nothing is to wait for work.
 
-use std::collections::{HashMap, HashSet};
-
 use cpumon_model::{Fields, ProcessKey, ThreadKey, WaitFor, WaitKind, WaitReason, WaitedOn};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 
-use super::part::{SeenThread, ThreadSums, WhyPart};
+use super::part::WhyPart;
 use super::states::{StateTimes, SubjectRows, WaitClass, at_least_zero, is_input, is_lock};
+use super::threads::{SeenThread, ThreadSums};
 
 /// Share of the waiting time below which a process does nearly nothing for those who wait for it.
 const IDLE_PEER: f64 = 0.3;
@@ -57,7 +57,7 @@ pub(super) fn busy_peers(part: &WhyPart, rows: &SubjectRows) -> HashSet<ProcessK
     // One that waits for those who wait for it, or for others that do nothing, waits for work itself.
     let is_idle = |key: ProcessKey| rows.has(key) || !(is_used(part, key) || busy.contains(&key));
     let is_busy = |key: ProcessKey, least_ns: f64| {
-        let own = SubjectRows { keys: Some(HashSet::from([key])), ..SubjectRows::default() };
+        let own = SubjectRows { keys: Some(HashSet::from_iter([key])), ..SubjectRows::default() };
         let mut times = StateTimes::of(part, &own, &is_idle);
         // Its threads are not read. One that held no lock for so long passes work to a pool.
         if (held_ns(times.waits.iter().map(|wait| (wait.reason, wait.ns))) as f64) < least_ns {

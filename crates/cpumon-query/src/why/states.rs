@@ -2,9 +2,9 @@
 //! for work is no delay.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
 
 use cpumon_model::{Delta, Fields, ProcessKey, ThreadKey, WaitFor, WaitKind, WaitReason, WaitedOn, Waits};
+use foldhash::{HashMap, HashMapExt, HashSet};
 
 use super::part::{ShortKey, WhyPart};
 
@@ -316,18 +316,21 @@ impl StateTimes {
         self.wanted_ns().saturating_add(unknown_ns)
     }
 
-    /// Share of a wanted time, 0 to 1.
-    pub(super) fn share(&self, ns: u64) -> f64 {
-        (ns as f64 / self.base_ns() as f64).min(1.0)
+    /// Waits that are not wanted share what the wanted time leaves, where they are longer than that.
+    pub(super) fn shares(&self) -> Shares {
+        let (base_ns, left_ns, unwanted_ns) = (self.base_ns(), self.left_ns(), self.unwanted_ns());
+        let part = if unwanted_ns <= left_ns { 1.0 } else { left_ns as f64 / unwanted_ns as f64 };
+        Shares { base_ns, of_unwanted: part / base_ns as f64 }
     }
 
-    /// Share of waits of a class, 0 to 1. Waits that are not wanted share what the wanted time leaves, where they are longer than that.
+    /// Share of a wanted time, 0 to 1.
+    pub(super) fn share(&self, ns: u64) -> f64 {
+        self.shares().of(ns)
+    }
+
+    /// Share of waits of a class, 0 to 1.
     pub(super) fn share_of(&self, class: WaitClass, ns: u64) -> f64 {
-        let (left_ns, unwanted_ns) = (self.left_ns(), self.unwanted_ns());
-        if class.is_wanted() || unwanted_ns <= left_ns {
-            return self.share(ns);
-        }
-        ns as f64 / unwanted_ns as f64 * self.share(left_ns)
+        self.shares().of_waits(class, ns)
     }
 
     /// Share of the delays, those whose cause is not known included.
@@ -342,6 +345,26 @@ impl StateTimes {
         let mut sum = CountedWaits::default();
         of_class.for_each(|wait| sum.add(wait));
         sum
+    }
+}
+
+/// What shares of a subject's time are of: worked out once, where there are many.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Shares {
+    base_ns: u64,
+    /// Of a nanosecond in waits that are not wanted.
+    of_unwanted: f64,
+}
+
+impl Shares {
+    /// Of a wanted time, 0 to 1.
+    pub(super) fn of(self, ns: u64) -> f64 {
+        (ns as f64 / self.base_ns as f64).min(1.0)
+    }
+
+    /// Of waits of a class, 0 to 1.
+    pub(super) fn of_waits(self, class: WaitClass, ns: u64) -> f64 {
+        if class.is_wanted() { self.of(ns) } else { (ns as f64 * self.of_unwanted).min(1.0) }
     }
 }
 

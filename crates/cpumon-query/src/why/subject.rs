@@ -1,9 +1,10 @@
 //! [`find`]: which processes a question means. A pid is one process; a name all processes of a program, else of the only program that has
 //! it in its name.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use cpumon_model::{ProcessInfo, ProcessKey, SourceKind, escape};
+use foldhash::{HashSet, HashSetExt};
 
 use super::answer::WhyTarget;
 use super::part::{ShortKey, WhyPart};

@@ -1,15 +1,16 @@
 //! Causes off the CPUs: locks, other processes, started processes, disks, page faults; and what cannot be known.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use cpumon_model::{Delta, Fields, ProcessKey, ThreadKey, WaitedOn};
+use foldhash::HashSet;
 
 use super::answer::{Cause, CauseKind, Culprit, SureLevel};
 use super::draft::{MIN_SHARE, culprits, draft, find_user_of, has_long_waits, matters, stoppable, waited};
 use super::facts::{Facts, KeyTime, MIN_STARTS, ProgramTime, by_program};
 use super::front::IDLE_CPUS;
-use super::part::SeenThread;
 use super::states::{CountedWaits, IDLE_WAIT_NS, SubjectRows, WaitClass, at_least_zero, is_input, is_lock};
+use super::threads::SeenThread;
 use super::words::{and, length, named, named_all, percent, pids, rate, renice, shell_word};
 use crate::fields::{decimal, name_text};
 
@@ -370,7 +371,8 @@ pub(super) fn unknown(facts: &Facts<'_>, has_causes: bool) -> Option<Cause> {
     } else if let Some(wait) = facts.longest_of(WaitClass::Unknown).filter(|_| blocked >= MIN_SHARE) {
         let (part, what) = (percent(blocked), wait.reason.words_and_name());
         let is_of_threads = is_lock(wait.reason) || matches!(wait.on, WaitedOn::Thread(_));
-        let missing = if facts.now.has_sums && is_of_threads && facts.has(Fields::WAITS_FOR) {
+        let is_unread = facts.now.has_sums && facts.threads.each.is_empty();
+        let missing = if is_unread && is_of_threads && facts.has(Fields::WAITS_FOR) {
             "threads are not read over so long a range: ask for a part of it"
         } else {
             "who ended these waits was not measured"

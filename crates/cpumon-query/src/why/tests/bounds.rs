@@ -9,7 +9,8 @@ use cpumon_model::{
 use cpumon_store::Segment;
 
 use super::super::Why;
-use super::super::part::{MAX_PROCESSES, MAX_SHORT, MAX_SHORT_NAMES, MAX_THREADS, ThreadSums, WhyPart};
+use super::super::part::{MAX_PROCESSES, MAX_SHORT, MAX_SHORT_NAMES, WhyPart};
+use super::super::threads::{MAX_THREADS, ThreadSums};
 use super::scene::{Scene, key, on, syscall, why_shop};
 use crate::time::TimeRange;
 

@@ -1,11 +1,11 @@
 //! Which waits for other processes are a cause: own processes, children, and those that do nothing are none.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use cpumon_model::{
     Delta, Interval, Life, ProcessInfo, ProcessInterval, ProcessKey, WaitFor, WaitKind, WaitReason, WaitedOn,
 };
+use foldhash::HashSet;
 
 use super::super::states::SubjectRows;
 use super::super::{SureLevel, TimeState, WhySubject, delayed_shares};
@@ -187,7 +187,7 @@ fn a_pool_that_waits_for_work_has_no_lock() {
 /// A part in which it waits shorter, because there is more work, would be a step else.
 #[test]
 fn a_pool_that_waits_for_work_makes_no_step() {
-    let rows = SubjectRows { keys: Some(HashSet::from([key(1)])), ..SubjectRows::default() };
+    let rows = SubjectRows { keys: Some(HashSet::from_iter([key(1)])), ..SubjectRows::default() };
     let share = |call: &str| {
         let scene = Scene { idle: [500; 2], ..Scene::new() }
             .with(1, "shop", 300, 10)

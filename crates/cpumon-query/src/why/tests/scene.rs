@@ -10,8 +10,9 @@ use cpumon_model::{
 use cpumon_store::Segment;
 
 use super::super::facts::Facts;
-use super::super::part::{ThreadSums, WhyPart};
+use super::super::part::WhyPart;
 use super::super::subject::{self, FoundSubject};
+use super::super::threads::ThreadSums;
 use super::super::{Why, WhySubject, answer_of};
 use crate::time::TimeRange;
 

@@ -1,15 +1,15 @@
-//! Ranges over two hours, of which only sums of minutes or hours are read.
-
-use std::collections::HashSet;
+//! Long ranges, of which sums of minutes or hours are read.
 
 use cpumon_model::{Delta, Interval, Ledger, Life, Moment, ProcessInterval, WaitFor, WaitedOn};
 use cpumon_store::{ActiveTimes, Segment, SumRow};
+use foldhash::HashSet;
 
 use super::super::WhyTarget;
 use super::super::facts::Facts;
-use super::super::part::{ThreadSums, WhyPart};
+use super::super::part::{ShortRuns, WhyPart};
 use super::super::states::{StateTimes, SubjectRows, WaitClass};
-use super::scene::{BEGIN_NS, MS, SECOND_NS, USUAL, key, syscall, thread_key};
+use super::super::threads::ThreadSums;
+use super::scene::{BEGIN_NS, MS, SECOND_NS, Scene, USUAL, key, syscall, thread_key};
 use crate::time::TimeRange;
 
 const HOUR_NS: i64 = 3_600 * SECOND_NS;
@@ -46,7 +46,7 @@ fn hour(life: Life, idle_ns: i64) -> WhyPart {
 }
 
 fn rows() -> SubjectRows {
-    SubjectRows { keys: Some(HashSet::from([key(1)])), ..SubjectRows::default() }
+    SubjectRows { keys: Some(HashSet::from_iter([key(1)])), ..SubjectRows::default() }
 }
 
 fn times(part: &WhyPart) -> StateTimes {
@@ -87,4 +87,50 @@ fn a_pool_of_a_sum_is_no_lock() {
         assert_eq!(class(300, on), WaitClass::Asleep, "{on:?}");
         assert_eq!(class(2_000, on), WaitClass::Unknown, "{on:?}");
     }
+}
+
+/// Three minutes of intervals say which threads there were: for an hour their times count twenty times, but no thread has more than its process.
+#[test]
+fn threads_of_a_part_stand_for_those_of_all_of_it() {
+    let mut whole = hour(Life::Alive, HOUR_NS);
+    let scene = Scene { cpu_softirq: [100, 0], ..Scene::new() }.with(1, "shop", 2, 400);
+    let intervals: Vec<Interval> = (1..=180).map(|second| scene.interval(second)).collect();
+    let mut detail = WhyPart::new(TimeRange { since_ns: at(0), until_ns: at(180) });
+    let mut threads = ThreadSums::default();
+    for interval in &intervals {
+        detail.add(&Segment::of(interval));
+        threads.add(interval);
+    }
+    threads.extend_to(&whole, whole.scale_of(&detail));
+    let seen = &threads.each[&thread_key(1)];
+    assert_eq!(seen.delta.run_ns, 20 * 180 * 2 * MS);
+    assert_eq!(seen.delta.run_delay_ns, 800 * SECOND_NS, "of 1,440 s that the part would make");
+    assert_eq!((seen.intervals, seen.length_ns), (180, HOUR_NS.unsigned_abs()));
+    whole.add_detail(&detail);
+    assert_eq!((whole.detail, whole.cpus.len()), (Some(detail.range), 2));
+    // A lock, which sums alone take for a pool that waits for work.
+    let waits = |ns: i64| WaitFor {
+        ns: ns.unsigned_abs(),
+        waiter: key(1),
+        kind: syscall("futex"),
+        on: WaitedOn::Thread(thread_key(1)),
+        count: 90_000,
+    };
+    whole.waits = vec![waits(1_000 * SECOND_NS)];
+    let (target, rows) = (WhyTarget::default(), rows());
+    let class = |threads: &ThreadSums| Facts::new(&target, &rows, &whole, None, threads).times.waits[0].class;
+    assert_eq!((class(&threads), class(&ThreadSums::default())), (WaitClass::Lock, WaitClass::Asleep));
+}
+
+/// Sums count the time of short-lived processes, not the processes.
+#[test]
+fn short_processes_of_a_part_stand_for_those_of_all_of_it() {
+    let mut whole = hour(Life::Alive, HOUR_NS);
+    let scene = Scene { short: Some(("date", 1, 50, 900)), ..Scene::new() };
+    let mut detail = WhyPart::new(TimeRange { since_ns: at(0), until_ns: at(1) });
+    detail.add(&Segment::of(&scene.interval(1)));
+    let (key, runs) = detail.short.iter().next().unwrap();
+    whole.short.insert(key.clone(), ShortRuns { count: 0, ..runs.clone() });
+    whole.add_detail(&detail);
+    assert_eq!(whole.short.values().map(|runs| runs.count).collect::<Vec<_>>(), [50 * 3_600]);
 }
