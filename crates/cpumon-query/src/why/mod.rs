@@ -103,7 +103,7 @@ pub(crate) fn why(history: &History, host: &HostStatus, query: &WhyQuery) -> Res
     let threads = if now.has_sums {
         read_detail(history, host, slowest, keys, &mut now)?
     } else {
-        read_threads(history, host, &spans.all[first..], keys)?
+        read_threads(history, host, now.range, keys)?
     };
     // Threads of more processes are not read.
     if !now.has_sums && !rows.is_machine() && target.processes <= MAX_OWN as u64 {
@@ -226,11 +226,11 @@ fn read_part(history: &History, host: &HostStatus, span: Span) -> Result<WhyPart
     Ok(part)
 }
 
-/// Threads of these processes, over these parts.
+/// Threads of these processes, from the intervals of a range.
 fn read_threads(
     history: &History,
     host: &HostStatus,
-    spans: &[Span],
+    range: TimeRange,
     keys: Vec<ProcessKey>,
 ) -> Result<ThreadSums, QueryError> {
     let mut sums = ThreadSums::default();
@@ -239,10 +239,9 @@ fn read_threads(
     }
     let query = Query::new(host.info.host).what(What::Threads).without_resting();
     let query = query.filter(ProcessFilter::AnyOf(keys.into()));
-    let parts = history.of_each(spans, |history, span| {
+    let parts = history.in_parts(range, history.parts(range), |history, range| {
         let mut sums = ThreadSums::default();
-        let query = query.clone().range(span.range.since_ns, span.range.until_ns);
-        let mut segments = history.segments(&query, None)?;
+        let mut segments = history.segments(&query.clone().range(range.since_ns, range.until_ns), None)?;
         while let Some(segment) = segments.read()? {
             sums.add(segment.interval);
         }
@@ -277,7 +276,7 @@ fn read_detail(
         return Ok(ThreadSums::default());
     }
     let detail = read_part(history, host, span)?;
-    let mut threads = read_threads(history, host, &[span], keys)?;
+    let mut threads = read_threads(history, host, range, keys)?;
     threads.extend_to(now, now.scale_of(&detail));
     now.add_detail(&detail);
     Ok(threads)
