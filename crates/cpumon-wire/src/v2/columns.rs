@@ -28,9 +28,6 @@ pub(crate) const fn average_bits(kind: u8) -> usize {
     if kind == section::DELAYS { 8 } else { 32 }
 }
 
-/// Column numbers from here on are not known and skipped.
-pub(crate) const ID_LIMIT: usize = 152;
-
 /// What the coding of a column depends on.
 #[derive(Copy, Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each column has any of them")]
@@ -50,6 +47,15 @@ pub(crate) struct Properties {
 macro_rules! columns {
     ($($column:ident = $id:literal $([$($property:ident)+])? $($called:literal)?;)+) => {
         $(pub(crate) const $column: u8 = $id;)+
+
+        /// Column numbers from here on are not known and skipped.
+        pub(crate) const ID_LIMIT: usize = {
+            let (mut limit, mut rest): (usize, &[usize]) = (0, &[$($id),+]);
+            while let [id, others @ ..] = rest {
+                (limit, rest) = (if *id < limit { limit } else { *id + 1 }, others);
+            }
+            limit
+        };
 
         /// By number; those that are not known have none.
         static PROPERTIES: [Properties; 256] = {
