@@ -61,8 +61,9 @@ pub use queue::{
     QueueOptions, Queued, Receipt, ReceiptRequest, StoreState, StoreStatus, WriterHandle, WriterThread,
 };
 pub use reader::{
-    BootSpan, Damage, DamageReport, Gap, GapFinder, HostRecord, IntervalReader, ProcessFilter, Query, Reader,
-    Segment, SegmentReader, StoredInterval, StoredProcess, StoredReach, TimeRange, What, immutable_uri,
+    BootSpan, Damage, DamageReport, Gap, GapFinder, HostRecord, InfoAndParent, IntervalReader, ProcessFilter,
+    Query, Reader, Segment, SegmentReader, StoredInterval, StoredProcess, StoredReach, TimeRange, What,
+    immutable_uri,
 };
 pub use schema::{distrust, lift_limits};
 pub use sums::{ActiveTimes, PER_SECOND, Resolution, RunQueue, SumRow, add_known, rate};

@@ -12,15 +12,16 @@ mod series;
 mod sum;
 mod task_line;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::vec;
 
-use cpumon_model::{HostId, HostStatus, ProcessInfo, ProcessKey};
+use cpumon_model::{HostId, HostStatus, ProcessKey};
 use cpumon_store::{
-    DamageReport, Gap, GapFinder, HostRecord, Query, Reader, Resolution, Segment, SegmentReader, StoreError,
-    What,
+    DamageReport, Gap, GapFinder, HostRecord, InfoAndParent, Query, Reader, Resolution, Segment,
+    SegmentReader, StoreError, What,
 };
 use tokio::sync::Semaphore;
 
@@ -314,18 +315,27 @@ impl History {
     }
 
     /// What a process is and its parent's pid, if it was ever stored or is in memory.
-    pub fn process(
+    pub fn process(&self, host: HostId, key: ProcessKey) -> Result<Option<InfoAndParent>, QueryError> {
+        Ok(self.processes(host, &[key])?.remove(&key))
+    }
+
+    /// The same of many: all names are read once.
+    pub(crate) fn processes(
         &self,
         host: HostId,
-        key: ProcessKey,
-    ) -> Result<Option<(Arc<ProcessInfo>, u32)>, QueryError> {
+        keys: &[ProcessKey],
+    ) -> Result<HashMap<ProcessKey, InfoAndParent>, QueryError> {
+        let mut found = HashMap::new();
         // Memory first: the newest name of a process may not be in the store yet.
-        for shown in self.recent(host, i64::MIN).iter().rev() {
-            if let Some(row) = shown.interval.process(key) {
-                return Ok(Some((Arc::clone(&row.info), row.parent_pid)));
-            }
+        for shown in self.recent(host, i64::MIN) {
+            let rows = keys.iter().filter_map(|key| shown.interval.process(*key));
+            found.extend(rows.map(|row| (row.key, (Arc::clone(&row.info), row.parent_pid))));
         }
-        self.ask(|reader| reader.process(host, key))
+        let missing: Vec<ProcessKey> = keys.iter().copied().filter(|key| !found.contains_key(key)).collect();
+        if !missing.is_empty() {
+            found.extend(self.ask(|reader| reader.processes(host, &missing))?);
+        }
+        Ok(found)
     }
 
     /// The finest data at both ends of a range.

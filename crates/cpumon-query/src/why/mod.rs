@@ -67,8 +67,10 @@ const MAX_OWN: usize = 16;
 /// Programs beside it, and processes of each, whose threads are read at most.
 const MAX_READ_PROGRAMS: usize = 5;
 const MAX_READ_PROCESSES: usize = 4;
-/// Processes without activity of their own whose names are found out at most.
+/// Processes without activity of their own whose names are found out at most, and the share of the time that one must have been waited for:
+/// all names of the store are read for them.
 const MAX_NAMES: usize = 64;
+const MIN_NAMED: f64 = 0.01;
 
 /// Why something on a host is slow.
 pub(crate) fn why(history: &History, host: &HostStatus, query: &WhyQuery) -> Result<Why, QueryError> {
@@ -314,11 +316,11 @@ fn name_peers(
         }
     }
     let mut longest: Vec<(ProcessKey, u64)> = nameless.into_iter().collect();
+    longest.retain(|(_, ns)| *ns as f64 >= now.length_ns as f64 * MIN_NAMED);
     longest.sort_by_key(|(key, ns)| (std::cmp::Reverse(*ns), *key));
-    for (key, _) in longest.into_iter().take(MAX_NAMES) {
-        if let Some((info, parent_pid)) = history.process(host.info.host, key)? {
-            now.processes.insert(key, SeenProcess { info, parent_pid, ..SeenProcess::default() });
-        }
+    let keys: Vec<ProcessKey> = longest.into_iter().take(MAX_NAMES).map(|(key, _)| key).collect();
+    for (key, (info, parent_pid)) in history.processes(host.info.host, &keys)? {
+        now.processes.insert(key, SeenProcess { info, parent_pid, ..SeenProcess::default() });
     }
     Ok(())
 }

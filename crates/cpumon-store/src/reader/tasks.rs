@@ -2,7 +2,7 @@
 //! processes were idle at a moment. Idle processes have no samples: they are found by the list of processes before the moment and the rows
 //! between the two.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use cpumon_model::{
@@ -29,6 +29,9 @@ pub struct StoredProcess<'a> {
     pub info: &'a ProcessInfo,
 }
 
+/// What a process was at last, and the pid of its parent.
+pub type InfoAndParent = (Arc<ProcessInfo>, u32);
+
 /// A process as it was, or a thread with its process.
 pub(crate) struct Task<'a> {
     /// Row id in table `process`, or of a thread in `thread`.
@@ -39,15 +42,17 @@ pub(crate) struct Task<'a> {
 }
 
 impl Reader {
-    /// What a process was at last, and its parent's pid, if it was ever stored. Reads names, not samples.
-    pub fn process(&self, host: HostId, key: ProcessKey) -> Result<Option<(Arc<ProcessInfo>, u32)>> {
-        let mut found = None;
+    /// What processes were at last, and the pids of their parents, if they were ever stored. Reads all names once, not samples.
+    pub fn processes(&self, host: HostId, keys: &[ProcessKey]) -> Result<HashMap<ProcessKey, InfoAndParent>> {
+        let mut found = HashMap::new();
         let mut visit = |task: &Task<'_>| {
-            if task.process.key == key {
-                found = Some((Arc::clone(&task.process.info), task.process.parent_pid));
+            let ProcessThen { key, parent_pid, info, .. } = task.process;
+            if keys.contains(key) {
+                found.insert(*key, (Arc::clone(info), *parent_pid));
             }
         };
-        self.for_each_task(host, Tables::PROCESSES, Some(key.pid), 0, usize::MAX, &mut visit)?;
+        let is_meant = |pid: u32| keys.iter().any(|key| key.pid == pid);
+        self.for_each_task(host, (Tables::PROCESSES, &is_meant), 0, usize::MAX, &mut visit)?;
         Ok(found)
     }
 
@@ -56,15 +61,14 @@ impl Reader {
         let mut visit = |task: &Task<'_>| {
             visit(&StoredProcess { boot: task.boot, key: task.process.key, info: &task.process.info });
         };
-        self.for_each_task(host, Tables::PROCESSES, None, 0, usize::MAX, &mut visit)
+        self.for_each_task(host, (Tables::PROCESSES, &|_| true), 0, usize::MAX, &mut visit)
     }
 
-    /// Up to `limit` tasks of a host with a row id above `after_id`.
+    /// Up to `limit` tasks of a host with a row id above `after_id`: those in a table whose pid is meant.
     pub(crate) fn for_each_task(
         &self,
         host: HostId,
-        table: Tables,
-        pid: Option<u32>,
+        (table, is_meant): (Tables, &dyn Fn(u32) -> bool),
         after_id: i64,
         limit: usize,
         visit: &mut dyn FnMut(&Task<'_>),
@@ -74,7 +78,6 @@ impl Reader {
             let (connection, names) = (&self.connection, &mut cursor.names);
             // The tables of names hold the tasks of all hosts: a boot of another host is not in this map.
             let boots = boots_of(connection, host)?;
-            let is_other = |number: u32| pid.is_some_and(|pid| pid != number);
             let mut visited = 0;
             let mut visit = |task: &Task<'_>| {
                 visit(task);
@@ -85,14 +88,14 @@ impl Reader {
             let lost = if table == Tables::THREADS {
                 each_name(connection, after_id, &mut |name: &ThreadName| {
                     let process = names.process(connection, name.process_id)?;
-                    let boot = boots.get(&process.boot).filter(|_| !is_other(process.key.pid));
+                    let boot = boots.get(&process.boot).filter(|_| is_meant(process.key.pid));
                     let Some(&boot) = boot else { return Ok(true) };
                     let thread = Some((ThreadKey { tid: name.tid, start_ns: name.start_ns }, name.comm));
                     Ok(visit(&Task { id: name.id.cast_signed(), boot, process, thread }))
                 })
             } else {
                 each_name(connection, after_id, &mut |name: &ProcessName| {
-                    let boot = boots.get(&BootRow(name.boot_id)).filter(|_| !is_other(name.pid));
+                    let boot = boots.get(&BootRow(name.boot_id)).filter(|_| is_meant(name.pid));
                     let Some(&boot) = boot else { return Ok(true) };
                     let process = &names.process_then(connection, name)?;
                     Ok(visit(&Task { id: name.id.cast_signed(), boot, process, thread: None }))
@@ -126,9 +129,9 @@ impl Reader {
                 *boot = Some(task.process.boot);
             }
         };
-        let mut pids = wanted.keys().map(|key| key.pid);
-        let pid = pids.next().filter(|_| pids.next().is_none());
-        self.for_each_task(host, Tables::PROCESSES, pid, 0, usize::MAX, &mut visit)?;
+        let pids: HashSet<u32> = wanted.keys().map(|key| key.pid).collect();
+        let is_meant = |pid: u32| pids.contains(&pid);
+        self.for_each_task(host, (Tables::PROCESSES, &is_meant), 0, usize::MAX, &mut visit)?;
         for (key, boot) in found {
             let Some(boot) = boot else { continue };
             let start_ns = key.start_ns.cast_signed();

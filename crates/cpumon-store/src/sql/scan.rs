@@ -328,7 +328,8 @@ impl Scan {
             take_task(task, &views[usize::from(is_v1)], columns, host, rows);
         };
         let (host_id, pid) = (host.info.host, self.bounds.pid);
-        reader.for_each_task(host_id, self.table, pid, self.after_id, limit, &mut visit)?;
+        let is_meant = |number: u32| pid.is_none_or(|pid| pid == number);
+        reader.for_each_task(host_id, (self.table, &is_meant), self.after_id, limit, &mut visit)?;
         self.after_id = last;
         // A full batch may have been the last one: then the next is empty, and the scan continues with the next host.
         Ok(rows.count - before == limit)
