@@ -84,10 +84,11 @@ fn group(parts: &[WhyPart], by: GroupBy, name: &str) -> FoundSubject {
     found(by.name(), name, rows_of(parts, is_meant))
 }
 
-/// The process that had this pid last.
+/// The process that had this pid last. Starts are since boot, so only those of one part are compared.
 fn of_pid(parts: &[WhyPart], pid: u32) -> FoundSubject {
-    let all = parts.iter().flat_map(|part| &part.processes);
-    let last = all.filter(|(key, _)| key.pid == pid).max_by_key(|(key, _)| **key);
+    let last = parts.iter().rev().find_map(|part| {
+        part.processes.iter().filter(|(key, _)| key.pid == pid).max_by_key(|(key, _)| key.start_ns)
+    });
     let name = last.map(|(_, seen)| seen.info.program()).unwrap_or_default();
     let keys = last.map(|(key, _)| *key).into_iter().collect();
     found(GroupBy::Process.name(), name, SubjectRows { keys: Some(keys), ..SubjectRows::default() })

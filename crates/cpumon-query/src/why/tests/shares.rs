@@ -4,7 +4,7 @@ use cpumon_model::{WaitKind, WaitReason, WaitedOn};
 
 use super::super::{TimeState, Why, WhySubject};
 use super::causes::{kinds, says};
-use super::scene::{Made, Scene, on, syscall, thread_key, why_after, why_shop};
+use super::scene::{Made, SECONDS, Scene, on, syscall, thread_key, why_after, why_of, why_shop};
 
 fn share(why: &Why, state: TimeState) -> f64 {
     why.time.states.iter().filter(|one| one.state == state).map(|one| one.share).sum()
@@ -168,4 +168,17 @@ fn one_with_many_short_waits_is_not_idle() {
     let mut asleep = db(3_000).waits(2, syscall("epoll_wait"), WaitedOn::Interrupt, 930);
     asleep.waits.last_mut().unwrap().count = 2_990;
     assert!(why_shop(&asleep).causes.is_empty());
+}
+
+/// After a restart the process of the boot before was explained: it had begun later in its boot.
+#[test]
+fn of_a_pid_the_process_of_the_last_boot_is_meant() {
+    let busy = |name| Scene::busy().with(7, name, 90, 880).with(11, "indexer", 1_700, 0);
+    let mut before = busy("old").intervals(0);
+    for row in before.iter_mut().flat_map(|interval| &mut interval.processes) {
+        row.key.start_ns = 900_000_000_000;
+    }
+    let why = why_of(&before, &busy("new").intervals(SECONDS), &WhySubject::Named("7".into()));
+    assert_eq!((&*why.subject.name, why.subject.pid, why.subject.processes), ("new", Some(7), 1));
+    assert!(share(&why, TimeState::Ready) > 0.8, "{:#?}", why.time);
 }
