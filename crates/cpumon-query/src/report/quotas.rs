@@ -3,6 +3,7 @@
 //! A control group is in one row where rows are made of control groups, and in every row of which a process ran in it where rows are made of
 //! tasks: for those the processes are read again, and only on a host on which a group has a limit.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
 use cpumon_model::{CgroupInterval, Fields, GroupLimits, Interval, ProcessInfo, SourceKind};
@@ -15,6 +16,31 @@ use super::sums::{ReportGroup, each_thread};
 use crate::QueryError;
 use crate::history::History;
 use crate::tally::{GroupId, GroupKind, GroupOf, Grouping, Now, RowPart, SpanProcessRow, Sums, Tally};
+
+/// Memory of the paths of a host's control groups: a device chooses how many there are, and each may have 4 KiB.
+const MAX_PATH_BYTES: usize = 32 << 20;
+/// Memory of a path beside its text, with the row that it is in.
+const BYTES_BESIDE: usize = 160;
+
+/// Memory that is left for paths, bytes.
+struct PathSpace(Cell<usize>);
+
+impl PathSpace {
+    fn new() -> Self {
+        Self(Cell::new(MAX_PATH_BYTES))
+    }
+
+    /// Whether there is memory for one more. Once there was not, there is none for any.
+    fn take(&self, path: &str) -> bool {
+        let left = self.0.get().checked_sub(path.len() + BYTES_BESIDE);
+        self.0.set(left.unwrap_or(0));
+        left.is_some()
+    }
+
+    fn is_used_up(&self) -> bool {
+        self.0.get() == 0
+    }
+}
 
 /// The limits of a host's groups by their row.
 #[derive(Debug, Default)]
@@ -77,8 +103,8 @@ struct Naming {
 }
 
 impl Naming {
-    fn note(&self, group: &CgroupInterval, rows: &mut RowsOfPath) {
-        if rows.contains_key(&*group.path) {
+    fn note(&self, group: &CgroupInterval, space: &PathSpace, rows: &mut RowsOfPath) {
+        if rows.contains_key(&*group.path) || !space.take(&group.path) {
             return;
         }
         let container = self.containers.get(&*group.path).cloned().unwrap_or_default();
@@ -92,17 +118,23 @@ impl Naming {
 #[derive(Clone, Debug, Default)]
 struct Paths(HashSet<Box<str>>);
 
-impl Sums for Paths {
-    /// The path of the process of the row that is added.
-    type Span<'s> = &'s str;
-
-    fn add(&mut self, path: &&str, _: &RowPart<'_>) {
-        if !self.0.contains(*path) {
-            self.0.insert((*path).into());
+impl Paths {
+    fn note(&mut self, path: &str, space: &PathSpace) {
+        if !self.0.contains(path) && space.take(path) {
+            self.0.insert(path.into());
         }
     }
+}
 
-    fn close(&mut self, _: &&str, _: &Now) {}
+impl Sums for Paths {
+    /// The path of the process of the row that is added, and the memory for it.
+    type Span<'s> = (&'s str, &'s PathSpace);
+
+    fn add(&mut self, (path, space): &Self::Span<'_>, _: &RowPart<'_>) {
+        self.note(path, space);
+    }
+
+    fn close(&mut self, _: &Self::Span<'_>, _: &Now) {}
 }
 
 /// The rows that are shown, by the paths of the groups in which their processes ran.
@@ -110,6 +142,7 @@ fn rows_of_tasks(
     history: &History,
     one: &HostTally,
     rows: LimitedRows<'_>,
+    space: &PathSpace,
 ) -> Result<RowsOfPath, QueryError> {
     let LimitedRows { grouping, shown, .. } = rows;
     let (what, host) = (grouping.what(), &one.host.info);
@@ -121,20 +154,21 @@ fn rows_of_tasks(
             each_thread(span, grouping, &mut |of, thread| {
                 let process = thread.process_at(span).and_then(|at| span.interval.processes.get(at));
                 if let Some(process) = process {
-                    tally.add_row(of, &&*process.info.cgroup, &thread.part);
+                    tally.add_row(of, &(&*process.info.cgroup, space), &thread.part);
                 }
             });
         } else {
             for process in SpanProcessRow::of(span) {
-                tally.add_process(process, grouping, &host.hostname, &&*process.row.info.cgroup);
+                let path = &*process.row.info.cgroup;
+                tally.add_process(process, grouping, &host.hostname, &(path, space));
             }
         }
-        tally.close(&"");
+        tally.close(&("", space));
     })?;
     let mut rows = RowsOfPath::new();
-    for group in &tally.groups {
-        for path in &group.sums.0 {
-            rows.entry(path.clone()).or_default().push(group.id());
+    for group in &mut tally.groups {
+        for path in std::mem::take(&mut group.sums.0) {
+            rows.entry(path).or_default().push(group.id());
         }
     }
     Ok(rows)
@@ -157,18 +191,21 @@ fn each_segment(
     Ok(())
 }
 
-/// The limits of the rows of a host, over the range that was read. `None`: not measured, no group has a limit, or rows of another kind.
+/// The limits of the rows of a host, over the range that was read. `None`: not measured, no group has a limit, rows of another kind, or more
+/// paths than there is memory for.
 pub(super) fn of_host(
     history: &History,
     one: &HostTally,
     rows: LimitedRows<'_>,
 ) -> Result<Option<HostLimits>, QueryError> {
-    let (mut rows_of, mut naming) = (RowsOfPath::new(), None);
+    let (mut rows_of, mut naming, space) = (RowsOfPath::new(), None, PathSpace::new());
     match rows.by.group() {
         Some(by) if is_of_cgroups(rows.by) => {
             naming = Some(Naming { by, containers: history.ask(Reader::cgroup_containers)? });
         }
-        _ if is_of_tasks(rows.by) && one.tally.has_limits => rows_of = rows_of_tasks(history, one, rows)?,
+        _ if is_of_tasks(rows.by) && one.tally.has_limits => {
+            rows_of = rows_of_tasks(history, one, rows, &space)?;
+        }
         _ => return Ok(None),
     }
     let mut limits = HostLimits { is_complete: true, ..HostLimits::default() };
@@ -177,11 +214,12 @@ pub(super) fn of_host(
     each_segment(history, one, &query, &mut |span| {
         is_measured |= span.interval.fields.contains(Fields::CGROUPS);
         if let Some(naming) = &naming {
-            span.interval.cgroups.iter().for_each(|group| naming.note(group, &mut rows_of));
+            span.interval.cgroups.iter().for_each(|group| naming.note(group, &space, &mut rows_of));
         }
         limits.add(span.interval, &rows_of);
     })?;
-    Ok(is_measured.then_some(limits))
+    // Of the paths that were left out the limits are not known.
+    Ok((is_measured && !space.is_used_up()).then_some(limits))
 }
 
 #[cfg(test)]
@@ -225,5 +263,29 @@ mod tests {
         assert_eq!((other.limit, other.throttle), (CpuLimit::Unlimited, Some(Throttle::default())));
         limits.add(&Interval { cgroups_left_out: 1, ..interval }, &rows);
         assert_eq!(limits.of(&id("other")), None, "it may be among those left out");
+    }
+
+    /// A device chooses them, and the paths of all processes of a row were held, whatever their number.
+    #[test]
+    fn paths_take_bounded_memory() {
+        let space = PathSpace::new();
+        let naming = Naming { by: GroupBy::Cgroup, containers: HashMap::new() };
+        let (mut rows, long) = (RowsOfPath::new(), "x".repeat(4_000));
+        for number in 0..20_000 {
+            naming.note(&row(&format!("/{number}/{long}"), 0, 1, 0), &space, &mut rows);
+        }
+        let bytes: usize = rows.keys().map(|path| path.len()).sum();
+        assert!((MAX_PATH_BYTES / 2..=MAX_PATH_BYTES).contains(&bytes), "{bytes}");
+        assert!(space.is_used_up(), "the limits are not known");
+        let (mut paths, before) = (Paths::default(), rows.len());
+        naming.note(&row("/a", 0, 1, 0), &space, &mut rows);
+        paths.note("/a", &space);
+        assert_eq!((rows.len(), paths.0.len()), (before, 0), "no short one behind them either");
+        let space = PathSpace::new();
+        for path in ["/a", "/b", "/a"] {
+            paths.note(path, &space);
+        }
+        assert_eq!(paths.0.len(), 2);
+        assert_eq!(space.0.get(), MAX_PATH_BYTES - 2 * (2 + BYTES_BESIDE), "each counts once");
     }
 }
