@@ -231,6 +231,7 @@ impl WhyPart {
     pub(super) fn add_detail(&mut self, detail: &Self) {
         self.detail = Some(detail.range);
         self.cpus.clone_from(&detail.cpus);
+        self.fields |= detail.fields & Fields::AFFINITY;
         let scale = self.scale_of(detail);
         for (all, some) in self.softirq_ns.iter_mut().zip(detail.softirq_ns) {
             *all = scaled(some, scale);
