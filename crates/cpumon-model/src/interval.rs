@@ -251,10 +251,8 @@ impl ThreadInterval {
             (_, nice) => Some(format!("nice {nice}")),
         };
         let only = self.flags.contains(Flags::ONE_CPU).then(|| format!("CPU {} only", self.last_cpu));
-        match (order, only) {
-            (Some(order), Some(only)) => Some(format!("{order}, {only}")),
-            (order, only) => order.or(only),
-        }
+        let words: Vec<String> = order.into_iter().chain(only).collect();
+        (!words.is_empty()).then(|| words.join(", "))
     }
 
     /// The row of a thread that waited throughout an interval of this length.

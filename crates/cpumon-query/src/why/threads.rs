@@ -6,8 +6,7 @@ use std::collections::BTreeSet;
 use cpumon_model::{Comm, Delta, Flags, Interval, ProcessKey, TaskState, ThreadInterval, ThreadKey, Waits};
 use foldhash::HashMap;
 
-use super::facts::scaled;
-use super::part::{WhyPart, used_ns};
+use super::part::{WhyPart, scaled, used_ns};
 use super::states::at_least_zero;
 
 /// Threads at most, those that did most; while they are read twice as many.
