@@ -289,8 +289,8 @@ pub struct SourceHealth {
     pub wakeups_unknown: u64,
     /// Snapshots at whose instant the run queues were not known: events were lost, and threads that waited for a CPU may be missing.
     pub run_queue_unknown: u64,
-    /// Waits of 1 ms and more that are in no row of who ended them: the kernel's table had no place, or the process that waited ended
-    /// without a record.
+    /// Waits of 1 ms and more that are in no row of who ended them: the kernel's table had no place, the process that waited ended
+    /// without a record, or there were too many rows.
     pub wakers_unknown: u64,
     /// Run delays without space for a histogram of their process or thread; those of the CPUs have them.
     pub histogram_drops: u64,

@@ -95,22 +95,25 @@ impl WaitFor {
     }
 
     /// Brings rows into ascending order of their keys, each key once, and at most `most` of them: the longest, where the time of those
-    /// that only rested counts as a 64th. Of the others those of one process and kind become one row, and what is too much even so goes.
-    pub fn tidy(rows: &mut Vec<Self>, most: usize) {
+    /// that only rested counts as a 64th. Of the others those of one process and kind become one row, and what is too much even so goes:
+    /// returns the number of waits that are in no row then.
+    pub fn tidy(rows: &mut Vec<Self>, most: usize) -> u64 {
         join(rows);
         if rows.len() <= most {
-            return;
+            return 0;
         }
         Self::rank(rows);
         for row in rows.iter_mut().skip(most - most / 4) {
             row.on = WaitedOn::Others;
         }
         join(rows);
-        if rows.len() > most {
-            Self::rank(rows);
-            rows.truncate(most);
-            rows.sort_unstable_by_key(Self::key);
+        if rows.len() <= most {
+            return 0;
         }
+        Self::rank(rows);
+        let left_out = rows.drain(most..).fold(0, |sum: u64, row| sum.saturating_add(row.count));
+        rows.sort_unstable_by_key(Self::key);
+        left_out
     }
 }
 
@@ -200,7 +203,7 @@ mod tests {
     #[test]
     fn rows_of_one_key_are_one() {
         let mut rows = vec![row(2, process(9), 5), row(1, process(9), 3), row(2, process(9), 7)];
-        WaitFor::tidy(&mut rows, 10);
+        assert_eq!(WaitFor::tidy(&mut rows, 10), 0);
         let times: Vec<_> = rows.iter().map(|row| (row.waiter.pid, row.ns, row.count)).collect();
         assert_eq!(times, [(1, 3, 1), (2, 12, 2)]);
     }
@@ -208,13 +211,13 @@ mod tests {
     #[test]
     fn of_too_many_rows_the_longest_keep_their_names_and_no_time_of_a_waiter_is_lost() {
         let mut rows: Vec<WaitFor> = (1..=100).map(|pid| row(1, process(pid), u64::from(pid))).collect();
-        WaitFor::tidy(&mut rows, 10);
+        assert_eq!(WaitFor::tidy(&mut rows, 10), 0, "all are in a row");
         assert_eq!(rows.len(), 9, "eight by name, and the rest");
         assert_eq!(rows.iter().map(|row| row.ns).sum::<u64>(), 5_050);
         let others = rows.iter().find(|row| row.on == WaitedOn::Others).unwrap();
         assert_eq!((others.ns, others.count), ((1..=92).sum(), 92));
         let mut many: Vec<WaitFor> = (1..=100).map(|pid| row(pid, process(7), u64::from(pid))).collect();
-        WaitFor::tidy(&mut many, 10);
+        assert_eq!(WaitFor::tidy(&mut many, 10), 90, "waits that are in no row are counted");
         let pids: Vec<u32> = many.iter().map(|row| row.waiter.pid).collect();
         assert_eq!(pids, (91..=100).collect::<Vec<_>>(), "the longest, ascending");
     }

@@ -32,6 +32,8 @@ const STEP: Duration = Duration::from_secs(1);
 const STORED_FOR: Duration = Duration::from_secs(30);
 /// A list that takes longer is left for the next time: a busy store must not delay live data.
 const STORED_WAIT: Duration = Duration::from_millis(500);
+/// Where no list could be read so far, the next try is after this time.
+const STORED_RETRY: Duration = Duration::from_secs(5);
 
 /// The message that all readers share until the next one is made.
 #[derive(Default)]
@@ -52,13 +54,20 @@ pub(crate) struct FleetFeed {
     stored: tokio::sync::Mutex<Stored>,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Stored {
-    /// `None`: not yet, or it failed.
+    /// When it was read, or took too long; `None`: not yet, or it failed.
     read: Option<Instant>,
     hosts: Arc<[HostRecord]>,
     /// Why hosts may be missing; empty: none is.
     error: String,
+}
+
+impl Default for Stored {
+    fn default() -> Self {
+        let error = "The list of the store's hosts could not be read yet: the store is busy.".to_owned();
+        Self { read: None, hosts: Arc::default(), error }
+    }
 }
 
 impl FleetFeed {
@@ -124,15 +133,17 @@ impl FleetFeed {
     /// The hosts of the store, as they were half a minute ago at most, or as long as the store is too busy.
     async fn stored(&self) -> Stored {
         let mut stored = self.stored.lock().await;
-        if stored.read.is_none_or(|read| read.elapsed() >= STORED_FOR) {
-            stored.read = Some(Instant::now());
+        let is_new_for = if stored.error.is_empty() { STORED_FOR } else { STORED_RETRY };
+        if stored.read.is_none_or(|read| read.elapsed() >= is_new_for) {
+            let asked = Some(Instant::now());
+            // A request that is dropped meanwhile has read nothing.
             match timeout(STORED_WAIT, self.past.ask(History::stored)).await {
                 Ok(Ok(hosts)) => {
-                    stored.hosts = hosts.into();
+                    (stored.read, stored.hosts) = (asked, hosts.into());
                     stored.error.clear();
                 }
                 Ok(Err(problem)) => (stored.read, stored.error) = (None, problem.detail),
-                Err(_) => {}
+                Err(_) => stored.read = asked,
             }
         }
         stored.clone()
@@ -372,6 +383,31 @@ mod tests {
         assert!(feed.file(&all, true, Format::Csv).await.is_ok(), "only hosts that report have processes");
         drop(Writer::open(&store, &StoreOptions::default()).unwrap());
         assert_eq!(feed.answer(&all).await.base.receiver.stored_error, "");
+        assert!(feed.file(&all, false, Format::Csv).await.is_ok());
+    }
+
+    /// The file had no host of the store, and the list was empty for half a minute, without a word.
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_is_busy_from_the_start_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().join("s.db");
+        drop(Writer::open(&store, &StoreOptions::default()).unwrap());
+        let pool = ReaderPool::new(Some(store));
+        let turns = Arc::clone(&pool.turns);
+        let feed = FleetFeed::new(fake(), 0, Arc::new(PastQueries::new(fake(), pool)));
+        let all = FleetQuery::all();
+        let every_turn = u32::try_from(turns.available_permits()).unwrap();
+        let held = turns.acquire_many(every_turn).await.unwrap();
+        let error = feed.answer(&all).await.base.receiver.stored_error;
+        assert!(error.contains("the store is busy"), "{error}");
+        let file = feed.file(&all, false, Format::Csv).await.unwrap_err();
+        assert_eq!((file.status, file.detail), (StatusCode::SERVICE_UNAVAILABLE, error));
+        drop(held);
+        sleep(STORED_RETRY).await;
+        assert_eq!(feed.answer(&all).await.base.receiver.stored_error, "");
+        // A known list stays as it is for as long as the store is busy.
+        let _held = turns.acquire_many(every_turn).await.unwrap();
+        sleep(STORED_FOR).await;
         assert!(feed.file(&all, false, Format::Csv).await.is_ok());
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use cpumon_model::Trust;
 use cpumon_query::time::now_ns;
 use cpumon_query::why::{Why, WhyQuery, WhySubject, WhyTarget, shell_word};
@@ -45,9 +45,11 @@ pub(crate) fn why(args: &WhyArgs, out: &mut dyn Write) -> anyhow::Result<Outcome
     };
     let made = host.and_then(|host| past.why(&host, &query));
     if let Err(error @ QueryError::NoProcess { .. }) = &made {
-        return Err(anyhow!(
+        say(&format!(
             "{error}: it did not run, or it waited all the time; `cpumon find` shows when it ran; a longer --since may include it"
         ));
+        // It may be in a part of the store that is damaged.
+        return Ok(past.end(Outcome::DataMissing));
     }
     let Some(why) = answered(made)? else { return Ok(past.end(Outcome::DataMissing)) };
     match args.format.get() {

@@ -2583,8 +2583,8 @@ export interface components {
             tasks_vanished: number;
             /**
              * Format: int64
-             * @description Waits of 1 ms and more that are in no row of who ended them: the kernel's table had no place, or the process that waited ended
-             *     without a record.
+             * @description Waits of 1 ms and more that are in no row of who ended them: the kernel's table had no place, the process that waited ended
+             *     without a record, or there were too many rows.
              * @default 0
              */
             wakers_unknown: number;

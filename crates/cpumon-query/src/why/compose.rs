@@ -270,6 +270,14 @@ pub(super) fn sureness(facts: &Facts<'_>, causes: &[Cause]) -> Sureness {
             not_measured.push(what.to_owned());
         }
     };
+    let range_ns = now.range.length_ns().unsigned_abs();
+    let unrecorded_ns = range_ns.saturating_sub(now.length_ns);
+    // The intervals at its ends may lie half outside.
+    let ends_ns = 2 * (now.length_ns / now.intervals.max(1));
+    missing(
+        unrecorded_ns.saturating_sub(ends_ns) as f64 > range_ns as f64 * (1.0 - MIN_WHOLE),
+        &format!("the {} in which nothing was recorded", length(unrecorded_ns)),
+    );
     missing(!knows_who, "on whom it waited");
     missing(knows_who && !facts.has(Fields::WAITS), "waits shorter than 1 ms, and those that last");
     missing(!facts.has(Fields::CGROUPS), "CPU limits of control groups");

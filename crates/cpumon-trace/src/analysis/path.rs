@@ -222,21 +222,30 @@ impl<'t> PathSums<'t> {
 
     /// The rows, most time first.
     pub fn rows(&self, by: ReportBy) -> Vec<GroupRow> {
-        self.rows_where(by, |_| true)
+        self.rows_of(by, self.of_tasks.keys().copied())
     }
 
-    /// The threads of a row, most time first.
-    pub fn threads_of(&self, row: &GroupKey, by: ReportBy) -> Vec<GroupRow> {
-        self.rows_where(ReportBy::Thread, |task| group_of(task, by, self.tasks).0 == *row)
+    /// The tasks of each row.
+    pub fn tasks_of_rows(&self, by: ReportBy) -> HashMap<GroupKey, Vec<TraceTask>> {
+        let mut all: HashMap<GroupKey, Vec<TraceTask>> = HashMap::new();
+        for task in self.of_tasks.keys() {
+            all.entry(group_of(*task, by, self.tasks).0).or_default().push(*task);
+        }
+        all
     }
 
-    fn rows_where(&self, by: ReportBy, is_in: impl Fn(TraceTask) -> bool) -> Vec<GroupRow> {
+    /// The threads that some tasks are, most time first.
+    pub fn threads(&self, tasks: &[TraceTask]) -> Vec<GroupRow> {
+        self.rows_of(ReportBy::Thread, tasks.iter().copied())
+    }
+
+    fn rows_of(&self, by: ReportBy, tasks: impl Iterator<Item = TraceTask>) -> Vec<GroupRow> {
         let mut rows: HashMap<GroupKey, (GroupRow, HashMap<Box<str>, u64>)> = HashMap::new();
         // The first thread names a row.
-        let mut of_tasks: Vec<_> = self.of_tasks.iter().filter(|(task, _)| is_in(**task)).collect();
-        of_tasks.sort_unstable_by_key(|(task, _)| **task);
+        let mut of_tasks: Vec<_> = tasks.filter_map(|task| Some((task, self.of_tasks.get(&task)?))).collect();
+        of_tasks.sort_unstable_by_key(|(task, _)| *task);
         for (task, times) in of_tasks {
-            let (key, name) = group_of(*task, by, self.tasks);
+            let (key, name) = group_of(task, by, self.tasks);
             let new = || (GroupRow::new(key.clone(), name), HashMap::new());
             let (row, behind) = rows.entry(key.clone()).or_insert_with(new);
             row.threads += 1;

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use cpumon_model::WaitReason;
 use cpumon_sched::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask};
 use cpumon_trace::{
-    DurationOf, GroupKey, HeldThread, PathSums, ReportBy, SeriesError, Tasks, ThreadState, TraceRange,
-    WakerKey, analyse, durations, history, longest_waits, series, wakers,
+    DurationOf, GroupKey, HeldThread, PathStep, PathSums, ReportBy, SeriesError, Tasks, ThreadState,
+    TraceRange, WakerKey, analyse, durations, history, longest_waits, series, wakers,
 };
 
+use crate::cpu_time::cpu_ns;
 use crate::support::{BEGAN_NS, Made, end_ns, made_up};
 
 /// Whatever the trace, with the names of its tasks.
@@ -83,7 +84,42 @@ pub fn agree<'e>(made: impl Fn() -> Made<'e>, names: &Tasks, every_ns: u64, what
     for by in [ReportBy::Thread, ReportBy::Process, ReportBy::Program, ReportBy::Container] {
         let all_ns: u64 = sums.rows(by).iter().map(|row| row.totals.all_ns()).sum();
         assert_eq!(all_ns, length_ns, "{what}: each ns of each path is in one row");
+        let tasks = sums.tasks_of_rows(by);
+        for row in sums.rows(by) {
+            let threads = sums.threads(&tasks[&row.key]);
+            let of_threads_ns: u64 = threads.iter().map(|row| row.totals.all_ns()).sum();
+            assert_eq!(of_threads_ns, row.totals.all_ns(), "{what}: {row:?}");
+        }
     }
+}
+
+/// All tasks were named again for each program that was shown, so `trace path --limit` took a time that grew with programs times tasks.
+#[test]
+fn the_threads_of_all_rows_of_a_path_are_found_together() {
+    let tasks = Tasks::default();
+    let mut sums = PathSums::new(&tasks);
+    for task in 1..=20_000 {
+        sums.add(&PathStep {
+            task: TraceTask(task),
+            state: ThreadState::Running,
+            from_ns: 0,
+            until_ns: u64::from(task),
+            cpu: 0,
+            depth: 0,
+            waker: None,
+            is_explained: false,
+            behind: Vec::new(),
+            slices: 0,
+        });
+    }
+    let rows_ns = cpu_ns(|| sums.rows(ReportBy::Program));
+    let threads_ns = cpu_ns(|| {
+        let tasks = sums.tasks_of_rows(ReportBy::Program);
+        let threads: usize =
+            sums.rows(ReportBy::Program).iter().map(|row| sums.threads(&tasks[&row.key]).len()).sum();
+        assert_eq!(threads, 20_000);
+    });
+    assert!(threads_ns <= 12 * rows_ns, "{threads_ns} of {rows_ns} ns");
 }
 
 fn made_begin(made: &Made<'_>) -> u64 {

@@ -1,6 +1,7 @@
 //! Reports on the waits of a trace. `cpumon trace delays` lists the longest single waits for a CPU, `histogram` shows how long waits and
 //! slices are, `wakers` which threads wake which, and `path` the waits of a thread before a moment, with the threads that it waited for.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
 
@@ -453,10 +454,13 @@ fn write_sums(
     paragraph(&sum, terminal_columns(), out)?;
     writeln!(out)?;
     let mut lines = Vec::new();
+    let tasks = if by == ReportBy::Thread { HashMap::new() } else { sums.tasks_of_rows(by) };
     for row in rows.iter().take(most) {
         lines.push(row.clone());
-        if by != ReportBy::Thread && row.threads > 1 {
-            for mut thread in sums.threads_of(&row.key, by).into_iter().take(SHOWN_THREADS) {
+        if row.threads > 1
+            && let Some(tasks) = tasks.get(&row.key)
+        {
+            for mut thread in sums.threads(tasks).into_iter().take(SHOWN_THREADS) {
                 thread.name = format!("  {}", thread.name).into();
                 lines.push(thread);
             }

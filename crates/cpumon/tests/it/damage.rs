@@ -155,6 +155,11 @@ fn a_moment_and_a_range_that_cannot_be_read_are_called_damaged() {
         assert_eq!((ended.status.code(), &*text(&ended.stdout)), (Some(3), ""), "{command:?} {errors}");
         assert!(errors.contains(word) && errors.contains("50 intervals of kitchen"), "{command:?} {errors}");
     }
+    // It may have run in the part that is lost.
+    let ended = run(&["why", "ghost", "--since", &at(-20), "--until", &until, "--store", one]);
+    let errors = text(&ended.stderr);
+    assert_eq!((ended.status.code(), &*text(&ended.stdout)), (Some(3), ""), "{errors}");
+    assert!(errors.contains("`cpumon find`") && errors.contains("50 intervals of kitchen"), "{errors}");
     let newest = run(&["top", "-b", "-n", "1", "--store", one]);
     assert!(text(&newest.stdout).contains("program"), "{newest:?}");
 

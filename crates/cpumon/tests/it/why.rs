@@ -80,7 +80,7 @@ fn where_there_is_no_answer_it_says_what_to_do() {
     store(&path);
     let store = path.to_str().unwrap();
     for (words, code, expected) in [
-        (&["nothing"][..], 1, "`cpumon find` shows when it ran"),
+        (&["nothing"][..], 3, "`cpumon find` shows when it ran"),
         (
             &["sho"],
             2,

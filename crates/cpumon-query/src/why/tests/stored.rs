@@ -51,6 +51,26 @@ fn the_time_from_which_on_it_is_slow_is_explained() {
     assert!(why.causes.iter().all(|cause| cause.cause.name() == "unknown"), "{:?}", why.causes);
 }
 
+/// An answer that rested on half of the time seemed to rest on all of it.
+#[test]
+fn time_in_which_nothing_was_recorded_is_named() {
+    for (missing, expected) in [(0, None), (10, None), (40, Some("the 40 s in which nothing was recorded"))] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.db");
+        let scene = Scene { idle: [600; 2], ..Scene::new() }.with(1, "shop", 90, 80);
+        let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+        for second in (1..=600).filter(|second| !(400..400 + missing).contains(second)) {
+            writer.put(&host().info, Trust::Local, None, &scene.interval(second)).unwrap();
+        }
+        writer.commit().unwrap();
+        let why = History::of_store(&path).unwrap().why("vm", &WhyQuery::default()).unwrap();
+        assert_eq!((why.since_ns, why.until_ns), (Nanos(at(300)), Nanos(at(600))));
+        let sure = &why.sure.not_measured;
+        let named = sure.iter().find(|what| what.contains("nothing was recorded"));
+        assert_eq!(named.map(String::as_str), expected, "{sure:?}");
+    }
+}
+
 #[test]
 fn wrong_questions_are_refused() {
     let (_dir, history) = history();

@@ -37,8 +37,8 @@ pub(crate) struct WaitAccounts {
     /// The table that the probe fills.
     filled: u32,
     rows: Vec<WaitFor>,
-    /// Waits of processes that ended without a record.
-    of_unknown: u64,
+    /// Waits of processes that ended without a record, and those of rows that were too many.
+    in_no_row: u64,
 }
 
 impl WaitAccounts {
@@ -51,7 +51,7 @@ impl WaitAccounts {
             page,
             filled: 0,
             rows: Vec::with_capacity(WAIT_FOR_SLOTS as usize),
-            of_unknown: 0,
+            in_no_row: 0,
         })
     }
 
@@ -69,12 +69,12 @@ impl WaitAccounts {
             let Some(entry) = self.tables.read(at as usize).filter(|entry| entry.key != 0) else { continue };
             self.tables.write(at as usize, &WaitForEntry::default());
             let row = row(&entry, into);
-            self.of_unknown += if row.is_some() { 0 } else { entry.count };
+            self.in_no_row += if row.is_some() { 0 } else { entry.count };
             self.rows.extend(row);
         }
+        self.in_no_row += WaitFor::tidy(&mut self.rows, WaitFor::MAX_ROWS);
         let without_place = self.page.read(0).map_or(0, |page| page.lost);
-        into.health.wakers_unknown = without_place.saturating_add(self.of_unknown);
-        WaitFor::tidy(&mut self.rows, WaitFor::MAX_ROWS);
+        into.health.wakers_unknown = without_place.saturating_add(self.in_no_row);
         into.waits_for.extend_from_slice(&self.rows);
     }
 }
