@@ -41,6 +41,8 @@ bitflags! {
         const FAULTS = 1 << 12;
         /// Waits of a millisecond and more by who ended them ([`WaitFor`](crate::WaitFor)).
         const WAITS_FOR = 1 << 13;
+        /// Whether a thread may run on one CPU only ([`ThreadSample::has_one_cpu`](crate::ThreadSample::has_one_cpu)).
+        const AFFINITY = 1 << 14;
     }
 }
 
@@ -64,7 +66,8 @@ impl Fields {
         .union(Self::HISTOGRAMS)
         .union(Self::CGROUPS)
         .union(Self::FAULTS)
-        .union(Self::WAITS_FOR);
+        .union(Self::WAITS_FOR)
+        .union(Self::AFFINITY);
     /// Counters that came later than the first release: stores and senders of earlier versions do not have them.
     pub const LATER_COUNTERS: Self = Self::COUNTERS.difference(Self::FIRST_RELEASE);
 

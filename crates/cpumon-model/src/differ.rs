@@ -198,7 +198,8 @@ impl Interval {
             }
             if let Some(process) = self.processes.get_mut(at) {
                 process.delta += &thread.delta;
-                process.flags |= thread.flags;
+                // How a thread is scheduled is none of its process.
+                process.flags |= thread.flags.difference(Flags::ONE_CPU);
                 process.thread_rows += 1;
                 process.sched += &thread.sched;
             }

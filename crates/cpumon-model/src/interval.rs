@@ -60,6 +60,8 @@ bitflags! {
         /// Of the interval: the length of the run queues is not known, because events were lost. The waiting time of some threads
         /// may count in a neighbouring interval; sums over longer times include it all the same.
         const RUN_QUEUE_UNKNOWN = 1 << 9;
+        /// It may run on its last CPU only, of several ([`ThreadSample::has_one_cpu`]). No oddity: how it is scheduled.
+        const ONE_CPU = 1 << 10;
     }
 }
 
@@ -239,15 +241,18 @@ impl ThreadInterval {
         (reason.is_some() && !self.life.has_ended()).then_some(thread_like!(Resting, self, reason))
     }
 
-    /// How it is scheduled, where that is not the default: `real-time 50`, `deadline`, `nice 19`. By field 18 of /proc/PID/stat (proc(5)):
-    /// −101 is a deadline, −2 to −100 are the real-time priorities 1 to 99.
+    /// How it is scheduled, where that is not the default: `real-time 50`, `deadline`, `nice 19`, `nice 19, CPU 0 only`. By field 18 of
+    /// /proc/PID/stat (proc(5)): −101 is a deadline, −2 to −100 are the real-time priorities 1 to 99.
     pub fn scheduling(&self) -> Option<String> {
-        match (self.priority, self.nice) {
+        let order = match (self.priority, self.nice) {
             (..=-101, _) => Some("deadline".to_owned()),
             (priority @ -100..=-2, _) => Some(format!("real-time {}", -1 - priority)),
             (_, 0) => None,
             (_, nice) => Some(format!("nice {nice}")),
-        }
+        };
+        let only = self.flags.contains(Flags::ONE_CPU).then(|| format!("CPU {} only", self.last_cpu));
+        let words: Vec<String> = order.into_iter().chain(only).collect();
+        (!words.is_empty()).then(|| words.join(", "))
     }
 
     /// The row of a thread that waited throughout an interval of this length.
@@ -481,5 +486,14 @@ mod tests {
             assert_eq!(words(priority, nice).as_deref(), Some(expected));
         }
         assert_eq!(words(-101, 0).as_deref(), Some("deadline"));
+        let on_one = |nice| ThreadInterval {
+            nice,
+            priority: 20,
+            last_cpu: 3,
+            flags: Flags::ONE_CPU,
+            ..ThreadInterval::default()
+        };
+        assert_eq!(on_one(0).scheduling().as_deref(), Some("CPU 3 only"));
+        assert_eq!(on_one(5).scheduling().as_deref(), Some("nice 5, CPU 3 only"));
     }
 }

@@ -110,6 +110,9 @@ pub struct ThreadSample {
     pub priority: i16,
     /// The CPU it last ran on.
     pub last_cpu: u16,
+    /// It may run on this CPU only (`sched_setaffinity`(2), cpuset(7)). Known where [`Fields::AFFINITY`] is measured, and not of threads of
+    /// the kernel.
+    pub has_one_cpu: bool,
     /// Counters since its start.
     pub counters: Counters,
     /// What the scheduler's events report.

@@ -9,6 +9,8 @@ import { Limits } from './limits';
 export const BORN = 1;
 export const ENDED = 2;
 export const ODD = 4;
+/** Flags that say nothing wrong: read from /proc some columns are no data, and those that are there are right. */
+const RIGHT = new Set(['', 'unwatched', 'one_cpu']);
 export const KERNEL = 8;
 
 export interface Task {
@@ -243,8 +245,7 @@ function taskReader(table: Table): (task: Task, row: number, turn: number) => vo
     const word = life(row);
     task.marks = (word.startsWith('born') ? BORN : 0) | (word.endsWith('ended') ? ENDED : 0);
     task.flags = flags(row);
-    // Read from /proc: some columns are no data, those that are there are right.
-    if (task.flags !== '' && task.flags !== 'unwatched') task.marks |= ODD;
+    if (!RIGHT.has(task.flags)) task.marks |= ODD;
     task.isWatched = !task.flags.split('|').includes('unwatched');
     task.open = open(row);
     task.state = state(row);

@@ -5,9 +5,11 @@ use std::sync::mpsc::{self, Sender};
 use std::time::{Duration, Instant};
 
 use cpumon_collect::{Opened, SourceChoice, SourceOptions, open};
-use cpumon_model::{Comm, Interval, Probes, Snapshot, ThreadKey, ThreadSample, WaitReason, syscall_number};
+use cpumon_model::{
+    Comm, Fields, Interval, Probes, Snapshot, ThreadKey, ThreadSample, WaitReason, syscall_number,
+};
 use rustix::process::{Pid, setpriority_process};
-use rustix::thread::gettid;
+use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
 
 use crate::at_rest::wait_until_at_rest;
 use crate::bpf::{ALL, bpf};
@@ -76,6 +78,13 @@ fn a_resting_thread_is_reported_unchanged(probes: Probes) {
     setpriority_process(Some(rester.tid), 7).unwrap();
     let nice = rester.of(pair.pass());
     assert_eq!((nice.nice, nice.priority, nice.counters), (7, 27, first.counters));
+    let (all, mut one) = (sched_getaffinity(Some(rester.tid)).unwrap(), CpuSet::new());
+    one.set(0);
+    for (cpus, expected) in [(&one, true), (&all, all.count() == 1)] {
+        sched_setaffinity(Some(rester.tid), cpus).unwrap();
+        assert_eq!(rester.of(pair.pass()).has_one_cpu, expected);
+    }
+    assert!(pair.now.fields.contains(Fields::AFFINITY));
     rester.wake.send(Duration::from_millis(20)).unwrap();
     let rests_again = |seen: &ThreadSample| {
         seen.state.letter() == 'S' && seen.counters.voluntary_switches > first.counters.voluntary_switches

@@ -95,6 +95,7 @@ impl<'a> RowBuilder<'a> {
         };
         let is_unwatched = self.has_sched && !thread.sched.is_watched();
         flags.set(Flags::UNWATCHED, is_unwatched);
+        flags.set(Flags::ONE_CPU, thread.has_one_cpu && self.cur.cpus.len() > 1);
         // A thread that events do not report must stay without data: zeros would read as "never blocked".
         let sched = if self.has_sched && !is_unwatched && !flags.contains(Flags::FIRST_SIGHT) {
             let before = earlier.map_or(SchedTimes::default(), |earlier| earlier.sched);

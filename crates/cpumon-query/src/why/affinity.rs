@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use cpumon_model::ProcessKey;
+use cpumon_model::{Fields, ProcessKey};
 use foldhash::{HashMap, HashMapExt};
 
 use super::answer::{Cause, CauseKind, SureLevel};
@@ -22,12 +22,19 @@ struct ProcessCpus {
     cpus: BTreeSet<u16>,
     /// Most intervals in which a thread of it did something.
     intervals: u64,
+    /// Threads of it that could use more than one CPU, or of which that is not known.
+    free_threads: u64,
 }
 
 impl ProcessCpus {
     /// Its only CPU.
     fn only(&self) -> Option<u16> {
         self.cpus.first().copied().filter(|_| self.cpus.len() == 1)
+    }
+
+    /// Whether it could not use another one. Where affinities are not measured, that is concluded from where it ran.
+    fn is_bound(&self, facts: &Facts<'_>) -> bool {
+        if facts.has(Fields::AFFINITY) { self.free_threads == 0 } else { self.intervals >= MIN_INTERVALS }
     }
 }
 
@@ -38,6 +45,7 @@ fn cpus_by_process(facts: &Facts<'_>) -> HashMap<ProcessKey, ProcessCpus> {
         let one = all.entry(row.seen.process).or_default();
         one.cpus.extend(row.seen.cpus.iter().copied());
         one.intervals = one.intervals.max(row.seen.intervals);
+        one.free_threads += u64::from(!row.seen.has_one_cpu());
     }
     all
 }
@@ -71,7 +79,7 @@ impl SingleCpu {
         ready.sort_by_key(|one| (std::cmp::Reverse(one.ns), one.key));
         let count = ready.len();
         let ready_ns = ready.iter().fold(0_u64, |sum, one| sum.saturating_add(one.ns));
-        let seen_on = |one: &KeyTime| by_process.get(&one.key).filter(|on| on.intervals >= MIN_INTERVALS);
+        let seen_on = |one: &KeyTime| by_process.get(&one.key).filter(|on| on.is_bound(facts));
         ready.retain(|one| seen_on(one).is_some_and(|on| on.only().is_some()));
         let first = seen_on(ready.first()?)?;
         let (cpu, intervals) = (first.only()?, first.intervals);
@@ -79,13 +87,17 @@ impl SingleCpu {
         let share = single_ns as f64 / ready_ns.max(1) as f64;
         let cpus: BTreeSet<u16> = ready.iter().filter_map(|one| seen_on(one)?.only()).collect();
         let pids: Vec<u32> = ready.iter().map(|one| one.key.pid).collect();
-        let often = format!("in {intervals} of {intervals} intervals");
+        let (verb, often) = if facts.has(Fields::AFFINITY) {
+            ("may run", "by its affinity".to_owned())
+        } else {
+            ("ran", format!("in {intervals} of {intervals} intervals"))
+        };
         let sentence = match pids.as_slice() {
             [_, ..] if pids.len() == count && cpus.len() == 1 => {
-                format!("It ran on CPU {cpu} only, {often}.")
+                format!("It {verb} on CPU {cpu} only, {often}.")
             }
             [first, ..] => format!(
-                "{} of its {count} processes ran on one CPU only, pid {first} on CPU {cpu} {often}.",
+                "{} of its {count} processes {verb} on one CPU only, pid {first} on CPU {cpu} {often}.",
                 pids.len()
             ),
             [] => return None,
@@ -115,7 +127,12 @@ impl SingleCpu {
         evidence.extend(all.iter().take(2).map(used));
         Some(Cause {
             evidence,
-            action: "Let it use all CPUs (its affinity was not measured).".to_owned(),
+            action: if facts.has(Fields::AFFINITY) {
+                "Let it use all CPUs."
+            } else {
+                "Let it use all CPUs (its affinity was not measured)."
+            }
+            .to_owned(),
             command: Some(self.command(facts)),
             sure: if idle >= FREE_CPUS { SureLevel::High } else { SureLevel::Medium },
             culprits: all,

@@ -253,9 +253,9 @@ pub(super) fn sureness(facts: &Facts<'_>, causes: &[Cause]) -> Sureness {
     let knows_who = facts.has(Fields::WAITS_FOR);
     let usual = if knows_who || facts.rows.is_machine() { SureLevel::High } else { SureLevel::Medium };
     let level = causes.first().map_or(usual, |first| first.sure);
-    let unit = if now.has_sums { "sums" } else { "intervals" };
-    let mut rests_on =
-        vec![format!("{} {unit} of {} each", now.intervals, length(now.length_ns / now.intervals.max(1)))];
+    let each =
+        || format!("{} intervals of {} each", now.intervals, length(now.length_ns / now.intervals.max(1)));
+    let mut rests_on = vec![if now.has_sums { "sums of minutes or hours".to_owned() } else { each() }];
     if facts.times.present_ns as f64 <= now.length_ns as f64 * MIN_WHOLE {
         rests_on.push(format!("the {} in which it was there", length(facts.times.present_ns)));
     }
@@ -293,7 +293,13 @@ pub(super) fn sureness(facts: &Facts<'_>, causes: &[Cause]) -> Sureness {
         ),
     );
     let has = |kind: CauseKind| causes.iter().any(|one| one.cause == kind);
-    missing(has(CauseKind::Affinity) || has(CauseKind::Saturated), "which CPUs it may use");
+    let is_by_cpus = has(CauseKind::Affinity) || has(CauseKind::Saturated);
+    let measured = if facts.has(Fields::AFFINITY) {
+        "affinities of more CPUs than one"
+    } else {
+        "which CPUs it may use"
+    };
+    missing(is_by_cpus, measured);
     missing(has(CauseKind::Lock), "locks themselves: who has one is concluded from who ends waits for it");
     missing(now.is_cut, "some processes: there are too many");
     missing(facts.threads.is_cut, "some threads: there are too many");

@@ -8,7 +8,8 @@ use super::answer::{Cause, CauseKind, Culprit, SureLevel};
 use super::draft::{
     MIN_SHARE, behind, culprits, draft, find_user_of, matters, stoppable, sum, used, was_ready,
 };
-use super::facts::{Facts, KeyTime, ProgramTime, by_program, interrupts_pct, scaled, share_of};
+use super::facts::{Facts, KeyTime, ProgramTime, by_program, interrupts_pct, share_of};
+use super::part::scaled;
 use super::states::at_least_zero;
 use super::threads::SeenThread;
 use super::words::{cgroup_word, named, named_all, percent, pids, renice, shell_word};

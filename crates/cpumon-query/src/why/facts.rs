@@ -9,7 +9,7 @@ use cpumon_model::{
 use foldhash::{HashMap, HashMapExt, HashSet};
 
 use super::answer::{Culprit, WhyTarget};
-use super::part::WhyPart;
+use super::part::{WhyPart, scaled};
 use super::peers::{busy_peers, idle_threads, is_idle_pool};
 use super::states::{StateTimes, SubjectRows, SubjectWait, WaitClass, at_least_zero, cgroups_of};
 use super::threads::{SeenThread, ThreadSums};
@@ -453,17 +453,6 @@ pub(super) fn interrupts_pct(part: &WhyPart) -> Option<f64> {
 pub(super) struct SeenThreadRow<'p> {
     pub(super) tid: u32,
     pub(super) seen: &'p SeenThread,
-}
-
-/// A part of a time.
-pub(super) fn scaled(ns: u64, share: f64) -> u64 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a float beyond u64 sticks at its end"
-    )]
-    let part = (ns as f64 * share).round() as u64;
-    part
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use cpumon_model::{Fields, ProcessKey, WaitFor, WaitKind, WaitedOn};
 use foldhash::{HashMap, HashMapExt};
 
-use super::facts::{Facts, KeyTime, ProgramTime, by_program, longest_programs, scaled};
+use super::facts::{Facts, KeyTime, ProgramTime, by_program, longest_programs};
+use super::part::scaled;
 use super::states::{at_least_zero, ended_ns};
 
 /// Share of idle CPUs above which a machine is not short of them: who ran says nothing of who was in front.

@@ -11,7 +11,6 @@ use cpumon_model::{
 use cpumon_store::{ActiveTimes, Segment};
 use foldhash::HashMap;
 
-use super::facts::scaled;
 use crate::time::TimeRange;
 
 /// Processes of a part at most, those that did most; while it is read twice as many. The rest are added to the short-lived ones.
@@ -231,6 +230,7 @@ impl WhyPart {
     pub(super) fn add_detail(&mut self, detail: &Self) {
         self.detail = Some(detail.range);
         self.cpus.clone_from(&detail.cpus);
+        self.fields |= detail.fields & Fields::AFFINITY;
         let scale = self.scale_of(detail);
         for (all, some) in self.softirq_ns.iter_mut().zip(detail.softirq_ns) {
             *all = scaled(some, scale);
@@ -414,4 +414,15 @@ fn add_each(sums: &mut [u64], more: &[u64]) {
     for (sum, ns) in sums.iter_mut().zip(more) {
         *sum = sum.saturating_add(*ns);
     }
+}
+
+/// A part of a time.
+pub(super) fn scaled(ns: u64, share: f64) -> u64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a float beyond u64 sticks at its end"
+    )]
+    let part = (ns as f64 * share).round() as u64;
+    part
 }

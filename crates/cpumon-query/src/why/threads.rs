@@ -3,11 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use cpumon_model::{Comm, Delta, Interval, ProcessKey, TaskState, ThreadInterval, ThreadKey, Waits};
+use cpumon_model::{Comm, Delta, Flags, Interval, ProcessKey, TaskState, ThreadInterval, ThreadKey, Waits};
 use foldhash::HashMap;
 
-use super::facts::scaled;
-use super::part::{WhyPart, used_ns};
+use super::part::{WhyPart, scaled, used_ns};
 use super::states::at_least_zero;
 
 /// Threads at most, those that did most; while they are read twice as many.
@@ -28,6 +27,8 @@ pub(super) struct SeenThread {
     pub(super) length_ns: u64,
     /// Intervals at whose end it waited for a disk (state D).
     pub(super) in_disk: u64,
+    /// Intervals in which its affinity had one CPU, among those in which it did something.
+    pub(super) on_one_cpu: u64,
     /// The CPUs on which it ran last in an interval.
     pub(super) cpus: BTreeSet<u16>,
     pub(super) waits: Waits,
@@ -94,6 +95,7 @@ impl SeenThread {
             intervals: counted,
             length_ns: counted.saturating_mul(length_ns),
             in_disk: u64::from(is_active && row.state == TaskState(b'D')),
+            on_one_cpu: u64::from(is_active && row.flags.contains(Flags::ONE_CPU)),
             cpus: is_active.then_some(row.last_cpu).into_iter().collect(),
             waits: row.sched.waits,
         }
@@ -106,6 +108,7 @@ impl SeenThread {
         self.intervals += later.intervals;
         self.length_ns = self.length_ns.saturating_add(later.length_ns);
         self.in_disk += later.in_disk;
+        self.on_one_cpu += later.on_one_cpu;
         for cpu in &later.cpus {
             if self.cpus.len() < MAX_CPUS_OF_THREAD {
                 self.cpus.insert(*cpu);
@@ -118,6 +121,11 @@ impl SeenThread {
     pub(super) fn scheduling(&self) -> Option<String> {
         let (nice, priority) = (self.nice, self.priority);
         ThreadInterval { nice, priority, ..ThreadInterval::default() }.scheduling()
+    }
+
+    /// Whether its affinity had one CPU all the while.
+    pub(super) fn has_one_cpu(&self) -> bool {
+        self.intervals > 0 && self.on_one_cpu == self.intervals
     }
 
     /// Whether it goes before all normal threads: real-time, or with a deadline.

@@ -297,7 +297,7 @@ impl Reader {
         // Scheduler and interrupt events are not summed: without these fields they read as no data, not as zero. Whether run
         // delays were measured is recorded for each bucket.
         let without = Fields::SCHED | Fields::WAITS | Fields::IRQ | Fields::HISTOGRAMS | Fields::CGROUPS;
-        let without = without | Fields::WAITS_FOR;
+        let without = without | Fields::WAITS_FOR | Fields::AFFINITY;
         Ok(newest.map_or(Fields::all(), |stored| stored.interval.fields).difference(without))
     }
 }

@@ -174,6 +174,7 @@ columns! {
     WAITED_TIME = 150 [has_unit];
     WAITED_COUNT = 151;
     HEALTH_18 = 152;
+    ONE_CPU = 153;
 }
 
 /// Counters of a task in the order of every table that has them: run, user and system time, and what remains of system time without the

@@ -432,6 +432,7 @@ fn thread(table: &TableReader<'_>, texts: &[u8]) -> Result<ThreadSample, DecodeE
         nice,
         priority: table.narrow_signed(PRIORITY, priority)?,
         last_cpu: table.narrow(LAST_CPU)?,
+        has_one_cpu: table.value(ONE_CPU) != 0,
         counters: counters(table),
         sched: rows::thread_sched(table),
     })

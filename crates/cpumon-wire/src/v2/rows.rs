@@ -28,8 +28,8 @@ const IN_NO_SLOT: u64 = WAIT_SLOTS as u64 + 1;
 /// What a row of a thread has behind its counters.
 #[rustfmt::skip]
 const THREAD: &[u8] = &[
-    STATE, NICE, PRIORITY, LAST_CPU, BLOCKED_REST, DELAY_AFTER_WAKEUP, WAKEUPS, MIGRATIONS, LONGEST_DELAY,
-    OPEN_WAIT, WAIT_0, WAIT_1, WAIT_2, WAIT_3, WAIT_4, WAIT_5, WAIT_6, WAIT_7, WAIT_8, WAIT_9, WAIT_10, WAIT_11,
+    STATE, NICE, PRIORITY, LAST_CPU, ONE_CPU, BLOCKED_REST, DELAY_AFTER_WAKEUP, WAKEUPS, MIGRATIONS,
+    LONGEST_DELAY, OPEN_WAIT, WAIT_0, WAIT_1, WAIT_2, WAIT_3, WAIT_4, WAIT_5, WAIT_6, WAIT_7, WAIT_8, WAIT_9, WAIT_10, WAIT_11,
 ];
 
 /// What a process is.
@@ -99,6 +99,7 @@ pub(crate) fn push_plain_thread(table: &mut TableWriter, thread: &ThreadSample, 
         // threads.
         zigzag(i64::from(thread.priority) - 20 - i64::from(thread.nice)),
         u64::from(thread.last_cpu),
+        u64::from(thread.has_one_cpu),
     ]);
     table.push(&sched_values(thread, grown));
 }

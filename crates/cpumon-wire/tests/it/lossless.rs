@@ -134,11 +134,16 @@ fn wait_for() -> impl Strategy<Value = WaitFor> {
 
 fn thread() -> impl Strategy<Value = ThreadSample> {
     let key = (prop_oneof![0..9_u32, any::<u32>()], number());
-    let rest =
-        (prop::collection::vec(1..=255_u8, 0..15), any::<u8>(), any::<i8>(), any::<i16>(), any::<u16>());
+    let rest = (
+        prop::collection::vec(1..=255_u8, 0..15),
+        any::<u8>(),
+        any::<i8>(),
+        any::<i16>(),
+        any::<(u16, bool)>(),
+    );
     (key, process_key(), rest, counters(), sched())
         .prop_map(|((tid, start_ns), process, rest, counters, sched)| {
-            let (comm, state, nice, priority, last_cpu) = rest;
+            let (comm, state, nice, priority, (last_cpu, has_one_cpu)) = rest;
             ThreadSample {
                 key: ThreadKey { tid, start_ns },
                 process,
@@ -147,6 +152,7 @@ fn thread() -> impl Strategy<Value = ThreadSample> {
                 nice,
                 priority,
                 last_cpu,
+                has_one_cpu,
                 counters,
                 sched,
             }

@@ -160,6 +160,7 @@ impl Machine {
                 nice: 0,
                 priority: 20,
                 last_cpu: u16::try_from(random.below(4)).unwrap(),
+                has_one_cpu: false,
                 counters: counters(random),
                 sched: sched(random),
             });

@@ -179,6 +179,7 @@ fn a_thread_sleeps_with_the_lock() {
         nice: 0,
         priority: 20,
         cpu: None,
+        has_one_cpu: false,
         state: b'S',
         sleeps: 0,
     };
@@ -227,6 +228,7 @@ fn threads_that_work_are_no_lock() {
         nice: 0,
         priority: 20,
         cpu: None,
+        has_one_cpu: false,
         state: b'S',
         sleeps: 0,
     };

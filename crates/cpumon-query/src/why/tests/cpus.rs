@@ -1,6 +1,6 @@
 //! Who is in front at the CPUs, and which of it is the cause.
 
-use cpumon_model::WaitKind;
+use cpumon_model::{Fields, WaitKind};
 
 use super::super::{SureLevel, Why, WhySubject};
 use super::causes::{kinds, says};
@@ -48,6 +48,29 @@ fn each_process_of_a_program_may_have_a_cpu_of_its_own() {
     says(&why, "2 of its 2 processes ran on one CPU only, pid 1 on CPU 0 in 10 of 10 intervals.");
     let command = "for pid in 1 2; do taskset --all-tasks --cpu-list --pid 0-1 $pid; done";
     assert_eq!(why.causes[0].command.as_deref(), Some(command), "of both");
+}
+
+/// Where affinities are measured, a program that ran on one CPU by chance is not bound to it, and one that began just now is.
+#[test]
+fn an_affinity_that_was_measured_needs_no_conclusion() {
+    let scene = Scene { idle: [0, 400], ..Scene::new() }
+        .with(1, "shop", 90, 880)
+        .whose_thread(on_first)
+        .with(11, "indexer", 900, 5)
+        .waits(1, READY, on(11), 870);
+    let scene = Scene { fields: scene.fields | Fields::AFFINITY, ..scene };
+    assert_eq!(kinds(&why_shop(&scene)), ["saturated"], "it could have run elsewhere");
+    let mut bound = scene;
+    bound.programs[0].threads[0].has_one_cpu = true;
+    let why = why_shop(&bound);
+    assert_eq!((kinds(&why), why.sure.level), (vec!["affinity"], SureLevel::High));
+    says(&why, "It may run on CPU 0 only, by its affinity.");
+    assert_eq!(why.action, "Let it use all CPUs.");
+    assert!(
+        why.sure.not_measured.iter().any(|what| what == "affinities of more CPUs than one"),
+        "{:?}",
+        why.sure
+    );
 }
 
 #[test]

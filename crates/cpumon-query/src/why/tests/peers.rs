@@ -158,6 +158,7 @@ fn a_pool_that_waits_for_work_has_no_lock() {
         nice: 0,
         priority: 20,
         cpu: None,
+        has_one_cpu: false,
         state: b'S',
         sleeps: 0,
     };

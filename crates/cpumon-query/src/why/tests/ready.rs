@@ -168,6 +168,7 @@ fn its_own_threads_are_in_front_and_not_an_idle_program() {
         nice: 0,
         priority: 20,
         cpu: None,
+        has_one_cpu: false,
         state: b'R',
         sleeps: 0,
     };

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use cpumon_model::{
-    CgroupInterval, CpuInterval, CpuLimit, CpuSched, CpuTimes, Delta, Fields, HostId, HostInfo, HostStatus,
-    Interval, Ledger, Life, Moment, ProcessInfo, ProcessInterval, ProcessKey, TaskState, ThreadInterval,
-    ThreadKey, Throttle, Trust, WaitFor, WaitKind, WaitReason, WaitedOn, syscall_number,
+    CgroupInterval, CpuInterval, CpuLimit, CpuSched, CpuTimes, Delta, Fields, Flags, HostId, HostInfo,
+    HostStatus, Interval, Ledger, Life, Moment, ProcessInfo, ProcessInterval, ProcessKey, TaskState,
+    ThreadInterval, ThreadKey, Throttle, Trust, WaitFor, WaitKind, WaitReason, WaitedOn, syscall_number,
 };
 use cpumon_store::Segment;
 
@@ -53,6 +53,8 @@ pub(super) struct Made {
     pub(super) priority: i16,
     /// The only CPU that it uses; `None`: one after the other.
     pub(super) cpu: Option<u16>,
+    /// By its affinity.
+    pub(super) has_one_cpu: bool,
     pub(super) state: u8,
     /// How often it goes to sleep.
     pub(super) sleeps: i64,
@@ -125,6 +127,7 @@ impl Scene {
             nice: 0,
             priority: 20,
             cpu: None,
+            has_one_cpu: false,
             state: b'S',
             sleeps: 0,
         };
@@ -283,6 +286,7 @@ impl Program {
             nice: thread.nice,
             priority: thread.priority,
             last_cpu: thread.cpu.unwrap_or(u16::from(second % 2 == 0)),
+            flags: if thread.has_one_cpu { Flags::ONE_CPU } else { Flags::empty() },
             delta: Delta {
                 run_ns: thread.run * MS,
                 run_delay_ns: thread.ready * MS,

@@ -141,6 +141,7 @@ struct task_struct {
 	unsigned in_iowait : 1;
 	int prio;
 	int static_prio;
+	int nr_cpus_allowed;
 	struct sched_entity se;
 	struct sched_info sched_info;
 	bool throttled; // since Linux 6.18

@@ -9,11 +9,14 @@ use cpumon_model::{Counters, Fields};
 use cpumon_sched::up_to_zero;
 
 /// Fields measured without any probe that can be switched off: the counters of a [`TaskRecord`], CPUs, and exits.
-pub(crate) const FIELDS: Fields = Fields::COUNTERS.union(Fields::CPUS).union(Fields::EXITS);
+pub(crate) const FIELDS: Fields =
+    Fields::COUNTERS.union(Fields::CPUS).union(Fields::EXITS).union(Fields::AFFINITY);
 
 pub(crate) const KERNEL_THREAD: u8 = 1;
 /// The leader ended, other threads of its process live on.
 pub(crate) const ENDED_LEADER: u8 = 2;
+/// Its affinity has one CPU. Not set for threads of the kernel.
+const ONE_CPU: u8 = 64;
 /// A leader that ended because another thread called exec, which took over its id. Set in user space.
 pub(crate) const TAKEN_OVER: u8 = 4;
 /// BPF does not see it: it is read from /proc. Set in user space.

@@ -9,6 +9,7 @@
 // Bits of task_record.flags.
 #define RECORD_KERNEL_THREAD 1 // works for the kernel only (PF_KTHREAD)
 #define RECORD_ENDED_LEADER 2 // the leader ended, other threads of its process live on
+#define RECORD_ONE_CPU 64 // its affinity has one CPU; not set for threads of the kernel
 
 // The counters of a task, as `Counters` of cpumon-model has them: the Rust build fails where they differ.
 struct counters {
@@ -211,7 +212,7 @@ static __always_inline void fill_record(struct task_record *record, struct task_
 	record->cpu = cpu_of(task);
 	record->priority = task->prio - MAX_RT_PRIO;
 	record->nice = task->static_prio - DEFAULT_PRIO;
-	record->flags = task->flags & PF_KTHREAD ? RECORD_KERNEL_THREAD : 0;
+	record->flags = task->flags & PF_KTHREAD ? RECORD_KERNEL_THREAD : task->nr_cpus_allowed == 1 ? RECORD_ONE_CPU : 0;
 	record->missed = 0;
 	record->migrations = task->se.nr_migrations;
 }

@@ -2,7 +2,7 @@
 
 use cpumon_model::{Comm, Counters, ProcessKey, TaskState, ThreadKey, ThreadSample};
 
-use super::{PLAIN_RECORD_BYTES, TAKEN_OVER, TaskRecord, read_plain};
+use super::{ONE_CPU, PLAIN_RECORD_BYTES, TAKEN_OVER, TaskRecord, read_plain};
 use crate::split::settle;
 
 /// A start time as keys have it, cut to whole µs: no id is given out twice within one, and a frame holds it in 10 bits less.
@@ -85,6 +85,7 @@ impl TaskRecord {
             nice: self.nice,
             priority: self.priority,
             last_cpu: self.cpu,
+            has_one_cpu: self.has(ONE_CPU),
             counters: self.counters,
             sched: self.times.to_sched(self.migrations),
         }

@@ -15,7 +15,7 @@
 struct rest {
 	__u64 start_ns; // CLOCK_BOOTTIME
 	__u32 switches; // lower half of the switch count in the state that was sent
-	__u32 others; // its parent and priorities, mixed
+	__u32 others; // its parent, priorities and affinity, mixed
 	__u32 rests;
 	__u32 reserved;
 	struct counters counters; // as sent
@@ -50,7 +50,7 @@ static __always_inline bool is_off_cpu(struct task_struct *task)
 
 static __always_inline __u32 others_of(struct task_struct *task)
 {
-	return task->real_parent->tgid ^ task->prio << 24 ^ task->static_prio << 16;
+	return task->real_parent->tgid ^ task->prio << 24 ^ task->static_prio << 16 ^ task->nr_cpus_allowed << 8;
 }
 
 static __always_inline bool has_rested(struct task_struct *task, const struct rest *rest)
