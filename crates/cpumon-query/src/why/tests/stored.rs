@@ -54,7 +54,8 @@ fn the_time_from_which_on_it_is_slow_is_explained() {
 /// An answer that rested on half of the time seemed to rest on all of it.
 #[test]
 fn time_in_which_nothing_was_recorded_is_named() {
-    for (missing, expected) in [(0, None), (10, None), (40, Some("the 40 s in which nothing was recorded"))] {
+    for (missing, expected) in [(0, None), (10, None), (40, Some("the 40.0 s in which nothing was recorded"))]
+    {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s.db");
         let scene = Scene { idle: [600; 2], ..Scene::new() }.with(1, "shop", 90, 80);
