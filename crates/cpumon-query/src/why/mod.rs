@@ -255,29 +255,39 @@ fn read_threads(
     Ok(sums)
 }
 
-/// Where most of the time was spent in waiting, at most [`DETAIL_NS`] of it; `None`: nothing was measured.
+/// The part of which most was spent in waiting; `None`: nothing was measured.
 fn slowest(parts: &[WhyPart], shares: &[Option<f64>]) -> Option<TimeRange> {
     let measured = parts.iter().zip(shares).filter(|(part, _)| part.length_ns > 0);
     let share = |share: &Option<f64>| share.unwrap_or_default();
     let (part, _) = measured.max_by(|(_, one), (_, other)| share(one).total_cmp(&share(other)))?;
-    let TimeRange { since_ns, until_ns } = part.range;
-    Some(TimeRange { until_ns: until_ns.min(since_ns.saturating_add(DETAIL_NS)), since_ns })
+    Some(part.range)
 }
 
-/// Threads of a range of which sums were read, as far as there are intervals: those of a part of it, and what else only intervals have.
+/// Threads of a range of which sums were read, as far as there are intervals: those of a part of it, [`DETAIL_NS`] at most, and what else
+/// only intervals have.
 fn read_detail(
     history: &History,
     host: &HostStatus,
-    range: Option<TimeRange>,
+    part: Option<TimeRange>,
     keys: Vec<ProcessKey>,
     now: &mut WhyPart,
 ) -> Result<ThreadSums, QueryError> {
-    let Some(range) = range else { return Ok(ThreadSums::default()) };
+    let Some(TimeRange { since_ns, until_ns }) = part else { return Ok(ThreadSums::default()) };
+    // Recording may have begun in the midst of the part.
+    let first_ns = history.end_after(host.info.host, since_ns)?;
+    let since_ns = first_ns.map_or(since_ns, |end_ns| end_ns.saturating_sub(1).clamp(since_ns, until_ns));
+    if since_ns == until_ns {
+        return Ok(ThreadSums::default());
+    }
+    let range = TimeRange { since_ns, until_ns: until_ns.min(since_ns.saturating_add(DETAIL_NS)) };
     let span = Span { range, resolution: resolution(history, host, range)? };
     if span.resolution.is_some() {
         return Ok(ThreadSums::default());
     }
     let detail = read_part(history, host, span)?;
+    if detail.length_ns == 0 {
+        return Ok(ThreadSums::default());
+    }
     let mut threads = read_threads(history, host, range, keys)?;
     threads.extend_to(now, now.scale_of(&detail));
     now.add_detail(&detail);

@@ -109,3 +109,28 @@ fn the_number_of_threads_is_known_of_all_processes_or_not_at_all() {
         assert_eq!((why.subject.processes, why.subject.threads), (u64::from(count), expected));
     }
 }
+
+/// Two hours, of each six minutes of which only the fifth minute was recorded. The detail was read of the first three minutes of a part, in
+/// which there was nothing, and was said to be there.
+#[test]
+fn detail_is_read_where_there_are_intervals() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.db");
+    let scene = Scene { idle: [600; 2], ..Scene::new() }.with(1, "shop", 90, 80);
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    for second in (1..=7_200).filter(|second| (241..=300).contains(&(second % 360))) {
+        writer.put(&host().info, Trust::Local, None, &scene.interval(second)).unwrap();
+    }
+    writer.compact_host(host().info.host).unwrap();
+    drop(writer);
+    let subject = WhySubject::Named("shop".into());
+    let (since_ns, until_ns) = (Some(at(0)), Some(at(7_200)));
+    let query = WhyQuery { subject, since_ns, until_ns, ..WhyQuery::default() };
+    let why = History::of_store(&path).unwrap().why("vm", &query).unwrap();
+    assert!(why.sure.rests_on[0].contains("sums"), "{:?}", why.sure);
+    let of_threads = why.sure.not_measured.iter().find(|what| what.contains("only sums")).unwrap();
+    assert!(
+        of_threads.contains(", but for 119.0 s from "),
+        "from the first interval to the end: {of_threads}"
+    );
+}
