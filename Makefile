@@ -1,5 +1,5 @@
 # The commands that must always hold. `make` alone lists them.
-.PHONY: help run page test flaky chaos outage flood bench bench-against bench-trace soak truth agent agents agent-windows install clean screenshots
+.PHONY: help run page test flaky chaos outage flood bench bench-against bench-trace soak truth agent agents agent-windows install uninstall clean screenshots
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,6 +89,9 @@ install: ## install programs, manual pages and completions below PREFIX (default
 	@scripts/install-deps.sh run
 	@scripts/build-page.sh
 	@scripts/install.sh "$(or $(PREFIX),/usr/local)"
+
+uninstall: ## remove what `make install` put below PREFIX; recorded data stays
+	@scripts/uninstall.sh "$(or $(PREFIX),/usr/local)"
 
 clean: ## remove what was built
 	cargo clean
