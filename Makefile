@@ -1,5 +1,5 @@
 # The commands that must always hold. `make` alone lists them.
-.PHONY: help run page test flaky chaos outage flood bench bench-against bench-trace soak truth agent agents agent-windows install uninstall clean screenshots
+.PHONY: help run page book test flaky chaos outage flood bench bench-against bench-trace soak truth agent agents agent-windows install uninstall clean screenshots
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -11,6 +11,11 @@ run: ## build, then receiver + local agent + store + terminal view on loopback; 
 page: ## the page alone: web/dist, which the next build of cpumon embeds
 	@scripts/install-deps.sh run
 	@scripts/build-page.sh
+
+book: ## the documents by question, with search, commands and API, for any browser: target/book/index.html (CPUMON=FILE: the program whose --help it has)
+	@scripts/install-deps.sh book
+	@[ -n "$(CPUMON)" ] || scripts/build-trial.sh
+	@CPUMON="$(or $(CPUMON),target/trial/cpumon)" scripts/book.py
 
 test: ## every check: format, lints, direction, unit, integration, browser, privileged, other machines
 	@scripts/install-deps.sh run
