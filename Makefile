@@ -16,6 +16,7 @@ book: ## the documents by question, with search, commands and API, for any brows
 	@scripts/install-deps.sh book
 	@[ -n "$(CPUMON)" ] || scripts/build-trial.sh
 	@CPUMON="$(or $(CPUMON),target/trial/cpumon)" scripts/book.py
+	@node scripts/test-book.mjs >target/book.log || { cat target/book.log >&2; exit 1; }
 
 test: ## every check: format, lints, direction, unit, integration, browser, privileged, other machines
 	@scripts/install-deps.sh run
