@@ -74,7 +74,7 @@ truth: ## 48 minutes of storms and mass exits: counts figures that cannot be; wr
 font: ## cut the page's font to what the page uses: web/src/fonts/inter.woff2 (needs fonttools and brotli of Python)
 	@scripts/subset-font.sh
 
-screenshots: ## the pictures of the README, from the real program, into docs/images
+screenshots: ## the pictures of the README and of the book, from the real program, into docs/images
 	@scripts/install-deps.sh test
 	@scripts/build-page.sh
 	@scripts/screenshots.sh
