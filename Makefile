@@ -1,5 +1,5 @@
 # The commands that must always hold. `make` alone lists them.
-.PHONY: help run page test flaky chaos outage flood bench bench-against bench-trace soak truth agent agents agent-windows install clean screenshots
+.PHONY: help run page book test flaky chaos outage flood bench bench-against bench-trace soak truth agent agents agent-windows install uninstall clean screenshots
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -11,6 +11,12 @@ run: ## build, then receiver + local agent + store + terminal view on loopback; 
 page: ## the page alone: web/dist, which the next build of cpumon embeds
 	@scripts/install-deps.sh run
 	@scripts/build-page.sh
+
+book: ## the documents by question, with search, commands and API, for any browser: target/book/index.html (CPUMON=FILE: the program whose --help it has)
+	@scripts/install-deps.sh book
+	@[ -n "$(CPUMON)" ] || scripts/build-trial.sh
+	@CPUMON="$(or $(CPUMON),target/trial/cpumon)" scripts/book.py
+	@node scripts/test-book.mjs >target/book.log || { cat target/book.log >&2; exit 1; }
 
 test: ## every check: format, lints, direction, unit, integration, browser, privileged, other machines
 	@scripts/install-deps.sh run
@@ -68,7 +74,7 @@ truth: ## 48 minutes of storms and mass exits: counts figures that cannot be; wr
 font: ## cut the page's font to what the page uses: web/src/fonts/inter.woff2 (needs fonttools and brotli of Python)
 	@scripts/subset-font.sh
 
-screenshots: ## the pictures of the README, from the real program, into docs/images
+screenshots: ## the pictures of the README and of the book, from the real program, into docs/images
 	@scripts/install-deps.sh test
 	@scripts/build-page.sh
 	@scripts/screenshots.sh
@@ -89,6 +95,9 @@ install: ## install programs, manual pages and completions below PREFIX (default
 	@scripts/install-deps.sh run
 	@scripts/build-page.sh
 	@scripts/install.sh "$(or $(PREFIX),/usr/local)"
+
+uninstall: ## remove what `make install` put below PREFIX; recorded data stays
+	@scripts/uninstall.sh "$(or $(PREFIX),/usr/local)"
 
 clean: ## remove what was built
 	cargo clean

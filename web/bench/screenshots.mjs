@@ -1,4 +1,4 @@
-// Pictures of the page. In: a receiver's address and a directory. Out: PNG files. Why: the README shows the real program.
+// Pictures of the page. In: a receiver's address and a directory. Out: PNG files. Why: README and book show the real program.
 import { launch } from './browser.mjs';
 
 const [url = '', directory = '.'] = process.argv.slice(2);
@@ -40,5 +40,6 @@ await shoot(
   `${local}/process/${key[name.index ? name.index.findIndex((at) => name.values[at] === 'cpumon') : name.indexOf('cpumon')]}?${span}`,
   'light',
 );
+await shoot('why', `${local}/history?${span}&why=machine`, 'light');
 await shoot('landscape', `${local}/landscape?${span}`, 'dark');
 await browser.close();
