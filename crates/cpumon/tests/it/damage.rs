@@ -156,7 +156,7 @@ fn a_moment_and_a_range_that_cannot_be_read_are_called_damaged() {
         assert!(errors.contains(word) && errors.contains("50 intervals of kitchen"), "{command:?} {errors}");
     }
     // It may have run in the part that is lost.
-    let ended = run(&["why", "ghost", "--since", &at(-20), "--until", &until, "--store", one]);
+    let ended = run(&["why", "ghost", "--since", &since, "--until", &at(120), "--store", one]);
     let errors = text(&ended.stderr);
     assert_eq!((ended.status.code(), &*text(&ended.stdout)), (Some(3), ""), "{errors}");
     assert!(errors.contains("`cpumon find`") && errors.contains("50 intervals of kitchen"), "{errors}");

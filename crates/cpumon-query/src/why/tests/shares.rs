@@ -173,7 +173,10 @@ fn one_with_many_short_waits_is_not_idle() {
 /// After a restart the process of the boot before was explained: it had begun later in its boot.
 #[test]
 fn of_a_pid_the_process_of_the_last_boot_is_meant() {
-    let busy = |name| Scene::busy().with(7, name, 90, 880).with(11, "indexer", 1_700, 0);
+    let busy = |name| {
+        let scene = Scene::busy().with(7, name, 90, 880).with(11, "indexer", 1_700, 0);
+        scene.waits(7, WaitKind::Ready, on(11), 870)
+    };
     let mut before = busy("old").intervals(0);
     for row in before.iter_mut().flat_map(|interval| &mut interval.processes) {
         row.key.start_ns = 900_000_000_000;

@@ -111,7 +111,7 @@ fn the_number_of_threads_is_known_of_all_processes_or_not_at_all() {
 }
 
 /// Two hours, of each six minutes of which only the fifth minute was recorded. The detail was read of the first three minutes of a part, in
-/// which there was nothing, and was said to be there.
+/// which there was nothing, and SURE named it.
 #[test]
 fn detail_is_read_where_there_are_intervals() {
     let dir = tempfile::tempdir().unwrap();
