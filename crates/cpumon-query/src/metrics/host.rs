@@ -95,6 +95,8 @@ pub struct HostMetrics {
     pub(super) is_shown: bool,
     /// Length of all intervals, ns: the host's time.
     counted_ns: u64,
+    /// What was measured in any interval; the rest is no data, which is not 0.
+    pub(super) fields: Fields,
     pub(super) parts: [Count; PARTS.len()],
     pub(super) capacity: Count,
     pub(super) by: Vec<(MetricsBy, Labels<Usage>)>,
@@ -118,6 +120,7 @@ impl HostMetrics {
             series: HostSeries::new(budget),
             is_shown: false,
             counted_ns: 0,
+            fields: Fields::empty(),
             parts: Default::default(),
             capacity: Count::default(),
             by: options.groupings().map(|by| (by, Labels::default())).collect(),
@@ -196,6 +199,7 @@ impl HostMetrics {
             self.is_shown = self.series.take(self.base() + names * OF_NAME);
         }
         self.counted_ns = self.counted_ns.saturating_add(interval.duration_ns());
+        self.fields |= interval.fields;
         let ledger = &interval.ledger;
         let lines = [
             ledger.threads_ns,

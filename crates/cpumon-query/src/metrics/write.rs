@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::PoisonError;
 
-use cpumon_model::HostStatus;
+use cpumon_model::{Fields, HostStatus};
 
 use super::families::Family;
 use super::host::{DELAY_POWERS, DelayCounts, HostMetrics, PARTS, Usage};
@@ -101,7 +101,7 @@ impl Metrics {
         sheet.add(Family::Capacity, &[host], Value::Ns(of.capacity.shown));
         sheet.add(Family::Overbooked, &[host, ("of", "host")], Value::Ns(owed));
         for (by, labels) in &of.by {
-            self.write_labels(*by, labels, name, sheet);
+            self.write_labels((*by, labels), name, of.fields, sheet);
         }
         sheet.add(Family::LeftOut, &[host], Value::Count(of.left_out.into()));
         for (group, sums) in of.limits.iter() {
@@ -137,10 +137,13 @@ impl Metrics {
         write_state(status, host, now_ns, sheet);
     }
 
-    fn write_labels(&self, by: MetricsBy, labels: &Labels<Usage>, host: &str, sheet: &mut Sheet) {
+    fn write_labels(&self, of: (MetricsBy, &Labels<Usage>), host: &str, measured: Fields, sheet: &mut Sheet) {
+        let (by, labels) = of;
         let (cpu, ready) = families_of(by);
         let (host, word) = (("host", host), by.name());
-        let has_blocked = self.options.has_blocked && by == MetricsBy::Program;
+        let is_shown = self.options.has_blocked && by == MetricsBy::Program;
+        let has_blocked = is_shown && measured.contains(Fields::SCHED);
+        let has_ready = measured.contains(Fields::RUN_DELAY);
         let mut owed = labels.ended().cpu.owed();
         for (name, usage) in labels.iter() {
             let label = (word, name);
@@ -150,7 +153,9 @@ impl Metrics {
             if time.unknown.shown > 0 {
                 sheet.add(cpu, &[host, label, ("mode", "unknown")], Value::Ns(time.unknown.shown));
             }
-            sheet.add(ready, &[host, label], Value::Ns(ready_time.shown));
+            if has_ready {
+                sheet.add(ready, &[host, label], Value::Ns(ready_time.shown));
+            }
             if has_blocked {
                 sheet.add(Family::Blocked, &[host, label], Value::Ns(blocked.shown));
             }

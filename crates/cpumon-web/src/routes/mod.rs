@@ -27,6 +27,9 @@ mod host_traces;
 #[cfg(test)]
 mod login_tests;
 mod meta;
+mod metrics;
+#[cfg(test)]
+mod metrics_tests;
 mod params;
 #[cfg(test)]
 mod past_store;
@@ -65,7 +68,7 @@ use utoipa_axum::routes;
 
 use crate::app::{App, SharedApp, WebOptions};
 use crate::guard::{self, Server};
-use crate::login::{AddressKey, OPEN};
+use crate::login::{AddressKey, METRICS, OPEN};
 use crate::packed;
 use crate::problem::Problem;
 use crate::stream::body_of;
@@ -164,6 +167,8 @@ pub fn router(live: Arc<dyn Live>, bound: SocketAddr, options: WebOptions) -> Ro
         routes = routes.route_layer(middleware::from_fn(packed::pack));
     }
     routes
+        // No part of the described API: what it answers is Prometheus's format.
+        .route(METRICS, get(metrics::metrics))
         .fallback(page_or_nothing)
         .method_not_allowed_fallback(only_get)
         .layer(middleware::from_fn_with_state(app.gate.clone(), crate::login::check))
