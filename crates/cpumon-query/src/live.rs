@@ -81,7 +81,8 @@ pub trait Live: Send + Sync {
         let _ = host;
         false
     }
-    /// The text of a scrape by Prometheus, of all hosts or of the one with this label. `None`: there is no such host, or nothing is counted.
+    /// The text of a scrape by Prometheus, of all hosts or of the one with this label. `None`: there is no such host, or nothing is
+    /// counted.
     fn metrics(&self, format: MetricsFormat, host: Option<&str>) -> Option<String> {
         let _ = (format, host);
         None

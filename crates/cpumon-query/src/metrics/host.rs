@@ -20,13 +20,13 @@ pub(super) const PARTS: [&str; 7] = ["threads", "exited", "irq", "softirq", "ste
 /// Upper bounds of the histogram of run delays, as powers of two in ns: from 1 µs to 17 s.
 pub(super) const DELAY_POWERS: [u32; 13] = [10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34];
 /// Series of a host without those of names: parts, capacity, `(other)`, losses, cost, state.
-const OF_HOST: usize = 32;
+const OF_HOST: usize = 28;
 /// Series of a further grouping without those of names.
 const OF_GROUPING: usize = 6;
 /// Series of the histogram.
 const OF_DELAYS: usize = DELAY_POWERS.len() + 3;
-/// Series of a name: two modes and time of unknown mode; ready and blocked time. Those of a control group with a limit are four.
-const OF_NAME: usize = 5;
+/// Series of a name: two modes and time of unknown mode, ready time; as many of a control group with a limit.
+const OF_NAME: usize = 4;
 /// Parts of the past that were counted and are remembered, of the newest boots.
 const MAX_RANGES: usize = 32;
 
@@ -91,6 +91,8 @@ pub(super) struct DelayCounts {
 /// What was counted of a host since the receiver knows it.
 pub struct HostMetrics {
     series: HostSeries,
+    /// Series of each name.
+    of_name: usize,
     /// Whether its own series are reserved: if not, it is counted and not shown.
     pub(super) is_shown: bool,
     /// Length of all intervals, ns: the host's time.
@@ -118,6 +120,7 @@ impl HostMetrics {
     pub(super) fn new(budget: &Arc<SeriesBudget>, options: &MetricsOptions) -> Self {
         Self {
             series: HostSeries::new(budget),
+            of_name: OF_NAME + usize::from(options.has_blocked),
             is_shown: false,
             counted_ns: 0,
             fields: Fields::empty(),
@@ -196,7 +199,10 @@ impl HostMetrics {
         if !self.is_shown {
             // Names that it had before it was trusted otherwise keep their series.
             let names = self.by.iter().map(|(_, labels)| labels.names()).sum::<usize>() + self.limits.names();
-            self.is_shown = self.series.take(self.base() + names * OF_NAME);
+            self.is_shown = self.series.take(self.base()) && self.series.take_names(names * self.of_name);
+            if !self.is_shown {
+                self.series.clear();
+            }
         }
         self.counted_ns = self.counted_ns.saturating_add(interval.duration_ns());
         self.fields |= interval.fields;
@@ -288,15 +294,16 @@ impl HostMetrics {
 
     /// Series of the host without those of names.
     fn base(&self) -> usize {
-        OF_HOST + OF_GROUPING * self.by.len() + self.delays.map_or(0, |_| OF_DELAYS)
+        OF_HOST + OF_GROUPING * (self.by.len() - 1) + self.delays.map_or(0, |_| OF_DELAYS)
     }
 
     fn settle(&mut self) {
-        let share = self.series.share().saturating_sub(self.base());
-        // Half as many again may stand still for an hour.
-        let names = (share / (OF_NAME * (self.by.len() + 1)) * 2 / 3).min(MAX_NAMES);
+        let share = self.series.share();
+        let each = self.of_name;
+        // A quarter as many may stand still for an hour. Groups with a limit take what is left.
+        let names = (share / (each * self.by.len()) * 4 / 5).min(MAX_NAMES);
         let names = if self.is_shown { names } else { 0 };
-        let allowed = Allowance { names, each: OF_NAME, now_ns: self.counted_ns };
+        let allowed = Allowance { names, each, now_ns: self.counted_ns };
         for (by, labels) in &mut self.by {
             labels.settle(allowed, &mut self.series);
             let left_out = labels.take_left_out();

@@ -182,7 +182,7 @@ impl<S: Default + Copy + AddAssign> Labels<S> {
         let is_old = |ns: u64| allowed.now_ns.saturating_sub(ns) >= ENDS_AFTER_NS;
         while let Some(at) = self.named.iter().position(|one| is_old(one.left_ns.unwrap_or(one.last_ns))) {
             self.end(at);
-            series.give(allowed.each);
+            series.give_names(allowed.each);
         }
         while self.active() > allowed.names {
             self.leave(allowed.now_ns);
@@ -231,13 +231,13 @@ impl<S: Default + Copy + AddAssign> Labels<S> {
         if gives_way {
             // A series that stands still takes space, too.
             let has_space =
-                matches!(place, Place::Named(_)) || self.named.len() - active < allowed.names.div_ceil(2);
+                matches!(place, Place::Named(_)) || self.named.len() - active < allowed.names.div_ceil(4);
             let is_heavier = self.lightest().is_some_and(|(_, least)| weight / 2 > least);
             if !(has_space && is_heavier) {
                 return false;
             }
         }
-        if matches!(place, Place::Candidate(_)) && !series.take(allowed.each) {
+        if matches!(place, Place::Candidate(_)) && !series.take_names(allowed.each) {
             return false;
         }
         if gives_way {

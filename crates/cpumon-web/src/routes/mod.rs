@@ -163,12 +163,12 @@ pub fn router(live: Arc<dyn Live>, bound: SocketAddr, options: WebOptions) -> Ro
     let mut routes = routes
         .route("/api/v1/openapi.json", get(describe))
         .route_layer(middleware::from_fn_with_state(known, check_parameters));
+    // No part of the described API: it answers in Prometheus's formats.
+    routes = routes.route(METRICS, get(metrics::metrics));
     if is_far {
         routes = routes.route_layer(middleware::from_fn(packed::pack));
     }
     routes
-        // No part of the described API: what it answers is Prometheus's format.
-        .route(METRICS, get(metrics::metrics))
         .fallback(page_or_nothing)
         .method_not_allowed_fallback(only_get)
         .layer(middleware::from_fn_with_state(app.gate.clone(), crate::login::check))
