@@ -8,7 +8,7 @@
 //! [`Answers`] is who is asked: a store, or a receiver over HTTP. [`history`] has series, lines, matrices and sums over a range;
 //! [`charts`] fills charts from them; [`fleet`] lists all hosts.
 //! [`report`] answers who used the CPU, by any group, also of two ranges side by side; [`why`] answers why something is slow, and who did
-//! it. [`ledger`] adds up where CPU time went, [`accuracy`] compares clocks. [`traces`] holds timelines of context-switch traces, read
+//! it. [`metrics`] counts what Prometheus scrapes. [`ledger`] adds up where CPU time went, [`accuracy`] compares clocks. [`traces`] holds timelines of context-switch traces, read
 //! from files behind a trait.
 #![warn(missing_docs)]
 
@@ -19,13 +19,20 @@ mod choice;
 mod error;
 pub mod fields;
 pub mod fleet;
+#[cfg(test)]
+#[path = "../../../testing/held_memory.rs"]
+mod held_memory;
 pub mod history;
 mod hosts;
 pub mod json;
 mod keys;
 pub mod ledger;
 mod live;
+pub mod metrics;
 pub mod report;
+#[cfg(test)]
+#[path = "../../../testing/seeded_rng.rs"]
+mod seeded_rng;
 pub mod spans;
 pub mod status;
 mod tally;

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use utoipa::ToSchema;
 
 use crate::QueryError;
+use crate::metrics::MetricsFormat;
 use crate::status::Status;
 
 /// An interval with the serial number that the receiver gave it: pass it as `?newer_than=` to wait for the next one.
@@ -79,6 +80,12 @@ pub trait Live: Send + Sync {
     fn stop_recording(&self, host: HostId) -> bool {
         let _ = host;
         false
+    }
+    /// The text of a scrape by Prometheus, of all hosts or of the one with this label. `None`: there is no such host, or nothing is
+    /// counted.
+    fn metrics(&self, format: MetricsFormat, host: Option<&str>) -> Option<String> {
+        let _ = (format, host);
+        None
     }
     /// Rings whenever an interval arrives.
     fn bell(&self) -> &Bell;

@@ -7,18 +7,19 @@
 //! they make no host's past shorter.
 
 mod presence;
+mod recent;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cpumon_model::{
-    HostId, HostInfo, HostStatus, IdleProcess, Interval, Trust, bytes_of_info, bytes_of_rows,
-};
+use cpumon_model::{HostId, HostInfo, HostStatus, IdleProcess, Interval, Trust};
+use cpumon_query::metrics::{CountedHost, HostMetrics, Metrics, MetricsFormat, MetricsOptions};
 use cpumon_query::status::Status;
 use cpumon_query::{Bell, HostRecord, Live, Seek, Shown, TraceSources};
 
 use self::presence::{Presence, Then};
+use self::recent::{bytes_of_interval, find_recent};
 use crate::lock;
 use crate::traces::{AskError, OwnTraces, Requests};
 
@@ -46,11 +47,14 @@ pub struct HubOptions {
     pub max_process_bytes: usize,
     /// Hosts kept; the one that was silent longest gives way to a new one.
     pub max_hosts: usize,
+    /// What is counted for Prometheus.
+    pub metrics: MetricsOptions,
 }
 
 impl Default for HubOptions {
     fn default() -> Self {
-        Self { max_bytes: 64 << 20, max_process_bytes: 96 << 20, max_hosts: 4096 }
+        let metrics = MetricsOptions::default();
+        Self { max_bytes: 64 << 20, max_process_bytes: 96 << 20, max_hosts: 4096, metrics }
     }
 }
 
@@ -63,6 +67,7 @@ pub type Statuses = Box<dyn Fn() -> Status + Send + Sync>;
 pub struct Hub {
     options: HubOptions,
     inner: Mutex<HubState>,
+    metrics: Metrics,
     /// What hosts were, and how their data came in, before the receiver started.
     stored: HashMap<HostId, (HostInfo, Trust)>,
     bell: Bell,
@@ -89,6 +94,8 @@ struct HubHost {
     /// Number of the newest interval.
     number: u64,
     presence: Presence,
+    /// Locked alone, so that no scrape holds up the hub. They end with the host.
+    counted: Option<Arc<Mutex<HostMetrics>>>,
 }
 
 /// What all hosts of one kind of trust share.
@@ -110,8 +117,9 @@ pub(crate) fn is_undescribed(info: &HostInfo) -> bool {
 impl Hub {
     /// An empty hub. `past` answers for moments that are out of memory, `status` for the receiver.
     pub fn new(options: HubOptions, past: Past, status: Statuses) -> Self {
-        let (stored, bell) = (HashMap::new(), Bell::default());
-        Self { options, inner: Mutex::default(), stored, bell, past, status, requests: None, own: None }
+        let (stored, bell, metrics) = (HashMap::new(), Bell::default(), Metrics::new(options.metrics));
+        let inner = Mutex::default();
+        Self { options, inner, metrics, stored, bell, past, status, requests: None, own: None }
     }
 
     /// Users may ask devices for traces, and may have this machine recorded.
@@ -162,7 +170,8 @@ impl Hub {
 
     /// Takes an interval. `idle`: all processes without a row in it that are there; now and then a device's interval comes with them.
     pub fn put_listed(&self, status: &HostStatus, interval: Arc<Interval>, idle: Option<&[IdleProcess]>) {
-        let serial = {
+        let measured = Arc::clone(&interval);
+        let (serial, counted) = 'put: {
             let mut inner = lock(&self.inner);
             inner.serial += 1;
             let serial = inner.serial;
@@ -178,6 +187,8 @@ impl Hub {
             let budget = share.bytes / (inner.hosts_of(&share).count() + 1);
             let host = inner.hosts.entry(id).or_default();
             host.status = self.described(status);
+            let counted = host.counted.get_or_insert_with(|| Arc::new(Mutex::new(self.metrics.host())));
+            let counted = Arc::clone(counted);
             host.number += 1;
             let shown = Shown { serial, number: host.number, interval };
             // Before it is there: with it the others would take more than they may.
@@ -186,7 +197,7 @@ impl Hub {
             if !share.is_trusted && !inner.make_space(bytes, &share) {
                 // Who began or ended in it is not known.
                 inner.hosts.entry(id).or_default().presence.forget();
-                return;
+                break 'put (None, counted);
             }
             let host = inner.hosts.entry(id).or_default();
             let before = host.presence.bytes;
@@ -198,10 +209,21 @@ impl Hub {
                 // Of the largest list the past goes first.
                 inner.limit(&share, |_| true, |host| host.presence.bytes, |host| host.presence.shrink());
             }
-            serial
+            (Some(serial), counted)
         };
-        // Without the lock, which those that wake up need at once.
-        self.bell.ring(serial);
+        lock(&counted).add(status, &measured);
+        if let Some(serial) = serial {
+            // Without the lock, which those that wake up need at once.
+            self.bell.ring(serial);
+        }
+    }
+
+    /// Counts an interval that is not shown: an enrolled device kept it while it could not send. Of a host that is not there yet none is.
+    pub fn put_past(&self, interval: &Interval) {
+        let counted = lock(&self.inner).hosts.get(&interval.host).and_then(|host| host.counted.clone());
+        if let Some(counted) = counted {
+            lock(&counted).add_past(interval);
+        }
     }
 
     /// Updates a host that sent something but completed no interval (counters, a new name).
@@ -328,40 +350,6 @@ impl HubHost {
     }
 }
 
-/// Memory of an interval, bytes: its rows, and the texts that it does not share with its neighbour. Most processes keep their name, and
-/// all their rows share it.
-fn bytes_of_interval(interval: &Interval, neighbour: Option<&Shown>) -> usize {
-    let mut rest = neighbour.map_or(&[][..], |shown| &shown.interval.processes);
-    let mut bytes = bytes_of_rows(interval);
-    for row in &interval.processes {
-        while let [first, behind @ ..] = rest
-            && first.key < row.key
-        {
-            rest = behind;
-        }
-        let is_shared =
-            rest.first().is_some_and(|one| one.key == row.key && Arc::ptr_eq(&one.info, &row.info));
-        bytes += if is_shared { 0 } else { bytes_of_info(&row.info) };
-    }
-    bytes
-}
-
-/// Finds the wanted interval in `recent` (oldest first). `None`: it may be older than all.
-fn find_recent(recent: &VecDeque<Shown>, to: Seek) -> Option<&Shown> {
-    let newest_first = || recent.iter().rev();
-    match to {
-        Seek::At(ns) => {
-            newest_first().find(|shown| shown.interval.begin.wall_ns < ns && ns <= shown.interval.end.wall_ns)
-        }
-        Seek::Before(ns) => newest_first().find(|shown| shown.interval.end.wall_ns < ns),
-        Seek::After(ns) => {
-            // What the oldest one in memory hides, the store may have.
-            let is_older = recent.front().is_some_and(|oldest| oldest.interval.begin.wall_ns > ns);
-            recent.iter().find(|shown| !is_older && shown.interval.end.wall_ns > ns)
-        }
-    }
-}
-
 impl Live for Hub {
     fn hosts(&self) -> Vec<HostStatus> {
         let mut hosts: Vec<HostStatus> =
@@ -464,6 +452,12 @@ impl Live for Hub {
 
     fn stop_recording(&self, host: HostId) -> bool {
         self.own_traces(host).is_some_and(|own| own.stop())
+    }
+
+    fn metrics(&self, format: MetricsFormat, host: Option<&str>) -> Option<String> {
+        let counted = |host: &HubHost| Some((host.status.clone(), host.counted.clone()?));
+        let hosts: Vec<CountedHost> = lock(&self.inner).hosts.values().filter_map(counted).collect();
+        self.metrics.write(&hosts, &self.status(), format, host)
     }
 
     fn bell(&self) -> &Bell {

@@ -25,6 +25,9 @@ const MAX_DEVICE_TURNS: usize = 4;
 /// A request waits no longer than this for such a turn.
 const MAX_DEVICE_WAIT: Duration = Duration::from_secs(10);
 
+/// Scrapes at once: each takes some MB.
+const MAX_SCRAPES: usize = 2;
+
 /// How a server is set up, beyond its address.
 #[derive(Clone, Debug, Default)]
 pub struct WebOptions {
@@ -58,6 +61,8 @@ pub(crate) struct App {
     pub(crate) exports: Exports,
     /// Turns of requests that wait for a device.
     pub(crate) device_turns: Arc<Semaphore>,
+    /// Turns of scrapes by Prometheus.
+    pub(crate) scrapes: Arc<Semaphore>,
     pub(crate) traces: Option<TraceQueries>,
     pub(crate) options: WebOptions,
 }
@@ -81,6 +86,7 @@ impl App {
             traces: options.timelines.clone().map(TraceQueries::new),
             exports: Exports::default(),
             device_turns: Arc::new(Semaphore::new(MAX_DEVICE_TURNS)),
+            scrapes: Arc::new(Semaphore::new(MAX_SCRAPES)),
             options,
         }
     }

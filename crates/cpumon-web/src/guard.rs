@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, uri::Au
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use crate::login::is_data;
 use crate::problem::Problem;
 
 /// Names of this server.
@@ -73,8 +74,8 @@ impl Server {
             );
         };
         // A link from elsewhere may open the page, but nothing else may be asked from there.
-        let is_api = request.uri().path().starts_with("/api");
-        (is_api && self.is_from_elsewhere(headers, host)).then(|| {
+        let is_data = is_data(request.uri().path());
+        (is_data && self.is_from_elsewhere(headers, host)).then(|| {
             Problem::new(StatusCode::FORBIDDEN, "Another site made this request.")
                 .how("Open the page of this server itself.")
         })

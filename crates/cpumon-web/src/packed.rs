@@ -1,4 +1,4 @@
-//! Answers of the API are compressed where they go over TLS, to readers elsewhere: a series of 200 kB takes seconds
+//! Answers of the API and metrics are compressed where they go over TLS, to readers elsewhere: a series of 200 kB takes seconds
 //! there. On this machine compression would cost more than it saves. Event streams and files are sent as they are made,
 //! uncompressed. No answer has a secret of its reader beside text that others choose, so its length reveals nothing.
 
@@ -9,6 +9,7 @@ use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use cpumon_query::metrics::MetricsFormat;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
@@ -39,13 +40,15 @@ pub(crate) async fn pack(request: Request, next: Next) -> Response {
     Response::from_parts(parts, Body::from(packed))
 }
 
-/// Whole JSON of a length that is worth it.
+/// Whole JSON or metrics of a length that is worth it.
 fn is_packable(response: &Response) -> bool {
     let headers = response.headers();
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let is_json = kind == "application/json" || kind == "application/problem+json";
+    let formats = [MetricsFormat::Text, MetricsFormat::OpenMetrics];
+    let is_scrape = formats.iter().any(|format| format.content_type() == kind);
     let length = response.body().size_hint().exact();
-    is_json
+    (is_json || is_scrape)
         && !headers.contains_key(header::CONTENT_ENCODING)
         && length.is_some_and(|bytes| (LEAST_BYTES..=MOST_BYTES).contains(&bytes))
 }
@@ -69,9 +72,14 @@ mod tests {
     use super::*;
 
     async fn answer(path: &str, accept: &str) -> (Option<String>, Vec<u8>) {
+        let scrape = MetricsFormat::OpenMetrics.content_type();
         let router = Router::new()
             .route("/large", get(|| async { Json(vec![1_234_567_890_u64; 5_000]) }))
             .route("/small", get(|| async { Json(vec![1_u8; 20]) }))
+            .route(
+                "/metrics",
+                get(move || async move { ([(header::CONTENT_TYPE, scrape)], "x 1\n".repeat(5_000)) }),
+            )
             .route("/text", get(|| async { "x".repeat(5_000) }))
             .layer(middleware::from_fn(pack));
         let request = Request::builder().uri(path).header(header::ACCEPT_ENCODING, accept);
@@ -82,7 +90,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn large_json_is_packed_for_those_who_take_it() {
+    async fn what_is_large_is_packed_for_those_who_take_it() {
         let (coding, plain) = answer("/large", "br").await;
         assert_eq!((coding, plain.len()), (None, 55_001));
         let (coding, packed) = answer("/large", "gzip, br").await;
@@ -91,6 +99,7 @@ mod tests {
         let mut unpacked = Vec::new();
         GzDecoder::new(&packed[..]).read_to_end(&mut unpacked).unwrap();
         assert_eq!(unpacked, plain);
+        assert_eq!(answer("/metrics", "gzip").await.0.as_deref(), Some("gzip"));
         for path in ["/small", "/text"] {
             assert_eq!(answer(path, "gzip").await.0, None, "{path}");
         }

@@ -71,7 +71,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
         }),
         multicast: args.multicast.clone(),
         store: (!args.no_store).then(|| (store, store_options(&args.retention))),
-        hub: HubOptions::default(),
+        hub: HubOptions { metrics: args.metrics.options(), ..HubOptions::default() },
         tls: args.tls.map(|address| TlsPlan { address, state }),
         discovery: args.discovery,
         trace_bytes: args.retention.trace_bytes,
@@ -163,7 +163,11 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
             store,
             StoreOptions { cache_bytes: LOCAL_CACHE_BYTES, ..store_options(&args.retention) },
         )),
-        hub: HubOptions { max_bytes: LOCAL_PAST_BYTES, ..HubOptions::default() },
+        hub: HubOptions {
+            max_bytes: LOCAL_PAST_BYTES,
+            metrics: args.metrics.options(),
+            ..HubOptions::default()
+        },
         tls: None,
         discovery: false,
         trace_bytes: args.retention.trace_bytes,

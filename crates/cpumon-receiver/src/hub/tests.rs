@@ -1,5 +1,7 @@
 use super::*;
-use cpumon_model::{HostInfo, Moment, ProcessInfo, ProcessInterval, ThreadInterval, Trust, bytes_of_rows};
+use cpumon_model::{
+    HostInfo, Ledger, Moment, ProcessInfo, ProcessInterval, ThreadInterval, Trust, bytes_of_rows,
+};
 
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -199,4 +201,28 @@ fn a_host_has_its_stored_name_until_it_sends_one() {
     let renamed = HostInfo { hostname: "new".into(), ..nameless(1, Trust::Authenticated).info };
     hub.put_status(&HostStatus { info: renamed, trust: Trust::Authenticated, ..HostStatus::default() });
     assert_eq!(&*of(1).hostname, "new");
+}
+
+#[test]
+fn each_interval_is_counted_once_also_what_came_later() {
+    let hub = hub(HubOptions { max_hosts: 1, ..HubOptions::default() });
+    let second = |at: u64| {
+        let moment = |at: u64| Moment { mono_ns: at * SECOND_NS.unsigned_abs(), ..Moment::default() };
+        let ledger = Ledger { capacity_ns: SECOND_NS, idle_ns: SECOND_NS, ..Ledger::default() };
+        let (host, begin, end) = (HostId([1; 16]), moment(at - 1), moment(at));
+        Arc::new(Interval { host, begin, end, ledger, ..Interval::default() })
+    };
+    hub.put_past(&second(1));
+    for at in [5, 6, 9] {
+        hub.put(&host(1, 1), second(at));
+    }
+    for at in [4, 5, 6, 7, 8, 9, 7] {
+        hub.put_past(&second(at));
+    }
+    let text = hub.metrics(MetricsFormat::Text, None).unwrap();
+    assert!(text.contains("cpumon_host_capacity_seconds_total{host=\"h1\"} 6.000000000\n"), "{text}");
+    // A host that gives way takes its series along.
+    hub.put(&host(2, 2), second(1));
+    let text = hub.metrics(MetricsFormat::OpenMetrics, Some("h2")).unwrap();
+    assert!(!text.contains("h1") && hub.metrics(MetricsFormat::Text, Some("h1")).is_none(), "{text}");
 }

@@ -117,6 +117,8 @@ impl Sink {
         };
         if is_live {
             self.show(&status, interval);
+        } else {
+            self.hub.put_past(&interval);
         }
         is_put
     }

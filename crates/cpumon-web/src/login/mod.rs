@@ -32,6 +32,9 @@ pub use tokens::{TokenEntry, TokenError, TokenFile, random_key};
 pub(crate) const OPEN: [&str; 4] =
     ["/api/v1/session", "/api/v1/login", "/api/v1/columns", "/api/v1/openapi.json"];
 
+/// The path that Prometheus scrapes, by its own custom.
+pub(crate) const METRICS: &str = "/metrics";
+
 /// The sender of a request, as the socket reports it.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
@@ -53,11 +56,16 @@ pub(crate) fn peer_of(request: &Request) -> IpAddr {
     peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip().to_canonical())
 }
 
+/// Whether a path may have data of hosts: the API and the metrics. Everything else is the page.
+pub(crate) fn is_data(path: &str) -> bool {
+    path.starts_with("/api") || path == METRICS
+}
+
 /// Lets requests pass that have a login, and those of open paths.
 pub(crate) async fn check(State(gate): State<Option<Arc<Gate>>>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     // The page itself has no data, and it must load to show the login.
-    let is_open = !path.starts_with("/api") || OPEN.contains(&path);
+    let is_open = !is_data(path) || OPEN.contains(&path);
     let Some(gate) = gate.filter(|_| !is_open) else { return next.run(request).await };
     match gate.passes(request.headers(), peer_of(&request)).await {
         Ok(pass) => while_it_counts(next.run(request).await, gate, pass),

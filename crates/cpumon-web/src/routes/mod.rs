@@ -27,6 +27,9 @@ mod host_traces;
 #[cfg(test)]
 mod login_tests;
 mod meta;
+mod metrics;
+#[cfg(test)]
+mod metrics_tests;
 mod params;
 #[cfg(test)]
 mod past_store;
@@ -65,7 +68,7 @@ use utoipa_axum::routes;
 
 use crate::app::{App, SharedApp, WebOptions};
 use crate::guard::{self, Server};
-use crate::login::{AddressKey, OPEN};
+use crate::login::{AddressKey, METRICS, OPEN};
 use crate::packed;
 use crate::problem::Problem;
 use crate::stream::body_of;
@@ -160,6 +163,8 @@ pub fn router(live: Arc<dyn Live>, bound: SocketAddr, options: WebOptions) -> Ro
     let mut routes = routes
         .route("/api/v1/openapi.json", get(describe))
         .route_layer(middleware::from_fn_with_state(known, check_parameters));
+    // No part of the described API: it answers in Prometheus's formats.
+    routes = routes.route(METRICS, get(metrics::metrics));
     if is_far {
         routes = routes.route_layer(middleware::from_fn(packed::pack));
     }

@@ -14,6 +14,7 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::{HttpServer, WebError};
+use cpumon_query::metrics::MetricsFormat;
 use cpumon_query::status::{Receiver, Rejects, Status, Store, StoreState};
 use cpumon_query::{Bell, Seek, Shown};
 
@@ -77,6 +78,9 @@ impl Live for Fake {
         let rejected_by = vec![rejects("10.0.0.9", 4, "all bytes are zero"), rejects("10.0.0.8", 1, "late")];
         let receiver = Receiver { rejected: 5, rejected_by, kernel_dropped: 2, ..Receiver::default() };
         Status { version: "1.2.3".into(), store, receiver, ..Status::default() }
+    }
+    fn metrics(&self, format: MetricsFormat, host: Option<&str>) -> Option<String> {
+        (host != Some("nowhere")).then(|| format!("{format:?} {host:?}"))
     }
     fn bell(&self) -> &Bell {
         &self.bell

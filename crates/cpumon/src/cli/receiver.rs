@@ -10,6 +10,7 @@ use cpumon_collect::{
     SourceChoice, SourceOptions, ThreadPattern, USUAL_PROBES, parse_interval, parse_probes,
 };
 use cpumon_model::Probes;
+use cpumon_query::metrics::{MetricsBy, MetricsOptions};
 use cpumon_receiver::SourceRate;
 
 use super::{FormatArgs, HTTP_ADDRESS};
@@ -106,6 +107,26 @@ pub struct WebArgs {
     /// Serve the web page from this directory instead of the embedded one, for development
     #[arg(long, value_name = "DIR")]
     pub web_dir: Option<PathBuf>,
+}
+
+/// What `/metrics` has.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Web page and API")]
+pub struct MetricsArgs {
+    /// Count CPU and ready time at /metrics by these too, separated by commas: service, container, user
+    #[arg(long, value_name = "GROUPS", action = ArgAction::Append, value_delimiter = ',', hide_possible_values = true)]
+    pub metrics_by: Vec<MetricsBy>,
+    /// Show blocked time of programs at /metrics
+    #[arg(long)]
+    pub metrics_blocked: bool,
+}
+
+impl MetricsArgs {
+    pub fn options(&self) -> MetricsOptions {
+        let mut options = MetricsOptions::by(&self.metrics_by);
+        options.has_blocked = self.metrics_blocked;
+        options
+    }
 }
 
 /// Login token and certificate for a receiver.
@@ -231,6 +252,9 @@ pub struct ServeArgs {
     /// Login, TLS and names.
     #[command(flatten)]
     pub web: WebArgs,
+    /// Metrics for Prometheus.
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
     /// Limits of the store.
     #[command(flatten)]
     pub retention: RetentionArgs,
@@ -260,6 +284,9 @@ pub struct RunArgs {
     /// Login, TLS and names.
     #[command(flatten)]
     pub web: WebArgs,
+    /// Metrics for Prometheus.
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
     /// Limits of the store.
     #[command(flatten)]
     pub retention: RetentionArgs,

@@ -45,6 +45,7 @@ mod flood;
 mod live_and_trace;
 mod log;
 mod made_up;
+mod metrics;
 mod names;
 mod outage;
 mod past;
