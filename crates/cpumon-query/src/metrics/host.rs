@@ -12,7 +12,7 @@ use cpumon_model::{
 use super::budget::{HostSeries, SeriesBudget};
 use super::count::{Count, CpuTime, Rising};
 use super::labels::{Allowance, Labels, MAX_NAMES};
-use super::{MetricsBy, MetricsOptions};
+use super::options::{MetricsBy, MetricsOptions};
 use crate::report::{GroupBy, group_name};
 
 /// Lines of the ledger with their labels; the last one is what the others leave of the capacity.
@@ -312,5 +312,11 @@ impl HostMetrics {
             }
         }
         self.limits.settle(allowed, &mut self.series);
+    }
+}
+
+impl std::fmt::Debug for HostMetrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HostMetrics").field("is_shown", &self.is_shown).finish_non_exhaustive()
     }
 }

@@ -31,7 +31,7 @@ struct Named<S> {
     weight: u64,
     /// When it last had time, by the host's time that was counted.
     last_ns: u64,
-    /// When it had to give way to a heavier one. Since then its time is in `(other)`, and its series stands still until it ends.
+    /// When it had to give way to a heavier one. Since then its time is in `(other)`, and its series grows no more until it ends.
     left_ns: Option<u64>,
     /// The last interval in which it had time in `(other)`.
     seen: u64,
@@ -229,7 +229,7 @@ impl<S: Default + Copy + AddAssign> Labels<S> {
         let active = self.active();
         let gives_way = active >= allowed.names;
         if gives_way {
-            // A series that stands still takes space, too.
+            // A series that grows no more takes space, too.
             let has_space =
                 matches!(place, Place::Named(_)) || self.named.len() - active < allowed.names.div_ceil(4);
             let is_heavier = self.lightest().is_some_and(|(_, least)| weight / 2 > least);

@@ -1,17 +1,40 @@
 //! What a scrape reads: the samples of each host and of the receiver.
 
 use std::collections::HashSet;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cpumon_model::{Fields, HostStatus};
 
+use super::budget::SeriesBudget;
 use super::families::Family;
 use super::host::{DELAY_POWERS, DelayCounts, HostMetrics, PARTS, Usage};
 use super::labels::{Labels, write_label};
+use super::options::{MetricsBy, MetricsOptions};
 use super::text::{MetricsFormat, Sheet, Value};
-use super::{CountedHost, Metrics, MetricsBy};
 use crate::fleet::HostState;
 use crate::status::Status;
+
+/// A host with what was counted of it, which the thread that takes its data in shares with scrapes.
+pub type CountedHost = (HostStatus, Arc<Mutex<HostMetrics>>);
+
+/// The metrics of all hosts of a receiver.
+#[derive(Debug)]
+pub struct Metrics {
+    options: MetricsOptions,
+    budget: Arc<SeriesBudget>,
+}
+
+impl Metrics {
+    /// Metrics without a host.
+    pub fn new(options: MetricsOptions) -> Self {
+        Self { options, budget: Arc::new(SeriesBudget::new(options.max_series)) }
+    }
+
+    /// The counters of a new host; dropping them frees its series.
+    pub fn host(&self) -> HostMetrics {
+        HostMetrics::new(&self.budget, &self.options)
+    }
+}
 
 /// The family of CPU time and of ready time of a grouping.
 fn families_of(by: MetricsBy) -> (Family, Family) {
