@@ -90,15 +90,19 @@ fn enders_work(facts: &Facts<'_>, ns: u64) -> bool {
     worked_ns >= ns / 2
 }
 
-/// Whether a thread did not sleep with a lock although it ended these long waits: they are few, it slept several times within each, or its
-/// sleeps are far longer than they.
-fn passes_work(ended: CountedWaits, thread: &Delta, length_ns: u64) -> bool {
-    let mean_ns = ended.ns.checked_div(ended.count).unwrap_or(0);
+/// Whether a thread did not sleep with a lock although it ended long waits: they are few, it woke again and again meanwhile, or its sleeps
+/// are far longer than they.
+fn passes_work(facts: &Facts<'_>, ended: CountedWaits, thread: &Delta) -> bool {
+    // The time of a wait is due to the one that had the lock, and its count to the one that passed it on.
+    let passed_on = facts.times.counted(WaitClass::Lock).count.max(ended.count);
+    if ended.count == 0 || ended.ns / passed_on < IDLE_WAIT_NS {
+        return false;
+    }
+    let slept_ns = facts.now.length_ns.saturating_sub(at_least_zero(thread.run_ns));
     let sleeps = at_least_zero(thread.voluntary_switches);
-    let slept_ns = length_ns.saturating_sub(at_least_zero(thread.run_ns));
-    let sleep_ns = slept_ns.checked_div(sleeps).unwrap_or(0);
-    let is_rare = ended.count < MIN_ENDED || ended.count.saturating_mul(2) < sleeps;
-    mean_ns >= IDLE_WAIT_NS && (is_rare || mean_ns.saturating_mul(2) < sleep_ns)
+    let are_longer =
+        slept_ns.checked_div(sleeps).is_some_and(|sleep_ns| ended.ns / ended.count < sleep_ns / 2);
+    ended.count < MIN_ENDED || ended.count.saturating_mul(2) < sleeps || are_longer
 }
 
 /// The thread that ended most of the waits for locks.
@@ -128,7 +132,7 @@ fn holder(facts: &Facts<'_>) -> Option<Holder> {
     let (key, ended) = by_thread.into_iter().max_by_key(|(_, ended)| ended.ns)?;
     let ns = ended.ns;
     let seen = facts.threads.each.get(&key);
-    let passes_work = seen.is_some_and(|seen| passes_work(ended, &seen.delta, facts.now.length_ns));
+    let passes_work = seen.is_some_and(|seen| passes_work(facts, ended, &seen.delta));
     let ran = seen.map(|seen| at_least_zero(seen.delta.run_ns) as f64 / facts.now.length_ns.max(1) as f64);
     let name = seen.map_or_else(|| "unknown".to_owned(), |seen| seen.comm.to_str_lossy().into_owned());
     let longest = seen.filter(|_| facts.has(Fields::WAITS)).and_then(|seen| seen.waits.longest());

@@ -196,6 +196,12 @@ fn a_thread_sleeps_with_the_lock() {
     says(&why, "for a lock (futex), 64 % of it until thread flusher (100) released it.");
     assert_eq!(why.action, "Release the lock before thread flusher (100) sleeps or waits.");
     assert_eq!(why.causes[0].culprits[0].tid, Some(100));
+    // It waits for the lock itself six times for each time that it sleeps with it. A wait that is passed on counts for it, and is counted
+    // for the one that passed it on.
+    let mut handed = scene.clone().but(|program| program.threads.last_mut().unwrap().sleeps = 148);
+    (handed.waits[0].ns, handed.waits[0].count) = (5_400_000_000, 25);
+    (handed.waits[1].ns, handed.waits[1].count) = (1_350_000_000, 460);
+    assert!(kinds(&why_shop(&handed)).contains(&"lock"));
     // One that wakes ten times within each wait does not hold a lock all the while: it passes work to a pool.
     let waking = scene.clone().but(|program| program.threads.last_mut().unwrap().sleeps = 100);
     assert!(kinds(&why_shop(&waking)).contains(&"lock"), "each wait is short");
