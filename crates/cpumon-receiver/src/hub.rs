@@ -10,6 +10,7 @@ mod presence;
 mod recent;
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -68,6 +69,8 @@ pub struct Hub {
     options: HubOptions,
     inner: Mutex<HubState>,
     metrics: Metrics,
+    /// Whether metrics were asked for: before, nothing is counted, and they take no memory.
+    is_scraped: AtomicBool,
     /// What hosts were, and how their data came in, before the receiver started.
     stored: HashMap<HostId, (HostInfo, Trust)>,
     bell: Bell,
@@ -94,7 +97,7 @@ struct HubHost {
     /// Number of the newest interval.
     number: u64,
     presence: Presence,
-    /// Locked alone, so that no scrape holds up the hub. They end with the host.
+    /// Locked alone, so that no scrape holds up the hub. They end with the host; `None` before the first scrape.
     counted: Option<Arc<Mutex<HostMetrics>>>,
 }
 
@@ -118,8 +121,8 @@ impl Hub {
     /// An empty hub. `past` answers for moments that are out of memory, `status` for the receiver.
     pub fn new(options: HubOptions, past: Past, status: Statuses) -> Self {
         let (stored, bell, metrics) = (HashMap::new(), Bell::default(), Metrics::new(options.metrics));
-        let inner = Mutex::default();
-        Self { options, inner, metrics, stored, bell, past, status, requests: None, own: None }
+        let (inner, is_scraped) = (Mutex::default(), AtomicBool::new(false));
+        Self { options, inner, metrics, is_scraped, stored, bell, past, status, requests: None, own: None }
     }
 
     /// Users may ask devices for traces, and may have this machine recorded.
@@ -187,8 +190,10 @@ impl Hub {
             let budget = share.bytes / (inner.hosts_of(&share).count() + 1);
             let host = inner.hosts.entry(id).or_default();
             host.status = self.described(status);
-            let counted = host.counted.get_or_insert_with(|| Arc::new(Mutex::new(self.metrics.host())));
-            let counted = Arc::clone(counted);
+            if self.is_scraped.load(Ordering::Relaxed) {
+                host.count(&self.metrics);
+            }
+            let counted = host.counted.clone();
             host.number += 1;
             let shown = Shown { serial, number: host.number, interval };
             // Before it is there: with it the others would take more than they may.
@@ -211,7 +216,9 @@ impl Hub {
             }
             (Some(serial), counted)
         };
-        lock(&counted).add(status, &measured);
+        if let Some(counted) = counted {
+            lock(&counted).add(status, &measured);
+        }
         if let Some(serial) = serial {
             // Without the lock, which those that wake up need at once.
             self.bell.ring(serial);
@@ -303,6 +310,11 @@ impl HubState {
 }
 
 impl HubHost {
+    /// What is counted of it from now on, at the latest.
+    fn count(&mut self, metrics: &Metrics) -> Arc<Mutex<HostMetrics>> {
+        Arc::clone(self.counted.get_or_insert_with(|| Arc::new(Mutex::new(metrics.host()))))
+    }
+
     /// Memory of its intervals and of its list of processes.
     fn bytes(&self) -> usize {
         self.bytes + self.presence.bytes
@@ -455,8 +467,9 @@ impl Live for Hub {
     }
 
     fn metrics(&self, format: MetricsFormat, host: Option<&str>) -> Option<String> {
-        let counted = |host: &HubHost| Some((host.status.clone(), host.counted.clone()?));
-        let hosts: Vec<CountedHost> = lock(&self.inner).hosts.values().filter_map(counted).collect();
+        self.is_scraped.store(true, Ordering::Relaxed);
+        let counted = |host: &mut HubHost| (host.status.clone(), host.count(&self.metrics));
+        let hosts: Vec<CountedHost> = lock(&self.inner).hosts.values_mut().map(counted).collect();
         self.metrics.write(&hosts, &self.status(), format, host)
     }
 

@@ -203,26 +203,42 @@ fn a_host_has_its_stored_name_until_it_sends_one() {
     assert_eq!(&*of(1).hostname, "new");
 }
 
+/// A second of host 1 with an idle CPU.
+fn idle_second(at: u64) -> Arc<Interval> {
+    let moment = |at: u64| Moment { mono_ns: at * SECOND_NS.unsigned_abs(), ..Moment::default() };
+    let ledger = Ledger { capacity_ns: SECOND_NS, idle_ns: SECOND_NS, ..Ledger::default() };
+    let (host, begin, end) = (HostId([1; 16]), moment(at - 1), moment(at));
+    Arc::new(Interval { host, begin, end, ledger, ..Interval::default() })
+}
+
+#[test]
+fn nothing_is_counted_before_the_first_scrape() {
+    let hub = hub(HubOptions::default());
+    let capacity = |at: u64| {
+        hub.put(&host(1, 1), idle_second(at));
+        let text = hub.metrics(MetricsFormat::Text, None).unwrap();
+        let line =
+            text.lines().find(|line| line.starts_with("cpumon_host_capacity_seconds_total{host=\"h1\"}"));
+        line.map(|line| line.rsplit(' ').next().unwrap().to_owned())
+    };
+    assert_eq!([capacity(5), capacity(6)], [None, Some("1.000000000".to_owned())]);
+}
+
 #[test]
 fn each_interval_is_counted_once_also_what_came_later() {
     let hub = hub(HubOptions { max_hosts: 1, ..HubOptions::default() });
-    let second = |at: u64| {
-        let moment = |at: u64| Moment { mono_ns: at * SECOND_NS.unsigned_abs(), ..Moment::default() };
-        let ledger = Ledger { capacity_ns: SECOND_NS, idle_ns: SECOND_NS, ..Ledger::default() };
-        let (host, begin, end) = (HostId([1; 16]), moment(at - 1), moment(at));
-        Arc::new(Interval { host, begin, end, ledger, ..Interval::default() })
-    };
-    hub.put_past(&second(1));
+    assert!(hub.metrics(MetricsFormat::Text, None).is_some(), "from here on it is counted");
+    hub.put_past(&idle_second(1));
     for at in [5, 6, 9] {
-        hub.put(&host(1, 1), second(at));
+        hub.put(&host(1, 1), idle_second(at));
     }
     for at in [4, 5, 6, 7, 8, 9, 7] {
-        hub.put_past(&second(at));
+        hub.put_past(&idle_second(at));
     }
     let text = hub.metrics(MetricsFormat::Text, None).unwrap();
     assert!(text.contains("cpumon_host_capacity_seconds_total{host=\"h1\"} 6.000000000\n"), "{text}");
     // A host that gives way takes its series along.
-    hub.put(&host(2, 2), second(1));
+    hub.put(&host(2, 2), idle_second(1));
     let text = hub.metrics(MetricsFormat::OpenMetrics, Some("h2")).unwrap();
     assert!(!text.contains("h1") && hub.metrics(MetricsFormat::Text, Some("h1")).is_none(), "{text}");
 }

@@ -77,6 +77,8 @@ fn a_scrape_adds_up_to_the_ledger_of_the_store() {
         "user",
         "--metrics-blocked",
     ]);
+    // Nothing is counted before.
+    assert!(scrape(&serve, "", "").1.contains("cpumon_series_limit"));
     let (udp, name) = (serve.udp.to_string(), "we\"b\\1");
     ok(&[
         "agent",
