@@ -27,7 +27,7 @@ impl From<MetricsBy> for GroupBy {
 #[derive(Copy, Clone, Debug)]
 pub struct MetricsOptions {
     /// Which of [`MetricsBy::ALL`] have series, in their order.
-    by: [bool; MetricsBy::ALL.len()],
+    pub(super) by: [bool; MetricsBy::ALL.len()],
     /// Whether blocked time of programs is shown.
     pub has_blocked: bool,
     /// Series at most.

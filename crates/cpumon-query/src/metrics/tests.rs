@@ -1,11 +1,12 @@
 //! What a scrape reads: sums are the ledger's to the nanosecond, no series falls, and neither series nor memory grow beyond their limits.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex};
 
 use cpumon_model::{
     BootId, CgroupInterval, CpuInterval, CpuLimit, DelayHistogram, DelayOf, Delays, Delta, Fields, HostId,
-    HostInfo, Interval, Ledger, Moment, ProcessInfo, ProcessInterval, ProcessKey, SourceKind, Throttle,
-    Trust, delay_bucket,
+    HostInfo, HostStatus, Interval, Ledger, Moment, ProcessInfo, ProcessInterval, ProcessKey, SourceKind,
+    Throttle, Trust, delay_bucket,
 };
 
 use super::*;

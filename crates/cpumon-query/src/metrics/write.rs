@@ -21,7 +21,7 @@ pub type CountedHost = (HostStatus, Arc<Mutex<HostMetrics>>);
 #[derive(Debug)]
 pub struct Metrics {
     options: MetricsOptions,
-    budget: Arc<SeriesBudget>,
+    pub(super) budget: Arc<SeriesBudget>,
 }
 
 impl Metrics {
