@@ -95,7 +95,7 @@ impl Metrics {
             if !counted.is_shown {
                 left_out += 1;
             } else if wanted.is_none_or(|name| name == label) {
-                self.write_host(&counted, (status, label), receiver.now_wall_ns, &mut sheet);
+                self.write_host(&counted, status, label, receiver.now_wall_ns, &mut sheet);
             }
         }
         self.write_receiver(receiver, left_out, &mut sheet);
@@ -113,8 +113,7 @@ impl Metrics {
         sheet.add(Family::HostsLeftOut, &[], Value::Count(left_out));
     }
 
-    fn write_host(&self, of: &HostMetrics, who: (&HostStatus, &str), now_ns: i64, sheet: &mut Sheet) {
-        let (status, name) = who;
+    fn write_host(&self, of: &HostMetrics, status: &HostStatus, name: &str, now_ns: i64, sheet: &mut Sheet) {
         let host = ("host", name);
         let mut owed = 0_u128;
         for (part, count) in PARTS.iter().zip(&of.parts) {
@@ -124,7 +123,7 @@ impl Metrics {
         sheet.add(Family::Capacity, &[host], Value::Ns(of.capacity.shown));
         sheet.add(Family::Overbooked, &[host, ("of", "host")], Value::Ns(owed));
         for (by, labels) in &of.by {
-            self.write_labels((*by, labels), name, of.fields, sheet);
+            self.write_labels(*by, labels, name, of.fields, sheet);
         }
         sheet.add(Family::LeftOut, &[host], Value::Count(of.left_out.into()));
         for (group, sums) in of.limits.iter() {
@@ -144,7 +143,7 @@ impl Metrics {
             sheet.add(Family::RunQueue, &[host], Value::Ns(sum));
         }
         if let Some(delays) = &of.delays {
-            write_delays(delays, host, sheet);
+            write_delays(delays, name, sheet);
         }
         let counts = [
             (Family::SnapshotsLost, &of.snapshots_lost),
@@ -157,11 +156,17 @@ impl Metrics {
         }
         sheet.add(Family::AgentCpu, &[host], Value::Ns(of.agent_cpu.sum.into()));
         sheet.add(Family::AgentBytes, &[host], Value::Count(of.agent_bytes.into()));
-        write_state(status, host, now_ns, sheet);
+        write_state(status, name, now_ns, sheet);
     }
 
-    fn write_labels(&self, of: (MetricsBy, &Labels<Usage>), host: &str, measured: Fields, sheet: &mut Sheet) {
-        let (by, labels) = of;
+    fn write_labels(
+        &self,
+        by: MetricsBy,
+        labels: &Labels<Usage>,
+        host: &str,
+        measured: Fields,
+        sheet: &mut Sheet,
+    ) {
         let (cpu, ready) = families_of(by);
         let (host, word) = (("host", host), by.name());
         let is_shown = self.options.has_blocked && by == MetricsBy::Program;
@@ -198,7 +203,8 @@ impl Metrics {
     }
 }
 
-fn write_delays(delays: &DelayCounts, host: (&str, &str), sheet: &mut Sheet) {
+fn write_delays(delays: &DelayCounts, host: &str, sheet: &mut Sheet) {
+    let host = ("host", host);
     let mut sum = 0_u128;
     for (count, power) in delays.counts.iter().zip(DELAY_POWERS.map(Some).into_iter().chain([None])) {
         sum = sum.saturating_add((*count).into());
@@ -210,7 +216,8 @@ fn write_delays(delays: &DelayCounts, host: (&str, &str), sheet: &mut Sheet) {
     sheet.add_with(Family::RunDelay, "_count", &[host], Value::Count(sum));
 }
 
-fn write_state(status: &HostStatus, host: (&str, &str), now_ns: i64, sheet: &mut Sheet) {
+fn write_state(status: &HostStatus, host: &str, now_ns: i64, sheet: &mut Sheet) {
+    let host = ("host", host);
     let info = &status.info;
     let state = HostState::of(now_ns.saturating_sub(status.received_wall_ns), info.interval_ns);
     sheet.add(Family::HostUp, &[host], Value::Count(u128::from(state != HostState::Silent)));

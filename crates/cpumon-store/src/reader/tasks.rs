@@ -52,7 +52,7 @@ impl Reader {
             }
         };
         let is_meant = |pid: u32| keys.iter().any(|key| key.pid == pid);
-        self.for_each_task(host, (Tables::PROCESSES, &is_meant), 0, usize::MAX, &mut visit)?;
+        self.for_each_task(host, Tables::PROCESSES, &is_meant, 0, usize::MAX, &mut visit)?;
         Ok(found)
     }
 
@@ -61,14 +61,15 @@ impl Reader {
         let mut visit = |task: &Task<'_>| {
             visit(&StoredProcess { boot: task.boot, key: task.process.key, info: &task.process.info });
         };
-        self.for_each_task(host, (Tables::PROCESSES, &|_| true), 0, usize::MAX, &mut visit)
+        self.for_each_task(host, Tables::PROCESSES, &|_| true, 0, usize::MAX, &mut visit)
     }
 
     /// Up to `limit` tasks of a host with a row id above `after_id`: those in a table whose pid is meant.
     pub(crate) fn for_each_task(
         &self,
         host: HostId,
-        (table, is_meant): (Tables, &dyn Fn(u32) -> bool),
+        table: Tables,
+        is_meant: &dyn Fn(u32) -> bool,
         after_id: i64,
         limit: usize,
         visit: &mut dyn FnMut(&Task<'_>),
@@ -131,7 +132,7 @@ impl Reader {
         };
         let pids: HashSet<u32> = wanted.keys().map(|key| key.pid).collect();
         let is_meant = |pid: u32| pids.contains(&pid);
-        self.for_each_task(host, (Tables::PROCESSES, &is_meant), 0, usize::MAX, &mut visit)?;
+        self.for_each_task(host, Tables::PROCESSES, &is_meant, 0, usize::MAX, &mut visit)?;
         for (key, boot) in found {
             let Some(boot) = boot else { continue };
             let start_ns = key.start_ns.cast_signed();

@@ -329,7 +329,7 @@ impl Scan {
         };
         let (host_id, pid) = (host.info.host, self.bounds.pid);
         let is_meant = |number: u32| pid.is_none_or(|pid| pid == number);
-        reader.for_each_task(host_id, (self.table, &is_meant), self.after_id, limit, &mut visit)?;
+        reader.for_each_task(host_id, self.table, &is_meant, self.after_id, limit, &mut visit)?;
         self.after_id = last;
         // A full batch may have been the last one: then the next is empty, and the scan continues with the next host.
         Ok(rows.count - before == limit)
