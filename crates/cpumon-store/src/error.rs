@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use rusqlite::ffi;
+
 /// SQLite's error. It has no cause: SQLite's own one repeats the text with a number.
 #[derive(Debug)]
 pub struct SqliteError(rusqlite::Error);
@@ -143,6 +145,12 @@ impl StoreError {
         cpumon_model::with_causes(self)
     }
 
+    /// What the user has stopped.
+    #[cfg(feature = "bundled")]
+    pub(crate) fn stopped(operation: &'static str, path: &Path) -> Self {
+        Self::Sqlite { operation, path: path.into(), source: SqliteError(interrupted()) }
+    }
+
     /// Wraps SQLite's error; a damaged file becomes [`StoreError::Corrupt`].
     pub(crate) fn sqlite(operation: &'static str, path: &Path, source: rusqlite::Error) -> Self {
         match source.sqlite_error_code() {
@@ -150,9 +158,26 @@ impl StoreError {
             Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
                 Self::Corrupt { path: path.into(), detail: source.to_string() }
             }
+            // Nothing else interrupts a statement, but for `stopped`.
+            Some(rusqlite::ErrorCode::OperationInterrupted) => {
+                Self::Corrupt { path: path.into(), detail: endless(path) }
+            }
             _ => Self::Sqlite { operation, path: path.into(), source: SqliteError(source) },
         }
     }
+}
+
+/// The error of a question that goes beyond a limit of steps or of rows: as of a statement that was interrupted.
+pub(crate) fn interrupted() -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_INTERRUPT), None)
+}
+
+/// The words for what these limits end.
+fn endless(path: &Path) -> String {
+    format!(
+        "its pages lead to the same rows again and again, or it has over a thousand tables; `cpumon store check {}` reports more",
+        path.display()
+    )
 }
 
 /// Whether an error means that the data is wrong: a page that does not fit, a value of another type, a row that an index has and

@@ -48,10 +48,14 @@ pub(crate) fn in_range(
 ) -> rusqlite::Result<Vec<FreshRow>> {
     let text = format!(
         "SELECT {} FROM interval WHERE host_id = ?2 AND end_wall_ns > ?3 AND end_wall_ns <= ?4
-         ORDER BY end_wall_ns, boot_id, sequence",
+         ORDER BY end_wall_ns",
         columns()
     );
-    all_rows(connection, &text, params![with_samples, host, range.since_ns, range.until_ns], read)
+    let values = params![with_samples, host, range.since_ns, range.until_ns];
+    let mut rows = all_rows(connection, &text, values, read)?;
+    // Not by SQLite, whose sorter has no limit.
+    rows.sort_by_key(|row| (row.meta[meta::END_WALL], row.boot, row.meta[meta::SEQUENCE]));
+    Ok(rows)
 }
 
 /// A fresh interval as the index by time has it, which is readable where the interval is not.

@@ -77,7 +77,7 @@ impl Reader {
     pub fn legacy_order(&self, host: HostId, end_wall_ns: i64) -> Result<Option<LegacyOrder>> {
         let text = "SELECT idx FROM legacy_order
                     WHERE host_id = (SELECT id FROM host WHERE key = ?1) AND end_wall_ns = ?2";
-        let order: Option<Vec<u8>> = find_row(&self.connection, text, params![host.0, end_wall_ns], first)
+        let order: Option<Vec<u8>> = find_row(self.question(), text, params![host.0, end_wall_ns], first)
             .at("read the order of imported rows", self.path())?;
         Ok(order.as_deref().and_then(LegacyOrder::decode))
     }

@@ -47,6 +47,7 @@ mod reader;
 mod rows;
 mod schema;
 pub mod sql;
+mod steps;
 mod sums;
 mod traces;
 mod writer;

@@ -8,6 +8,8 @@ use cpumon_model::{HostId, Trust};
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Params, Result as Sql, Row, params};
 
+use crate::steps::HeldRows;
+
 /// Runs a statement and returns the number of changed rows. As those below, it prepares a text once for a connection.
 pub(crate) fn execute(connection: &Connection, text: &str, values: impl Params) -> Sql<usize> {
     connection.prepare_cached(text)?.execute(values)
@@ -28,13 +30,27 @@ pub(crate) fn find_row<T>(
     connection.prepare_cached(text)?.query_row(values, read).optional()
 }
 
+/// All rows, as many as a file of this length can have.
 pub(crate) fn all_rows<T>(
     connection: &Connection,
     text: &str,
     values: impl Params,
-    read: impl FnMut(&Row<'_>) -> Sql<T>,
+    mut read: impl FnMut(&Row<'_>) -> Sql<T>,
 ) -> Sql<Vec<T>> {
-    connection.prepare_cached(text)?.query_map(values, read)?.collect()
+    let mut select = connection.prepare_cached(text)?;
+    let width = select.column_count();
+    let (mut rows, mut all, mut held) = (select.query(values)?, Vec::new(), HeldRows::new(connection));
+    while let Some(row) = rows.next()? {
+        let mut bytes = size_of::<T>();
+        for at in 0..width {
+            if let ValueRef::Text(packed) | ValueRef::Blob(packed) = row.get_ref(at)? {
+                bytes = bytes.saturating_add(packed.len());
+            }
+        }
+        held.add(bytes)?;
+        all.push(read(row)?);
+    }
+    Ok(all)
 }
 
 /// Reads the first column of a row.

@@ -152,12 +152,12 @@ impl Reader {
         );
         let limit = signed(limit);
         let values = params![host.map(|host| host.0), range.since_ns, range.until_ns, limit];
-        all_rows(&self.connection, &text, values, record).at("list traces", self.path())
+        all_rows(self.question(), &text, values, record).at("list traces", self.path())
     }
 
     pub fn trace(&self, id: i64) -> Result<Option<TraceRecord>> {
         let text = format!("{SELECT} WHERE trace.id = ?1");
-        find_row(&self.connection, &text, [id], record).at("find a trace", self.path())
+        find_row(self.question(), &text, [id], record).at("find a trace", self.path())
     }
 }
 

@@ -36,9 +36,7 @@ pub(super) fn open(path: &Path, stop: &Arc<AtomicBool>, is_repaired: bool) -> Re
 
 /// The error of a check that the user stopped.
 pub(super) fn stopped(path: &Path) -> StoreError {
-    let source =
-        rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_INTERRUPT), None);
-    StoreError::sqlite("check", path, source)
+    StoreError::stopped("check", path)
 }
 
 /// The schema version, of a file that is a store and whose list of tables can be read.

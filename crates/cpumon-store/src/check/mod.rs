@@ -31,6 +31,11 @@ use crate::schema;
 /// The file is no store at all, or its header or list of tables cannot be read and nothing is to be salvaged; the new one exists or
 /// cannot be written, or `stop` was set.
 pub fn check(path: &Path, salvage: Option<&Path>, stop: &Arc<AtomicBool>) -> Result<CheckReport> {
+    let done = check_all(path, salvage, stop);
+    done.map_err(|error| if stop.load(Ordering::Relaxed) { files::stopped(path) } else { error })
+}
+
+fn check_all(path: &Path, salvage: Option<&Path>, stop: &Arc<AtomicBool>) -> Result<CheckReport> {
     let source = match files::open(path, stop, false) {
         Err(StoreError::Corrupt { detail, .. }) => return check_rest(path, salvage, stop, detail),
         opened => opened?,

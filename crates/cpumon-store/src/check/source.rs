@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use rusqlite::{Connection, Result as Sql};
 
-/// How many steps of SQLite's machine pass between two checks whether to stop: about a millisecond.
-const STEPS: std::ffi::c_int = 10_000;
+use crate::steps::STEPS;
 
 /// How often a walk's query may take [`STEPS`] without a row. It needs some dozens of steps, and more only where damaged pages lead to rows
 /// in front of its key, which SQLite passes over: 200,000 rows, or any number of times the same ones.

@@ -1,6 +1,8 @@
 //! Reads table `chunk`, in which everything but the last minutes is. Decoded chunks are cached, because neighbouring queries
 //! read the same ones.
 
+use std::collections::HashSet;
+
 use rusqlite::{Connection, params};
 
 use super::build::ReaderNames;
@@ -8,6 +10,7 @@ use super::damage::ReadError;
 use super::query::{ProcessFilter, Query, TimeRange, What};
 use crate::codec::chunk::{Chunk, MAX_CHUNK_SPAN_NS};
 use crate::codec::meta::END_WALL;
+use crate::error::interrupted;
 use crate::rows::{BootRow, HostRow, all_rows, value};
 
 /// Most decoded chunks in memory.
@@ -68,9 +71,12 @@ pub(crate) fn in_range(
          AND first_end_wall_ns <= ?3 ORDER BY last_end_wall_ns";
     // A chunk is found by its last end, so its first may be this much earlier.
     let latest = range.until_ns.saturating_add(MAX_CHUNK_SPAN_NS);
-    all_rows(connection, text, params![host, range.since_ns, range.until_ns, latest], |row| {
+    let spans = all_rows(connection, text, params![host, range.since_ns, range.until_ns, latest], |row| {
         Ok(ChunkSpan { id: row.get(0)?, first_end_ns: row.get(1)?, last_end_ns: row.get(2)? })
-    })
+    })?;
+    // The same chunk again would take no steps of SQLite's, as it is held.
+    let mut known = HashSet::new();
+    if spans.iter().all(|span| known.insert(span.id)) { Ok(spans) } else { Err(interrupted()) }
 }
 
 /// The last end in the first chunk of a host that has one after `after_ns`.

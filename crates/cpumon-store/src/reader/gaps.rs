@@ -166,7 +166,7 @@ impl Reader {
         let text = "SELECT begin_wall_ns, end_wall_ns, intervals, reason, wall_shift_ns FROM gap
              WHERE host_id = ?1 AND end_wall_ns > ?2 AND begin_wall_ns <= ?3 ORDER BY begin_wall_ns LIMIT ?4";
         let values = params![host, range.since_ns, range.until_ns, signed(limit)];
-        all_rows(&self.connection, text, values, |row| {
+        all_rows(self.question(), text, values, |row| {
             Ok(Gap {
                 begin_wall_ns: row.get(0)?,
                 end_wall_ns: row.get(1)?,

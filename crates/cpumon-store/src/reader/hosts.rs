@@ -1,6 +1,6 @@
 //! Hosts of a store, by name or id, with the time range of their data; their boots, with the time line of each.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use cpumon_model::{BootId, ClockLine, ClockPiece, HostId, HostInfo, HostRef, Trust};
 use rusqlite::{Connection, Row, params};
@@ -25,7 +25,7 @@ impl Reader {
         let text =
             "SELECT DISTINCT cgroup, container FROM process_info WHERE cgroup <> '' AND container <> ''";
         let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
-        let pairs = all_rows(&self.connection, text, [], read).at("read the containers of", self.path())?;
+        let pairs = all_rows(self.question(), text, [], read).at("read the containers of", self.path())?;
         Ok(pairs.into_iter().collect())
     }
 
@@ -36,8 +36,8 @@ impl Reader {
              LEFT JOIN host_change AS change ON change.rowid =
                  (SELECT max(rowid) FROM host_change WHERE host_id = host.id)
              LEFT JOIN boot ON boot.id = change.boot_id
-             ORDER BY host.name, host.id";
-        all_rows(&self.connection, text, [], |row| {
+             ORDER BY host.id";
+        let mut hosts = all_rows(self.question(), text, [], |row| {
             let text = |at: usize| row.get::<_, Option<Box<str>>>(at).map(Option::unwrap_or_default);
             let bytes = |at: usize| row.get::<_, Option<Vec<u8>>>(at).map(Option::unwrap_or_default);
             let info = HostInfo {
@@ -53,7 +53,10 @@ impl Reader {
             };
             let (first_wall_ns, last_wall_ns) = self.host_span(row.get(10)?)?;
             Ok(HostRecord { info, trust: Trust::from_name(&text(2)?), first_wall_ns, last_wall_ns })
-        })
+        })?;
+        // Not by SQLite, whose sorter has no limit.
+        hosts.sort_by(|one, other| one.info.hostname.cmp(&other.info.hostname));
+        Ok(hosts)
     }
 
     /// End of the first and of the last interval of a host.
@@ -82,24 +85,34 @@ impl Reader {
     /// The boots of a host that have intervals, by their first one.
     pub fn boots(&self, host: HostId) -> Result<Vec<BootSpan>> {
         let Some(host) = self.host_row(host)? else { return Ok(Vec::new()) };
-        let text = "SELECT boot.key, min(span.first) AS first, max(span.last),
-                    (SELECT name FROM host_change WHERE host_id = ?1 AND boot_id = boot.id
-                     ORDER BY rowid DESC LIMIT 1)
-             FROM (SELECT boot_id, min(end_wall_ns) AS first, max(end_wall_ns) AS last
-                   FROM interval WHERE host_id = ?1 GROUP BY boot_id
-                   UNION ALL SELECT boot_id, min(first_end_wall_ns), max(last_end_wall_ns)
-                   FROM chunk WHERE host_id = ?1 GROUP BY boot_id) AS span
-             JOIN boot ON boot.id = span.boot_id
-             GROUP BY boot.id ORDER BY first";
-        let boots = all_rows(&self.connection, text, [host], |row| {
-            Ok(BootSpan {
-                boot: BootId(key_of(&row.get::<_, Vec<u8>>(0)?)),
-                first_wall_ns: row.get(1)?,
-                last_wall_ns: row.get(2)?,
-                hostname: row.get::<_, Option<Box<str>>>(3)?.unwrap_or_default(),
-            })
-        });
-        boots.at("list the boots of", self.path())
+        self.read_boots(host).at("list the boots of", self.path())
+    }
+
+    fn read_boots(&self, host: HostRow) -> rusqlite::Result<Vec<BootSpan>> {
+        let connection = self.question();
+        let text = "SELECT boot_id, min(end_wall_ns), max(end_wall_ns)
+             FROM interval WHERE host_id = ?1 GROUP BY boot_id
+             UNION ALL SELECT boot_id, min(first_end_wall_ns), max(last_end_wall_ns)
+             FROM chunk WHERE host_id = ?1 GROUP BY boot_id";
+        let spans = all_rows(connection, text, [host], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        let mut by_boot: BTreeMap<BootRow, (i64, i64)> = BTreeMap::new();
+        for (boot, first, last) in spans {
+            let span = by_boot.entry(boot).or_insert((first, last));
+            *span = (span.0.min(first), span.1.max(last));
+        }
+        let text = "SELECT key, (SELECT name FROM host_change WHERE host_id = ?1 AND boot_id = ?2
+                                 ORDER BY rowid DESC LIMIT 1)
+             FROM boot WHERE id = ?2";
+        let mut boots = Vec::new();
+        for (boot, (first_wall_ns, last_wall_ns)) in by_boot {
+            boots.extend(find_row(connection, text, params![host, boot], |row| {
+                let boot = BootId(key_of(&row.get::<_, Vec<u8>>(0)?));
+                let hostname = row.get::<_, Option<Box<str>>>(1)?.unwrap_or_default();
+                Ok(BootSpan { boot, hostname, first_wall_ns, last_wall_ns })
+            })?);
+        }
+        boots.sort_by_key(|boot| boot.first_wall_ns);
+        Ok(boots)
     }
 
     /// The host of this id (32 hexadecimal digits, or enough of the first ones to be the only host), or the most trusted one of
@@ -189,7 +202,7 @@ impl Reader {
     /// How a boot's intervals were placed, and up to where. Empty for a boot that is not known.
     pub fn clock_line(&self, host: HostId, boot: BootId) -> Result<ClockLine> {
         let Some(host_row) = self.host_row(host)? else { return Ok(ClockLine::default()) };
-        read_line(&self.connection, host_row, boot).map_err(|error| self.read_error(error))
+        read_line(self.question(), host_row, boot).map_err(|error| self.read_error(error))
     }
 }
 

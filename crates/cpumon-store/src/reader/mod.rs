@@ -34,11 +34,13 @@ pub use crate::codec::meta::StoredInterval;
 use crate::error::{At, Result, StoreError, check_is_there, sibling};
 use crate::rows::{HostRow, find_host};
 use crate::schema;
+use crate::steps::StepLimit;
 
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
-    pub(crate) connection: Connection,
+    connection: Connection,
+    limit: StepLimit,
     /// Reused buffers and names; taken out while a query runs, so that another one may start meanwhile.
     cursor: RefCell<IntervalCursor>,
 }
@@ -51,8 +53,15 @@ impl Reader {
     /// Opens the store at `path` for reading only; a writer may run at the same time. Where the file's directory cannot be
     /// written (SQLite needs a file for readers' locks there) and no writer left a log, it is read without locks.
     pub fn open(path: &Path) -> Result<Self> {
-        let connection = open_to_read(path, &mut |connection| schema::prepare_reader(connection, path))?;
-        Ok(Self { path: path.into(), connection, cursor: RefCell::new(IntervalCursor::default()) })
+        let mut connection = open_to_read(path, &mut |connection| schema::prepare_reader(connection, path))?;
+        let limit = StepLimit::set(&mut connection, path).at("set up", path)?;
+        Ok(Self { path: path.into(), connection, limit, cursor: RefCell::new(IntervalCursor::default()) })
+    }
+
+    /// The connection, at the begin of a question: what it reads until the next one is limited.
+    pub(crate) fn question(&self) -> &Connection {
+        self.limit.begin();
+        &self.connection
     }
 
     /// Frees the memory of the last question. Call it where the next one may be long in coming.
@@ -80,7 +89,7 @@ impl Reader {
     }
 
     fn host_row(&self, host: HostId) -> Result<Option<HostRow>> {
-        find_host(&self.connection, host).at("find a host", &self.path)
+        find_host(self.question(), host).at("find a host", &self.path)
     }
 
     fn read_error(&self, error: ReadError) -> StoreError {
@@ -98,7 +107,7 @@ impl Reader {
     pub fn intervals(&self, query: &Query) -> Result<IntervalReader<'_>> {
         let Some(host) = self.host_row(query.host)? else { return Ok(IntervalReader::new(self, None)) };
         let mut cursor = self.cursor.take();
-        match cursor.walk(&self.connection, host, query.clone()) {
+        match cursor.walk(self.question(), host, query.clone()) {
             Ok(walk) => Ok(IntervalReader::new(self, Some((cursor, walk)))),
             Err(error) => {
                 self.give_back(cursor);
@@ -124,7 +133,7 @@ impl Reader {
         let Some(host_id) = self.host_row(host)? else { return Ok(None) };
         let mut before_ns = wall_ns;
         loop {
-            let end = cursor::last_end_before(&self.connection, host_id, before_ns);
+            let end = cursor::last_end_before(self.question(), host_id, before_ns);
             let Some(end) = end.map_err(|error| self.read_error(error))? else { return Ok(None) };
             let query = Query::new(host);
             if let Some(found) = self.first_in(&query.clone().range(end.saturating_sub(1), end))? {

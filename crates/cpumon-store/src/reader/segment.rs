@@ -17,6 +17,7 @@ use crate::codec::meta::ledger_of;
 use crate::error::{At, Result};
 use crate::names::SqlComm;
 use crate::rows::{BootRow, HostRow, all_rows, find_row, first, unsigned};
+use crate::steps::check_follows;
 use crate::sums::{
     HostSum, Resolution, RunQueue, SumRow, TASK_COLUMN_NAMES, WAITS_AT, host_sums, read_packed, waits_for,
 };
@@ -58,7 +59,7 @@ impl Reader {
         let ns = |row: &Row<'_>, at: usize| -> rusqlite::Result<Option<i64>> {
             Ok(row.get::<_, Option<i64>>(at)?.map(|bucket| bucket.saturating_mul(resolution.length_ns())))
         };
-        let span = find_row(&self.connection, &text, [host], |row| Ok((ns(row, 0)?, ns(row, 1)?)));
+        let span = find_row(self.question(), &text, [host], |row| Ok((ns(row, 0)?, ns(row, 1)?)));
         Ok(span.at("find sums", self.path())?.unwrap_or_default())
     }
 }
@@ -239,10 +240,11 @@ impl Reader {
         let query = Query { what, ..query.clone() };
         self.follow_to_fresh(host, &query)?;
         // In one transaction: an interval that is compacted in between would be in neither, or in both.
-        let transaction = self.connection.unchecked_transaction().at("read intervals", self.path())?;
+        let connection = self.question();
+        let transaction = connection.unchecked_transaction().at("read intervals", self.path())?;
         let buckets = resolution.buckets(TimeRange::new(query.since_ns, query.until_ns));
         let mut lost = 0;
-        let hosts = host_sums(&self.connection, host, resolution, buckets, &mut lost);
+        let hosts = host_sums(connection, host, resolution, buckets, &mut lost);
         let hosts = hosts.at("read intervals", self.path())?.into_iter();
         let mut cursor = self.cursor.take();
         cursor.names.lost_sums += lost;
@@ -260,7 +262,7 @@ impl Reader {
         let length_ns = Resolution::Hour.length_ns();
         let text = "SELECT hour FROM host_hour
              WHERE host_id = ?1 AND hour BETWEEN ?2 AND ?3 AND thread_intervals < intervals ORDER BY hour";
-        let hours = all_rows(&self.connection, text, params![host, buckets.first, buckets.last], |row| {
+        let hours = all_rows(self.question(), text, params![host, buckets.first, buckets.last], |row| {
             let since_ns = row.get::<_, i64>(0)?.saturating_mul(length_ns);
             Ok(TimeRange::new(since_ns, since_ns.saturating_add(length_ns)))
         });
@@ -271,7 +273,7 @@ impl Reader {
     fn follow_to_fresh(&self, host: HostRow, query: &Query) -> Result<()> {
         let text = "SELECT begin_wall_ns FROM interval WHERE host_id = ?1 AND end_wall_ns > ?2
                     ORDER BY end_wall_ns LIMIT 1";
-        let begin: Option<i64> = find_row(&self.connection, text, params![host, query.since_ns], first)
+        let begin: Option<i64> = find_row(self.question(), text, params![host, query.since_ns], first)
             .at("read intervals", self.path())?;
         let Some(begin) = begin.filter(|_| resting::is_wanted(query)) else { return Ok(()) };
         // No interval is in this range, but those before it are followed.
@@ -393,9 +395,10 @@ impl SumReader {
         );
         let mut select = connection.prepare_cached(&text)?;
         let mut rows = select.query(params![self.host, number])?;
-        let mut newest = BootRow::default();
+        let (mut newest, mut last_id) = (BootRow::default(), None);
         while let Some(row) = rows.next()? {
             let id = unsigned(row, 0)?;
+            check_follows(&mut last_id, id.cast_signed())?;
             let boot = names.boot_of(connection, id)?;
             let process = names.process(connection, id)?;
             // Whatever the filter: one process does not say when its machine started again.
@@ -431,8 +434,11 @@ impl SumReader {
         let begin_ns = hour.saturating_mul(Resolution::Hour.length_ns());
         let (mut last_id, mut boot, mut owner, mut is_wanted) =
             (None, BootId::default(), ProcessKey::default(), false);
+        let mut last_key = None;
         while let Some(row) = rows.next()? {
             let id = unsigned(row, 0)?;
+            let key = ThreadKey { tid: row.get(1)?, start_ns: unsigned(row, 2)? };
+            check_follows(&mut last_key, (id.cast_signed(), key.tid, key.start_ns.cast_signed()))?;
             if last_id.replace(id) != Some(id) {
                 boot = names.boot_of(connection, id)?;
                 let found = names.process(connection, id)?;
@@ -442,7 +448,6 @@ impl SumReader {
             if !is_wanted {
                 continue;
             }
-            let key = ThreadKey { tid: row.get(1)?, start_ns: unsigned(row, 2)? };
             let at = 4;
             let waits = read_packed::<Waits>(row, at + WAITS_AT, &mut bucket.lost)?.unwrap_or_default();
             let (delta, sum) = SumRow::read(row, at, begin_ns, boot)?;

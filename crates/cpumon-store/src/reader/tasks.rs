@@ -76,7 +76,7 @@ impl Reader {
     ) -> Result<()> {
         let Some(host) = self.host_row(host)? else { return Ok(()) };
         let done = self.with_cursor(|cursor| -> Sql<()> {
-            let (connection, names) = (&self.connection, &mut cursor.names);
+            let (connection, names) = (self.question(), &mut cursor.names);
             // The tables of names hold the tasks of all hosts: a boot of another host is not in this map.
             let boots = boots_of(connection, host)?;
             let mut visited = 0;
@@ -136,7 +136,7 @@ impl Reader {
         for (key, boot) in found {
             let Some(boot) = boot else { continue };
             let start_ns = key.start_ns.cast_signed();
-            let nearest = nearest(&self.connection, BootKey { host: host_row, boot }, start_ns);
+            let nearest = nearest(self.question(), BootKey { host: host_row, boot }, start_ns);
             if let Some(pair) = nearest.map_err(|error| self.read_error(error))? {
                 began.insert(key, pair.wall_of(start_ns));
             }
@@ -195,7 +195,7 @@ impl Reader {
         let values = params![host, end_ns.saturating_sub(2 * LONGEST_LIST_NS), end_ns, boot];
         let read = |row: &Row<'_>| Ok((row.get(0)?, row.get::<_, Vec<u8>>(1)?));
         let found =
-            find_row(&self.connection, text, values, read).at("read a list of processes", self.path())?;
+            find_row(self.question(), text, values, read).at("read a list of processes", self.path())?;
         Ok(found.and_then(|(end_wall_ns, bytes)| match unpack(&bytes) {
             Ok(processes) => Some(ProcessList { end_wall_ns, processes }),
             Err(malformed) => {
@@ -207,9 +207,10 @@ impl Reader {
     }
 
     fn listed(&self, list: &ProcessList) -> Result<HashMap<ProcessKey, IdleProcess>> {
+        let connection = self.question();
         let rows: Sql<_> = self.with_cursor(|cursor| {
             let rows = list.processes.iter().map(|listed| {
-                let idle = cursor.names.process(&self.connection, listed.id)?.idle(listed.thread_rows);
+                let idle = cursor.names.process(connection, listed.id)?.idle(listed.thread_rows);
                 Ok((idle.key, idle))
             });
             rows.collect()

@@ -70,7 +70,7 @@ impl Writer {
     pub fn open(path: &Path, options: &StoreOptions) -> Result<Self> {
         check_is_file(path)?;
         let lock = lock_store(path)?;
-        let session = WriterSession::open(path, options)?;
+        let mut session = WriterSession::open(path, options)?;
         let connection = session.connection();
         let parts = WriterParts {
             dims: Dims::load(connection).at("read ids", path)?,
@@ -80,6 +80,7 @@ impl Writer {
             retention: Retention::new(options),
         };
         let age = AgeClock::load(connection).at("read the time of the last receipt", path)?;
+        session.lift_limit()?;
         Ok(Self { session, options: options.clone(), parts, losses: Losses::default(), age, _lock: lock })
     }
 

@@ -10,6 +10,7 @@ use rusqlite::{Connection, OpenFlags, Result as Sql};
 
 use crate::error::{At, Result, StoreError, check_is_there, sibling};
 use crate::rows::signed;
+use crate::steps::StepLimit;
 use crate::{schema, sums};
 
 /// SQLite makes no database file, which would have the mode of the umask, and follows no link: [`file_of`] has followed those that may be.
@@ -114,6 +115,8 @@ impl WriterSession {
         let cache_kib = signed(options.cache_bytes >> 10).min(1 << 30);
         connection.pragma_update(None, "cache_size", -cache_kib).at("set up", path)?;
         sums::register(&connection).at("set up", path)?;
+        // What is read while it is opened; what is read later is asked for by keys.
+        StepLimit::set(&mut connection, path).at("set up", path)?;
         if let Some(pages) = options.max_page_count {
             let set = format!("PRAGMA max_page_count = {pages}");
             connection.query_row(&set, [], |_| Ok(())).at("set up", path)?;
@@ -128,6 +131,11 @@ impl WriterSession {
     /// For reading outside of a transaction.
     pub(super) fn connection(&self) -> &Connection {
         &self.connection
+    }
+
+    /// Ends the limit of steps that it was opened with.
+    pub(super) fn lift_limit(&mut self) -> Result<()> {
+        StepLimit::lift(&mut self.connection).at("set up", &self.path)
     }
 
     pub(super) fn is_open(&self) -> bool {

@@ -1,5 +1,7 @@
 //! The store as its users see it: stored intervals can be read, whatever happens in between.
 
+#[path = "../../../../testing/held_memory.rs"]
+mod held_memory;
 #[path = "../../../../testing/skip.rs"]
 mod skip;
 #[path = "../../../../testing/small_disk.rs"]
@@ -10,6 +12,7 @@ mod clock;
 mod compact;
 mod damage;
 mod data;
+mod endless;
 mod faults;
 mod fixture;
 mod foreign;
