@@ -11,7 +11,7 @@ use cpumon_query::why::{Why, WhyQuery, WhySubject, WhyTarget, shell_word};
 use cpumon_query::{GroupBy, QueryError};
 use textwrap::Options;
 
-use crate::cli::{self, CliCommand, OutputFormat, TraceArgs, TraceCommand, WhyArgs};
+use crate::cli::{self, CliCommand, OutputFormat, PastArgs, TraceArgs, TraceCommand, WhyArgs};
 use crate::exit::{Outcome, Usage, say};
 use crate::output::{paragraph, terminal_columns, write_document};
 use crate::past::{Past, answered};
@@ -51,7 +51,8 @@ pub(crate) fn why(args: &WhyArgs, out: &mut dyn Write) -> anyhow::Result<Outcome
         // It may be in a part of the store that is damaged.
         return Ok(past.end(Outcome::DataMissing));
     }
-    let Some(why) = answered(made)? else { return Ok(past.end(Outcome::DataMissing)) };
+    let Some(mut why) = answered(made)? else { return Ok(past.end(Outcome::DataMissing)) };
+    name_place(&mut why, &place_of(&args.past));
     match args.format.get() {
         OutputFormat::Table => text(&why, out).map_err(anyhow::Error::from),
         format => write_document(&why, format, out),
@@ -70,6 +71,28 @@ pub(crate) fn why(args: &WhyArgs, out: &mut dyn Write) -> anyhow::Result<Outcome
     out.flush().context("cannot write the answer")?;
     record(length, &why)?;
     Ok(outcome)
+}
+
+/// The option by which a command asks the same store or receiver; empty for the usual store, and where a shell would not read it as a word.
+fn place_of(past: &PastArgs) -> String {
+    let option = match (&past.store.store, &past.url) {
+        (Some(file), _) => file.to_str().and_then(shell_word).map(|file| format!(" --store {file}")),
+        (None, Some(url)) => shell_word(url).map(|url| format!(" --url {url}")),
+        (None, None) => None,
+    };
+    option.unwrap_or_default()
+}
+
+/// Lets the commands of an answer ask where it came from.
+fn name_place(why: &mut Why, place: &str) {
+    let asks = |command: &&mut String| {
+        ["why", "top", "report"].iter().any(|name| command.starts_with(&format!("cpumon {name}")))
+    };
+    let commands = why.causes.iter_mut().filter_map(|cause| cause.command.as_mut());
+    commands.chain(&mut why.more).filter(asks).for_each(|command| command.push_str(place));
+    if why.causes.is_empty() {
+        why.action.push_str(place);
+    }
 }
 
 fn text(why: &Why, out: &mut dyn Write) -> io::Result<()> {

@@ -6,7 +6,7 @@ use foldhash::HashSet;
 use super::affinity::{FREE_CPUS, SingleCpu};
 use super::answer::{Cause, CauseKind, Culprit, SureLevel};
 use super::draft::{
-    MIN_SHARE, behind, culprits, draft, find_user_of, matters, stoppable, sum, used, was_ready,
+    MIN_SHARE, behind, culprits, draft, find_user_of, go_last, matters, stoppable, sum, used, was_ready,
 };
 use super::facts::{Facts, KeyTime, ProgramTime, by_program, interrupts_pct, share_of};
 use super::part::scaled;
@@ -200,8 +200,9 @@ fn saturated(facts: &Facts<'_>, front: &[ProgramTime], ns: u64) -> Cause {
     } else {
         let is_one = others.len() == 1 && others.iter().all(|one| one.processes == 1);
         let it = if is_one { "it" } else { "them" };
-        let action = format!("Stop {} or move {it}, or let {it} go last.", named_all(&others, 2));
-        (action, Some(renice(10, &pids(&others, 2))))
+        let (names, command) = (named_all(&others, 2), go_last(facts, &others, 2));
+        let last = if command.is_some() { format!(", or let {it} go last") } else { String::new() };
+        (format!("Stop {names} or move {it}{last}."), command)
     };
     let text = format!("{}{who}.", was_ready(facts, ns));
     Cause { evidence, action, command, sure, culprits: all, ..draft(facts, CauseKind::Saturated, ns, text) }

@@ -1,8 +1,10 @@
 //! What all rules share: when a time is a cause, the words for a subject, and a cause without its details.
 
+use foldhash::HashSet;
+
 use super::answer::{Cause, CauseKind, Culprit, SureLevel};
 use super::facts::{Facts, ProgramTime};
-use super::words::{named_all, percent};
+use super::words::{named_all, percent, pids, renice};
 use crate::fields::{decimal, name_text};
 
 /// A cause explains at least this share of the time that shares are of ([`StateTimes::base_ns`](super::states::StateTimes::base_ns)).
@@ -90,6 +92,15 @@ pub(super) fn culprits(facts: &Facts<'_>, programs: &[ProgramTime]) -> Vec<Culpr
 pub(super) fn stoppable(facts: &Facts<'_>, all: &[Culprit]) -> Vec<Culprit> {
     let can_stop = |one: &&Culprit| one.pid.is_none_or(|pid| !facts.is_of_kernel(pid));
     all.iter().filter(can_stop).cloned().collect()
+}
+
+/// The command that lets these programs go last, if they do not already.
+pub(super) fn go_last(facts: &Facts<'_>, all: &[Culprit], most: usize) -> Option<String> {
+    let pids = pids(all, most);
+    let meant: HashSet<u32> = all.iter().take(most).flat_map(|one| &one.pids).copied().collect();
+    let nice = facts.threads_of(|key| meant.contains(&key.pid)).iter().map(|row| row.seen.nice).max();
+    let lower = [10, 19].into_iter().find(|last| nice.is_none_or(|nice| nice < *last))?;
+    Some(renice(lower, &pids))
 }
 
 /// What to do about threads of the kernel.

@@ -123,7 +123,9 @@ fn answer_of(host: &HostStatus, mut facts: Facts<'_>, slow_since_ns: Option<i64>
     let causes = rules::causes(facts);
     let behind = facts.in_front().into_iter().next().map(|first| first.name);
     let is_machine = facts.rows.is_machine();
-    let before = facts.before.zip(facts.times_before.as_ref());
+    // Where it was not there, there is nothing to compare with.
+    let was_there = |times: &&StateTimes| is_machine || times.present_ns > 0;
+    let before = facts.before.zip(facts.times_before.as_ref().filter(was_there));
     let before = before.map(|(part, times)| compose::split(times, part, facts.threads, None, is_machine));
     let mut time = compose::split(&facts.times, facts.now, facts.threads, behind, is_machine);
     if let Some(before) = &before {

@@ -249,7 +249,7 @@ impl WhyPart {
 
     /// Ends the rows: those of waits have each key once, and there are no more than a part may have.
     pub(super) fn end(&mut self) {
-        WaitFor::tidy(&mut self.waits, MAX_WAITS);
+        self.tidy_waits();
         if self.processes.len() > MAX_PROCESSES {
             self.cut();
         }
@@ -263,8 +263,12 @@ impl WhyPart {
     fn add_waits(&mut self, rows: &[WaitFor]) {
         self.waits.extend_from_slice(rows);
         if self.waits.len() > 2 * MAX_WAITS {
-            WaitFor::tidy(&mut self.waits, MAX_WAITS);
+            self.tidy_waits();
         }
+    }
+
+    fn tidy_waits(&mut self) {
+        self.is_cut |= WaitFor::tidy(&mut self.waits, MAX_WAITS) > 0;
     }
 
     fn add_cpu(&mut self, number: u32, times: &CpuTimes) {

@@ -26,6 +26,6 @@ pub struct WhyQuery {
     pub since_ns: Option<i64>,
     /// End, ns since the UNIX epoch; `None` is the end of the data.
     pub until_ns: Option<i64>,
-    /// The time around this moment, ns since the UNIX epoch, where neither start nor end is given.
+    /// The time around this moment, ns since the UNIX epoch; used where neither start nor end is given.
     pub at_ns: Option<i64>,
 }

@@ -41,7 +41,11 @@ pub(super) fn find(parts: &[WhyPart], host: &str, subject: &WhySubject) -> Resul
     };
     let is_empty = found.rows.short.is_empty() && found.rows.keys.as_ref().is_none_or(HashSet::is_empty);
     if is_empty {
-        return Err(QueryError::NoProcess { process: escape(text).to_string() });
+        let process = match subject {
+            WhySubject::Group(by, _) => format!("of {} {}", by.name(), escape(text)),
+            _ => escape(text).to_string(),
+        };
+        return Err(QueryError::NoProcess { process });
     }
     Ok(found)
 }
@@ -94,8 +98,11 @@ fn of_pid(parts: &[WhyPart], pid: u32) -> FoundSubject {
     found(GroupBy::Process.name(), name, SubjectRows { keys: Some(keys), ..SubjectRows::default() })
 }
 
+/// The processes of the program of this name, else those that call themselves so, else those of the only program that has it in a name.
 fn named(parts: &[WhyPart], text: &str) -> Result<FoundSubject, QueryError> {
     let of_name = |name: &str| rows_of(parts, |_, info| info.program() == name || *info.name == *name);
+    // As `ps` shows it: what it calls itself.
+    let by_comm = rows_of(parts, |_, info| *info.comm == *text);
     let lower = text.to_lowercase();
     let infos = parts.iter().flat_map(|part| {
         let of_processes = part.processes.values().map(|seen| &seen.info);
@@ -106,11 +113,15 @@ fn named(parts: &[WhyPart], text: &str) -> Result<FoundSubject, QueryError> {
         if *info.name == *text || info.program() == text {
             return Ok(found(GroupBy::Name.name(), text, of_name(text)));
         }
-        let is_alike =
-            [&info.name, &info.interpreter].iter().any(|name| name.to_lowercase().contains(&lower));
+        let is_alike = [&info.name, &info.interpreter, &info.comm]
+            .iter()
+            .any(|name| name.to_lowercase().contains(&lower));
         if is_alike {
             names.insert(info.program());
         }
+    }
+    if by_comm.keys.as_ref().is_some_and(|keys| !keys.is_empty()) {
+        return Ok(found(GroupBy::Name.name(), text, by_comm));
     }
     match names.into_iter().collect::<Vec<_>>().as_slice() {
         [] => Err(QueryError::NoProcess { process: escape(text).to_string() }),

@@ -6,12 +6,14 @@ use cpumon_model::{Delta, Fields, ProcessKey, ThreadKey, WaitedOn};
 use foldhash::HashSet;
 
 use super::answer::{Cause, CauseKind, Culprit, SureLevel};
-use super::draft::{MIN_SHARE, culprits, draft, find_user_of, has_long_waits, matters, stoppable, waited};
+use super::draft::{
+    MIN_SHARE, culprits, draft, find_user_of, go_last, has_long_waits, matters, stoppable, waited,
+};
 use super::facts::{Facts, KeyTime, MIN_STARTS, ProgramTime, by_program};
 use super::front::IDLE_CPUS;
 use super::states::{CountedWaits, IDLE_WAIT_NS, SubjectRows, WaitClass, at_least_zero, is_input, is_lock};
 use super::threads::SeenThread;
-use super::words::{and, length, named, named_all, percent, pids, rate, renice, shell_word};
+use super::words::{and, length, named, named_all, percent, rate, shell_word};
 use crate::fields::{decimal, name_text};
 
 /// The most that a short process runs on average, ns.
@@ -253,10 +255,13 @@ impl Chain {
             if front.is_empty() { String::new() } else { format!(", behind {}", named_all(&front, 2)) };
         self.sentences.push(format!("{name} {} of the time{behind}.", and(&words)));
         let able = stoppable(&peer, &front);
-        if !able.is_empty() && peer.delayed_at_cpus_ns() > peer.times.ran_ns() {
-            self.action =
-                Some(format!("Let {name} have a CPU: stop {} or let it go last.", named_all(&able, 2)));
-            self.command = Some(renice(10, &pids(&able, 2)));
+        // One that sleeps most of that time is not made faster by a CPU.
+        let ready_ns = peer.delayed_at_cpus_ns();
+        if !able.is_empty() && ready_ns > peer.times.ran_ns() && ready_ns >= program.ns / 2 {
+            let (names, command) = (named_all(&able, 2), go_last(&peer, &able, 2));
+            let last = if command.is_some() { " or let it go last" } else { "" };
+            self.action = Some(format!("Let {name} have a CPU: stop {names}{last}."));
+            self.command = command;
         }
         self.culprits.extend(front.into_iter().take(1));
         let next = [WaitClass::Peer, WaitClass::Child].map(|class| peer.waited_for(class).into_iter().next());

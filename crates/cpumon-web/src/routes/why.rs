@@ -24,7 +24,7 @@ pub(super) struct WhyParams {
     since: Option<i64>,
     /// End: intervals that end at this or before; without it the end of the data. The range is 24 hours at most.
     until: Option<i64>,
-    /// The minute around this moment, ns since the UNIX epoch, where neither `since` nor `until` is given.
+    /// The minute around this moment instead, ns since the UNIX epoch.
     at: Option<i64>,
 }
 
@@ -37,6 +37,9 @@ impl WhyParams {
             (None, Some((by, name))) => WhySubject::Group(by, name),
             (Some(_), Some(_)) => return Err(bad("Either `name` or `within` names what is slow.")),
         };
+        if self.at.is_some() && (self.since.is_some() || self.until.is_some()) {
+            return Err(bad("Either `at` or `since` and `until` name the time."));
+        }
         Ok(WhyQuery { subject, since_ns: self.since, until_ns: self.until, at_ns: self.at })
     }
 }
@@ -97,6 +100,7 @@ mod tests {
             ("why?since=5&until=6", 404),
             ("why?since=0", 400),
             ("why?at=5", 404),
+            ("why?at=5&since=4", 400),
         ] {
             let (status, body) = stored.get(&format!("/api/v1/hosts/past/{path}")).await;
             assert_eq!(status, expected, "{path}: {body}");

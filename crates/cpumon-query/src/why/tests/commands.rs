@@ -67,6 +67,26 @@ fn a_limit_outside_the_file_system_of_groups_has_no_command() {
     }
 }
 
+/// `renice 10` of one that has nice 10 changes nothing.
+#[test]
+fn who_goes_last_already_is_not_told_to() {
+    for (nice, command, action) in [
+        (0, Some("renice 10 -p $(ls /proc/2/task)"), "Stop indexer (pid 2) or move it, or let it go last."),
+        (10, Some("renice 19 -p $(ls /proc/2/task)"), "Stop indexer (pid 2) or move it, or let it go last."),
+        (19, None, "Stop indexer (pid 2) or move it."),
+    ] {
+        let scene = Scene::busy()
+            .with(1, "shop", 90, 880)
+            .whose_thread(|thread| thread.nice = nice)
+            .with(2, "indexer", 1_800, 0)
+            .whose_thread(|thread| thread.nice = nice)
+            .waits(1, WaitKind::Ready, on(2), 880);
+        let why = why_shop(&scene);
+        assert_eq!(kinds(&why), ["saturated"], "{nice}");
+        assert_eq!((why.causes[0].command.as_deref(), &*why.causes[0].action), (command, action), "{nice}");
+    }
+}
+
 #[test]
 fn a_tiny_limit_is_not_raised_to_none() {
     let group = "/x.service";

@@ -37,6 +37,17 @@ fn a_pool_of_sleeping_threads_does_not_hide_the_wait_of_one() {
     says(&why, "Nothing delays it: 99 % of the time it slept");
 }
 
+/// `0 %` would say that it was faster before.
+#[test]
+fn a_program_that_was_not_there_is_compared_with_nothing() {
+    let scene = Scene::busy().with(1, "shop", 90, 880);
+    let subject = WhySubject::Named("shop".into());
+    let why = why_after(&Scene::busy().with(2, "other", 900, 5), &scene, &subject);
+    assert!(why.before.is_none() && why.time.states.iter().all(|one| one.before.is_none()), "{why:#?}");
+    let why = why_after(&scene, &scene, &subject);
+    assert!(why.before.is_some() && why.time.states.iter().all(|one| one.before.is_some()), "{why:#?}");
+}
+
 /// The wanted time of several threads is more than the span: shares are of it.
 #[test]
 fn waits_of_many_threads_are_at_most_all_the_time() {
@@ -184,4 +195,24 @@ fn of_a_pid_the_process_of_the_last_boot_is_meant() {
     let why = why_of(&before, &busy("new").intervals(SECONDS), &WhySubject::Named("7".into()));
     assert_eq!((&*why.subject.name, why.subject.pid, why.subject.processes), ("new", Some(7), 1));
     assert!(share(&why, TimeState::Ready) > 0.8, "{:#?}", why.time);
+}
+
+/// `exec -a NAME` or `prctl(PR_SET_NAME)`: `ps` shows that name, and cpumon that of the executable.
+#[test]
+fn a_program_is_found_by_what_it_calls_itself() {
+    let scene = Scene::busy().with(1, "python3.11", 90, 880).with(2, "worker", 900, 5);
+    let mut intervals = scene.intervals(0);
+    for row in intervals.iter_mut().flat_map(|interval| &mut interval.processes) {
+        std::sync::Arc::make_mut(&mut row.info).comm =
+            if row.key.pid == 1 { "shopd".into() } else { "worker".into() };
+    }
+    let ask = |name: &str| why_of(&intervals, &intervals, &WhySubject::Named(name.into())).subject;
+    for name in ["shopd", "python3.11"] {
+        assert_eq!((&*ask(name).name, ask(name).pid), (name, Some(1)));
+    }
+    assert_eq!(
+        (&*ask("hopd").name, ask("hopd").pid),
+        ("python3.11", Some(1)),
+        "a part of it means the program"
+    );
 }

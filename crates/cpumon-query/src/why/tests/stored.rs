@@ -7,7 +7,7 @@ use super::super::{Why, WhyQuery, WhySubject};
 use super::scene::{BEGIN_NS, SECOND_NS, Scene, host};
 use crate::history::History;
 use crate::json::Nanos;
-use crate::{Answers, QueryError};
+use crate::{Answers, GroupBy, QueryError};
 
 /// Ten minutes: `indexer` begins after seven.
 fn history() -> (tempfile::TempDir, History) {
@@ -83,6 +83,9 @@ fn wrong_questions_are_refused() {
     assert!(matches!(ask(later), QueryError::NoData { .. }));
     let subject = WhySubject::Named("nothing".into());
     assert!(matches!(ask(WhyQuery { subject, ..WhyQuery::default() }), QueryError::NoProcess { .. }));
+    let subject = WhySubject::Group(GroupBy::Service, "web".into());
+    let words = ask(WhyQuery { subject, ..WhyQuery::default() }).to_string();
+    assert_eq!(words, "no process of service web did anything in this range");
     assert!(matches!(
         history.why("elsewhere", &WhyQuery::default()),
         Err(QueryError::Store(_) | QueryError::UnknownHost)
