@@ -69,7 +69,7 @@ fn a_limit_outside_the_file_system_of_groups_has_no_command() {
 
 /// `renice 10` of one that has nice 10 changes nothing.
 #[test]
-fn who_goes_last_already_is_not_told_to() {
+fn who_goes_last_already_is_left_as_it_is() {
     for (nice, command, action) in [
         (0, Some("renice 10 -p $(ls /proc/2/task)"), "Stop indexer (pid 2) or move it, or let it go last."),
         (10, Some("renice 19 -p $(ls /proc/2/task)"), "Stop indexer (pid 2) or move it, or let it go last."),

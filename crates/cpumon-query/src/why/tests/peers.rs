@@ -63,12 +63,12 @@ fn an_idle_child_is_no_cause_and_a_busy_one_is_followed() {
 
 /// A CPU for it would shorten the wait by a seventh.
 #[test]
-fn a_peer_that_mostly_sleeps_is_not_told_to_get_a_cpu() {
+fn a_cpu_is_no_help_for_a_peer_that_mostly_sleeps() {
     for (asleep, ready, stops) in [(650, 240, false), (100, 800, true)] {
         let scene = Scene::busy()
             .with(1, "shop", 5, 0)
             .waits(1, syscall("flock"), on(2), 950)
-            .with(2, "keeper", 60, ready)
+            .with(2, "locker", 60, ready)
             .waits(2, syscall("clock_nanosleep"), WaitedOn::Interrupt, asleep)
             .waits(2, WaitKind::Ready, on(3), ready)
             .with(3, "backup", 1_800, 0);
