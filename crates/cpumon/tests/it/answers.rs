@@ -130,6 +130,13 @@ fn ask(question: &[String], more: &[&str]) -> Output {
     run(&all)
 }
 
+/// The words of an answer but for an option, which may be at the end of a line.
+fn without(output: &Output, option: &[&str]) -> String {
+    let all = text(&output.stdout);
+    let words: Vec<&str> = all.split_whitespace().collect();
+    words.join(" ").replace(&format!(" {}", option.join(" ")), "")
+}
+
 #[test]
 fn a_store_and_a_receiver_give_the_same_bytes() {
     let dir = tempfile::tempdir().unwrap();
@@ -142,12 +149,13 @@ fn a_store_and_a_receiver_give_the_same_bytes() {
         let by_store = ask(&question, &["--store", serve.store()]);
         let more: &[&str] = if is_list { &["--stored"] } else { &[] };
         let by_url = ask(&question, &[more, &["--url", &serve.url]].concat());
-        assert!(
-            by_store.stdout == by_url.stdout,
-            "{question:?}:\n{}\n{}",
-            text(&by_store.stdout),
-            text(&by_url.stdout)
-        );
+        let is_same = if question[0] == "why" {
+            // Its commands ask the same place again.
+            without(&by_store, &["--store", serve.store()]) == without(&by_url, &["--url", &serve.url])
+        } else {
+            by_store.stdout == by_url.stdout
+        };
+        assert!(is_same, "{question:?}:\n{}\n{}", text(&by_store.stdout), text(&by_url.stdout));
         assert_eq!(text(&by_store.stderr), text(&by_url.stderr), "{question:?}");
         assert_eq!(by_store.status.code(), by_url.status.code(), "{question:?}: {}", text(&by_url.stderr));
         codes.push(by_url.status.code().unwrap());
