@@ -53,7 +53,7 @@ mod traces;
 mod writer;
 
 #[cfg(feature = "bundled")]
-pub use check::{CheckReport, LostRows, check};
+pub use check::{CheckReport, LostRows, back_up, check};
 #[doc(hidden)]
 pub use codec::exercise::exercise;
 pub use error::{Result, SqliteError, StoreError};

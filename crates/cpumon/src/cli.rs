@@ -84,7 +84,7 @@ pub enum CliCommand {
     Import(ImportArgs),
     /// Query a store in SQL, read-only
     Sql(SqlArgs),
-    /// Check a store for damage, and copy what can be read of a damaged one
+    /// Check a store for damage, copy what can be read of a damaged one, and back one up
     Store(StoreCommandArgs),
     /// Show what can be measured on this machine, and how to get what is missing
     Doctor(DoctorArgs),

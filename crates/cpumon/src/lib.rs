@@ -99,6 +99,9 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
         CliCommand::Store(StoreCommandArgs { command: StoreCommand::Check(args) }) => {
             store::check(args, out.to(&args.format)?)
         }
+        CliCommand::Store(StoreCommandArgs { command: StoreCommand::Backup(args) }) => {
+            store::back_up(args, out.to(&args.format)?)
+        }
         CliCommand::Key(args) => access::key(args, out.to(args.action.format())?),
         CliCommand::Token(args) => enrolment::token(args, out.stdout()),
         CliCommand::Enroll(args) => enrolment::enroll(args, out.stdout()),

@@ -1,4 +1,4 @@
-//! Commands about a store itself: `cpumon sql`, `cpumon store check`, `cpumon hosts --stored` (also of a receiver's store), and
+//! Commands about a store itself: `cpumon sql`, `cpumon store check` and `backup`, `cpumon hosts --stored` (also of a receiver's store), and
 //! `cpumon hosts forget`, which works also while a receiver writes it.
 
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use cpumon_store::sql::Sql;
 use cpumon_store::{CheckReport, HostRecord, LostRows, Reader, forget_host};
 use serde_json::{Value, json};
 
-use crate::cli::{ForgetArgs, HostsArgs, OutputFormat, SqlArgs, StoreCheckArgs};
+use crate::cli::{ForgetArgs, HostsArgs, OutputFormat, SqlArgs, StoreBackupArgs, StoreCheckArgs};
 use crate::client::Client;
 use crate::exit::{Outcome, Signals, Usage, say};
 use crate::output::{write_document, write_json, write_rows};
@@ -42,18 +42,45 @@ const SHOWN: usize = 100;
 pub(crate) fn check(args: &StoreCheckArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let signals = Signals::install()?;
     let checked = cpumon_store::check(&args.file, args.salvage.as_deref(), &Arc::clone(signals.stop()));
+    // The copy can be read where the list of hosts of the original cannot.
+    let read = args.salvage.as_deref().unwrap_or(&args.file);
+    let copied = args.salvage.as_ref().map(|to| format!("copied     what can be read to {}", to.display()));
+    end_check(&signals, checked, &Checked { file: &args.file, read, copied, format: args.format.get() }, out)
+}
+
+pub(crate) fn back_up(args: &StoreBackupArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let signals = Signals::install()?;
+    let checked = cpumon_store::back_up(&args.file, &args.to, &Arc::clone(signals.stop()));
+    let copied = Some(format!("copied     {} as it was", args.file.display()));
+    let checked_file = Checked { file: &args.to, read: &args.to, copied, format: args.format.get() };
+    end_check(&signals, checked, &checked_file, out)
+}
+
+/// What was checked, and how that is written.
+struct Checked<'a> {
+    file: &'a Path,
+    /// Where names of hosts are read.
+    read: &'a Path,
+    /// The last line, if something was copied.
+    copied: Option<String>,
+    format: OutputFormat,
+}
+
+fn end_check(
+    signals: &Signals,
+    checked: cpumon_store::Result<CheckReport>,
+    of: &Checked<'_>,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
     if signals.stop().load(Ordering::Relaxed) {
         return Ok(signals.outcome());
     }
     let report = checked?;
-    // The copy can be read where the list of hosts of the original cannot.
-    let names = host_names(args.salvage.as_deref().unwrap_or(&args.file));
-    match args.format.get() {
+    match of.format {
         OutputFormat::Table => {
-            write_report(&report, &args.file, &names, out).context("cannot write the report")?;
-            if let Some(salvage) = &args.salvage {
-                writeln!(out, "copied     what can be read to {}", salvage.display())?;
-            }
+            let names = host_names(of.read);
+            write_report(&report, of.file, &names, out).context("cannot write the report")?;
+            of.copied.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         }
         format => write_document(&document(&report), format, out)?,
     }

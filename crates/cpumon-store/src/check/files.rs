@@ -52,7 +52,7 @@ fn read_list(source: &Connection) -> rusqlite::Result<()> {
 }
 
 /// SQLite makes no file and follows no link: [`Temporary`] has made the file, in a directory without a link in its path.
-const WRITE: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE
+pub(super) const WRITE: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE
     .union(OpenFlags::SQLITE_OPEN_NO_MUTEX)
     .union(OpenFlags::SQLITE_OPEN_NOFOLLOW);
 /// No journal: a copy that is not complete is removed.
@@ -68,9 +68,7 @@ pub(super) struct Out {
 impl Out {
     /// A new store of a schema version, under a temporary name beside `path`.
     pub(super) fn create(path: &Path, version: i32, stop: &Arc<AtomicBool>) -> Result<Self> {
-        if path.symlink_metadata().is_ok() {
-            return Err(std::io::Error::from(std::io::ErrorKind::AlreadyExists)).at("salvage into", path);
-        }
+        refuse_existing(path, "salvage into")?;
         let (temporary, _) = Temporary::create(path, "part")?;
         let mut connection = Connection::open_with_flags(temporary.path(), WRITE).at("create", path)?;
         schema::create(&mut connection, path, version)?;
@@ -145,16 +143,15 @@ impl Out {
         connection.execute_batch("COMMIT").at("write", &path)?;
         schema::bring_up_to_date(&mut connection, &path)?;
         connection.close().map_err(|(_, error)| error).at("write", &path)?;
-        let file = File::open(temporary.path()).at("write", &path)?;
-        // Before it gets its name: after a crash that must not be an incomplete file.
-        file.sync_all().at("write", &path)?;
-        // A link refuses a file that came into being meanwhile; a rename would replace it.
-        match std::fs::hard_link(temporary.path(), &path) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists && !path.exists() => {
-                std::fs::rename(temporary.path(), &path).at("put in place", &path)
-            }
-            linked => linked.at("put in place", &path),
-        }
+        temporary.put_in_place(&path)
+    }
+}
+
+/// No file is replaced.
+pub(super) fn refuse_existing(path: &Path, operation: &'static str) -> Result<()> {
+    match path.symlink_metadata() {
+        Ok(_) => Err(std::io::Error::from(std::io::ErrorKind::AlreadyExists)).at(operation, path),
+        Err(_) => Ok(()),
     }
 }
 
@@ -164,7 +161,7 @@ pub(super) struct Temporary(PathBuf);
 
 impl Temporary {
     /// An empty file of mode 0600 beside `path`, open for writing; `what` is another word for each of a process.
-    fn create(path: &Path, what: &str) -> Result<(Self, File)> {
+    pub(super) fn create(path: &Path, what: &str) -> Result<(Self, File)> {
         let mut name = std::ffi::OsString::from(".");
         name.push(path.file_name().unwrap_or_default());
         name.push(format!(".{}.{what}", std::process::id()));
@@ -178,6 +175,20 @@ impl Temporary {
 
     pub(super) fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// Gives the file, which is closed, its name.
+    pub(super) fn put_in_place(self, path: &Path) -> Result<()> {
+        let file = File::open(self.path()).at("write", path)?;
+        // Before it gets its name: after a crash that must not be an incomplete file.
+        file.sync_all().at("write", path)?;
+        // A link refuses a file that came into being meanwhile; a rename would replace it.
+        match std::fs::hard_link(self.path(), path) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists && !path.exists() => {
+                std::fs::rename(self.path(), path).at("put in place", path)
+            }
+            linked => linked.at("put in place", path),
+        }
     }
 
     fn remove(&self) {

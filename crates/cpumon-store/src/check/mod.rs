@@ -3,6 +3,7 @@
 //! SQLite's own check finds damaged pages. The walk reads all rows of the store's tables one by one, and decodes their packed columns. An
 //! unreadable page costs the rows in it: the walk continues behind it.
 
+mod backup;
 mod files;
 mod source;
 mod walk;
@@ -16,6 +17,7 @@ use cpumon_model::HostId;
 use rusqlite::Result as Sql;
 use rusqlite::types::Value;
 
+pub use self::backup::back_up;
 use self::files::Out;
 use self::source::Source;
 use self::walk::{CheckedTable, Content, RowFinding, tables_of_version, walk};

@@ -2,10 +2,11 @@
 //! version, and never again.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use cpumon_model::{Interval, Trust};
-use cpumon_store::{Query, Reader, StoreOptions, TimeRange, Writer};
+use cpumon_store::{Query, Reader, StoreOptions, TimeRange, Writer, back_up};
 
 use crate::data;
 use crate::round_trip::read_all;
@@ -96,8 +97,11 @@ fn stores_of_every_version_are_brought_up_to_date_and_read() {
     }
     for version in 1..=NEWEST {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("s.sqlite");
-        unpack(version, &path);
+        let (old, path) = (dir.path().join("old.sqlite"), dir.path().join("s.sqlite"));
+        unpack(version, &old);
+        // As before an upgrade. The copy is of the same version, and has all.
+        let report = back_up(&old, &path, &Arc::default()).unwrap();
+        assert!(report.is_sound(), "version {version}: {report:?}");
         let connection = rusqlite::Connection::open(&path).unwrap();
         let found = || connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i32>(0)).unwrap();
         assert_eq!(found(), version);

@@ -7,6 +7,7 @@ mod skip;
 #[path = "../../../../testing/small_disk.rs"]
 mod small_disk;
 
+mod backup;
 mod check;
 mod clock;
 mod compact;

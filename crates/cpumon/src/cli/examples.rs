@@ -156,6 +156,9 @@ cpumon store check
     Copy what can be read of a damaged store | cpumon store check cpumon.db --salvage rescued.db
     Export what was rescued | cpumon export processes --store rescued.db -o all.csv
 
+cpumon store backup
+    Back up the store of this machine | cpumon store backup /var/lib/cpumon/cpumon.db /backup/cpumon.db
+
 cpumon import
     Import a recording | cpumon import /var/tmp/cpumon
     Import a database of the original | cpumon import ProcessUsage.sqlite --time-zone Europe/Berlin

@@ -115,6 +115,22 @@ pub struct StoreCommandArgs {
 pub enum StoreCommand {
     /// Read a whole store and report damage; the exit code is 3 if there is any
     Check(StoreCheckArgs),
+    /// Copy a store as it is at this moment, while a receiver writes it, and check the copy
+    Backup(StoreBackupArgs),
+}
+
+/// `cpumon store backup`.
+#[derive(Clone, Debug, Args)]
+pub struct StoreBackupArgs {
+    /// The store; a receiver may be writing it
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The new file; none is replaced
+    #[arg(value_name = "NEW")]
+    pub to: PathBuf,
+    /// Output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
 }
 
 /// `cpumon store check`.

@@ -80,8 +80,18 @@ fn a_damaged_store_is_exported_but_for_its_holes_checked_and_salvaged() {
     let all = ok(&["export", "processes", "--store", sound]).lines().count();
     assert_eq!(all, 1 + 300 * 200);
 
+    let copy = work.path().join("copy.db");
+    let copy = copy.to_str().unwrap();
+    let report = ok(&["store", "backup", sound, copy]);
+    assert!(report.starts_with(&format!("sound      {copy}\n")), "{report}");
+    assert!(report.ends_with(&format!("copied     {sound} as it was\n")), "{report}");
+    assert_eq!(ok(&["export", "processes", "--store", copy]), ok(&["export", "processes", "--store", sound]));
+    assert_eq!(run(&["store", "backup", sound, copy]).status.code(), Some(1), "nothing is replaced");
+
     let damaged = damaged(&path, 1);
     let damaged = damaged.to_str().unwrap();
+    let output = run(&["store", "backup", damaged, work.path().join("bad.db").to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(3), "the damage is copied, and reported: {output:?}");
     let output = run(&["export", "processes", "--store", damaged]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout).lines().count(), 1 + 250 * 200, "every row but those of the chunk");
