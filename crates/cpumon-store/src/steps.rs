@@ -1,6 +1,7 @@
 //! Ends questions to a file whose pages lead to the same rows again and again. SQLite follows pages wherever they lead: where somebody let
 //! the pages of a table share their children, some kilobytes have more rows than anybody can wait for, or hold.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,12 +22,17 @@ const MIN_HELD_BYTES: u64 = 16 << 20;
 /// And for each byte of the file and its log.
 const HELD_PER_BYTE: u64 = 16;
 
-/// Bytes of a store and of its log.
+/// Bytes of a store and of its log that are on the disk: a file of some kilobytes may claim to have terabytes, all of them a hole.
 fn bytes_of(path: &Path) -> u64 {
-    [path.to_owned(), sibling(path, "-wal")]
-        .iter()
-        .map(|file| file.metadata().map_or(0, |found| found.len()))
-        .fold(0, u64::saturating_add)
+    let bytes = |file: &PathBuf| {
+        let Ok(found) = file.metadata() else { return 0 };
+        // Some file systems do not count blocks (of 512 bytes, stat(2)).
+        match found.blocks().saturating_mul(512) {
+            0 => found.len(),
+            on_disk => found.len().min(on_disk),
+        }
+    };
+    [path.to_owned(), sibling(path, "-wal")].iter().map(bytes).fold(0, u64::saturating_add)
 }
 
 /// Limits the steps of a connection's questions. The statement that goes beyond it is interrupted.

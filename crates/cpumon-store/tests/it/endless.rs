@@ -171,6 +171,20 @@ fn questions_end_although_pages_share_their_children() {
     }
 }
 
+/// Its length alone would allow two days of steps and a terabyte of rows.
+#[test]
+fn a_hole_at_the_end_of_a_file_does_not_raise_the_limits() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = store(dir.path());
+    let root = data::number(&path, "SELECT rootpage FROM sqlite_schema WHERE name = 'host'");
+    share_pages(&path, u32::try_from(root).unwrap());
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(64 << 30).unwrap();
+    let (hosts, taken) = taken_by(|| Reader::open(&path).unwrap().hosts());
+    let words = hosts.unwrap_err().with_causes();
+    assert!(words.contains("its pages lead to the same rows again and again"), "{words}");
+    assert!(taken.most < 64 << 20, "{taken:?}");
+}
+
 #[test]
 fn a_list_of_tables_that_is_too_long_is_named() {
     let dir = tempfile::tempdir().unwrap();
