@@ -40,6 +40,8 @@ pub fn back_up(path: &Path, to: &Path, stop: &Arc<AtomicBool>) -> Result<CheckRe
     if !copied.at(operation, file)? {
         return Err(stopped(path));
     }
+    // From here on a writer can empty its log again.
+    drop(source);
     copy.close().map_err(|(_, error)| error).at("write", to)?;
     let report = check(temporary.path(), None, stop)?;
     temporary.put_in_place(to)?;
