@@ -85,8 +85,14 @@ fn place_of(past: &PastArgs) -> String {
 
 /// Lets the commands of an answer ask where it came from.
 fn name_place(why: &mut Why, place: &str) {
+    // A trace is taken by a receiver only.
+    let more = place.starts_with(" --url").then_some("trace take");
     let asks = |command: &&mut String| {
-        ["why", "top", "report"].iter().any(|name| command.starts_with(&format!("cpumon {name}")))
+        ["why", "top", "report"]
+            .iter()
+            .copied()
+            .chain(more)
+            .any(|name| command.starts_with(&format!("cpumon {name}")))
     };
     let commands = why.causes.iter_mut().filter_map(|cause| cause.command.as_mut());
     commands.chain(&mut why.more).filter(asks).for_each(|command| command.push_str(place));
@@ -146,6 +152,30 @@ fn reader_of(file: &str, target: &WhyTarget) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commands_ask_the_store_or_the_receiver_of_the_answer() {
+        let answer: Why = serde_json::from_value(serde_json::json!({
+            "host": "06060606060606060606060606060606", "host_name": "web1", "subject": { "name": "web1", "processes": 0 },
+            "since_ns": "1", "until_ns": "2", "causes": [], "summary": [], "action": "Ask: cpumon why CALLER",
+            "time": { "range": { "since_ns": "1", "until_ns": "2" }, "measured_ns": 1, "total_ns": 1, "states": [] },
+            "sure": { "level": "high", "rests_on": [], "not_measured": [], "sentences": [] },
+            "more": ["cpumon why db", "cpumon top --at 5", "cpumon trace take --host web1", "cpumon trace record --for 5s"],
+        }))
+        .unwrap();
+        for (place, taken) in [(" --store s.db", ""), (" --url http://web1:3080", " --url http://web1:3080")]
+        {
+            let mut why = answer.clone();
+            name_place(&mut why, place);
+            let expected = [
+                format!("cpumon why db{place}"),
+                format!("cpumon top --at 5{place}"),
+                format!("cpumon trace take --host web1{taken}"),
+                "cpumon trace record --for 5s".to_owned(),
+            ];
+            assert_eq!((why.more, why.action), (expected.to_vec(), format!("Ask: cpumon why CALLER{place}")));
+        }
+    }
 
     #[test]
     fn a_name_of_a_process_is_no_shell_command() {

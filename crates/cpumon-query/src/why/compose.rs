@@ -301,7 +301,7 @@ pub(super) fn sureness(facts: &Facts<'_>, causes: &[Cause]) -> Sureness {
     };
     missing(is_by_cpus, measured);
     missing(has(CauseKind::Lock), "locks themselves: who has one is concluded from who ends waits for it");
-    missing(now.is_cut, "some processes: there are too many");
+    missing(now.is_cut, "some processes, waits, CPUs or control groups: there are too many");
     missing(facts.threads.is_cut, "some threads: there are too many");
     let sentences = sentences(level, &rests_on, &not_measured);
     Sureness { level, rests_on, not_measured, sentences }

@@ -24,7 +24,7 @@ const MAX_INFO_BYTES: usize = 2 << 20;
 const MAX_CPUS: usize = 8_192;
 const MAX_CGROUPS: usize = 512;
 /// Rows of waits, and short-lived children, of a part at most.
-const MAX_WAITS: usize = 8_192;
+pub(super) const MAX_WAITS: usize = 8_192;
 
 /// A process of a part.
 #[derive(Clone, Debug, Default)]

@@ -101,8 +101,6 @@ fn of_pid(parts: &[WhyPart], pid: u32) -> FoundSubject {
 /// The processes of the program of this name, else those that call themselves so, else those of the only program that has it in a name.
 fn named(parts: &[WhyPart], text: &str) -> Result<FoundSubject, QueryError> {
     let of_name = |name: &str| rows_of(parts, |_, info| info.program() == name || *info.name == *name);
-    // As `ps` shows it: what it calls itself.
-    let by_comm = rows_of(parts, |_, info| *info.comm == *text);
     let lower = text.to_lowercase();
     let infos = parts.iter().flat_map(|part| {
         let of_processes = part.processes.values().map(|seen| &seen.info);
@@ -120,6 +118,8 @@ fn named(parts: &[WhyPart], text: &str) -> Result<FoundSubject, QueryError> {
             names.insert(info.program());
         }
     }
+    // As `ps` shows it: what it calls itself.
+    let by_comm = rows_of(parts, |_, info| *info.comm == *text);
     if by_comm.keys.as_ref().is_some_and(|keys| !keys.is_empty()) {
         return Ok(found(GroupBy::Name.name(), text, by_comm));
     }

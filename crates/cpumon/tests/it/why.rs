@@ -66,6 +66,10 @@ fn an_answer_has_five_blocks_and_names_that_are_safe_to_show() {
     }
     assert!(shown.contains("behind a\\x1b[2J;reboot (pid 8)") && !shown.contains('\u{1b}'), "{shown}");
     assert!(!shown.contains("cpumon why a"), "a hostile name is no part of a command: {shown}");
+    let asks_again = |line: &&str| line.contains("cpumon top ") || line.contains("cpumon why ");
+    let again: Vec<&str> = shown.lines().filter(asks_again).collect();
+    let is_of_store = |line: &&str| line.ends_with(&format!(" --store {store}"));
+    assert!(!again.is_empty() && again.iter().all(is_of_store), "{shown}");
     let json: serde_json::Value =
         serde_json::from_str(&ok(&["why", "shop", "--store", store, "--json"])).unwrap();
     assert_eq!(json["causes"][0]["cause"], "saturated", "{json}");

@@ -9,7 +9,7 @@ use cpumon_model::{
 use cpumon_store::Segment;
 
 use super::super::Why;
-use super::super::part::{MAX_PROCESSES, MAX_SHORT, MAX_SHORT_NAMES, WhyPart};
+use super::super::part::{MAX_PROCESSES, MAX_SHORT, MAX_SHORT_NAMES, MAX_WAITS, WhyPart};
 use super::super::threads::{MAX_THREADS, ThreadSums};
 use super::scene::{Scene, key, on, syscall, why_shop};
 use crate::time::TimeRange;
@@ -46,6 +46,23 @@ fn part(intervals: &[Interval]) -> WhyPart {
 fn run_ns(part: &WhyPart) -> i64 {
     let processes = part.processes.values().map(|seen| seen.delta.run_ns);
     processes.chain(part.short.values().map(|runs| runs.delta.run_ns)).sum()
+}
+
+/// So many processes that one row for each and kind of wait is too many.
+#[test]
+fn waits_that_are_left_out_are_named() {
+    let wait = |at: usize| {
+        let waiter = ProcessKey { pid: pid(at), start_ns: 7 };
+        WaitFor { waiter, kind: syscall("read"), on: on(1), ns: 5_000_000, count: 1 }
+    };
+    let answer = |count: usize| {
+        let mut scene = Scene::busy().with(1, "shop", 90, 880);
+        scene.waits.extend((1..count).map(wait));
+        why_shop(&scene).sure.not_measured.join("; ")
+    };
+    let words = "some processes, waits, CPUs or control groups: there are too many";
+    assert!(!answer(100).contains(words), "{}", answer(100));
+    assert!(answer(MAX_WAITS + 100).contains(words), "{}", answer(MAX_WAITS + 100));
 }
 
 #[test]
